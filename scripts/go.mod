@@ -89,6 +89,7 @@ require (
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
 	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
@@ -130,6 +131,7 @@ require (
 	urr.guru/proto v0.0.0
 	urr.guru/services/payment v0.0.0
 	urr.guru/services/reward v0.0.0
+	urr.guru/services/ticket v0.0.0
 )
 
 replace urr.guru/pkg => ../pkg
@@ -139,3 +141,5 @@ replace urr.guru/proto => ../proto
 replace urr.guru/services/payment => ../services/payment
 
 replace urr.guru/services/reward => ../services/reward
+
+replace urr.guru/services/ticket => ../services/ticket

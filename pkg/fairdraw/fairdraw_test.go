@@ -146,7 +146,7 @@ func (d *draw) announce(t testing.TB, seed fairdraw.Hash, round uint64) *draw {
 	d.document.Phase, d.document.Seed = fairdraw.PhaseSettled, seed.String()
 	key := fairdraw.Key(seed, d.hash, d.statement.Root, value)
 	if d.commitment.Algorithm == fairdraw.AlgorithmShuffle {
-		order := sha256.Sum256(fairdraw.Shuffle(key, d.entries))
+		order := sha256.Sum256(shuffled(key, d.entries))
 		d.document.OrderHash = hex.EncodeToString(order[:])
 		return d
 	}

@@ -5,7 +5,9 @@ import (
 	"container/heap"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"hash"
+	"math/bits"
 	"slices"
 
 	"github.com/google/uuid"
@@ -53,58 +55,76 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	best := make(worstFirst, 0, n)
 	r := newRanker(key)
 	for i := range entries.Len() {
-		r.computeMAC(entries[i*entrySize : (i+1)*entrySize])
-		if len(best) < n {
-			heap.Push(&best, ranked{mac: r.out, id: entries.At(i)})
-			continue
-		}
-		// Nearly every entry ranks behind the n best ones so far.
-		if n == 0 || bytes.Compare(r.out[:], best[0].mac[:]) > 0 {
-			continue
-		}
-		if x := (ranked{mac: r.out, id: entries.At(i)}); compare(&x, &best[0]) < 0 {
-			best[0] = x
-			heap.Fix(&best, 0)
-		}
+		id := entries[i*entrySize : (i+1)*entrySize]
+		r.computeMAC(id)
+		best.keep(n, &r.out, id)
 	}
-	slices.SortFunc(best, func(a, b ranked) int { return compare(&a, &b) })
-	winners := make([]uuid.UUID, len(best))
-	for i := range best {
-		winners[i] = best[i].id
-	}
-	return winners
+	return best.sorted()
 }
 
-// Shuffle orders all entries by HMAC-SHA256(key, id), the smallest first: 16 bytes per entry, the
-// first has position 1. It needs 64 bytes per entry.
-func Shuffle(key Hash, entries Entries) []byte {
-	all := make([]ranked, entries.Len())
+// Order returns the positions in entries of all of them, in ascending order of HMAC-SHA256(key, id): that
+// of a shuffle, and of the ranks of a draw. It needs 12 bytes per entry.
+func Order(key Hash, entries Entries) []uint32 {
+	return orderBy(key, entries, bits.Len(uint(entries.Len())))
+}
+
+// orderBy sorts numbers of the first bits of an HMAC, which decide nearly always, and the position in so
+// many low bits.
+func orderBy(key Hash, entries Entries, low int) []uint32 {
+	mask := uint64(1)<<low - 1
+	places := make([]uint64, entries.Len())
 	r := newRanker(key)
-	for i := range all {
-		all[i] = r.rank(entries.At(i))
+	for i := range places {
+		r.computeMAC(entries[i*entrySize : (i+1)*entrySize])
+		places[i] = binary.BigEndian.Uint64(r.out[:])&^mask | uint64(i) //nolint:gosec // positive
 	}
-	slices.SortFunc(all, func(a, b ranked) int { return compare(&a, &b) })
-	order := make([]byte, 0, len(entries))
-	for i := range all {
-		order = append(order, all[i].id[:]...)
+	slices.Sort(places)
+	at := func(place uint64) int { return int(place & mask) } //nolint:gosec // a position
+	for from := 0; from < len(places); {
+		to := from + 1
+		for to < len(places) && places[to]&^mask == places[from]&^mask {
+			to++
+		}
+		if to-from > 1 { // the rest of the HMACs decides
+			slices.SortFunc(places[from:to], func(a, b uint64) int {
+				x, y := r.rank(entries.At(at(a))), r.rank(entries.At(at(b)))
+				return compare(&x, &y)
+			})
+		}
+		from = to
+	}
+	order := make([]uint32, len(places))
+	for i, place := range places {
+		order[i] = uint32(at(place)) //nolint:gosec // the entries are in memory
 	}
 	return order
 }
 
-// Rank is the position of an entry, from 1, in the order of Shuffle and Winners.
-func Rank(key Hash, entries Entries, id uuid.UUID) int {
-	r := newRanker(key)
-	own, rank := r.rank(id), 1
-	for i := range entries.Len() {
-		if x := r.rank(entries.At(i)); compare(&x, &own) < 0 {
-			rank++
-		}
-	}
-	return rank
-}
-
 // worstFirst is a heap of the best entries so far, with the worst of them on top.
 type worstFirst []ranked
+
+// keep adds an entry if it is among the n best so far. Nearly every entry of many is not.
+func (w *worstFirst) keep(n int, mac *Hash, id []byte) {
+	switch {
+	case len(*w) < n:
+		heap.Push(w, ranked{mac: *mac, id: uuid.UUID(id)})
+	case n > 0 && bytes.Compare(mac[:], (*w)[0].mac[:]) <= 0:
+		if x := (ranked{mac: *mac, id: uuid.UUID(id)}); compare(&x, &(*w)[0]) < 0 {
+			(*w)[0] = x
+			heap.Fix(w, 0)
+		}
+	}
+}
+
+// sorted returns the entries, the best first. The heap is none afterwards.
+func (w worstFirst) sorted() []uuid.UUID {
+	slices.SortFunc(w, func(a, b ranked) int { return compare(&a, &b) })
+	winners := make([]uuid.UUID, len(w))
+	for i := range w {
+		winners[i] = w[i].id
+	}
+	return winners
+}
 
 func (w worstFirst) Len() int           { return len(w) }
 func (w worstFirst) Less(i, j int) bool { return compare(&w[j], &w[i]) < 0 }

@@ -1,6 +1,9 @@
 package fairdraw
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // Options say what Verify checks besides the document itself.
 type Options struct {
@@ -57,13 +60,24 @@ type ReceiptReport struct {
 // Verify checks everything in the document that can be checked so far. entries is the published
 // file; it is not read before the document has a statement. The error is the first *Fault.
 func Verify(d *Document, entries []byte, o Options) (*VerificationReport, error) {
-	v := &verification{doc: d, raw: entries, options: o, report: new(VerificationReport)}
+	return VerifyChunks(d, func(yield func([]byte, error) bool) { yield(entries, nil) }, o)
+}
+
+// VerifyChunks does what Verify does, with the entries in parts of any size, whose sequence is the
+// published file. Parts are not used after the next one was read. It needs no memory for the entries of
+// a draw, and 28 bytes for each of a shuffle. The error is the first *Fault, or that of a part.
+func VerifyChunks(d *Document, entries iter.Seq2[[]byte, error], o Options) (*VerificationReport, error) {
+	v := &verification{doc: d, chunks: entries, options: o, report: new(VerificationReport)}
 	for _, check := range []func() *Fault{
 		v.checkCommitment, v.checkEarlierTerms, v.openReceipts, v.checkStatement, v.checkEarlierStatements, v.checkRound, v.checkUnseen,
 		v.checkEntries, v.checkExcluded, v.checkReceipts, v.checkVoid, v.checkValue, v.checkSeed,
 		v.checkSeedLate, v.checkResult, v.checkOverdue,
 	} {
-		if f := check(); f != nil {
+		f := check()
+		if v.unread != nil {
+			return nil, v.unread
+		}
+		if f != nil {
 			return nil, f
 		}
 	}
@@ -74,16 +88,17 @@ func Verify(d *Document, entries []byte, o Options) (*VerificationReport, error)
 // verification is the state of one call of Verify, which its checks share.
 type verification struct {
 	doc     *Document
-	raw     []byte
+	chunks  iter.Seq2[[]byte, error]
+	unread  error // why the entries could not be read
 	options Options
 	report  *VerificationReport
 
 	statement *Statement // nil before the root
-	entries   Entries
+	entries   *survey
 	excluded  map[string]string // reasons by request id
 	value     []byte
 	seed      *Hash // nil before the announcement
-	key       Hash  // once the result is verified
+	key       Hash  // of the result, if there is one; genuine once the seed and the value are verified
 }
 
 func (v *verification) checkCommitment() *Fault {
@@ -252,17 +267,23 @@ func (v *verification) checkEntries() *Fault {
 	if v.statement == nil {
 		return nil
 	}
-	var err error
-	if v.entries, err = ParseEntries(v.raw); err != nil {
-		return fault(EntriesUnsorted, "%v", err)
+	v.entries = v.newSurvey()
+	for chunk, err := range v.chunks {
+		if err != nil {
+			v.unread = err
+			return nil
+		}
+		if f := v.entries.add(chunk); f != nil {
+			return f
+		}
 	}
-	switch got := int64(v.entries.Len()); {
+	switch got := int64(v.entries.tree.Count()); {
 	case got > v.statement.Count:
 		return fault(EntryAdded, "there are %d entries, but %d were signed", got, v.statement.Count)
 	case got < v.statement.Count:
 		return fault(EntryRemoved, "there are %d entries, but %d were signed", got, v.statement.Count)
 	}
-	if root := v.entries.Root(); root != v.statement.Root {
+	if root := v.entries.tree.Root(); root != v.statement.Root {
 		return fault(EntriesChanged, "the entries have the root %s, but %s was signed", root, v.statement.Root)
 	}
 	return nil
@@ -284,7 +305,7 @@ func (v *verification) checkExcluded() *Fault {
 	v.excluded = make(map[string]string, len(v.doc.Excluded))
 	for _, e := range v.doc.Excluded {
 		if id, ok := parseID(e.RequestID); ok {
-			if _, both := v.entries.Find(id); both {
+			if v.entries.wanted[id] {
 				return fault(ExcludedChanged, "request %s is excluded and an entry", e.RequestID)
 			}
 		}
@@ -300,9 +321,8 @@ func (v *verification) checkReceipts() *Fault {
 	for i := range v.report.Receipts {
 		r := &v.report.Receipts[i]
 		reason, excluded := v.excluded[r.RequestID.String()]
-		_, entered := v.entries.Find(r.RequestID)
 		switch {
-		case entered:
+		case v.entries.wanted[r.RequestID]:
 			r.Outcome = OutcomeEntered
 		case excluded:
 			r.Outcome, r.Reason = OutcomeExcluded, reason

@@ -141,16 +141,19 @@ func (v *verification) checkResult() *Fault {
 		}
 		return nil
 	}
-	v.key = Key(*v.seed, v.report.CommitmentHash, v.statement.Root, v.value)
 	v.report.Complete = true
 	if v.report.Commitment.Algorithm == AlgorithmShuffle {
-		order := sha256.Sum256(Shuffle(v.key, v.entries))
-		if got := hex.EncodeToString(order[:]); got != v.doc.OrderHash {
+		order := sha256.New()
+		for _, at := range Order(v.key, v.entries.all) {
+			id := v.entries.all.At(int(at))
+			order.Write(id[:])
+		}
+		if got := hex.EncodeToString(order.Sum(nil)); got != v.doc.OrderHash {
 			return fault(OrderChanged, "the order has the hash %s, but %q was published", got, v.doc.OrderHash)
 		}
 		return nil
 	}
-	winners := Winners(v.key, v.entries, v.report.Commitment.Winners)
+	winners := v.entries.best.sorted()
 	if len(winners) != len(v.doc.Winners) {
 		return fault(WinnersNumber, "there are %d winners instead of %d", len(v.doc.Winners), len(winners))
 	}
@@ -174,7 +177,7 @@ func (v *verification) rankReceipts() {
 		if r.Outcome != OutcomeEntered {
 			continue
 		}
-		r.Rank = Rank(v.key, v.entries, r.RequestID)
+		r.Rank = v.entries.ranks[i].rank
 		switch {
 		case v.report.Commitment.Algorithm == AlgorithmShuffle:
 			r.Outcome = OutcomePlaced

@@ -3,17 +3,49 @@ package fairdraw_test
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/fairdraw"
 )
 
+// verify verifies a draw by its file of entries, and by parts of it, which must give the same.
 func verify(d *draw, o fairdraw.Options) (*fairdraw.VerificationReport, error) {
-	return fairdraw.Verify(d.document, d.entries, o)
+	report, err := fairdraw.Verify(d.document, d.entries, o)
+	for _, size := range []int{16, 7 * 16} {
+		parts := func(yield func([]byte, error) bool) {
+			buffer := make([]byte, size) // used again, as by a reader
+			for part := range slices.Chunk(d.entries, size) {
+				if !yield(buffer[:copy(buffer, part)], nil) {
+					return
+				}
+			}
+		}
+		byParts, failure := fairdraw.VerifyChunks(d.document, parts, o)
+		if diff := cmp.Diff(report, byParts); diff != "" || fmt.Sprint(err) != fmt.Sprint(failure) {
+			return nil, fmt.Errorf("parts of %d bytes: %w instead of %w, %s", size, failure, err, diff)
+		}
+	}
+	return report, err
+}
+
+// What keeps a part from being read is no fault of the draw.
+func TestEntriesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	d := drawn(t, fairdraw.AlgorithmDraw)
+	away := errors.New("away")
+	_, err := fairdraw.VerifyChunks(d.document, func(yield func([]byte, error) bool) {
+		_ = yield(d.entries[:32], nil) && yield(nil, away)
+	}, fairdraw.Options{})
+	require.ErrorIs(t, err, away)
+	var fault *fairdraw.Fault
+	require.NotErrorAs(t, err, &fault)
 }
 
 // copyOf is a copy of the document as somebody saved it.
@@ -71,7 +103,7 @@ func TestVerifyShuffle(t *testing.T) {
 	require.True(t, r.Complete)
 	value, err := hex.DecodeString(d.document.Beacon.Randomness)
 	require.NoError(t, err)
-	order := fairdraw.Shuffle(fairdraw.Key(d.seed, d.hash, d.statement.Root, value), d.entries)
+	order := shuffled(fairdraw.Key(d.seed, d.hash, d.statement.Root, value), d.entries)
 	for _, x := range r.Receipts[:2] {
 		require.Equal(t, fairdraw.OutcomePlaced, x.Outcome)
 		require.Equal(t, x.RequestID[:], order[16*(x.Rank-1):16*x.Rank])

@@ -75,3 +75,29 @@ func TestClaimAll(t *testing.T) {
 	require.Equal(t, map[string]bool{"3": true}, claim("1", "2", "3"))
 	require.Empty(t, claim("1"))
 }
+
+// A letter keeps the time at which it was redriven first, also when two redrives note it at once.
+func TestRedrivenLetters(t *testing.T) {
+	t.Parallel()
+	letters := inbox.NewLetters(postgrestest.New(t, inbox.Migrations))
+	at, err := letters.Redriven(t.Context(), "payment-events", []string{"0-1", "0-2"})
+	require.NoError(t, err)
+	require.Empty(t, at)
+	noted := make(chan error, 8)
+	for range cap(noted) {
+		go func() { noted <- letters.NoteRedriven(t.Context(), "payment-events", []string{"0-2", "0-1", "0-2"}) }()
+	}
+	for range cap(noted) {
+		require.NoError(t, <-noted)
+	}
+	first, err := letters.Redriven(t.Context(), "payment-events", []string{"0-1", "0-2", "0-3"})
+	require.NoError(t, err)
+	require.Len(t, first, 2)
+	require.NoError(t, letters.NoteRedriven(t.Context(), "payment-events", []string{"0-3", "0-1"}))
+	at, err = letters.Redriven(t.Context(), "payment-events", []string{"0-1", "0-2"})
+	require.NoError(t, err)
+	require.Equal(t, first, at)
+	at, err = letters.Redriven(t.Context(), "reservation-events", []string{"0-1"})
+	require.NoError(t, err)
+	require.Empty(t, at)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -23,17 +24,58 @@ type DeadLetters struct{ cfg Config }
 // NewDeadLetters reads the dead letters of a platform's topics.
 func NewDeadLetters(cfg Config) *DeadLetters { return &DeadLetters{cfg} }
 
+// Span is a part of a topic's dead letters: those at the offsets From to To of each partition, To
+// excluded.
+type Span struct{ From, To Offsets }
+
+// Empty reports whether the span has no offsets.
+func (s Span) Empty() bool {
+	for p, to := range s.To {
+		if s.From[p] < to {
+			return false
+		}
+	}
+	return true
+}
+
+// Span returns the span of all dead letters that a topic has now.
+func (d *DeadLetters) Span(ctx context.Context, topic string) (Span, error) {
+	starts, ends, err := d.offsetBounds(ctx, topic)
+	return Span{From: starts, To: ends}, err
+}
+
+// maxPageBytes is about the most that Oldest keeps in memory.
+const maxPageBytes = 8 << 20
+
+// Oldest returns the oldest dead letters of a span, at most limit, and the span behind them. The
+// order is exact within a partition, by offset, and approximate between partitions. A page may have
+// fewer than limit; only that of an empty span is empty.
+func (d *DeadLetters) Oldest(ctx context.Context, topic string, span Span, limit int) (page []Record, rest Span, err error) {
+	starts, ends, err := d.offsetBounds(ctx, topic)
+	if err != nil {
+		return nil, Span{}, err
+	}
+	rest = Span{From: Offsets{}, To: Offsets{}}
+	to := Offsets{}
+	for p, end := range ends {
+		from, last := max(span.From[p], starts[p]), min(span.To[p], end)
+		if from < last {
+			rest.From[p], rest.To[p], to[p] = from, last, min(last, from+int64(limit))
+		}
+	}
+	read, err := d.readRange(ctx, topic, rest.From, to, maxPageBytes)
+	if err != nil {
+		return nil, Span{}, err
+	}
+	return takeOldest(read, rest.From, limit), rest, nil
+}
+
 // List returns at most limit dead letters of a topic, the latest first. The order is exact within a
 // partition, by offset, and approximate between partitions. before, if it names a partition, limits it
 // to offsets below. next is the before of the following page, nil at the end. A topic without dead
 // letters may have no dead-letter topic.
 func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, limit int) (page []Record, next Offsets, err error) {
-	client, err := d.cfg.newClient("dead-letters")
-	if err != nil {
-		return nil, nil, err
-	}
-	starts, ends, err := d.offsetBounds(ctx, client, topic)
-	client.Close()
+	starts, ends, err := d.offsetBounds(ctx, topic)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,7 +87,7 @@ func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, li
 		}
 		from[p] = max(starts[p], to[p]-int64(limit))
 	}
-	read, err := d.readRange(ctx, topic, from, to)
+	read, err := d.readRange(ctx, topic, from, to, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,12 +105,7 @@ const maxGap = 200
 
 // Get returns the dead letters of a topic at the wanted offsets, as far as they exist.
 func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]int64) ([]Record, error) {
-	client, err := d.cfg.newClient("dead-letters")
-	if err != nil {
-		return nil, err
-	}
-	starts, ends, err := d.offsetBounds(ctx, client, topic)
-	client.Close()
+	starts, ends, err := d.offsetBounds(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +131,7 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 		if len(from) == 0 {
 			return out, nil
 		}
-		read, err := d.readRange(ctx, topic, from, to)
+		read, err := d.readRange(ctx, topic, from, to, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +152,12 @@ func Redriven(topic string, letter Record) Record {
 }
 
 // offsetBounds are the first offset, and the one after the last, of each partition.
-func (d *DeadLetters) offsetBounds(ctx context.Context, client *kgo.Client, topic string) (starts, ends Offsets, err error) {
+func (d *DeadLetters) offsetBounds(ctx context.Context, topic string) (starts, ends Offsets, err error) {
+	client, err := d.cfg.newClient("dead-letters")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer client.Close()
 	admin, name := kadm.NewClient(client), d.cfg.topic(topic)+DLQSuffix
 	list := func(ask func(context.Context, ...string) (kadm.ListedOffsets, error)) Offsets {
 		listed, failed := ask(ctx, name)
@@ -136,37 +178,38 @@ func (d *DeadLetters) offsetBounds(ctx context.Context, client *kgo.Client, topi
 	return list(admin.ListStartOffsets), list(admin.ListEndOffsets), err
 }
 
-// readRange returns the records between two offsets of each partition, the second excluded.
-func (d *DeadLetters) readRange(ctx context.Context, topic string, from, to Offsets) (map[int32][]Record, error) {
+// readRange returns the records between two offsets of each partition, the second excluded. Behind
+// about maxBytes it leaves out those that follow.
+func (d *DeadLetters) readRange(ctx context.Context, topic string, from, to Offsets, maxBytes int) (map[int32][]Record, error) {
 	name := d.cfg.topic(topic) + DLQSuffix
-	begin, unfinished := map[int32]kgo.Offset{}, 0
+	unread := map[int32]kgo.Offset{}
 	for p, at := range from {
 		if at < to[p] {
-			begin[p] = kgo.NewOffset().At(at)
-			unfinished++
+			unread[p] = kgo.NewOffset().At(at)
 		}
 	}
 	out := map[int32][]Record{}
-	if unfinished == 0 {
+	if len(unread) == 0 {
 		return out, nil
 	}
-	client, err := d.cfg.newClient("dead-letters", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: begin}), kgo.FetchMaxWait(fetchMaxWait))
+	client, err := d.cfg.newClient("dead-letters", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: maps.Clone(unread)}),
+		kgo.FetchMaxWait(fetchMaxWait), kgo.FetchMaxBytes(maxPageBytes))
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	for unfinished > 0 {
+	for size := 0; len(unread) > 0 && size < maxBytes; {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
 			return nil, errs.ErrUnavailable.Wrap(fmt.Errorf("read %s: %w", name, err))
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			if r.Offset >= to[r.Partition] {
-				return
+			if r.Offset < to[r.Partition] {
+				out[r.Partition] = append(out[r.Partition], FromKgo(r))
+				size += len(r.Value)
 			}
-			out[r.Partition] = append(out[r.Partition], FromKgo(r))
-			if r.Offset == to[r.Partition]-1 {
-				unfinished--
+			if r.Offset >= to[r.Partition]-1 {
+				delete(unread, r.Partition)
 			}
 		})
 	}
@@ -190,4 +233,20 @@ func takeLatest(read map[int32][]Record, to Offsets, limit int) (page []Record, 
 		page, next[latest], read[latest] = append(page, record), record.Offset, read[latest][:len(read[latest])-1]
 	}
 	return page, next
+}
+
+// takeOldest returns the oldest records of several partitions, at most limit, and moves the offsets
+// in from behind them.
+func takeOldest(read map[int32][]Record, from Offsets, limit int) (page []Record) {
+	partitions := slices.Sorted(maps.Keys(read))
+	for len(page) < limit {
+		partitions = slices.DeleteFunc(partitions, func(p int32) bool { return len(read[p]) == 0 })
+		if len(partitions) == 0 {
+			break
+		}
+		oldest := slices.MinFunc(partitions, func(p, q int32) int { return read[p][0].Time.Compare(read[q][0].Time) })
+		record := read[oldest][0]
+		page, from[oldest], read[oldest] = append(page, record), record.Offset+1, read[oldest][1:]
+	}
+	return page
 }

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"testing"
 
@@ -84,4 +85,49 @@ func TestDeadLettersFarApart(t *testing.T) {
 		values = append(values, string(r.Value))
 	}
 	require.Equal(t, []string{"3", "7", "499"}, values)
+}
+
+// Walked from the oldest on, a span has each letter once, those of a partition in their order, and no
+// later ones; large letters come in smaller pages.
+func TestOldestDeadLetters(t *testing.T) {
+	t.Parallel()
+	topic, cfg := kafkatest.Topic(t), kafkatest.Config(t)
+	producer := kafkatest.Producer(t)
+	letters := kafka.NewDeadLetters(cfg)
+	publish := func(n int, value []byte) {
+		var records []kafka.Record
+		for i := range n {
+			records = append(records, kafka.Record{Topic: topic + kafka.DLQSuffix, Key: fmt.Append(nil, i), Value: value})
+		}
+		require.NoError(t, producer.Publish(t.Context(), records...))
+	}
+	span, err := letters.Span(t.Context(), topic)
+	require.NoError(t, err)
+	require.True(t, span.Empty())
+	publish(90, nil)
+	large := make([]byte, 900<<10)
+	_, _ = rand.Read(large) // so that it cannot be compressed
+	publish(30, large)
+	span, err = letters.Span(t.Context(), topic)
+	require.NoError(t, err)
+	publish(10, nil)
+
+	seen, next, pages := 0, map[int32]int64{}, 0
+	for ; !span.Empty(); pages++ {
+		var page []kafka.Record
+		page, span, err = letters.Oldest(t.Context(), topic, span, 80)
+		require.NoError(t, err)
+		require.NotEmpty(t, page)
+		require.LessOrEqual(t, len(page), 80)
+		size := 0
+		for _, r := range page {
+			require.Equal(t, next[r.Partition], r.Offset)
+			next[r.Partition]++
+			size += len(r.Value)
+		}
+		require.Less(t, size, 24<<20, "of 27 MB")
+		seen += len(page)
+	}
+	require.Equal(t, 120, seen)
+	require.Greater(t, pages, 2)
 }

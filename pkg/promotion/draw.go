@@ -59,6 +59,8 @@ type Draw struct {
 	SettledAt            int64  // when the last request had its result, also of a void draw
 	VoidedAt             int64
 	VoidReason           VoidReason // empty: cancelled in time
+	// DueAt is a time before which no step can follow, 0: at once. Stores list open draws by it.
+	DueAt int64
 }
 
 // DecidingRound is known once the statement is public; 0 without a beacon.

@@ -1,6 +1,9 @@
 package promotion
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // lotteryGroups spread a lottery over groups that are settled in parallel.
 const lotteryGroups = 64
@@ -42,4 +45,24 @@ type Exclusion struct {
 	EventID, RequestID string
 	Reason             ResultCode
 	At, EndsAt         int64
+}
+
+// Ranks are the ranks of the entries of a chunk (fairdraw.ChunkSize), 4 bytes each.
+type Ranks []byte
+
+// NewRanks encodes ranks, which begin at 1.
+func NewRanks(ranks []uint32) Ranks {
+	out := make(Ranks, 0, 4*len(ranks))
+	for _, rank := range ranks {
+		out = binary.BigEndian.AppendUint32(out, rank)
+	}
+	return out
+}
+
+// Of is the rank of the i-th entry of the chunk, 0 if that is not known.
+func (r Ranks) Of(i int) int {
+	if len(r) < 4*(i+1) {
+		return 0
+	}
+	return int(binary.BigEndian.Uint32(r[4*i:]))
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	_ "urr.guru/proto/gen/urr" // what Calls lists
+	"urr.guru/proto/events"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
@@ -19,11 +20,11 @@ import (
 func Calls() map[string][]string {
 	callees := map[string]map[string]bool{}
 	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
-		callee, ours := strings.CutPrefix(string(file.Package()), "urr.")
+		name, ours := strings.CutPrefix(string(file.Package()), "urr.")
 		if !ours {
 			return true
 		}
-		callee, _, _ = strings.Cut(callee, ".")
+		name, _, _ = strings.Cut(name, ".")
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
 			for j := range methods.Len() {
@@ -31,7 +32,9 @@ func Calls() map[string][]string {
 					if callees[caller] == nil {
 						callees[caller] = map[string]bool{}
 					}
-					callees[caller][callee] = true
+					for _, callee := range servedBy(name) {
+						callees[caller][callee] = true
+					}
 				}
 			}
 		}
@@ -42,6 +45,19 @@ func Calls() map[string][]string {
 		calls[caller] = slices.Sorted(maps.Keys(names))
 	}
 	return calls
+}
+
+// servedBy returns the services that serve the RPCs of a package: the one of its name, or all that
+// consume Kafka.
+func servedBy(name string) []string {
+	if name != "kafka" {
+		return []string{name}
+	}
+	var all []string
+	for _, topic := range events.Topics() {
+		all = append(all, events.Consumers(topic)...)
+	}
+	return all
 }
 
 // Callers returns the services that call callee, sorted; calls is the result of Calls.

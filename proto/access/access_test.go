@@ -11,7 +11,7 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	calls := access.Calls()
 	for caller, want := range map[string][]string{
-		"payment": {"ticket"}, "queue": {"ticket"}, "vwr": {"ingest", "queue", "reward"}, "ticket": nil,
+		"payment": {"ticket"}, "queue": {"ticket"}, "vwr": {"ingest", "queue", "reward"}, "reward": {"ingest"}, "ticket": nil,
 	} {
 		if got := calls[caller]; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s calls %v, want %v", caller, got, want)

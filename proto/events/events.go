@@ -5,6 +5,8 @@
 // consumers wait until it exists.
 package events
 
+import "slices"
+
 // Reservations is ticket's topic, with these types; the key is the reservation's id.
 const (
 	Reservations = "reservation-events"
@@ -51,3 +53,28 @@ const (
 	OperatorActed    = "OPERATOR_ACTED"
 	OperatorActEnded = "OPERATOR_ACT_ENDED"
 )
+
+// Consumers returns the services that consume a topic, sorted; none for what is no topic. The
+// consumer group of a service is named after it.
+func Consumers(topic string) []string {
+	switch topic {
+	case Reservations:
+		return []string{"payment", "queue", "stats"}
+	case Payments:
+		return []string{"stats", "ticket"}
+	case Requests:
+		return []string{"reward", "stats"}
+	case Rewards, Audit:
+		return []string{"stats"}
+	default:
+		return nil
+	}
+}
+
+// Topics returns all topics.
+func Topics() []string { return []string{Payments, Reservations, Rewards, Requests, Audit} }
+
+// ConsumedBy returns the topics that a service consumes.
+func ConsumedBy(service string) []string {
+	return slices.DeleteFunc(Topics(), func(topic string) bool { return !slices.Contains(Consumers(topic), service) })
+}

@@ -141,11 +141,12 @@ var visitorRows = map[string]inputRow{
 	"DELETE /api/v1/reservations/{reservationId}": {stranger: noReservation},
 
 	// Resources of the user
-	"GET /api/v1/my/reservations":                    {queries: badPages},
-	"GET /api/v1/my/tickets":                         {queries: badPages},
-	"GET /api/v1/my/reservations/{reservationId}":    {stranger: noReservation},
-	"DELETE /api/v1/my/reservations/{reservationId}": {stranger: noReservation},
-	"GET /api/v1/my/tickets/{ticketId}":              {stranger: noTicket},
+	"GET /api/v1/my/reservations":                                      {queries: badPages},
+	"GET /api/v1/my/tickets":                                           {queries: badPages},
+	"GET /api/v1/my/reservations/{reservationId}":                      {stranger: noReservation},
+	"DELETE /api/v1/my/reservations/{reservationId}":                   {stranger: noReservation},
+	"GET /api/v1/my/tickets/{ticketId}":                                {stranger: noTicket},
+	"GET /api/v1/my/reservations/{reservationId}/payments/{paymentId}": {stranger: noReservation},
 
 	// Payments
 	"POST /api/v1/payments/prepare": {
@@ -216,6 +217,7 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/my/requests":                       {queries: map[string]want{"cursor=x": invalidCursor}},
 	"GET /api/v1/draws/{eventId}":                   {promotion: true, unknown: noDraw, misused: noDraw}, // no lottery
 	"GET /api/v1/draws/{eventId}/entries":           {promotion: true, unknown: noDraw, misused: noDraw},
+	"GET /api/v1/draws/{eventId}/entries/{chunk}":   {promotion: true, unknown: noDraw, misused: noDraw},
 	"GET /api/v1/draws/{eventId}/proof/{requestId}": {promotion: true, unknown: noDraw, misused: noDraw},
 
 	// Figures
@@ -302,8 +304,10 @@ var operatorRows = map[string]inputRow{
 	"GET /api/v1/admin/requests/{requestId}":             {promotion: true, unknown: noRequest},
 	"GET /api/v1/admin/dlq/requests":                     {queries: map[string]want{"cursor=x": invalidCursor}},
 	"POST /api/v1/admin/dlq/requests/redrive":            {none: "a request that cannot begin anew is refused in the response"},
-	"GET /api/v1/admin/dlq/{queue}":                      {queries: map[string]want{"cursor=x": invalidCursor}},
-	"POST /api/v1/admin/dlq/{queue}/redrive":             {none: "a letter that is not there is refused in the response"},
+	"GET /api/v1/admin/dlq/admissions":                   {queries: map[string]want{"cursor=x": invalidCursor}},
+	"POST /api/v1/admin/dlq/admissions/redrive":          {none: "a letter that is not there is refused in the response"},
+	"GET /api/v1/admin/dlq/{topic}":                      {queries: map[string]want{"cursor=x": invalidCursor, "cursor=ticket:x": invalidCursor}},
+	"POST /api/v1/admin/dlq/{topic}/redrive":             {none: "a letter that is not there is refused in the response"},
 	"POST /api/v1/admin/rewards/retry":                   {none: "the campaign is named in the body"},
 	"POST /api/v1/admin/rewards/providers/{name}/pause":  {none: "the gateway knows the names of the providers"},
 	"POST /api/v1/admin/rewards/providers/{name}/resume": {none: "the gateway knows the names of the providers"},

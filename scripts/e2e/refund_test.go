@@ -1,153 +1,74 @@
 package e2e_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
-	"slices"
-	"sync"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/scripts/audit"
 	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
 )
 
-// refundAnswer is the answer to a request for a refund, or its refusal.
-type refundAnswer struct {
-	RefundID, Status, Code string
-	Amount                 int64
-	Items                  []struct {
-		TicketID string
-		Amount   int64
-	}
-	TicketIDs, TicketReasons []string
-}
-
-type shownTicket struct {
-	TicketID, Status, PaymentID, Code string
-	Seat                              struct{ SeatID string }
-	Refundable                        struct {
-		Amount int64
-		Reason string
-	}
-}
-
-func (b *buyer) shownTickets() (list []shownTicket) {
-	b.t.Helper()
-	var page struct{ Items []shownTicket }
-	b.Must(b.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &page)
-	return page.Items
-}
-
-// askRefund asks for a refund of tickets at a path, and requires the status of the answer.
-func askRefund(t *testing.T, c *harness.Client, path, key string, status int, tickets ...string) (r refundAnswer) {
-	t.Helper()
-	a, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) {
-		return c.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, path, map[string]any{"ticketIds": tickets, "reason": "cannot come"})
-	})
-	require.NoError(t, err)
-	require.Equal(t, status, a.Status, "%s", a.Body)
-	require.NoError(t, a.Decode(&r))
-	return r
-}
-
-// paidFor buys seats.
-func (b *buyer) paidFor(p *harness.Platform, seats ...string) preparedPayment {
-	b.t.Helper()
-	held := b.hold(seats...)
-	paying := b.prepare(held)
-	b.confirm(paying, "ok-"+uuid.NewString())
-	b.awaitStatus(p, held, "CONFIRMED")
-	return paying
-}
-
-// TestRefundOfOneTicket buys two tickets and gives one back: the other stays valid, the seat is sold
-// again, and the provider's ledger has what the payment shows.
-func TestRefundOfOneTicket(t *testing.T) {
+// TestRefundByHand gives a payment back at the provider, as a person does at its dashboard. All of it
+// ends its tickets, and their seats are sold again. A part ends none. In the end the provider keeps of
+// each payment what it pays for.
+func TestRefundByHand(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)
-	b := letIn(t, p, event)
-	paid := b.paidFor(p, "A-1-1", "A-1-2")
-	tickets := b.shownTickets()
-	i := slices.IndexFunc(tickets, func(x shownTicket) bool { return x.Seat.SeatID == "A-1-1" })
-	gone, kept := tickets[i], tickets[1-i]
-	require.Equal(t, paid.PaymentID, gone.PaymentID)
-	require.EqualValues(t, 55000, gone.Refundable.Amount)
-	path := "/api/v1/payments/" + paid.PaymentID + "/refund"
-
-	key := uuid.NewString()
-	r := askRefund(t, b.Client, path, key, http.StatusAccepted, gone.TicketID)
-	require.EqualValues(t, 55000, r.Amount)
-	require.Equal(t, gone.TicketID, r.Items[0].TicketID)
-	require.Equal(t, r.RefundID, askRefund(t, b.Client, path, key, http.StatusAccepted, gone.TicketID).RefundID)
-	refusal := askRefund(t, b.Client, path, uuid.NewString(), http.StatusConflict, gone.TicketID, kept.TicketID)
-	require.Equal(t, "NOT_REFUNDABLE", refusal.Code)
-	require.Equal(t, []string{gone.TicketID}, refusal.TicketIDs)
-
-	b.awaitStatusAt(p, "/api/v1/my/tickets/"+gone.TicketID, "REFUNDED")
-	awaitSold(p, event, 1)
-	for _, ticket := range b.shownTickets() {
-		if ticket.TicketID == kept.TicketID {
-			require.Equal(t, "VALID", ticket.Status)
-			require.NotEmpty(t, ticket.Code)
-		} else {
-			require.Equal(t, "REFUNDED", ticket.Refundable.Reason)
-		}
-	}
-	requireCharged(t, p, paid, 55000)
-	var shown struct {
-		Status         string
-		RefundedAmount int64
-		Refunds        []refundAnswer
-	}
-	b.Must(t.Context(), http.MethodGet, "/api/v1/payments/"+paid.PaymentID, nil, &shown)
-	require.Equal(t, "CONFIRMED", shown.Status)
-	require.EqualValues(t, 55000, shown.RefundedAmount)
-	require.Equal(t, "DONE", shown.Refunds[0].Status)
-
-	letIn(t, p, event).paidFor(p, "A-1-1")
-	awaitSold(p, event, 2)
-}
-
-// TestRefundRaces: the user against an operator, and the same request twice. One refund is made.
-func TestRefundRaces(t *testing.T) {
-	t.Parallel()
-	p := harness.Start(t, harness.Options{})
-	event := newSale(t, p)
-	for _, operator := range []bool{true, false} {
+	buy := func(seats ...string) (*buyer, reservation, preparedPayment) {
+		t.Helper()
 		b := letIn(t, p, event)
-		seats := []string{"A-1-3", "A-1-4"}
-		paid := b.paidFor(p, seats...)
-		ids := []string{b.shownTickets()[0].TicketID, b.shownTickets()[1].TicketID}
-		path, key := "/api/v1/payments/"+paid.PaymentID+"/refund", uuid.NewString()
-		other, otherPath := b.Client, path
-		if operator {
-			other, otherPath = p.Operator(), "/api/v1/admin/payments/"+paid.PaymentID+"/refund"
-		}
-		body := map[string]any{"ticketIds": ids, "reason": "race"}
-		var answers [2]harness.Answer
-		var errs [2]error
-		var both sync.WaitGroup
-		both.Go(func() {
-			answers[0], errs[0] = b.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, path, body)
-		})
-		both.Go(func() {
-			answers[1], errs[1] = other.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, otherPath, body)
-		})
-		both.Wait()
-		require.NoError(t, errs[0])
-		require.NoError(t, errs[1])
-		statuses := []int{answers[0].Status, answers[1].Status}
-		require.Contains(t, statuses, http.StatusAccepted, "%s %s", answers[0].Body, answers[1].Body)
-		if operator {
-			require.Contains(t, statuses, http.StatusConflict, "%s %s", answers[0].Body, answers[1].Body)
-		}
-		b.awaitPayment(p, paid, "REFUNDED")
-		requireCharged(t, p, paid, paid.Amount)
-		for _, id := range ids {
-			b.awaitStatusAt(p, "/api/v1/my/tickets/"+id, "REFUNDED")
-		}
-		awaitSold(p, event, 0)
+		held := b.hold(seats...)
+		paying := b.prepare(held)
+		answer, _ := b.confirm(paying, "ok-"+uuid.NewString())
+		require.Equal(t, http.StatusOK, answer.Status, "%s", answer.Body)
+		b.awaitStatus(p, held, "CONFIRMED")
+		return b, held, paying
 	}
+	whole, wholeHeld, wholePaid := buy("A-1-1", "A-1-2")
+	part, partHeld, partPaid := buy("A-1-5", "A-1-6")
+	refundByHand(t, p, wholePaid, `{}`)
+	refundByHand(t, p, partPaid, `{"amount":1}`)
+
+	whole.awaitStatus(p, wholeHeld, "REFUNDED")
+	whole.awaitPayment(p, wholePaid, "REFUNDED")
+	requireCharged(t, p, wholePaid, wholePaid.Amount)
+	awaitSold(p, event, 2)
+	buy("A-1-1", "A-1-2")
+	awaitSold(p, event, 4)
+	requireCharged(t, p, partPaid, 1)
+	part.awaitStatus(p, partHeld, "CONFIRMED")
+
+	stores, err := audit.Open(t.Context(), p.Wiring())
+	require.NoError(t, err)
+	t.Cleanup(stores.Close)
+	p.Eventually(func(ctx context.Context) error { // the last events may be on their way
+		faults, err := stores.Faults(ctx, event)
+		if all := faults.All(); err == nil && len(all) > 0 {
+			err = errors.New(strings.Join(all, "\n"))
+		}
+		return err
+	})
+}
+
+// refundByHand refunds at the provider without any reference of the shop; without an amount, all that
+// is left.
+func refundByHand(t *testing.T, p *harness.Platform, paid preparedPayment, body string) {
+	t.Helper()
+	url := fmt.Sprintf("http://%s/v1/charges/%s/refunds/by-hand", p.Service(platform.Sandbox).Addr(0), paid.OrderID)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusOK, res.StatusCode)
 }

@@ -64,8 +64,9 @@ func TestServicesStartAfterTheirDependencies(t *testing.T) {
 	var before []string
 	for _, s := range platform.Services() {
 		require.Subset(t, before, s.Needs, s.Name)
-		// worker needs ingest's table; vwr asks ingest only about rooms of promotions.
-		if s.Name != platform.Ingest && s.Name != platform.VWR {
+		// worker needs ingest's table; vwr and reward ask ingest only when a room or a campaign of a
+		// promotion is opened.
+		if s.Name != platform.Ingest && s.Name != platform.VWR && s.Name != platform.Reward {
 			require.Subset(t, s.Needs, s.Calls, s.Name)
 		}
 		for _, port := range slices.Compact([]int{s.Port, s.OpsPort}) {

@@ -3,15 +3,14 @@
 package verify
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -136,62 +135,14 @@ func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.source, err)
 	}
-	var entries []byte
-	if document.Statement != nil {
-		if entries, err = a.readEntries(ctx); err != nil {
-			return nil, err
-		}
-	}
+	entries := a.readEntries(ctx)
 	if a.save != "" {
-		if err := save(a.save, raw, entries, now()); err != nil {
+		if err := save(a.save, raw, document, entries, now()); err != nil {
 			return nil, err
 		}
+		entries = a.pieces(ctx, entriesBeside(a.save))
 	}
-	return fairdraw.Verify(document, entries, options)
-}
-
-func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
-
-// limit is the maximum size of a file or response in bytes, far above that of the largest draw.
-const limit = 1 << 30
-
-func (a *arguments) readEntries(ctx context.Context) ([]byte, error) {
-	source := cmp.Or(a.entries, entriesBeside(a.source))
-	if a.entries == "" && isURL(a.source) {
-		var err error
-		if source, err = url.JoinPath(a.source, "entries"); err != nil {
-			return nil, err
-		}
-	}
-	return a.readSource(ctx, source)
-}
-
-func entriesBeside(file string) string { return file + ".entries" }
-
-func (a *arguments) readSource(ctx context.Context, source string) ([]byte, error) {
-	if !isURL(source) {
-		return os.ReadFile(source)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, source, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := a.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", source, response.Status)
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
-	}
-	if len(body) > limit {
-		return nil, fmt.Errorf("%s: more than %d bytes", source, limit)
-	}
-	return body, nil
+	return fairdraw.VerifyChunks(document, entries, options)
 }
 
 func readReceipt(file string) (string, error) {
@@ -238,7 +189,7 @@ func readEarlier(file string) (*fairdraw.Document, error) {
 
 // save writes the document with the time of saving, and its entries beside it. It never overwrites
 // a file, since an earlier copy is evidence.
-func save(file string, raw, entries []byte, at time.Time) error {
+func save(file string, raw []byte, d *fairdraw.Document, entries iter.Seq2[[]byte, error], at time.Time) error {
 	document := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &document); err != nil {
 		return err
@@ -253,20 +204,32 @@ func save(file string, raw, entries []byte, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := createFile(file, append(raw, '\n')); err != nil {
+	whole := func(yield func([]byte, error) bool) { yield(append(raw, '\n'), nil) }
+	if err := createFile(file, whole); err != nil || d.Statement == nil {
 		return err
 	}
-	if entries == nil {
-		return nil
+	if err := createFile(entriesBeside(file), entries); err != nil {
+		return errors.Join(err, os.Remove(file))
 	}
-	return createFile(entriesBeside(file), entries)
+	return nil
 }
 
-func createFile(file string, content []byte) error {
+// createFile writes a new file, and leaves none behind if its content cannot be read.
+func createFile(file string, content iter.Seq2[[]byte, error]) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
+	for part, unread := range content {
+		if err = unread; err == nil {
+			_, err = f.Write(part)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	return nil
 }

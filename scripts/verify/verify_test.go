@@ -2,12 +2,16 @@ package verify
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,7 +100,7 @@ func TestDrawByURL(t *testing.T) {
 	draw, _ := vectors(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/draws/promo-1", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(draw.Document) })
-	mux.HandleFunc("GET /api/v1/draws/promo-1/entries", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(draw.Entries) })
+	mux.HandleFunc("GET /api/v1/draws/promo-1/entries/0", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(draw.Entries) })
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	url, saved := server.URL+"/api/v1/draws/promo-1", filepath.Join(t.TempDir(), "copy.json")
@@ -114,6 +118,46 @@ func TestDrawByURL(t *testing.T) {
 	code, _, problems = call(t, "draw", server.URL+"/api/v1/draws/another")
 	require.Equal(t, 2, code)
 	require.Contains(t, problems, "404")
+}
+
+// The entries of a draw are read chunk by chunk, until one is not full; what is behind the signed ones is
+// found. Nothing is saved of entries that break off.
+func TestChunksByURL(t *testing.T) {
+	t.Parallel()
+	draw, _ := vectors(t)
+	entries := slices.Clone(draw.Entries)
+	for len(entries) < 2*pieceSize {
+		entries = append(entries, bytes.Repeat([]byte{0xff}, 12)...)
+		entries = binary.BigEndian.AppendUint32(entries, uint32(len(entries))) //nolint:gosec // small
+	}
+	var asked atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /draws/promo-1", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(draw.Document) })
+	mux.HandleFunc("GET /draws/promo-1/entries/{n}", func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		n, _ := strconv.Atoi(r.PathValue("n"))
+		_, _ = w.Write(entries[min(n*pieceSize, len(entries)):min((n+1)*pieceSize, len(entries))])
+	})
+	mux.HandleFunc("GET /broken", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(draw.Document) })
+	mux.HandleFunc("GET /broken/entries/0", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(entries[:pieceSize]) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	code, out, _ := call(t, "draw", server.URL+"/draws/promo-1")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "FAULT ENTRY_ADDED: there are 40000 entries, but 20 were signed")
+	require.Equal(t, int64(3), asked.Load(), "the last one is empty")
+
+	saved := filepath.Join(t.TempDir(), "copy.json")
+	code, _, problems := call(t, "draw", server.URL+"/broken", "--save", saved)
+	require.Equal(t, 2, code)
+	require.Contains(t, problems, "/broken/entries/1: 404")
+	require.NoFileExists(t, saved)
+	require.NoFileExists(t, saved+".entries")
+	code, _, _ = call(t, "draw", server.URL+"/draws/promo-1", "--save", saved)
+	require.Equal(t, 1, code, "what is faulty is evidence too")
+	kept, err := os.ReadFile(saved + ".entries")
+	require.NoError(t, err)
+	require.Equal(t, entries, kept)
 }
 
 func TestFaultsAreNamed(t *testing.T) {

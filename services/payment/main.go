@@ -8,4 +8,4 @@ import (
 	"urr.guru/services/payment/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("payment", app.Run, app.Migrate, app.Outbox())) }
+func main() { os.Exit(lifecycle.Main("payment", app.Run, app.Migrate, app.Outbox(), app.Kafka())) }

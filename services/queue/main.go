@@ -9,4 +9,4 @@ import (
 	"urr.guru/services/queue/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("queue", app.Run, app.Migrate)) }
+func main() { os.Exit(lifecycle.Main("queue", app.Run, app.Migrate, app.Kafka())) }

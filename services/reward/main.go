@@ -8,4 +8,6 @@ import (
 	"urr.guru/services/reward/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("reward", app.Run, app.Migrate, app.Outbox(), app.Reconcile())) }
+func main() {
+	os.Exit(lifecycle.Main("reward", app.Run, app.Migrate, app.Outbox(), app.Kafka(), app.Reconcile()))
+}

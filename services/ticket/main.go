@@ -8,4 +8,4 @@ import (
 	"urr.guru/services/ticket/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("ticket", app.Run, app.Migrate, app.Outbox())) }
+func main() { os.Exit(lifecycle.Main("ticket", app.Run, app.Migrate, app.Outbox(), app.Kafka())) }

@@ -9,5 +9,14 @@ CREATE TABLE processed_events (
 -- Prune finds old rows by it.
 CREATE INDEX processed_events_by_age ON processed_events (processed_at);
 
+-- Dead letters that were redriven. Never pruned, since dead letters stay for good.
+CREATE TABLE redriven_letters (
+    topic       text        NOT NULL,
+    letter      text        NOT NULL,
+    redriven_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (topic, letter)
+);
+
 -- +goose Down
+DROP TABLE redriven_letters;
 DROP TABLE processed_events;

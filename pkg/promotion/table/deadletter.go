@@ -11,8 +11,7 @@ import (
 // deadLetterDays bounds how long a dead letter is kept.
 const deadLetterDays = 90
 
-// DeadLetterKey is the key of a dead letter of a queue, and of the note that one of a Kafka topic was
-// redriven.
+// DeadLetterKey is the key of a dead letter of a queue.
 func DeadLetterKey(queue, id string) dynamo.Item { return Key(DeadLetterPartition(queue), id) }
 
 // DeadLetterPartition is the partition with the dead letters of a queue.
@@ -42,18 +41,4 @@ func DecodeDeadLetter(it dynamo.Item) (promotion.DeadLetter, error) {
 		ErrorCode: d.String("errorCode"), ErrorMessage: d.String("errorMessage"), At: d.Number("at"), RedrivenAt: d.Number("redrivenAt"),
 	}
 	return l, d.Err()
-}
-
-// RedrivenItem notes when a dead letter of a Kafka topic was redriven. It never expires, since dead
-// letters of Kafka do not.
-func RedrivenItem(topic, id string, at int64) dynamo.Item {
-	b := newItem(DeadLetterPartition(topic), id, "REDRIVEN")
-	b.num("redrivenAt", at)
-	return dynamo.Item(b)
-}
-
-// DecodeRedriven reads the time of such a note, 0 without one.
-func DecodeRedriven(it dynamo.Item) (at int64, err error) {
-	d := dynamo.Reader{Item: it}
-	return d.Number("redrivenAt"), d.Err()
 }

@@ -2,6 +2,8 @@ package table
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -35,6 +37,7 @@ func DrawItem(d *promotion.Draw) dynamo.Item {
 	b.num("settledAt", d.SettledAt)
 	b.num("voidedAt", d.VoidedAt)
 	b.str("voidReason", string(d.VoidReason))
+	b.num("dueAt", d.DueAt)
 	return dynamo.Item(b)
 }
 
@@ -46,7 +49,7 @@ func DecodeDraw(event string, it dynamo.Item) (promotion.Draw, error) {
 		Statement: d.String("statement"), Signature: d.String("signature"), RootAt: d.Number("rootAt"),
 		ZeroSeed: d.Bool("zeroSeed"), WinnersCount: d.Number("winnersCount"), DrawnAt: d.Number("drawnAt"),
 		Seed: d.String("seed"), AnnouncedAt: d.Number("announcedAt"), SettledAt: d.Number("settledAt"), VoidedAt: d.Number("voidedAt"),
-		VoidReason: promotion.VoidReason(d.String("voidReason")),
+		VoidReason: promotion.VoidReason(d.String("voidReason")), DueAt: d.Number("dueAt"),
 	}
 	if round := d.Number("beaconRound"); round > 0 {
 		out.Beacon = &beacon.Round{Round: uint64(round), Randomness: d.String("beaconValue"), Signature: d.String("beaconSignature")}
@@ -139,16 +142,28 @@ func DecodeWinners(it dynamo.Item) ([]uuid.UUID, error) {
 	return out, d.Err()
 }
 
-// OpenDraws is the partition that lists the lotteries whose draw is not settled; ingest adds one
-// with the promotion, worker deletes it.
+// OpenDraws is the partition that lists the lotteries whose draw is not settled, those whose next step
+// is due first. ingest adds one with the promotion; each change of a draw moves or removes it.
 const OpenDraws = "DRAWS"
 
-// OpenDrawKey is the key of a lottery's entry in the list.
-func OpenDrawKey(event string) dynamo.Item { return Key(OpenDraws, ListSK(event)) }
+// OpenDrawKey is the key in that list of a lottery whose next step is due at a time, 0: at once.
+func OpenDrawKey(event string, dueAt int64) dynamo.Item {
+	return Key(OpenDraws, sortableTime(dueAt)+"#"+event)
+}
 
-// OpenDrawItem is a lottery's entry in the list; ListedEvent reads it.
-func OpenDrawItem(event string) dynamo.Item {
-	it := OpenDrawKey(event)
+// OpenDrawsBefore is the sort key below which are the lotteries that are due before a time.
+func OpenDrawsBefore(ms int64) string { return sortableTime(ms) }
+
+// OpenDrawItem is a lottery in that list.
+func OpenDrawItem(event string, dueAt int64) dynamo.Item {
+	it := OpenDrawKey(event, dueAt)
 	it["entityType"] = dynamo.String("OPEN_DRAW")
 	return it
+}
+
+// DecodeOpenDraw reads an event of that list, and when its next step is due.
+func DecodeOpenDraw(it dynamo.Item) (event string, dueAt int64) {
+	at, event, _ := strings.Cut(SortKey(it), "#")
+	dueAt, _ = strconv.ParseInt(at, 10, 64) // 0: at once
+	return event, dueAt
 }

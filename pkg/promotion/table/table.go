@@ -15,14 +15,15 @@
 //	announcements   OUTBOX#<00..3f>       <ms>#<uuid>         with each settlement; the relay deletes
 //	dead letter     DLQ#requests          <ms>#<id>           worker, for operators
 //	                DLQ#admissions        <ms>#<id>
-//	redriven record DLQ#<topic>           <partition>-<offset> worker, when an operator redrives it
 //	lottery entry   ENTRY#<event>#<gg>    <id>                worker
 //	entry counter   EVENT#<event>         ENTRIES#<gg>        worker
 //	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
 //	draw            EVENT#<event>         DRAW                worker
+//	entries, chunk  LIST#<event>#<n>      ENTRIES#<root>      worker, before the root is public
+//	their ranks     LIST#<event>#<n>      RANKS#<round>       worker, with the winners
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
 //	winner          WINNER#<event>        <queueSeq>#<id>     the settlement, first come
-//	open draw       DRAWS                 EVENT#<event>       ingest; worker deletes it
+//	open draw       DRAWS                 <due ms>#<event>    ingest; worker moves and deletes it
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //
 // Only request items have index attributes. GSI1 lists the requests of a user, GSI2 those of an

@@ -8,6 +8,7 @@ import (
 	_ "urr.guru/proto/gen/urr/events/v1"
 	_ "urr.guru/proto/gen/urr/gateway/v1"
 	_ "urr.guru/proto/gen/urr/ingest/v1"
+	_ "urr.guru/proto/gen/urr/kafka/v1"
 	_ "urr.guru/proto/gen/urr/payment/v1"
 	_ "urr.guru/proto/gen/urr/queue/v1"
 	_ "urr.guru/proto/gen/urr/reward/v1"

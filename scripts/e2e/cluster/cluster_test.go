@@ -104,7 +104,10 @@ func withAdded(installed bool) []string {
 	}
 	var args []string
 	for _, name := range added() {
-		args = append(args, "--set", fmt.Sprintf("%s.enabled=%t", name, installed), "--set", "gateway.rpc.calls."+name+".address="+address)
+		args = append(args, "--set", fmt.Sprintf("%s.enabled=%t", name, installed))
+		for _, caller := range platform.Callers(name) {
+			args = append(args, "--set", caller+".rpc.calls."+name+".address="+address)
+		}
 	}
 	return args
 }

@@ -64,7 +64,7 @@ func publishDraws(t *testing.T) (base string, s *drawServer) {
 		switch r.URL.Path {
 		case path:
 			writeJSON(w, http.StatusOK, s.document)
-		case path + "/entries":
+		case path + "/entries/0":
 			w.Header().Set("Content-Type", "application/octet-stream")
 			_, _ = w.Write(s.entries)
 		case "/api/v1/promotions/" + s.event:
@@ -229,7 +229,7 @@ func testSuspiciousDraws(t *testing.T) {
 		b.waitFor("section:has(#check) button.wide")
 		return fault
 	}
-	for _, name := range []string{"removed entry", "false beacon value", "changed seed", "changed winner"} {
+	for _, name := range []string{"removed entry", "false beacon value", "a beacon whose rounds are of other times", "changed seed", "changed winner"} {
 		fault := show(name)
 		verdict := b.verify()
 		require.Contains(t, verdict, says["bad"], name)

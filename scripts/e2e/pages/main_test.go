@@ -90,6 +90,8 @@ func TestPages(t *testing.T) {
 	t.Run("RoomSurvivesFailures", testRoomSurvivesFailures)
 	t.Run("RoomAsksForWork", testRoomAsksForWork)
 	t.Run("RoomLeadsOn", testRoomLeadsOn)
+	t.Run("RoomsKeepTheLink", testRoomsKeepTheLink)
+	t.Run("TabsShareOneVisitor", testTabsShareOneVisitor)
 	t.Run("InactiveRoomAdmitsAll", testInactiveRoomAdmitsAll)
 	t.Run("RoomIsOneFile", testRoomIsOneFile)
 	t.Run("KeyboardOnly", testKeyboardOnly)

@@ -43,7 +43,7 @@ func (c campaign) open(t *testing.T) string {
 	case "RANDOM":
 		body["prizes"], body["drawsPerMember"] = c.prizes, max(1, c.draws)
 	case "REQUEST_WINNERS":
-		body["promotionId"], body["daily"] = uniqueID("promotion"), object{"kind": "COUPON", "value": 4711}
+		body["promotionId"], body["daily"] = promotion{}.open(t), object{"kind": "COUPON", "value": 4711}
 	default:
 		c.kind = "ATTENDANCE"
 		body["daily"] = object{"kind": "POINT", "value": 10}

@@ -119,20 +119,54 @@ func testRoomLeadsOn(t *testing.T) {
 			openRoomBefore(t, next, event, 1)
 			b := openTab(t, platformURL, phone, "en")
 			b.startSession(uniqueID("guest"))
-			b.visit(page)
+			const link = "?x=1&utm_source=a#y"
+			b.visit(page + link)
 			b.waitFor(".enter button")
 			b.click(".enter button") // refused: it needs a token of the room
 			b.waitForPath("/vwr/" + event)
 			b.waitFor("#line")
+			require.Equal(t, link, b.link())
 			serve(t, event, 2)
 			b.waitForPath(page)
 			b.waitFor(".enter button")
+			require.Equal(t, link, b.link())
 
 			signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/deactivate/"+event, nil)
 			b.visit("/vwr/" + event)
 			b.waitForPath(page)
 		})
 	}
+}
+
+// testRoomsKeepTheLink: the query and the fragment of a link to an event go along through both rooms
+// and the sign-in, over a reload and the back button too.
+func testRoomsKeepTheLink(t *testing.T) {
+	parallelTab(t)
+	event := sale{}.open(t)
+	openRoom(t, event, 1)
+	b := openTab(t, platformURL, phone, "en")
+	const link = "?x=1&utm_source=a#y"
+	b.visit("/events/" + event + link)
+	b.waitForPath("/vwr/" + event)
+	b.waitFor("#line")
+	require.Equal(t, link, b.link())
+	b.reload()
+	b.waitFor("#line")
+	require.Equal(t, link, b.link())
+	serve(t, event, 2)
+	b.waitForPath("/events/" + event)
+	b.waitFor(".enter a")
+	require.Equal(t, link, b.link())
+	b.click(".enter a")
+	b.waitForPath("/login")
+	b.logIn(uniqueID("guest"))
+	b.waitForPath("/events/" + event + "/seats")
+	b.waitFor(".selection")
+	require.Equal(t, link, b.link())
+	b.back()
+	b.waitFor(".enter a")
+	require.Equal(t, "/events/"+event, b.path())
+	require.Equal(t, link, b.link())
 }
 
 // testRoomAsksForWork: where a position costs a proof of work, the page says so, does it in a worker,
@@ -172,6 +206,47 @@ func testRoomAsksForWork(t *testing.T) {
 		b.waitFor("#line")
 		require.Equal(t, done, proven.Load(), "the position is kept")
 	}
+}
+
+// testTabsShareOneVisitor: two tabs of a browser without a visitor's id get one id for both, not one
+// each, of which the browser would keep one with its positions.
+func testTabsShareOneVisitor(t *testing.T) {
+	parallelTab(t)
+	events := []string{sale{}.open(t), sale{}.open(t)}
+	var ids atomic.Int32
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	base := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/assign/") {
+			return false
+		}
+		if _, err := r.Cookie("urr-anon"); err != nil {
+			ids.Add(1)
+		}
+		if strings.HasSuffix(r.URL.Path, events[0]) {
+			select {
+			case asked <- struct{}{}:
+			default: // asked again
+			}
+			<-answer
+		}
+		return false
+	})
+	for _, event := range events {
+		openRoom(t, event, 1)
+	}
+	goOn := sync.OnceFunc(func() { close(answer) })
+	t.Cleanup(goOn)
+	first := openTab(t, base, phone, "en")
+	first.visit("/vwr/" + events[0])
+	<-asked
+	second := first.openBeside()
+	second.visit("/vwr/" + events[1])
+	second.untilAny("a tab that asks too", says(words(t, "en")["vwr"]["taking"]), visible("#line"))
+	goOn()
+	for _, b := range []*tab{first, second} {
+		b.waitFor("#line")
+	}
+	require.Equal(t, int32(1), ids.Load())
 }
 
 // testInactiveRoomAdmitsAll: the page of a waiting room that is not open leads directly to the

@@ -341,3 +341,9 @@ func (b *tab) path() string {
 	b.t.Helper()
 	return eval[string](b, "location.pathname")
 }
+
+// link is the query and the fragment of the page.
+func (b *tab) link() string {
+	b.t.Helper()
+	return eval[string](b, "location.search + location.hash")
+}

@@ -74,6 +74,37 @@ func TestDrawEntries(t *testing.T) {
 	require.Equal(t, "ENTRIES_NOT_PUBLIC", problemOf(t, rec)["code"])
 }
 
+// The chunks make up the file; each has an address of its own that caches keep for good.
+func TestDrawChunks(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	get := func(chunk string, c credentials) *httptest.ResponseRecorder {
+		t.Helper()
+		return w.do(http.MethodGet, "/api/v1/draws/large/entries/"+chunk, "", c)
+	}
+	var file []byte
+	for chunk, size := range map[string]int{"0": 320_000, "1": 320_000, "2": 48, "3": 0, "65535": 0} {
+		rec := get(chunk, nil)
+		require.Equal(t, http.StatusOK, rec.Code, chunk)
+		require.Equal(t, size, rec.Body.Len(), chunk)
+		require.Equal(t, "application/octet-stream", rec.Header().Get("Content-Type"))
+		require.Equal(t, "public, max-age=86400, immutable", rec.Header().Get("Cache-Control"))
+		require.Equal(t, http.StatusNotModified, get(chunk, credentials{"If-None-Match": rec.Header().Get("ETag")}).Code)
+	}
+	for _, chunk := range []string{"0", "1", "2"} {
+		file = append(file, get(chunk, nil).Body.Bytes()...)
+	}
+	require.Equal(t, largeEntries(), file)
+	require.Equal(t, file[320_016:320_032], get("1", credentials{"Range": "bytes=16-31"}).Body.Bytes())
+	for _, chunk := range []string{"-1", "x", "65536", "1.0", "+1"} {
+		rec := get(chunk, nil)
+		require.Equal(t, http.StatusBadRequest, rec.Code, chunk)
+		require.Equal(t, "INVALID_ID", problemOf(t, rec)["code"], chunk)
+	}
+	rec := w.do(http.MethodGet, "/api/v1/draws/absent/entries/0", "", nil)
+	require.Equal(t, "ENTRIES_NOT_PUBLIC", problemOf(t, rec)["code"])
+}
+
 // A client notices that the entries or the winners ended early.
 func TestStreamsThatBreakOff(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +24,16 @@ func drawEntries() []byte {
 	var b []byte
 	for i := range 100 {
 		b = append(b, bytes.Repeat([]byte{byte(i)}, 16)...)
+	}
+	return b
+}
+
+// largeEntries is a file of two chunks and three ids.
+func largeEntries() []byte {
+	b := make([]byte, 0, 640_048)
+	for i := range 40_003 {
+		b = append(b, make([]byte, 12)...)
+		b = binary.BigEndian.AppendUint32(b, uint32(i)) //nolint:gosec // small
 	}
 	return b
 }
@@ -54,7 +65,10 @@ func (f *fakeIngest) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, s grpc.S
 		return errs.ErrEntriesNotPublic
 	}
 	file := drawEntries()
-	rest := file[in.GetOffset():]
+	if in.GetEventId() == "large" {
+		file = largeEntries()
+	}
+	rest := file[min(in.GetOffset(), int64(len(file))):]
 	if in.GetSize() > 0 {
 		rest = rest[:min(in.GetSize(), int64(len(rest)))]
 	}
@@ -63,7 +77,11 @@ func (f *fakeIngest) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, s grpc.S
 		if !first {
 			head = &ingestv1.DrawEntries{}
 		}
-		head.Ids, rest = rest[:min(drawPart, len(rest))], rest[min(drawPart, len(rest)):]
+		n := min(drawPart, len(rest))
+		if in.GetEventId() == "large" {
+			n = min(100_000, len(rest))
+		}
+		head.Ids, rest = rest[:n], rest[n:]
 		if err := s.Send(head); err != nil {
 			return err
 		}

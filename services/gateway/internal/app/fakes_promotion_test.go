@@ -121,14 +121,14 @@ type fakeWorker struct {
 	callLog
 }
 
-func (f *fakeWorker) ListQueueDeadLetters(_ context.Context, in *workerv1.ListQueueDeadLettersRequest) (*workerv1.ListQueueDeadLettersResponse, error) {
-	f.add("ListQueueDeadLetters", in.GetCaller(), in)
-	return &workerv1.ListQueueDeadLettersResponse{}, nil
+func (f *fakeWorker) ListAdmissionDeadLetters(_ context.Context, in *workerv1.ListAdmissionDeadLettersRequest) (*workerv1.ListAdmissionDeadLettersResponse, error) {
+	f.add("ListAdmissionDeadLetters", in.GetCaller(), in)
+	return &workerv1.ListAdmissionDeadLettersResponse{}, nil
 }
 
-func (f *fakeWorker) RedriveQueue(_ context.Context, in *workerv1.RedriveQueueRequest) (*workerv1.RedriveQueueResponse, error) {
-	f.add("RedriveQueue", in.GetCaller(), in)
-	return &workerv1.RedriveQueueResponse{Redriven: in.GetIds()}, nil
+func (f *fakeWorker) RedriveAdmissions(_ context.Context, in *workerv1.RedriveAdmissionsRequest) (*workerv1.RedriveAdmissionsResponse, error) {
+	f.add("RedriveAdmissions", in.GetCaller(), in)
+	return &workerv1.RedriveAdmissionsResponse{Redriven: in.GetIds()}, nil
 }
 
 func (f *fakeWorker) ListDeadLetters(_ context.Context, in *workerv1.ListDeadLettersRequest) (*workerv1.ListDeadLettersResponse, error) {

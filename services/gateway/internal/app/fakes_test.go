@@ -313,7 +313,7 @@ func (f *fakePayment) Confirm(_ context.Context, in *paymentv1.ConfirmRequest) (
 
 func (f *fakePayment) GetPayment(_ context.Context, in *paymentv1.GetPaymentRequest) (*paymentv1.Payment, error) {
 	f.add("GetPayment", in.GetCaller(), in)
-	return &paymentv1.Payment{PaymentId: in.GetPaymentId()}, nil
+	return &paymentv1.Payment{PaymentId: in.GetPaymentId(), ReferenceId: requestID}, nil
 }
 
 func (f *fakePayment) HandleWebhook(_ context.Context, in *paymentv1.HandleWebhookRequest) (*paymentv1.HandleWebhookResponse, error) {

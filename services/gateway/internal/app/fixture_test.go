@@ -73,6 +73,7 @@ type fixture struct {
 	reward   *fakeReward
 	ingest   *fakeIngest
 	worker   *fakeWorker
+	letters  fakeLetters
 	acts     *fakeActs
 
 	sessions, tier1, entries token.KeySet
@@ -96,7 +97,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 	t.Helper()
 	w := &fixture{
 		t: t, clock: testkit.NewClock(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
-		ingest: &fakeIngest{}, worker: &fakeWorker{}, acts: &fakeActs{},
+		ingest: &fakeIngest{}, worker: &fakeWorker{}, letters: newLetters(), acts: &fakeActs{},
 		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
 			Snapshot: true, Counters: []*vwrv1.Counter{
 				{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50},
@@ -204,6 +205,7 @@ func (w *fixture) serve() app.Services {
 		Queue: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			queuev1.RegisterQueueServiceServer(r, w.queue)
 			queuev1.RegisterQueueAdminServiceServer(r, w.queue)
+			w.letters.register(r, "queue")
 		}, written, as),
 		Ticket: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			ticketv1.RegisterEventServiceServer(r, w.ticket)
@@ -211,12 +213,20 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterHoldServiceServer(r, w.ticket)
 			ticketv1.RegisterReservationServiceServer(r, w.ticket)
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
+			w.letters.register(r, "ticket")
 		}, written, as),
-		Payment: rpctest.Serve(w.t, w.payment.register, written, as),
-		Stats:   rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, w.stats) }, written, as),
+		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
+			w.payment.register(r)
+			w.letters.register(r, "payment")
+		}, written, as),
+		Stats: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
+			statsv1.RegisterStatsServiceServer(r, w.stats)
+			w.letters.register(r, "stats")
+		}, written, as),
 		Reward: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			rewardv1.RegisterRewardServiceServer(r, w.reward)
 			rewardv1.RegisterRewardAdminServiceServer(r, w.reward)
+			w.letters.register(r, "reward")
 		}, written, as),
 		Ingest: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			ingestv1.RegisterIngestServiceServer(r, w.ingest)

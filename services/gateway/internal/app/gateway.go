@@ -185,6 +185,9 @@ func (g *Gateway) newEndpoints(
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
 		webhooks: &handlers.WebhookHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
+		checkout: &handlers.CheckoutHandlers{
+			Reservations: ticketv1.NewReservationServiceClient(s.Ticket), Payments: paymentv1.NewPaymentServiceClient(s.Payment),
+		},
 	}
 	if vwr != nil {
 		if e.shuffles, err = handlers.NewShuffleHandlers(vwr); err != nil {

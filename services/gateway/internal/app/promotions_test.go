@@ -92,13 +92,11 @@ func TestOperatorsOfPromotions(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/admin/dlq/requests", "", admin).Code)
 	require.Len(t, w.worker.of("ListDeadLetters"), 1, "before the parameter")
-	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/admin/dlq/payment-events?limit=7", "", admin).Code)
-	letters, _ := w.worker.of("ListQueueDeadLetters")[0].msg.(*workerv1.ListQueueDeadLettersRequest)
-	require.Equal(t, "payment-events", letters.GetQueue())
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/admin/dlq/admissions?limit=7", "", admin).Code)
+	letters, _ := w.worker.of("ListAdmissionDeadLetters")[0].msg.(*workerv1.ListAdmissionDeadLettersRequest)
 	require.Equal(t, int32(7), letters.GetLimit())
 	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/admin/dlq/admissions/redrive", `{"ids":["0-1"]}`, admin).Code)
-	again, _ := w.worker.of("RedriveQueue")[0].msg.(*workerv1.RedriveQueueRequest)
-	require.Equal(t, "admissions", again.GetQueue())
+	again, _ := w.worker.of("RedriveAdmissions")[0].msg.(*workerv1.RedriveAdmissionsRequest)
 	require.Equal(t, []string{"0-1"}, again.GetIds())
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/dlq/admissions", "", w.session(alice)).Code)
 }

@@ -46,7 +46,11 @@ func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
 				if rec.Code == http.StatusBadRequest {
 					continue // a control character in the query of an API route
 				}
-				require.Equal(t, want, rec.Header().Get("Location"), "%s %q", r, c.Path)
+				location := want
+				if want != "" {
+					location += "?" + query.Encode() // unchanged, as the query of any link
+				}
+				require.Equal(t, location, rec.Header().Get("Location"), "%s %q", r, c.Path)
 				if want != "" {
 					require.True(t, edge.OwnPath(want), want)
 					redirects++
@@ -55,4 +59,24 @@ func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
 		}
 	}
 	require.Positive(t, redirects, "some pages redirect to the line")
+}
+
+// A query that came with a link goes along to the rooms, and none makes the redirect leave the site.
+func TestRedirectsToRoomsKeepTheQuery(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	page := credentials{"Accept": "text/html"}
+	for query, kept := range map[string]string{
+		"?x=1&utm_source=a": "?x=1&utm_source=a",
+		"?x=%2F%2Fevil":     "?x=%2F%2Fevil",
+		"?//evil.example":   "?//evil.example",
+		"?":                 "",
+		"?x=%zz&%":          "?x=%zz&%",
+	} {
+		for path, room := range map[string]string{"/events/busy": "/vwr/busy", "/events/busy/seats": "/vwr/busy", "/events/calm/book": "/queue/calm"} {
+			location := w.do(http.MethodGet, path+query, "", page).Header().Get("Location")
+			require.Equal(t, room+kept, location)
+			require.True(t, edge.OwnPath(location))
+		}
+	}
 }

@@ -19,8 +19,8 @@ func target(r *edge.Route, event string) string {
 			segs[i] = "none.js"
 		case s == "{allocation_id}":
 			segs[i] = "23"
-		case s == "{queue}":
-			segs[i] = "admissions"
+		case s == "{topic}":
+			segs[i] = "payment-events"
 		case s == "{round}":
 			segs[i] = "7"
 		case s == "{name}":

@@ -16,6 +16,7 @@ import (
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
@@ -33,6 +34,7 @@ type endpoints struct {
 	line       *handlers.LineHandlers
 	seats      *handlers.SeatHandlers
 	webhooks   *handlers.WebhookHandlers
+	checkout   *handlers.CheckoutHandlers
 	rewards    *handlers.RewardHandlers    // nil: there are none
 	promotions *handlers.PromotionHandlers // nil: there are none
 	existence  *handlers.EventExistence
@@ -192,6 +194,10 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			Answer: &ticketv1.Reservation{},
 		},
 		{
+			ID: "my.checkout", Method: http.MethodGet, Pattern: "/api/v1/my/reservations/{reservation_id}/payments/{payment_id}", Access: edge.User,
+			Handler: e.checkout.Get, Poll: true, Answer: &gatewayv1.Checkout{},
+		},
+		{
 			ID: "payments.webhook", Method: http.MethodPost, Pattern: "/api/v1/payments/webhooks/{provider}", Access: edge.Public, Handler: e.webhooks.Handle,
 			Body: edge.Body{Raw: true},
 		},
@@ -223,6 +229,10 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		},
 		{
 			ID: "draws.entries", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}/entries", Access: edge.Public, Handler: e.draws.Entries,
+			Poll: true, Timeout: handlers.DrawTimeout,
+		},
+		{
+			ID: "draws.chunk", Method: http.MethodGet, Pattern: "/api/v1/draws/{event_id}/entries/{chunk}", Access: edge.Public, Handler: e.draws.Chunk,
 			Poll: true, Timeout: handlers.DrawTimeout,
 		},
 		{
@@ -314,13 +324,15 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	rewardv1.RewardAdminService_RetryRewards_FullMethodName:      {Status: http.StatusAccepted},
 	ingestv1.IngestAdminService_CreatePromotion_FullMethodName:   {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	workerv1.WorkerAdminService_RedriveRequests_FullMethodName:   {Timeout: 15 * time.Second},
+	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:        {Timeout: handlers.DeadLettersTimeout},
 
-	statsv1.StatsService_ListActs_FullMethodName:                    {Personal: true},
-	paymentv1.RefundAdminService_ListRefunds_FullMethodName:         {Personal: true},
-	rewardv1.RewardAdminService_ListRewards_FullMethodName:          {Personal: true},
-	rewardv1.RewardAdminService_GetReward_FullMethodName:            {Personal: true},
-	ingestv1.IngestAdminService_ListRequests_FullMethodName:         {Personal: true},
-	ingestv1.IngestService_GetRequest_FullMethodName:                {Personal: true},
-	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:      {Personal: true},
-	workerv1.WorkerAdminService_ListQueueDeadLetters_FullMethodName: {Personal: true},
+	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
+	paymentv1.RefundAdminService_ListRefunds_FullMethodName:             {Personal: true},
+	rewardv1.RewardAdminService_ListRewards_FullMethodName:              {Personal: true},
+	rewardv1.RewardAdminService_GetReward_FullMethodName:                {Personal: true},
+	ingestv1.IngestAdminService_ListRequests_FullMethodName:             {Personal: true},
+	ingestv1.IngestService_GetRequest_FullMethodName:                    {Personal: true},
+	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:          {Personal: true},
+	workerv1.WorkerAdminService_ListAdmissionDeadLetters_FullMethodName: {Personal: true},
+	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},
 }

@@ -17,9 +17,11 @@ import (
 	"urr.guru/services/gateway/internal/api"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/roomstate"
 
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
@@ -154,22 +156,42 @@ func exposeAPI[C any](
 	}}
 }
 
+// routes registers the API on pass, and returns the routes of its HTTP rules.
+func (p exposedAPI) routes(ctx context.Context, pass *api.Passthrough, conn grpc.ClientConnInterface) ([]*edge.Route, error) {
+	if err := p.register(ctx, pass.Mux, conn); err != nil {
+		return nil, fmt.Errorf("register %s: %w", p.name, err)
+	}
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(p.name))
+	if err != nil {
+		return nil, fmt.Errorf("register %s: %w", p.name, err)
+	}
+	return edge.FromService(d.(protoreflect.ServiceDescriptor), passThroughDetails, pass.Handle) //nolint:forcetypeassert // it is the name of a service
+}
+
+// deadLetters is the API of the services that consume Kafka, as one.
+func (s *Services) deadLetters() exposedAPI {
+	letters := handlers.NewDeadLetters(map[string]grpc.ClientConnInterface{
+		"payment": s.Payment, "queue": s.Queue, "reward": s.Reward, "stats": s.Stats, "ticket": s.Ticket,
+	})
+	return exposedAPI{kafkav1.DeadLetterService_ServiceDesc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, _ grpc.ClientConnInterface) error {
+		return kafkav1.RegisterDeadLetterServiceHandlerClient(ctx, m, letters)
+	}}
+}
+
 // passThrough registers the deployed services on pass and returns the routes of their HTTP rules.
 func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
-	var all []*edge.Route
+	// First, since of two patterns that match a path the router takes the one that was registered
+	// last: a topic is a parameter, where other dead letters have a name.
+	all, err := s.deadLetters().routes(ctx, pass, nil)
+	if err != nil {
+		return nil, err
+	}
 	for _, to := range s.listServices(new(Peers)) {
 		if *to.conn == nil {
 			continue
 		}
 		for _, p := range to.apis {
-			if err := p.register(ctx, pass.Mux, *to.conn); err != nil {
-				return nil, fmt.Errorf("register %s: %w", p.name, err)
-			}
-			d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(p.name))
-			if err != nil {
-				return nil, fmt.Errorf("register %s: %w", p.name, err)
-			}
-			routes, err := edge.FromService(d.(protoreflect.ServiceDescriptor), passThroughDetails, pass.Handle) //nolint:forcetypeassert // it is the name of a service
+			routes, err := p.routes(ctx, pass, *to.conn)
 			if err != nil {
 				return nil, err
 			}

@@ -293,7 +293,7 @@ func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	q.Refused = e
 	if to := problem.RedirectTo(e); to != "" && q.Route != nil && q.Route.Page && navigates(r) {
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, to, http.StatusFound)
+		http.Redirect(w, r, withQuery(to, r.URL.RawQuery), http.StatusFound)
 		return
 	}
 	if q.ID == "" {
@@ -301,6 +301,16 @@ func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Reques
 		w.Header().Set("X-Request-Id", q.ID)
 	}
 	d.Problems.Write(w, r, q.ID, e)
+}
+
+// withQuery adds the query of a page's request to the path that it is redirected to, unless that has
+// one: what comes with a link goes along through both rooms. Browsers add the fragment themselves.
+func withQuery(path, query string) string {
+	whole := path + "?" + query
+	if query == "" || strings.Contains(path, "?") || !edge.OwnPath(whole) {
+		return path
+	}
+	return whole
 }
 
 // navigates reports whether a person opened the address, not a program that asks for JSON.

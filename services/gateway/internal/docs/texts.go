@@ -117,12 +117,23 @@ var texts = map[string]routeText{
 		description: "`application/octet-stream` with an `ETag`; a `Range` of bytes is served alone. The file never changes once it is there, from " +
 			"phase ROOT on.\n\nErrors: DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED, RANGE_NOT_SATISFIABLE (its `Content-Range` has the size).",
 	},
+	"draws.chunk": {
+		summary: "A chunk of these entries: 20,000 ids",
+		description: "`application/octet-stream` with an `ETag`, 320,000 bytes; from 0 on. The last chunk is shorter, and empty behind it. So verifiers " +
+			"read the entries one chunk after another, and caches keep each: it never changes once it is there.\n\n" +
+			"Errors: INVALID_ID, DRAW_NOT_FOUND, ENTRIES_NOT_PUBLIC, DRAW_EXPIRED, RANGE_NOT_SATISFIABLE.",
+	},
 	"promotions.winners": {
 		summary: "Who has a place, as CSV",
 		description: "`text/csv` with the header `rank,requestId,userId`: the winners of an announced lottery by their rank, or the successful " +
 			"requests to a first-come promotion so far by their place in the queue. A cell that a spreadsheet would run as a formula, or that " +
 			"begins with an apostrophe, has an apostrophe in front.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, " +
 			"UNAVAILABLE (the latest successful requests are not listed yet).",
+	},
+	"my.checkout": {
+		summary: "A reservation of the caller and one of its payments",
+		description: "For the page of a checkout, which polls it. `payment` is there while the reservation is `HELD` or `PAYING`.\n\n" +
+			"Errors: UNAUTHENTICATED, RESERVATION_NOT_FOUND, PAYMENT_NOT_FOUND (also for one of another reservation).",
 	},
 	"rewards.attend": {
 		summary: "Records today's attendance, the same again when repeated",

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
@@ -31,6 +34,8 @@ const (
 	exportWriteTimeout = 30 * time.Second
 	// winnersPage is how many winners one call of ingest returns, some 100 bytes each.
 	winnersPage = 50_000
+	// chunkBytes is the size of a chunk of the entries, 20,000 ids.
+	chunkBytes = 320_000
 	// maxDrawBytes bounds the memory for cached documents; one with 1,000,000 winners has 40 MB.
 	maxDrawBytes = 64 << 20
 )
@@ -94,10 +99,24 @@ func (h *DrawHandlers) readDocument(ctx context.Context, event string) (cachedRe
 
 // Entries responds with the file of the entries or a range of it.
 func (h *DrawHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	return h.serveEntries(w, r, q, 0, math.MaxInt64)
+}
+
+// Chunk responds with a chunk of that file, which is empty behind the last one.
+func (h *DrawHandlers) Chunk(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	n, err := strconv.ParseUint(q.Param("chunk"), 10, 16)
+	if err != nil {
+		return errs.ErrInvalidID.Wrap(err)
+	}
+	return h.serveEntries(w, r, q, int64(n)*chunkBytes, chunkBytes) //nolint:gosec // of 16 bits
+}
+
+// serveEntries serves the part of the file that begins at an offset and has at most a number of bytes.
+func (h *DrawHandlers) serveEntries(w http.ResponseWriter, r *http.Request, q *edge.Request, from, size int64) error {
 	ctx, cancel := context.WithCancel(r.Context()) // ends streams of which a part was read
 	defer cancel()
 	f := &entriesFile{open: func(offset, size int64) (entriesStream, error) {
-		return h.ingest.GetDrawEntries(ctx, &ingestv1.GetDrawEntriesRequest{EventId: q.Param("event_id"), Offset: offset, Size: size})
+		return h.ingest.GetDrawEntries(ctx, &ingestv1.GetDrawEntriesRequest{EventId: q.Param("event_id"), Offset: from + offset, Size: size})
 	}}
 	head, err := f.open(0, 1)
 	if err != nil {
@@ -107,7 +126,7 @@ func (h *DrawHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edge.R
 	if err != nil {
 		return err
 	}
-	f.total = first.GetTotal()
+	f.total = min(max(0, first.GetTotal()-from), size)
 	return serveFile(w, r, first.GetEtag(), entriesCacheControl, f)
 }
 
@@ -142,7 +161,7 @@ func (f *entriesFile) Read(p []byte) (int, error) {
 	for len(f.part) == 0 {
 		var err error
 		if f.stream == nil {
-			if f.stream, err = f.open(f.at, 0); err != nil {
+			if f.stream, err = f.open(f.at, f.total-f.at); err != nil {
 				return 0, err
 			}
 		}

@@ -10,8 +10,10 @@ async function opened(reservation: string, payment: string): Promise<{ calls: st
     sessionStorage: { getItem: (key: string) => (key === "urr-payment-r" ? "p" : null), setItem: () => undefined, removeItem: () => undefined },
     fetch: (url: string, init: RequestInit) => {
       calls.push(`${init.method} ${url.replace(/^.*\/v1/, "")}`);
-      const body = url.includes("/payments/") ? { paymentId: "p", status: payment } : { reservationId: "r", status: reservation };
-      return Promise.resolve(new Response(JSON.stringify(body)));
+      const held = { reservationId: "r", status: reservation };
+      const unpaid = reservation === "HELD" || reservation === "PAYING";
+      const checkout = { reservation: held, ...(unpaid ? { payment: { paymentId: "p", status: payment } } : {}) };
+      return Promise.resolve(new Response(JSON.stringify(url.includes("/payments/") ? checkout : held)));
     },
   });
   const step = await open("r", new AbortController().signal);
@@ -21,7 +23,12 @@ async function opened(reservation: string, payment: string): Promise<{ calls: st
 test("the same payment is offered again while it is prepared", async () => {
   const got = await opened("PAYING", "PREPARED");
   equal(got.again, true);
-  deepEqual(got.calls.at(-1), "GET /payments/p");
+});
+
+test("reservation and payment are read by one call", async () => {
+  for (const [reservation, payment] of [["PAYING", "PREPARED"], ["PAYING", "PENDING"], ["HELD", "PREPARED"], ["CONFIRMED", "CONFIRMED"]] as const) {
+    deepEqual((await opened(reservation, payment)).calls, ["GET /my/reservations/r/payments/p"]);
+  }
 });
 
 test("a payment in progress is not offered again", async () => {

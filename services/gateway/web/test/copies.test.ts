@@ -34,4 +34,15 @@ test("copies", () => {
   // A browser whose clock is wrong would accuse the operator falsely.
   observeServerTime(new Response("", { headers: { Date: new Date(now + 60_000).toUTCString() } }), now);
   deepEqual(see(8, second), [...all, [7, "s", "aa"]]);
+
+  // The first copy is kept all the same, but says nothing of what was not there; so does one of an answer
+  // that is old.
+  const unsure = (name: string, age = 0) => keepCopy(terms, name, age).map((c) => c.unsure ?? false);
+  deepEqual(unsure("first by a wrong clock"), [true]);
+  observeServerTime(new Response("", { headers: { Date: new Date(now).toUTCString() } }), now);
+  deepEqual(unsure("first by a wrong clock"), [true, false]);
+  deepEqual(unsure("first by a right clock"), [false]);
+  deepEqual(unsure("an old answer", 6000), [true]);
+  deepEqual(unsure("an old answer", 6000), [true]);
+  deepEqual(unsure("an old answer"), [true, false]);
 });

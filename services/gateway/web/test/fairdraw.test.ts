@@ -1,6 +1,6 @@
 // The verdicts of this verifier are those of urr.guru/pkg/fairdraw, whose tests write the vectors.
 
-import { deepEqual, equal } from "node:assert/strict";
+import { deepEqual, equal, rejects } from "node:assert/strict";
 import { test } from "node:test";
 import vectors from "../../../../pkg/fairdraw/testdata/vectors.json";
 import networks from "../../../../pkg/fairdraw/beacon/testdata/drand.json";
@@ -32,6 +32,10 @@ interface Case {
 
 const bytes = (base64: string) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
 
+async function* chunksOf(entries: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < entries.length; at += size) yield entries.subarray(at, at + size);
+}
+
 for (const c of vectors.cases as unknown as Case[]) {
   test(`${c.base}: ${c.name}`, async () => {
     const base = vectors[c.base] as unknown as Vector;
@@ -42,7 +46,9 @@ for (const c of vectors.cases as unknown as Case[]) {
       earlier: c.earlier ?? [],
     };
     if (c.now) options.now = c.now;
-    const verdict = await verifyDraw(document, bytes(c.entries ?? base.entries), options);
+    const entries = bytes(c.entries ?? base.entries);
+    const verdict = await verifyDraw(document, entries, options);
+    for (const size of [16, 112]) deepEqual(await verifyDraw(document, chunksOf(entries, size), options), verdict);
     if (!verdict.ok) {
       equal(verdict.code, c.fault, verdict.detail);
       return;
@@ -103,6 +109,34 @@ test("progress reaches the end", async () => {
   const verdict = await verifyDraw(base.document as unknown as DrawDocument, bytes(base.entries), { progress });
   equal(verdict.ok, true);
   equal(last, 1);
+});
+
+test("a copy of an unsure time accuses nobody, and counts otherwise", async () => {
+  let accused = 0;
+  for (const c of vectors.cases as unknown as Case[]) {
+    if (c.base !== "draw" || !c.earlier) continue;
+    const base = vectors.draw as unknown as Vector;
+    const document = { ...base.document, ...c.changes } as unknown as DrawDocument;
+    const options: Options = { receipts: c.receipts ?? base.receipts, earlier: c.earlier.map((copy) => ({ ...copy, unsure: true })) };
+    if (c.now) options.now = c.now;
+    const verdict = await verifyDraw(document, bytes(c.entries ?? base.entries), options);
+    const code = verdict.ok ? undefined : verdict.code;
+    const onlyMissing = c.fault === "ROOT_UNSEEN" || c.fault === "SEED_LATE";
+    if (onlyMissing) accused++;
+    equal(code, onlyMissing ? undefined : c.fault, c.name);
+  }
+  equal(accused > 1, true);
+});
+
+test("entries are not read before the root, and a failure to read them is no verdict", async () => {
+  const base = vectors.draw as unknown as Vector;
+  const away = async function* (): AsyncGenerator<Uint8Array> {
+    yield bytes(base.entries).subarray(0, 32);
+    throw new Error("away");
+  };
+  await rejects(verifyDraw(base.document as unknown as DrawDocument, away()), /away/);
+  const { statement: _, winners: __, seed: ___, beacon: ____, ...open } = { ...base.document, phase: "OPEN" } as Record<string, unknown>;
+  equal((await verifyDraw(open as unknown as DrawDocument, away())).ok, true);
 });
 
 test("canonical JSON sorts members", () => {

@@ -8,6 +8,7 @@ declare module "node:assert/strict" {
   export function deepEqual(actual: unknown, expected: unknown): void;
   export function equal(actual: unknown, expected: unknown, message?: string): void;
   export function match(text: string, pattern: RegExp): void;
+  export function rejects(promise: Promise<unknown>, error: RegExp): Promise<void>;
   export function ok(value: unknown, message?: string): void;
 }
 

@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	promotions := request.NewPromotions(store, request.PromotionOptions{
 		Keys: keys.Keys, Opener: worker.New(drawer), MinDelay: cfg.DrawMinDelay, Lead: cfg.DrawLead, Now: failpoint.Now,
 	})
-	draws, receipts := request.NewDraws(promotions, store, failpoint.Now), request.NewReceipts(keys.Keys, pkgdynamo.ClockSkew)
+	draws, receipts := request.NewDraws(promotions, store, cfg.DrawCacheMB<<20, failpoint.Now), request.NewReceipts(keys.Keys, pkgdynamo.ClockSkew)
 	requests := request.NewService(promotions, store, sender, request.Options{
 		Load: store.Load, SendWait: request.SendWait, Receipts: receipts, Now: failpoint.Now,
 	})

@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	queues, _ := sqstest.Queue(t)
 	cfg := &app.Config{
 		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
-		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key, "vwr": key}},
+		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key, "reward": key, "vwr": key}},
 		Dynamo: tables, Queue: queue.Config{Name: sqstest.Name(queues)}, Visibility: 30 * time.Second, SQSEndpoint: queues.Endpoint,
 		SendAfter: 10 * time.Second, FailAfter: 10 * time.Minute, LostAfter: 5 * time.Minute,
 		Draw: fairdraw.ReceiptConfig{DrawReceiptKeys: signingKey}, Worker: rpc.Peer{Addr: "127.0.0.1:1", Key: key},

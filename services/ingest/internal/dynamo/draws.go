@@ -2,10 +2,9 @@ package dynamo
 
 import (
 	"context"
-	"fmt"
+	"unique"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/fairdraw"
@@ -13,8 +12,6 @@ import (
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
 )
-
-const parallelGroups = 8 // of entries that are read
 
 var (
 	_ request.DrawStore   = (*Store)(nil)
@@ -30,41 +27,24 @@ func (s *Store) Draw(ctx context.Context, eventID string) (promotion.Draw, error
 	return d, unavailable(err)
 }
 
-func (s *Store) Entries(ctx context.Context, eventID string) (fairdraw.Entries, error) {
-	groups := promotion.LotteryGroups()
-	lists := make([]fairdraw.Entries, len(groups))
-	work, reading := errgroup.WithContext(ctx)
-	work.SetLimit(parallelGroups)
-	for i, group := range groups {
-		work.Go(func() (err error) {
-			lists[i], err = s.entriesOf(reading, table.EntryPartition(eventID, group))
-			return err
-		})
-	}
-	if err := work.Wait(); err != nil {
+func (s *Store) Entries(ctx context.Context, eventID string, root fairdraw.Hash, n int) (fairdraw.Entries, error) {
+	key := table.EntriesKey(eventID, root, n)
+	items, err := s.Read(ctx, key)
+	if err != nil {
 		return nil, unavailable(err)
 	}
-	entries, err := fairdraw.MergeAll(lists)
-	return entries, unavailable(err)
+	chunk, err := table.DecodeEntries(items.Get(key))
+	return chunk, unavailable(err)
 }
 
-// entriesOf reads a partition of entries. Texts of UUIDs sort as their bytes do.
-func (s *Store) entriesOf(ctx context.Context, pk string) (ids fairdraw.Entries, err error) {
-	for it, err := range s.All(ctx, table.PartitionQuery{PK: pk}) {
-		if err != nil {
-			return nil, err
-		}
-		text, err := table.DecodeEntry(it)
-		if err != nil {
-			return nil, err
-		}
-		id, err := uuid.Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("entry %q: %w", text, err)
-		}
-		ids = append(ids, id[:]...)
+func (s *Store) Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error) {
+	key := table.RanksKey(d, n)
+	items, err := s.Read(ctx, key)
+	if err != nil {
+		return nil, unavailable(err)
 	}
-	return ids, nil
+	ranks, err := table.DecodeRanks(items.Get(key))
+	return ranks, unavailable(err)
 }
 
 func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
@@ -77,7 +57,7 @@ func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclus
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		all = append(all, fairdraw.Exclusion{RequestID: e.RequestID, Reason: string(e.Reason)})
+		all = append(all, fairdraw.Exclusion{RequestID: e.RequestID, Reason: unique.Make(string(e.Reason)).Value()})
 	}
 	return all, nil
 }

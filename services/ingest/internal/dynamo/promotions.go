@@ -32,12 +32,17 @@ func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promot
 
 // Create writes the promotion, its capacity, its entry in the list and the idempotency key in one
 // transaction.
-func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempotency.Key) (promotion.Promotion, error) {
+func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare request.Prepare) (p promotion.Promotion, err error) {
 	for try := 1; ; try++ {
 		if key != nil {
 			earlier, found, err := s.createdUnder(ctx, key)
 			if found || err != nil {
 				return earlier, err
+			}
+		}
+		if try == 1 {
+			if p, err = prepare(ctx); err != nil {
+				return p, err
 			}
 		}
 		tx := s.Begin()
@@ -53,12 +58,12 @@ func (s *Store) Create(ctx context.Context, p promotion.Promotion, key *idempote
 		tx.Put(1, table.ListItem(p.EventID), table.Condition{})
 		switch p.EventType {
 		case promotion.Lottery:
-			tx.Put(1, table.OpenDrawItem(p.EventID), table.Condition{})
+			tx.Put(1, table.OpenDrawItem(p.EventID, p.LotteryCutoffAt), table.Condition{})
 		case promotion.FirstCome:
 			capacity := promotion.Capacity{EventID: p.EventID, Total: p.CapacityTotal, Remaining: p.CapacityTotal, UpdatedAt: p.CreatedAt}
 			tx.Put(1, table.CapacityItem(&capacity), table.Condition{})
 		}
-		err := tx.Commit(ctx)
+		err = tx.Commit(ctx)
 		if err == nil || try == createTries || !dynamo.Contended(err) {
 			return p, unavailable(err)
 		}

@@ -1,10 +1,11 @@
 package request
 
 import (
+	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,18 +15,13 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-const (
-	// Sizes of the caches. An entry takes 16 bytes, its rank 8, a winner or an exclusion about 100.
-	maxEntryBytes    = 64 << 20
-	maxRankBytes     = 32 << 20
-	maxResultBytes   = 64 << 20
-	maxExcludedBytes = 64 << 20
-)
-
 // DrawStore reads what worker has written of draws.
 type DrawStore interface {
 	Draw(ctx context.Context, eventID string) (promotion.Draw, error)
-	Entries(ctx context.Context, eventID string) (fairdraw.Entries, error)
+	// Entries reads a chunk of the entries with a root; it has none if the chunk is absent.
+	Entries(ctx context.Context, eventID string, root fairdraw.Hash, n int) (fairdraw.Entries, error)
+	// Ranks reads the ranks of the entries of a chunk.
+	Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error)
 	// Excluded returns the requests that take no part in the draw, sorted by their ids.
 	Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error)
 	// Winners returns all winners, the first rank first.
@@ -39,11 +35,10 @@ type Draws struct {
 	store      DrawStore
 	now        func() time.Time
 
-	states   *Cache[state]
-	entries  *SizedCache[*DrawEntries]
-	excluded *SizedCache[[]fairdraw.Exclusion]
-	results  *SizedCache[*Result]
-	ranks    *SizedCache[*fairdraw.Ranks]
+	states  *Cache[state]
+	indexes *SizedCache[string, *drawIndex] // apart: to make one all chunks are read
+	parts   *SizedCache[partKey, drawPart]
+	loads   chan struct{} // bounds the parts that are read at a time
 }
 
 // state is a draw as it was read last.
@@ -53,36 +48,37 @@ type state struct {
 	document  fairdraw.Document // without lists
 }
 
-// DrawEntries are the published entries of a draw.
-type DrawEntries struct {
-	fairdraw.Entries
-	*fairdraw.Prover
-
-	ETag string
-}
-
 // Result is the result of an announced draw.
 type Result struct {
 	// Winners are request ids, the first rank first.
 	Winners []uuid.UUID
 
-	rank map[uuid.UUID]int
+	sorted []uuid.UUID
 }
+
+func newResult(winners []uuid.UUID) *Result {
+	sorted := slices.SortedFunc(slices.Values(winners), compareIDs)
+	return &Result{Winners: winners, sorted: sorted}
+}
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // Won reports whether a request is a winner.
 func (r *Result) Won(requestID string) bool {
 	id, err := uuid.Parse(requestID)
-	return err == nil && r.rank[id] != 0
+	if err != nil {
+		return false
+	}
+	_, won := slices.BinarySearchFunc(r.sorted, id, compareIDs)
+	return won
 }
 
-// NewDraws makes the Draws that read a store.
-func NewDraws(promotions Promotions, store DrawStore, now func() time.Time) *Draws {
-	s := &Draws{promotions: promotions, store: store, now: now}
+// NewDraws makes the Draws that read a store and keep what they have read last, at most maxBytes of it.
+func NewDraws(promotions Promotions, store DrawStore, maxBytes int64, now func() time.Time) *Draws {
+	s := &Draws{promotions: promotions, store: store, now: now, loads: make(chan struct{}, parallelLoads)}
 	s.states = NewCache(now, s.loadState)
-	s.entries = NewSizedCache(maxEntryBytes, s.loadEntries, func(e *DrawEntries) int64 { return int64(len(e.Entries)) })
-	s.ranks = NewSizedCache(maxRankBytes, s.loadRanks, func(r *fairdraw.Ranks) int64 { return 8 * int64(r.Len()) })
-	s.excluded = NewSizedCache(maxExcludedBytes, store.Excluded, func(e []fairdraw.Exclusion) int64 { return 100 * int64(len(e)) })
-	s.results = NewSizedCache(maxResultBytes, s.loadResult, func(r *Result) int64 { return 100 * int64(len(r.Winners)) })
+	s.indexes = NewSizedCache(maxBytes/4, s.loadIndex, func(x *drawIndex) int64 { return x.Size() })
+	s.parts = NewSizedCache(maxBytes/4*3, s.loadPart, func(p drawPart) int64 { return p.bytes })
 	return s
 }
 
@@ -118,7 +114,7 @@ func (s *Draws) Document(ctx context.Context, eventID string) (fairdraw.Document
 		return out, errs.ErrDrawExpired
 	}
 	if st.draw.Public() {
-		if out.Excluded, err = s.excluded.Get(ctx, eventID); err != nil {
+		if out.Excluded, err = getPart[[]fairdraw.Exclusion](ctx, s, partKey{exclusions, eventID, 0}); err != nil {
 			return out, err
 		}
 	}
@@ -151,28 +147,11 @@ func (s *Draws) Entries(ctx context.Context, eventID string) (*DrawEntries, erro
 	if st.promotion.RequestsExpired(s.now().UnixMilli()) {
 		return nil, errs.ErrDrawExpired
 	}
-	return s.entries.Get(ctx, eventID)
-}
-
-// loadEntries reads the entries and checks that they are those of the statement.
-func (s *Draws) loadEntries(ctx context.Context, eventID string) (*DrawEntries, error) {
-	d, err := s.store.Draw(ctx, eventID)
+	index, err := s.indexes.Get(ctx, eventID)
 	if err != nil {
 		return nil, err
 	}
-	statement, err := fairdraw.ParseStatement([]byte(d.Statement))
-	if err != nil {
-		return nil, fmt.Errorf("draw of %s: %w", eventID, err)
-	}
-	entries, err := s.store.Entries(ctx, eventID)
-	if err != nil {
-		return nil, err
-	}
-	prover := fairdraw.NewProver(entries)
-	if prover.Root() != statement.Root {
-		return nil, fmt.Errorf("draw of %s: the %d entries are not the %d that were signed", eventID, entries.Len(), statement.Count)
-	}
-	return &DrawEntries{Entries: entries, Prover: prover, ETag: statement.Root.String()}, nil
+	return &DrawEntries{Total: int64(index.Len()) * idSize, ETag: index.root.String(), draws: s, eventID: eventID, index: index}, nil
 }
 
 // Proof proves that an entry is in the root. rank is 0 before the announcement.
@@ -185,38 +164,25 @@ func (s *Draws) Proof(ctx context.Context, eventID, requestID string) (proof fai
 	if err != nil {
 		return proof, 0, ErrNotFound
 	}
-	proof, found := entries.Prove(id)
+	proof, found, err := entries.index.Prove(id, func(n int) (fairdraw.Entries, error) { return entries.chunk(ctx, n) })
+	if err != nil {
+		return proof, 0, err
+	}
 	if !found {
 		return proof, 0, ErrNotFound
 	}
-	result, err := s.Result(ctx, eventID)
-	if err != nil || result == nil {
+	st, err := s.states.Get(ctx, eventID)
+	if err != nil || !s.announced(&st) {
 		return proof, 0, err
 	}
-	if rank = result.rank[id]; rank != 0 {
-		return proof, rank, nil
-	}
-	ranks, err := s.ranks.Get(ctx, eventID)
+	ranks, err := getPart[promotion.Ranks](ctx, s, partKey{ranks, eventID, proof.Index / fairdraw.ChunkSize})
 	if err != nil {
 		return proof, 0, err
 	}
-	return proof, ranks.Rank(id), nil
-}
-
-func (s *Draws) loadRanks(ctx context.Context, eventID string) (*fairdraw.Ranks, error) {
-	st, err := s.loadState(ctx, eventID)
-	if err != nil {
-		return nil, err
+	if rank = ranks.Of(proof.Index % fairdraw.ChunkSize); rank == 0 {
+		return proof, 0, fmt.Errorf("draw of %s: the rank of %s is not stored", eventID, requestID)
 	}
-	entries, err := s.entries.Get(ctx, eventID)
-	if err != nil {
-		return nil, err
-	}
-	key, err := keyOf(&st.draw, &st.promotion, entries.Prover.Root())
-	if err != nil {
-		return nil, fmt.Errorf("draw of %s: %w", eventID, err)
-	}
-	return fairdraw.NewRanks(key, entries.Entries), nil
+	return proof, rank, nil
 }
 
 // Result returns the result of a draw; nil before the announcement, and after its items have expired.
@@ -225,35 +191,5 @@ func (s *Draws) Result(ctx context.Context, eventID string) (*Result, error) {
 	if err != nil || !s.announced(&st) || st.promotion.RequestsExpired(s.now().UnixMilli()) {
 		return nil, err
 	}
-	return s.results.Get(ctx, eventID)
-}
-
-func (s *Draws) loadResult(ctx context.Context, eventID string) (*Result, error) {
-	st, err := s.loadState(ctx, eventID)
-	if err != nil {
-		return nil, err
-	}
-	winners, err := s.store.Winners(ctx, &st.draw)
-	if err != nil {
-		return nil, err
-	}
-	r := &Result{Winners: winners, rank: make(map[uuid.UUID]int, len(winners))}
-	for i, id := range winners {
-		r.rank[id] = i + 1
-	}
-	return r, nil
-}
-
-// keyOf computes the key by which the entries of an announced draw are ranked.
-func keyOf(d *promotion.Draw, p *promotion.Promotion, root fairdraw.Hash) (fairdraw.Hash, error) {
-	seed, err := fairdraw.ParseHash(d.Seed)
-	if err != nil {
-		return seed, err
-	}
-	_, commitment, err := fairdraw.ParseCommitment([]byte(p.Commitment))
-	if err != nil || d.Beacon == nil {
-		return fairdraw.Key(seed, commitment, root, nil), err
-	}
-	value, err := hex.DecodeString(d.Beacon.Randomness)
-	return fairdraw.Key(seed, commitment, root, value), err
+	return getPart[*Result](ctx, s, partKey{results, eventID, 0})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,17 +25,23 @@ type stored struct {
 	draw      promotion.Draw
 	entries   fairdraw.Entries
 	winners   []uuid.UUID
+	ranks     []uint32
 	key       fairdraw.Hash
-	reads     atomic.Int64
+	reads     atomic.Int64 // of chunks
 }
 
 func (s *stored) Get(context.Context, string) (promotion.Promotion, error) { return s.promotion, nil }
 
 func (s *stored) Draw(context.Context, string) (promotion.Draw, error) { return s.draw, nil }
 
-func (s *stored) Entries(context.Context, string) (fairdraw.Entries, error) {
+func (s *stored) Entries(_ context.Context, _ string, _ fairdraw.Hash, n int) (fairdraw.Entries, error) {
 	s.reads.Add(1)
-	return s.entries, nil
+	return s.entries.Chunk(n), nil
+}
+
+func (s *stored) Ranks(_ context.Context, _ *promotion.Draw, n int) (promotion.Ranks, error) {
+	from := n * fairdraw.ChunkSize
+	return promotion.NewRanks(s.ranks[from:min(from+fairdraw.ChunkSize, len(s.ranks))]), nil
 }
 
 func (s *stored) Excluded(context.Context, string) ([]fairdraw.Exclusion, error) { return nil, nil }
@@ -74,31 +81,50 @@ func newStored(t *testing.T, n int) *stored {
 	s.draw = promotion.Draw{EventID: "big", Phase: promotion.DrawSettled, Statement: string(body), Signature: "signed", Seed: seed.String()}
 	s.key = fairdraw.Key(seed, hash, statement.Root, nil)
 	s.winners = fairdraw.Winners(s.key, s.entries, 3)
+	s.ranks = make([]uint32, n)
+	for i, at := range fairdraw.Order(s.key, s.entries) {
+		s.ranks[at] = uint32(i + 1) //nolint:gosec // positive
+	}
 	return s
 }
 
-// The entries of a large draw are read and hashed once, then a proof takes no store.
+// The chunks of a large draw are read and hashed once, then a proof takes the chunk of its entry, which
+// is kept.
 func TestLargeDraw(t *testing.T) {
 	t.Parallel()
 	const n = 200_000
 	s := newStored(t, n)
-	draws := request.NewDraws(s, s, testkit.NewClock(time.UnixMilli(2_000)).Now)
+	draws := request.NewDraws(s, s, 16<<20, testkit.NewClock(time.UnixMilli(2_000)).Now)
 	ranks := map[int]bool{}
-	for _, id := range append(s.winners, s.entries.At(0), s.entries.At(n-1), s.entries.At(n/2)) {
-		proof, rank, err := draws.Proof(t.Context(), "big", id.String())
-		require.NoError(t, err)
-		require.True(t, proof.Verify(id, s.entries.Root()))
-		ranks[rank] = true
+	prove := func() {
+		t.Helper()
+		for _, id := range append(s.winners, s.entries.At(0), s.entries.At(n-1), s.entries.At(n/2)) {
+			proof, rank, err := draws.Proof(t.Context(), "big", id.String())
+			require.NoError(t, err)
+			require.True(t, proof.Verify(id, s.entries.Root()))
+			ranks[rank] = true
+		}
 	}
-	require.Equal(t, int64(1), s.reads.Load())
+	prove()
+	read := s.reads.Load()
+	require.LessOrEqual(t, read, int64(n/fairdraw.ChunkSize+7), "one of the six is in a block of two chunks")
+	prove()
+	require.Equal(t, read, s.reads.Load())
 	require.True(t, ranks[1] && ranks[2] && ranks[3])
 	document, err := draws.Document(t.Context(), "big")
 	require.NoError(t, err)
 	require.Equal(t, s.winners[2].String(), document.Winners[2])
+	require.Equal(t, int(s.ranks[n/2]), rankOf(t, draws, s.entries.At(n/2)))
 	entries, err := draws.Entries(t.Context(), "big")
 	require.NoError(t, err)
-	require.Equal(t, fairdraw.Rank(s.key, s.entries, s.entries.At(n/2)), rankOf(t, draws, s.entries.At(n/2)))
-	require.Equal(t, s.entries, entries.Entries)
+	require.Equal(t, int64(len(s.entries)), entries.Total)
+	var file []byte
+	for int64(len(file)) < entries.Total {
+		part, err := entries.From(t.Context(), int64(len(file)))
+		require.NoError(t, err)
+		file = append(file, part...)
+	}
+	require.Equal(t, []byte(s.entries), file)
 }
 
 func rankOf(t *testing.T, draws *request.Draws, id uuid.UUID) int {
@@ -106,4 +132,91 @@ func rankOf(t *testing.T, draws *request.Draws, id uuid.UUID) int {
 	_, rank, err := draws.Proof(t.Context(), "big", id.String())
 	require.NoError(t, err)
 	return rank
+}
+
+// several are draws by their events.
+type several map[string]*stored
+
+func (s several) Get(ctx context.Context, event string) (promotion.Promotion, error) {
+	return s[event].Get(ctx, event)
+}
+
+func (s several) Draw(ctx context.Context, event string) (promotion.Draw, error) {
+	d, err := s[event].Draw(ctx, event)
+	d.EventID = event
+	return d, err
+}
+
+func (s several) Entries(ctx context.Context, event string, root fairdraw.Hash, n int) (fairdraw.Entries, error) {
+	return s[event].Entries(ctx, event, root, n)
+}
+
+func (s several) Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error) {
+	return s[d.EventID].Ranks(ctx, d, n)
+}
+
+func (s several) Excluded(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
+	return s[event].Excluded(ctx, event)
+}
+
+func (s several) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
+	return s[d.EventID].Winners(ctx, d)
+}
+
+// Draws whose entries need several times the memory are served in turn: each list is read once, then a
+// proof reads at most two chunks.
+func TestDrawsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	const n, maxBytes = 100_000, 1 << 20 // 1.6 MB of entries in each of five
+	s := several{}
+	for i := range 5 {
+		s[fmt.Sprint("d", i)] = newStored(t, n)
+	}
+	draws := request.NewDraws(s, s, maxBytes, testkit.NewClock(time.UnixMilli(2_000)).Now)
+	prove := func(round int) {
+		t.Helper()
+		for event, d := range s {
+			at := (round*37_777 + 11) % n
+			id := d.entries.At(at)
+			proof, rank, err := draws.Proof(t.Context(), event, id.String())
+			require.NoError(t, err)
+			require.True(t, proof.Verify(id, d.entries.Root()))
+			require.Equal(t, int(d.ranks[at]), rank)
+		}
+	}
+	prove(0)
+	for event, d := range s {
+		require.LessOrEqual(t, d.reads.Load(), int64(n/fairdraw.ChunkSize+2), event)
+	}
+	for round := range 10 {
+		before := map[string]int64{}
+		for event, d := range s {
+			before[event] = d.reads.Load()
+		}
+		prove(round)
+		for event, d := range s {
+			require.LessOrEqual(t, d.reads.Load(), before[event]+2, event)
+		}
+	}
+}
+
+// A chunk that was changed since the list was read is not served.
+func TestChunkThatWasChanged(t *testing.T) {
+	t.Parallel()
+	const n = 2*fairdraw.ChunkSize + 5
+	s := newStored(t, n)
+	draws := request.NewDraws(s, s, 64<<10, testkit.NewClock(time.UnixMilli(2_000)).Now)
+	first, last := s.entries.At(0), s.entries.At(n-1)
+	_, _, err := draws.Proof(t.Context(), "big", first.String())
+	require.NoError(t, err)
+	s.entries = bytes.Clone(s.entries)
+	s.entries[len(s.entries)-1]++
+	_, _, err = draws.Proof(t.Context(), "big", last.String())
+	require.ErrorIs(t, err, fairdraw.ErrOtherEntries)
+	entries, err := draws.Entries(t.Context(), "big")
+	require.NoError(t, err)
+	_, err = entries.From(t.Context(), entries.Total-16)
+	require.ErrorIs(t, err, fairdraw.ErrOtherEntries)
+	_, _, err = draws.Proof(t.Context(), "big", first.String())
+	require.NoError(t, err, "another chunk")
 }

@@ -21,9 +21,14 @@ const (
 // DecideChange is a function that changes a promotion, or fails if it may not be changed.
 type DecideChange func(*promotion.Promotion) error
 
+// Prepare is a function that returns a new promotion, or fails if it may not be created.
+type Prepare func(ctx context.Context) (promotion.Promotion, error)
+
 // PromotionStore keeps promotions.
 type PromotionStore interface {
-	Create(ctx context.Context, p promotion.Promotion, key *idempotency.Key) (promotion.Promotion, error)
+	// Create stores what prepare returns, once per key. It calls prepare only if nothing was created under
+	// the key before.
+	Create(ctx context.Context, key *idempotency.Key, prepare Prepare) (promotion.Promotion, error)
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	// Change reads a promotion, has decide change it, and writes it if it differs. It begins again when
 	// another operator has changed the promotion meanwhile.
@@ -65,20 +70,21 @@ func (s *PromotionService) List(ctx context.Context, after string, limit int) ([
 	return s.store.List(ctx, after, limit)
 }
 
-// Create stores a new promotion, once per key. It makes the terms of a lottery's draw public.
+// Create stores a new promotion, once per key. It makes the terms of a lottery's draw public. A repeated
+// call needs no worker, also when the promotion could not be created any more.
 func (s *PromotionService) Create(
 	ctx context.Context, p promotion.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
 ) (promotion.Promotion, error) {
-	if fields := s.checkNew(&p, beacon); len(fields) > 0 {
-		return p, errs.ErrInvalidRequest.WithFields(fields...)
-	}
-	p.EventID, p.CreatedAt = ids.NewV7().String(), s.now().UnixMilli()
-	if p.EventType == promotion.Lottery {
-		if err := s.commitTerms(ctx, &p, beacon); err != nil {
-			return p, err
+	return s.store.Create(ctx, key, func(ctx context.Context) (promotion.Promotion, error) {
+		if fields := s.checkNew(&p, beacon); len(fields) > 0 {
+			return p, errs.ErrInvalidRequest.WithFields(fields...)
 		}
-	}
-	return s.store.Create(ctx, p, key)
+		p.EventID, p.CreatedAt = ids.NewV7().String(), s.now().UnixMilli()
+		if p.EventType == promotion.Lottery {
+			return p, s.commitTerms(ctx, &p, beacon)
+		}
+		return p, nil
+	})
 }
 
 // Close ends a first-come promotion.

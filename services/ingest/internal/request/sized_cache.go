@@ -17,19 +17,19 @@ const loadTimeout = time.Minute
 // SizedCache keeps the values that were used last, up to a total size. Values never change. Concurrent
 // calls share a load. It is no otter cache, since that keeps no value above the bound, so that each
 // call would read the largest draws again, and prefers values that were used often to recent ones.
-type SizedCache[V any] struct {
+type SizedCache[K comparable, V any] struct {
 	max  int64
-	load func(ctx context.Context, id string) (V, error)
+	load func(ctx context.Context, id K) (V, error)
 	size func(V) int64
 
 	mu      sync.Mutex
 	total   int64
-	entries map[string]*list.Element // of *sizedEntry
-	recent  *list.List               // the latest first
+	entries map[K]*list.Element // of *sizedEntry
+	recent  *list.List          // the latest first
 }
 
-type sizedEntry[V any] struct {
-	id      string
+type sizedEntry[K comparable, V any] struct {
+	id      K
 	loading sync.Mutex // held during the load
 	loaded  bool
 	value   V
@@ -37,12 +37,12 @@ type sizedEntry[V any] struct {
 }
 
 // NewSizedCache keeps values of at most maxBytes in all; a larger value is kept alone.
-func NewSizedCache[V any](maxBytes int64, load func(context.Context, string) (V, error), size func(V) int64) *SizedCache[V] {
-	return &SizedCache[V]{max: maxBytes, load: load, size: size, entries: map[string]*list.Element{}, recent: list.New()}
+func NewSizedCache[K comparable, V any](maxBytes int64, load func(context.Context, K) (V, error), size func(V) int64) *SizedCache[K, V] {
+	return &SizedCache[K, V]{max: maxBytes, load: load, size: size, entries: map[K]*list.Element{}, recent: list.New()}
 }
 
 // Get returns the value of an id. A failed load is not kept.
-func (c *SizedCache[V]) Get(ctx context.Context, id string) (V, error) {
+func (c *SizedCache[K, V]) Get(ctx context.Context, id K) (V, error) {
 	e := c.entry(id)
 	e.loading.Lock()
 	defer e.loading.Unlock()
@@ -61,51 +61,51 @@ func (c *SizedCache[V]) Get(ctx context.Context, id string) (V, error) {
 	return v, nil
 }
 
-func (c *SizedCache[V]) entry(id string) *sizedEntry[V] {
+func (c *SizedCache[K, V]) entry(id K) *sizedEntry[K, V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at := c.entries[id]; at != nil {
 		c.recent.MoveToFront(at)
-		return entryAt[V](at)
+		return entryAt[K, V](at)
 	}
-	e := &sizedEntry[V]{id: id}
+	e := &sizedEntry[K, V]{id: id}
 	c.entries[id] = c.recent.PushFront(e)
 	return e
 }
 
 // account adds the size of a loaded value, and drops the values that were not used for longest.
-func (c *SizedCache[V]) account(e *sizedEntry[V], size int64) {
+func (c *SizedCache[K, V]) account(e *sizedEntry[K, V], size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := c.entries[e.id]; at == nil || entryAt[V](at) != e {
+	if at := c.entries[e.id]; at == nil || entryAt[K, V](at) != e {
 		return // dropped meanwhile
 	}
 	e.size = size + entryOverhead
 	c.total += e.size
 	for at := c.recent.Back(); at != nil && c.total > c.max; {
 		next := at.Prev()
-		if old := entryAt[V](at); old != e && old.size > 0 {
+		if old := entryAt[K, V](at); old != e && old.size > 0 {
 			c.remove(at)
 		}
 		at = next
 	}
 }
 
-func (c *SizedCache[V]) drop(e *sizedEntry[V]) {
+func (c *SizedCache[K, V]) drop(e *sizedEntry[K, V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := c.entries[e.id]; at != nil && entryAt[V](at) == e {
+	if at := c.entries[e.id]; at != nil && entryAt[K, V](at) == e {
 		c.remove(at)
 	}
 }
 
-func (c *SizedCache[V]) remove(at *list.Element) {
-	old := entryAt[V](at)
+func (c *SizedCache[K, V]) remove(at *list.Element) {
+	old := entryAt[K, V](at)
 	c.total -= old.size
 	delete(c.entries, old.id)
 	c.recent.Remove(at)
 }
 
-func entryAt[V any](at *list.Element) *sizedEntry[V] {
-	return at.Value.(*sizedEntry[V]) //nolint:forcetypeassert // the list's only type
+func entryAt[K comparable, V any](at *list.Element) *sizedEntry[K, V] {
+	return at.Value.(*sizedEntry[K, V]) //nolint:forcetypeassert // the list's only type
 }

@@ -64,7 +64,7 @@ func TestExportOfManyWinners(t *testing.T) {
 	clock := testkit.NewClock(time.UnixMilli(s.promotion.AnnouncedAt))
 	store := &users{promotion: s.promotion}
 	var exported []request.Winner
-	exporter := request.NewExporter(request.NewDraws(s, s, clock.Now), store)
+	exporter := request.NewExporter(request.NewDraws(s, s, 1<<20, clock.Now), store)
 	export := func(r request.Range) (more bool) {
 		more, err := exporter.Winners(t.Context(), "big", r, func(page []request.Winner) error {
 			exported = append(exported, page...)

@@ -82,20 +82,24 @@ func (s *Requests) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, out grpc.S
 	if err != nil {
 		return err
 	}
-	file := []byte(entries.Entries)
-	part := &ingestv1.DrawEntries{Total: int64(len(file)), Etag: entries.ETag}
-	file = file[min(in.GetOffset(), int64(len(file))):]
-	if size := in.GetSize(); size > 0 && size < int64(len(file)) {
-		file = file[:size]
+	at, end := in.GetOffset(), entries.Total
+	if size := in.GetSize(); size > 0 && size < end-at {
+		end = at + size
 	}
-	for {
-		n := min(len(file), filePart)
-		part.Ids, file = file[:n], file[n:]
-		if err := out.Send(part); err != nil || len(file) == 0 {
+	part := &ingestv1.DrawEntries{Total: entries.Total, Etag: entries.ETag}
+	for first := true; first || at < end; first = false {
+		ids, err := entries.From(out.Context(), at)
+		if err != nil {
+			return err
+		}
+		part.Ids = ids[:min(int64(len(ids)), filePart, max(0, end-at))]
+		at += int64(len(part.Ids))
+		if err := out.Send(part); err != nil {
 			return err
 		}
 		part = &ingestv1.DrawEntries{}
 	}
+	return nil
 }
 
 func (s *Requests) GetDrawProof(ctx context.Context, in *ingestv1.GetDrawProofRequest) (*ingestv1.DrawProof, error) {

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,13 +214,26 @@ func TestEntriesThatWereNotSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
-	d.root(t, d.event)
-	forged := promotion.Entry{EventID: d.event, RequestID: uuid.NewString(), EnteredAt: 1, EndsAt: announced.UnixMilli()}
-	tx := d.store.Begin()
-	tx.Put(0, table.EntryItem(&forged), table.Condition{})
-	require.NoError(t, tx.Commit(t.Context()))
-	_, err := d.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: forged.RequestID})
-	require.Equal(t, "INTERNAL", reason(err))
+	draw := d.root(t, d.event)
+	statement, err := fairdraw.ParseStatement([]byte(draw.Statement))
+	require.NoError(t, err)
+	signed := d.listed(t, d.event)
+	prove := func(r replica, id string) string {
+		_, err := r.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: id})
+		return reason(err)
+	}
+	stranger := uuid.Max
+	added := slices.Concat(signed, stranger[:])
+	for name, forged := range map[string]fairdraw.Entries{
+		"added": added, "removed": signed[16:], "replaced": append(slices.Clone(signed[:len(signed)-16]), stranger[:]...),
+		"none": {}, "unsorted": slices.Concat(signed[16:], signed[:16]), "half": signed[:len(signed)-8],
+	} {
+		tx := d.store.Begin()
+		tx.Put(0, table.EntriesItem(d.event, statement.Root, 0, forged, announced.UnixMilli()), table.Condition{})
+		require.NoError(t, tx.Commit(t.Context()))
+		require.Equal(t, "INTERNAL", prove(w.replica(t, options{}), stranger.String()), name)
+		require.Equal(t, "INTERNAL", prove(w.replica(t, options{}), d.ids["u0"]), name)
+	}
 }
 
 // From the announcement on requests are answered from the winners, before worker has written them.

@@ -110,7 +110,7 @@ func (w *world) replica(t *testing.T, o options) replica {
 	promotions := request.NewPromotions(store, request.PromotionOptions{
 		Keys: keys, Opener: &opener{drawKeys(t), o.opening}, MinDelay: 2 * time.Minute, Lead: 2 * time.Minute, Now: w.clock.Now,
 	})
-	draws, receipts := request.NewDraws(promotions, store, w.clock.Now), request.NewReceipts(keys, o.skew)
+	draws, receipts := request.NewDraws(promotions, store, 1<<20, w.clock.Now), request.NewReceipts(keys, o.skew)
 	service := request.NewService(promotions, store, sender, request.Options{
 		Load: o.load, SendWait: cmp.Or(o.sendWait, time.Hour), Receipts: receipts, Now: w.clock.Now,
 	})

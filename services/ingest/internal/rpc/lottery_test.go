@@ -185,8 +185,7 @@ func (r replica) root(t *testing.T, event string) *promotion.Draw {
 	require.NoError(t, err)
 	terms, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
 	require.NoError(t, err)
-	entries, err := r.store.Entries(t.Context(), event)
-	require.NoError(t, err)
+	entries := r.listed(t, event)
 	excluded, err := r.store.Excluded(t.Context(), event)
 	require.NoError(t, err)
 	statement, err := fairdraw.NewStatement(&terms, hash, entries.Root(), int64(entries.Len()), excluded, r.store.Now())
@@ -196,11 +195,34 @@ func (r replica) root(t *testing.T, event string) *promotion.Draw {
 	signed, err := fairdraw.SignStatement(drawKeys(t).Keys().Statements, &terms, text)
 	require.NoError(t, err)
 	d := &promotion.Draw{EventID: event, Phase: promotion.DrawRoot, Statement: signed.Statement, Signature: signed.Signature}
+	tx := r.store.Begin()
+	tx.Put(0, table.EntriesItem(event, entries.Root(), 0, entries, p.EndsAt()), table.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
 	r.put(t, d)
 	return d
 }
 
-// drawn decides a draw and stores the winners.
+// listed are the entries as worker reads them.
+func (r replica) listed(t *testing.T, event string) fairdraw.Entries {
+	t.Helper()
+	var lists []fairdraw.Entries
+	for _, group := range promotion.LotteryGroups() {
+		var list fairdraw.Entries
+		for it, err := range r.store.All(t.Context(), table.PartitionQuery{PK: table.EntryPartition(event, group)}) {
+			require.NoError(t, err)
+			text, err := table.DecodeEntry(it)
+			require.NoError(t, err)
+			id := uuid.MustParse(text)
+			list = append(list, id[:]...)
+		}
+		lists = append(lists, list)
+	}
+	entries, err := fairdraw.MergeAll(lists)
+	require.NoError(t, err)
+	return entries
+}
+
+// drawn decides a draw and stores the winners and the ranks.
 func (r replica) drawn(t *testing.T, d *promotion.Draw) []uuid.UUID {
 	t.Helper()
 	p, err := r.store.Promotion(t.Context(), d.EventID)
@@ -212,11 +234,16 @@ func (r replica) drawn(t *testing.T, d *promotion.Draw) []uuid.UUID {
 	round := chain(t).Round(statement.Round)
 	value, err := fairdraw.ParseHash(round.Randomness)
 	require.NoError(t, err)
-	entries, err := r.store.Entries(t.Context(), d.EventID)
-	require.NoError(t, err)
-	winners := fairdraw.Winners(fairdraw.Key(r.seed(t, &p, &terms), hash, statement.Root, value[:]), entries, terms.Winners)
+	entries := r.listed(t, d.EventID)
+	key := fairdraw.Key(r.seed(t, &p, &terms), hash, statement.Root, value[:])
+	winners := fairdraw.Winners(key, entries, terms.Winners)
+	ranks := make([]uint32, entries.Len())
+	for i, at := range fairdraw.Order(key, entries) {
+		ranks[at] = uint32(i + 1) //nolint:gosec // a few
+	}
 	d.Phase, d.Beacon, d.WinnersCount = promotion.DrawDrawn, &round, int64(len(winners))
 	tx := r.store.Begin()
+	tx.Put(0, table.RanksItem(d, 0, promotion.NewRanks(ranks), p.EndsAt()), table.Condition{})
 	for _, it := range table.WinnersItems(d, winners, p.EndsAt()) {
 		tx.Put(0, it, table.Condition{})
 	}

@@ -57,6 +57,29 @@ func TestLotteryOpening(t *testing.T) {
 	require.Equal(t, "Closed", got.GetStatus(), "there is no result")
 }
 
+// A repeated creation gets its answer while worker is away, and after the time at which a lottery could
+// be created.
+func TestRepeatedCreationOfLotteryNeedsNoWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := lottery(t)
+	in.Caller.IdempotencyKey = "k"
+	p, err := w.replica(t, options{}).admin.CreatePromotion(t.Context(), in)
+	require.NoError(t, err)
+	alone := w.replica(t, options{opening: errs.ErrUnavailable})
+	_, err = alone.admin.CreatePromotion(t.Context(), lottery(t))
+	require.ErrorIs(t, errs.From(err), errs.ErrUnavailable, "another one")
+	for _, at := range []time.Time{start, announced} {
+		w.clock.Set(at)
+		again, err := alone.admin.CreatePromotion(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, p.GetEventId(), again.GetEventId())
+	}
+	in.Title = "Others"
+	_, err = alone.admin.CreatePromotion(t.Context(), in)
+	require.ErrorIs(t, errs.From(err), errs.ErrIdempotencyKeyReused)
+}
+
 func TestLotteryWithoutBeacon(t *testing.T) {
 	t.Parallel()
 	r := newWorld(t).replica(t, options{})

@@ -238,7 +238,7 @@ func TestLayoutOfLotteries(t *testing.T) {
 	w.requireLayout(t, map[string]int64{
 		"REQUEST": end + 90*day, "STATUS_LOG": end + 30*day, "IDEMPOTENCY": end + 7*day, "CONFIG": 0, "EVENT": 0, "COUNTS": 0,
 		"MARKER": 0, "OUTBOX": 0, "LEASE": 0, "ENTRY": end + 90*day, "ENTRIES": 0, "EXCLUDED": end + 90*day, "DRAW": 0,
-		"WINNERS": end + 90*day, "OPEN_DRAW": 0,
+		"WINNERS": end + 90*day, "ENTRY_LIST": end + 90*day, "RANKS": end + 90*day, "OPEN_DRAW": 0,
 	})
 }
 

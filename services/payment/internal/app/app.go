@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"urr.guru/pkg/deadletter"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
@@ -76,6 +77,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewLetters(pool)); err != nil {
+		return err
+	}
 	rpc.Register(server, service)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		provider.Rekey(next.WebhookSecret)
@@ -90,6 +94,18 @@ func Outbox() lifecycle.Command[Config] {
 		Usage: outbox.Usage,
 		Run:   outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres }),
 	}
+}
+
+// deadLetters are those of this service's consumer group.
+func deadLetters(cfg *Config) deadletter.Source {
+	return deadletter.Source{Kafka: cfg.Kafka, Group: payment.Group, Topics: events.ConsumedBy(name)}
+}
+
+// Kafka returns the command with which operators redrive dead letters.
+func Kafka() lifecycle.Command[Config] {
+	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
+		return inbox.OpenLetters(ctx, cfg.Postgres, name)
+	})
 }
 
 // Migrate applies the migrations of the database and creates the topic of this service.

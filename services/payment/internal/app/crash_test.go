@@ -199,30 +199,36 @@ func (c *crash) confirm(p *paymentv1.PrepareResponse, paymentKey string) (*payme
 	})
 }
 
-// The process dies after it recorded a charge and before it recorded the charge's manual refund:
-// the next process records it.
-func TestCrashBeforeRecordingManualRefund(t *testing.T) {
+// The process dies after it recorded a charge, or the charge's manual refund, and before what follows:
+// the next process goes on.
+func TestCrashWhileRecordingManualRefund(t *testing.T) {
 	t.Parallel()
-	c := newCrash(t)
-	look := c.provider.Block(paymenttest.Lookups)
-	killed := c.start("payment.settle.after_captured@1=exit")
-	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
-	got, err := c.confirm(p, "timeout-1")
-	require.NoError(t, err)
-	require.Equal(t, "PENDING", got.GetStatus())
-	c.provider.RefundManually(p.GetOrderId(), 55000)
-	look()
-	require.ErrorContains(t, killed.Wait(), "killed")
-	require.Equal(t, "CONFIRMED", c.stored(p), "it died in between")
-	c.overdue()
-	c.start("")
-	testkit.Until(t, func() bool { return c.stored(p) == "REFUNDED" }, "the refund to be learned of")
-	c.emptyOutbox()
-	types := []string{}
-	for _, rec := range kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 2) {
-		types = append(types, rec.Type)
+	for point, stored := range map[string]string{"payment.settle.after_captured": "CONFIRMED", "payment.refund.adopted": "REFUNDED"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := newCrash(t)
+			look := c.provider.Block(paymenttest.Lookups)
+			killed := c.start(point + "@1=exit")
+			p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
+			got, err := c.confirm(p, "timeout-1")
+			require.NoError(t, err)
+			require.Equal(t, "PENDING", got.GetStatus())
+			c.provider.RefundManually(p.GetOrderId(), 55000)
+			look()
+			require.ErrorContains(t, killed.Wait(), "killed")
+			require.Equal(t, stored, c.stored(p), "it died in between")
+			c.overdue()
+			c.start("")
+			c.untilRefund("DONE")
+			require.Equal(t, "REFUNDED", c.stored(p))
+			c.emptyOutbox()
+			types := []string{}
+			for _, rec := range kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 2) {
+				types = append(types, rec.Type)
+			}
+			require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, types)
+		})
 	}
-	require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, types)
 }
 
 func (c *crash) stored(p *paymentv1.PrepareResponse) (status string) {

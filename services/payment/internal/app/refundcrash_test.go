@@ -8,9 +8,14 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
+	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/testkit"
+	"urr.guru/pkg/wire"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 	"urr.guru/services/payment/sandbox"
 )
@@ -89,4 +94,36 @@ func TestCrashAfterAbortOfRefund(t *testing.T) {
 	var id string
 	require.NoError(t, c.db.QueryRow(t.Context(), `SELECT id::text FROM refunds`).Scan(&id))
 	require.Equal(t, "ABORTED", c.tickets.Claim(id))
+}
+
+// The process dies while it consumes that ticket rejects a payment: the money goes back, once. The
+// second process gets the event when the broker has removed the first one from the consumer group.
+func TestCrashWhileConsuming(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"payment.event.before_commit", "payment.event.after_commit"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := newCrash(t)
+			cfg := kafkatest.Config(t)
+			cfg.TopicPrefix = c.env["KAFKA_TOPIC_PREFIX"]
+			require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: events.Reservations}))
+			killed := c.start(point + "@1=exit")
+			p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
+			_, err := c.confirm(p, "ok-1")
+			require.NoError(t, err)
+			value, err := wire.Marshal(&eventsv1.ReservationEvent{
+				Type: events.ReservationRejected, ReservationId: uuid.NewString(), PaymentId: proto.String(p.GetPaymentId()), Reason: proto.String("HOLD_EXPIRED"),
+			})
+			require.NoError(t, err)
+			require.NoError(t, kafkatest.ProducerOf(t, cfg).Publish(t.Context(), kafka.Record{
+				Topic: events.Reservations, Key: []byte("r"), Value: value,
+				Headers: kafka.EventHeaders(uuid.New(), "ticket", events.ReservationRejected, time.Now()),
+			}))
+			require.ErrorContains(t, killed.Wait(), "killed")
+			c.start("")
+			c.untilRefund("DONE")
+			require.EqualValues(t, 55000, c.provider.Order(p.GetOrderId()).RefundedAmount)
+			require.Len(t, c.provider.RefundsOf(p.GetOrderId()), 1)
+		})
+	}
 }

@@ -28,9 +28,12 @@ type Refunder interface {
 
 // NewConsumer makes the consumer of rejected payments and of refunds that ticket has decided.
 func NewConsumer(cfg kafka.Config, refunds Refunder, log *slog.Logger) (*kafka.Consumer, error) {
-	return kafka.NewConsumer(cfg, payment.Group, []string{events.Reservations}, kafka.Each(func(ctx context.Context, rec kafka.Record) error {
-		return handle(ctx, refunds, rec)
-	}), log)
+	return kafka.NewConsumer(cfg, payment.Group, []string{events.Reservations}, kafka.Each(Handle(refunds)), log)
+}
+
+// Handle returns the handler of reservation-events.
+func Handle(refunds Refunder) func(context.Context, kafka.Record) error {
+	return func(ctx context.Context, rec kafka.Record) error { return handle(ctx, refunds, rec) }
 }
 
 func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {

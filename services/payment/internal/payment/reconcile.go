@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+
+	"urr.guru/pkg/failpoint"
 )
 
 // reconcileRefunds asks the provider about the refunds of a payment, records what it has done since,
@@ -39,6 +41,7 @@ func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport
 	if err != nil || adopted == 0 {
 		return report, err
 	}
+	failpoint.Hit("payment.refund.adopted")
 	s.opts.Observe.manualRefund(found.Whole)
 	s.log.WarnContext(ctx, "payment refunded by hand at the provider", "payment_id", p.ID, "order_id", p.OrderID, "amount", adopted,
 		"whole", found.Whole)

@@ -149,16 +149,13 @@ type RefundChange struct {
 // none.
 type DecideRefund func(p Payment, r Refund, now time.Time) (*RefundChange, error)
 
-// publishing adds PAYMENT_REFUNDED to a change, once per refund. What was never published as paid is
-// not published as refunded.
+// publishing adds PAYMENT_REFUNDED to a change of a payment, once per refund. What was never published
+// as paid is not published as refunded.
 func (c *RefundChange) publishing(p Payment) *RefundChange {
 	if c.Refund.Published || p.Captured != p.Amount {
 		return c
 	}
 	c.Refund.Published = true
-	if c.Payment == nil {
-		c.Payment = p.withMoney(0, 0, 0, "refund published")
-	}
 	refund := c.Refund
 	if c.NewItems != nil {
 		refund.Items = c.NewItems

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/payment/internal/payment"
@@ -18,7 +19,7 @@ import (
 )
 
 func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
-	return s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		p, err := s.lock(ctx, q, id)
 		if err != nil {
 			return err
@@ -26,9 +27,16 @@ func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, de
 		if fresh, err := inbox.Claim(ctx, tx, eventKey, payment.Group); err != nil || !fresh {
 			return err
 		}
-		_, _, err = s.apply(ctx, tx, q, p, decide)
-		return err
+		if _, _, err = s.apply(ctx, tx, q, p, decide); err != nil {
+			return err
+		}
+		return failpoint.Err("payment.event.before_commit")
 	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("payment.event.after_commit")
+	return nil
 }
 
 // insertRefund inserts a refund with its items. inserted is false when the payment has one of the same

@@ -92,6 +92,8 @@ func TestWrongAmountLessByHand(t *testing.T) {
 	require.Equal(t, amount+1000, b.provider.Order(p.GetOrderId()).RefundedAmount)
 	require.Equal(t, amount, b.refund(p, "COMPENSATION").send)
 	b.requireBalanced(p)
+	require.Equal(t, "DONE", b.refund(p, "BY_HAND").status)
+	require.Empty(t, b.tickets.Claim(b.refund(p, "BY_HAND").id), "ticket hears of no end of it, so it claims nothing")
 }
 
 // notes returns the texts of a payment's timeline.

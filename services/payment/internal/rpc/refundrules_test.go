@@ -188,7 +188,7 @@ func TestPartsByHandMakeTheWhole(t *testing.T) {
 		b.sweep(time.Second)
 	}
 	require.EqualValues(t, 2, b.count(`SELECT count(*) FROM refunds WHERE cause = 'BY_HAND' AND status = 'DONE'`))
-	require.EqualValues(t, amount, b.count(`SELECT hand_used FROM payments`))
+	require.Equal(t, amount, b.count(`SELECT hand_used FROM payments`))
 	require.Equal(t, "REFUNDED", b.get(p).GetStatus())
 	b.requireBalanced(p)
 }

@@ -42,8 +42,9 @@ type Client struct {
 type Options struct {
 	// KeyLife is how long the sandbox certainly keeps the key of a refund; default 20h.
 	KeyLife time.Duration
-	// Now is set by tests only; nil: time.Now.
-	Now func() time.Time
+	// Now and Transport are set by tests only; nil: time.Now, and connections to the sandbox.
+	Now       func() time.Time
+	Transport http.RoundTripper
 }
 
 // The default key life, less than the sandbox's 24 h, and the time that a call may act after it was
@@ -61,17 +62,19 @@ var (
 // NewClient makes a client of the sandbox at the URL base. Any of the secrets, secret[,secret…],
 // verifies webhooks.
 func NewClient(base string, secrets config.Secret, opts Options) *Client {
-	transport := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     time.Minute,
+	if opts.Transport == nil {
+		opts.Transport = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 64,
+			IdleConnTimeout:     time.Minute,
+		}
 	}
-	// The client has no timeout, since every call has the deadline of its context.
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	opts.KeyLife = cmp.Or(opts.KeyLife, defaultKeyLife)
-	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport}, opts: opts}
+	// The client has no timeout, since every call has the deadline of its context.
+	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: opts.Transport}, opts: opts}
 	c.Rekey(secrets)
 	return c
 }

@@ -61,7 +61,10 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 func (c *Client) BeginRefund(ctx context.Context, p payment.Payment, r payment.Refund) (payment.Claim, error) {
 	in := &ticketv1.BeginRefundRequest{
 		RefundId: r.ID.String(), PaymentId: p.ID.String(), PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
-		Cause: string(r.Cause), UserId: r.Want.UserID, Fees: r.Want.Fees, Whole: r.Want.Whole, AskedAt: timestamppb.New(r.CreatedAt),
+		Cause: string(r.Cause), Fees: r.Want.Fees, Whole: r.Want.Whole, AskedAt: timestamppb.New(r.CreatedAt),
+	}
+	if r.Cause == payment.ByUser {
+		in.UserId = r.Want.UserID
 	}
 	for _, id := range r.Want.TicketIDs {
 		in.TicketIds = append(in.TicketIds, id.String())

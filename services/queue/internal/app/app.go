@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/deadletter"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	pkgredis "urr.guru/pkg/redis"
@@ -33,10 +34,13 @@ const ticketTimeout = 2 * time.Second
 // itself keeps a few MB.
 const heapFloor = 32 << 20
 
+// name is the service's in logs, metrics and calls.
+const name = "queue"
+
 // Run runs the service until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	defer lifecycle.ReserveHeap(heapFloor)()
-	a, err := lifecycle.Start(ctx, "queue", cfg.Config, log)
+	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
 		return err
 	}
@@ -72,6 +76,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
+		return err
+	}
+	if err := deadletter.Attach(a, server, deadLetters(cfg), redis.NewLetters(client)); err != nil {
 		return err
 	}
 	rpc.Register(server, service, service, service, ctx.Done())
@@ -119,6 +126,22 @@ func newAnnouncer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log 
 	out := sqs.New(client, cfg.QueueURL, log)
 	a.Go("announcer", out.Run)
 	return out, nil
+}
+
+// deadLetters are those of this service's consumer group.
+func deadLetters(cfg *Config) deadletter.Source {
+	return deadletter.Source{Kafka: cfg.Kafka, Group: kafka.Group, Topics: topics.ConsumedBy(name)}
+}
+
+// Kafka returns the command with which operators redrive dead letters.
+func Kafka() lifecycle.Command[Config] {
+	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
+		client, err := pkgredis.Open(ctx, cfg.Redis)
+		if err != nil {
+			return nil, nil, err
+		}
+		return redis.NewLetters(client), func() { _ = client.Close() }, nil
+	})
 }
 
 // Migrate creates the SQS queue, if it is enabled.

@@ -42,7 +42,8 @@ func (s *Service) act(ctx context.Context, eventID string, c SettingsChange, aft
 	case errors.Is(err, errs.ErrTooManyBlocked):
 		return false, 0, err
 	case err != nil || !st.Exists():
-		return true, 0, s.changeAtTicket(ctx, eventID, c)
+		later, err = s.changeAtTicket(ctx, eventID, c)
+		return true, later, err
 	}
 	c.Act = act
 	s.cache.Observe(eventID, st)
@@ -61,20 +62,21 @@ func (s *Service) act(ctx context.Context, eventID string, c SettingsChange, aft
 	return err == nil, later, err
 }
 
-// changeAtTicket makes a change while there is no line, or Redis does not answer.
-func (s *Service) changeAtTicket(ctx context.Context, eventID string, c SettingsChange) error {
+// changeAtTicket makes a change while there is no line, or Redis does not answer. It returns the order
+// of a later act that ticket got meanwhile: another replica may bring one that was pending.
+func (s *Service) changeAtTicket(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {
 	// Change accepts ids of unknown events; Settings refuses them.
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	c.Act = max(s.cache.lineTime(eventID)*1000, set.Act+1, c.Act+1)
-	if _, err := s.events.Change(ctx, eventID, c); err != nil {
-		return err
+	if later, err = s.events.Change(ctx, eventID, c); err != nil {
+		return 0, err
 	}
 	// Every replica learns of the change from the sale's next report, and reads the settings again.
 	failpoint.Hit("queue.settings.after_ticket")
-	return s.refreshSettings(ctx, eventID)
+	return later, s.refreshSettings(ctx, eventID)
 }
 
 func (s *Service) storeAct(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {

@@ -197,3 +197,22 @@ func TestFiguresOfIdleLineFollowSettingsAndSale(t *testing.T) {
 	live(w.clock.Now().Add(12 * time.Second))
 	requireFigures(7, false)
 }
+
+// Nobody asks ticket about a line that is not in use. That is no outage of ticket.
+func TestIdleLineIsNotSaidToWaitForTicket(t *testing.T) {
+	w, tickets := newSaleEnv(t, line.OnSale)
+	a := w.replicaAsking(tickets)
+	w.idle(a)
+	w.clock.Advance(15 * time.Minute)
+	a.worker.Tick(t.Context())
+	require.False(t, a.meter.figures.Away)
+	pauses := func() []line.Pause {
+		o, err := a.service.ReadOverview(t.Context(), w.event)
+		require.NoError(t, err)
+		return o.Pauses
+	}
+	require.Empty(t, pauses())
+	w.clock.Advance(15 * time.Minute)
+	tickets.setError(errs.ErrUnavailable)
+	require.Equal(t, []line.Pause{line.PausedByShop}, pauses())
+}

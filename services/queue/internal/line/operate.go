@@ -68,6 +68,12 @@ func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOvervie
 	if !st.Exists() {
 		return s.overviewWithoutLine(ctx, eventID)
 	}
+	// Nobody asks ticket regularly about a line that is not in use.
+	if st.ShopAway() && s.ensureSale(ctx, eventID, maxSaleAge) == nil {
+		if st, err = s.readState(ctx, eventID); err != nil {
+			return LineOverview{}, err
+		}
+	}
 	o := LineOverview{
 		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.Old, Threshold: st.Threshold,
 		AdmittedPerMinute: s.cache.admittedPerMinute(eventID), Epoch: st.Epoch, Pauses: st.Pauses(), Sale: st.SaleStatus(),

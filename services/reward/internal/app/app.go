@@ -2,20 +2,25 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/deadletter"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/outbox"
 	pkgpostgres "urr.guru/pkg/postgres"
+	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/proto/events"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	"urr.guru/services/reward/internal/campaign"
+	"urr.guru/services/reward/internal/ingest"
 	"urr.guru/services/reward/internal/kafka"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres"
@@ -52,12 +57,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("outcomes", payouts.Close)
 	points := provider.New(cfg.PointURL, provider.Options{Token: cfg.PointToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Point)})
 	coupons := provider.New(cfg.CouponURL, provider.Options{Token: cfg.CouponToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Coupon)})
-	var engines engines
-	for kind, client := range map[payout.Kind]*provider.Client{payout.Point: points, payout.Coupon: coupons} {
-		a.OnClose("provider of "+string(kind), func(context.Context) error { client.Close(); return nil })
-		engine := payout.NewEngine(kind, payouts, client, cfg.policy(), cfg.Slots, log)
-		engines = append(engines, engine)
-	}
+	engines := newEngines(a, cfg, payouts, map[payout.Kind]*provider.Client{payout.Point: points, payout.Coupon: coupons}, log)
 	a.Go("payouts", engines.run)
 	operators := postgres.Operators{Database: database, Changed: engines.wake}
 	winners := campaign.NewWinners(postgres.Winners{Database: database}, engines.wake)
@@ -77,21 +77,51 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewLetters(pool)); err != nil {
+		return err
+	}
 	entries := postgres.NewCampaigns(database)
 	a.OnClose("entries", entries.Close)
-	campaigns := campaign.NewService(campaign.Cached(entries, pageAge), engines.wake)
+	promotions, rekeyIngest, err := dialIngest(a, cfg.Ingest)
+	if err != nil {
+		return err
+	}
+	campaigns := campaign.NewService(campaign.Cached(entries, pageAge), promotions, engines.wake)
 	rewardv1.RegisterRewardServiceServer(server, rpc.New(campaigns, operators))
 	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators, operators, operators))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		points.Rekey(next.PointToken)
 		coupons.Rekey(next.CouponToken)
-		return server.Rekey(next.RPC.Accept)
+		return errors.Join(rekeyIngest(next.Ingest.Key), server.Rekey(next.RPC.Accept))
 	})
 	return a.Run(ctx)
 }
 
+// dialIngest connects to ingest, unless it has no address. It also returns a function that replaces the
+// key.
+func dialIngest(a *lifecycle.App, peer pkgrpc.OptionalPeer) (campaign.Promotions, func(config.Secret) error, error) {
+	if peer.Addr == "" {
+		return nil, func(config.Secret) error { return nil }, nil
+	}
+	conn, err := a.Dial("ingest", pkgrpc.Peer(peer), pkgrpc.WithBreaker())
+	if err != nil {
+		return nil, nil, err
+	}
+	return ingest.New(conn), conn.Rekey, nil
+}
+
 // engines pay the rewards, one for each kind.
 type engines []*payout.Engine
+
+func newEngines(
+	a *lifecycle.App, cfg *Config, payouts *postgres.Payouts, providers map[payout.Kind]*provider.Client, log *slog.Logger,
+) (all engines) {
+	for kind, client := range providers {
+		a.OnClose("provider of "+string(kind), func(context.Context) error { client.Close(); return nil })
+		all = append(all, payout.NewEngine(kind, payouts, client, cfg.policy(), cfg.Slots, log))
+	}
+	return all
+}
 
 // run runs the engines of all kinds as one worker: they stop together, so that no engine claims
 // payouts while another one finishes its calls.
@@ -115,6 +145,18 @@ func Outbox() lifecycle.Command[Config] {
 		Usage: outbox.Usage,
 		Run:   outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres }),
 	}
+}
+
+// deadLetters are those of this service's consumer group.
+func deadLetters(cfg *Config) deadletter.Source {
+	return deadletter.Source{Kafka: cfg.Kafka, Group: campaign.Group, Topics: events.ConsumedBy(name)}
+}
+
+// Kafka returns the command with which operators redrive dead letters.
+func Kafka() lifecycle.Command[Config] {
+	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
+		return inbox.OpenLetters(ctx, cfg.Postgres, name)
+	})
 }
 
 // Migrate applies the migrations of the database and creates the topic of this service. It also

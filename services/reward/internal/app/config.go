@@ -21,6 +21,9 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
+	// Ingest tells whether promotions exist whose winners are to be rewarded; without an address they
+	// are not checked.
+	Ingest rpc.OptionalPeer `env:", prefix=INGEST_"`
 	// ReadMaxConns bounds the connections for members' pages, in addition to those for entries, payouts
 	// and operators.
 	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=8" min:"1" max:"1000"`
@@ -83,6 +86,9 @@ func (c *Config) Validate() error {
 		if strings.ContainsFunc(p.token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return config.Invalid("REWARD_"+p.kind+"_TOKEN", p.token, "must be printable ASCII without spaces: it is sent in a header")
 		}
+	}
+	if c.Ingest.Addr != "" && c.Ingest.Key == "" {
+		return config.Missing("INGEST_RPC_KEY", "the key of the pair reward → ingest, needed with INGEST_ADDR")
 	}
 	return c.validateTimes()
 }

@@ -36,6 +36,7 @@ func TestConfigIsRefused(t *testing.T) {
 		want string
 	}{
 		"no database":                      {map[string]string{"DATABASE_URL": ""}, "DATABASE_URL"},
+		"ingest without a key":             {map[string]string{"INGEST_ADDR": "i:1"}, "INGEST_RPC_KEY"},
 		"no provider":                      {map[string]string{"REWARD_POINT_URL": ""}, "REWARD_POINT_URL"},
 		"a provider without a scheme":      {map[string]string{"REWARD_COUPON_URL": "127.0.0.1:8092"}, "REWARD_COUPON_URL=\"127.0.0.1:8092\": must be the provider's URL"},
 		"another scheme":                   {map[string]string{"REWARD_POINT_URL": "ftp://points"}, "REWARD_POINT_URL"},

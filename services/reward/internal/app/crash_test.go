@@ -83,7 +83,7 @@ func newCrash(t *testing.T) *crash {
 
 func (c *crash) draw() {
 	c.t.Helper()
-	campaigns := campaign.NewService(postgres.NewCampaigns(postgres.New(c.pool, postgres.Options{})), func() {})
+	campaigns := campaign.NewService(postgres.NewCampaigns(postgres.New(c.pool, postgres.Options{})), nil, func() {})
 	_, _, err := campaigns.Create(c.t.Context(), campaign.Campaign{
 		EventID: "c", Title: "Draw", Kind: campaign.Random, OpensAt: time.Now().AddDate(-1, 0, 0), ClosesAt: time.Now().AddDate(1, 0, 0),
 		Prizes: []campaign.Prize{{Name: "points", Reward: campaign.Reward{Kind: payout.Point, Value: 100}, Weight: 1}},

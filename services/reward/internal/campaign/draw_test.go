@@ -53,7 +53,7 @@ func TestWeightsOfTheDraw(t *testing.T) {
 			{Name: "frequent", Reward: points, Weight: 9}, {Name: "blank", Blank: true, Weight: 90},
 		},
 	}}
-	service := campaign.NewService(store, func() {})
+	service := campaign.NewService(store, nil, func() {})
 	service.Seeded(rand.New(rand.NewPCG(1, 2))) //nolint:gosec // a repeatable draw
 	const total = 20_000
 	counts := map[string]int{}
@@ -78,7 +78,7 @@ func TestNoPrizeIsLeft(t *testing.T) {
 	none, now := int64(0), (*draws)(nil).Now()
 	service := campaign.NewService(&draws{of: campaign.Campaign{
 		Kind: campaign.Random, DrawsPerMember: 1, OpensAt: now, ClosesAt: now.Add(time.Hour), Prizes: []campaign.Prize{{Weight: 1, Stock: &none}},
-	}}, func() {})
+	}}, nil, func() {})
 	e, err := service.Draw(t.Context(), "d", "ann", "")
 	require.NoError(t, err)
 	require.Nil(t, e.Prize, "the draw counts and wins nothing")

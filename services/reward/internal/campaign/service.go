@@ -18,6 +18,9 @@ var (
 	ErrDrawsUsedUp = errs.ErrDrawsUsedUp
 )
 
+// ErrNoPromotion refuses a campaign for the winners of a promotion that does not exist.
+var ErrNoPromotion = errs.ErrPromotionNotFound
+
 // Entry is one attendance, draw or win.
 type Entry struct {
 	ID                int64
@@ -52,26 +55,40 @@ type Store interface {
 	Enter(ctx context.Context, eventID, memberID string, e EntryMethod) (Earned, error)
 }
 
+// Promotions knows the promotions whose winners campaigns reward.
+type Promotions interface {
+	// CheckExists fails with ErrNoPromotion when no promotion has the id.
+	CheckExists(ctx context.Context, id string) error
+}
+
 // Service lets members take part in campaigns.
 type Service struct {
-	store Store
+	store      Store
+	promotions Promotions // nil: promotions are not checked
 	// random returns a number in [0, n).
 	random func(n int64) int64
 	earned func() // wakes the payouts
 }
 
-// NewService makes the service; earned wakes the payouts.
-func NewService(store Store, earned func()) *Service {
-	return &Service{store: store, earned: earned, random: rand.Int64N}
+// NewService makes the service; earned wakes the payouts. Without promotions (nil) they are not checked.
+func NewService(store Store, promotions Promotions, earned func()) *Service {
+	return &Service{store: store, promotions: promotions, earned: earned, random: rand.Int64N}
 }
 
 // Seeded replaces the random numbers of the draws, for tests.
 func (s *Service) Seeded(r *rand.Rand) { s.random = r.Int64N }
 
+// Create stores a new campaign, once per key. It fails with ErrNoPromotion when the promotion whose
+// winners are rewarded does not exist.
 func (s *Service) Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, time.Time, error) {
 	c.DrawsPerMember, c.Period = cmp.Or(c.DrawsPerMember, 1), cmp.Or(c.Period, WholeCampaign)
 	if err := c.Validate(); err != nil {
 		return Campaign{}, time.Time{}, err
+	}
+	if c.PromotionID != "" && s.promotions != nil {
+		if err := s.promotions.CheckExists(ctx, c.PromotionID); err != nil {
+			return Campaign{}, time.Time{}, err
+		}
 	}
 	return s.store.Create(ctx, c, key)
 }

@@ -48,7 +48,7 @@ func BenchmarkCancelCampaign(b *testing.B) {
 		manyPending(b, pool, rows)
 		database := postgres.New(pool, postgres.Options{})
 		operators := postgres.Operators{Database: database, Changed: func() {}}
-		service := campaign.NewService(postgres.NewCampaigns(database), func() {})
+		service := campaign.NewService(postgres.NewCampaigns(database), nil, func() {})
 		_, _, err := service.Create(b.Context(), campaign.Campaign{
 			EventID: "other", Title: "Other", Kind: campaign.Random, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
 			Prizes: []campaign.Prize{{Name: "points", Weight: 1, Reward: campaign.Reward{Kind: payout.Point, Value: 1}}},

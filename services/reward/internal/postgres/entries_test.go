@@ -41,7 +41,7 @@ func newMembers(t *testing.T, now time.Time) *members {
 	t.Helper()
 	m := &members{t: t, pool: postgrestest.New(t, postgres.Migrations...), clock: testkit.NewClock(now)}
 	store := postgres.NewCampaigns(postgres.New(m.pool, postgres.Options{Now: m.clock.Now}))
-	m.service = campaign.NewService(store, func() { m.woken.Add(1) })
+	m.service = campaign.NewService(store, nil, func() { m.woken.Add(1) })
 	return m
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire/wiretest"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 )
@@ -43,4 +44,18 @@ func TestCampaignShowsAllThatWasSet(t *testing.T) {
 		wiretest.RequireShown(t, in, read, "caller")
 	}
 	require.Equal(t, []string{"caller"}, wiretest.Unset(all...))
+}
+
+func TestWinnersOfUnknownPromotionAreRefused(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	in := &rewardv1.CreateCampaignRequest{
+		Caller: operator(""), Title: "Winners", Kind: "REQUEST_WINNERS", OpensAt: timestamppb.New(today), ClosesAt: timestamppb.New(today.AddDate(0, 0, 7)),
+		Daily: &rewardv1.Reward{Kind: "POINT", Value: 10}, PromotionId: new("unknown"),
+	}
+	_, err := c.admin.CreateCampaign(t.Context(), in)
+	require.ErrorIs(t, err, errs.ErrPromotionNotFound)
+	in.PromotionId = new("known")
+	_, err = c.admin.CreateCampaign(t.Context(), in)
+	require.NoError(t, err)
 }

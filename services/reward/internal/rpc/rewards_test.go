@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,12 +33,22 @@ type clients struct {
 	pool  *pgxpool.Pool
 }
 
+// promotions has every promotion but one.
+type promotions struct{}
+
+func (promotions) CheckExists(_ context.Context, id string) error {
+	if id == "unknown" {
+		return campaign.ErrNoPromotion
+	}
+	return nil
+}
+
 func serve(t *testing.T) clients {
 	t.Helper()
 	clock := testkit.NewClock(today)
 	pool := postgrestest.New(t, postgres.Migrations...)
 	database := postgres.New(pool, postgres.Options{Now: clock.Now})
-	campaigns := campaign.NewService(postgres.NewCampaigns(database), func() {})
+	campaigns := campaign.NewService(postgres.NewCampaigns(database), promotions{}, func() {})
 	operators := postgres.Operators{Database: database, Changed: func() {}}
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		rewardv1.RegisterRewardServiceServer(r, rpc.New(campaigns, operators))

@@ -5,9 +5,11 @@ import (
 	"log/slog"
 	"time"
 
+	"urr.guru/pkg/deadletter"
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/lifecycle"
 	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/proto/events"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	"urr.guru/services/stats/internal/figures"
 	"urr.guru/services/stats/internal/kafka"
@@ -37,12 +39,27 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewLetters(pool)); err != nil {
+		return err
+	}
 	statsv1.RegisterStatsServiceServer(server, rpc.New(store, store))
 	a.Go("consumer", consumer.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("old acts", store.ActsPruner(cfg.AuditRetention, time.Now, log))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
 	return a.Run(ctx)
+}
+
+// deadLetters are those of this service's consumer group.
+func deadLetters(cfg *Config) deadletter.Source {
+	return deadletter.Source{Kafka: cfg.Kafka, Group: figures.Group, Topics: events.ConsumedBy(name)}
+}
+
+// Kafka returns the command with which operators redrive dead letters.
+func Kafka() lifecycle.Command[Config] {
+	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
+		return inbox.OpenLetters(ctx, cfg.Postgres, name, postgres.SearchPath())
+	})
 }
 
 // Migrate applies the migrations of the database. The topics are created by their publishers.

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -280,4 +281,13 @@ func TestPublishedActsAreListed(t *testing.T) {
 		return err
 	})
 	require.Equal(t, "{", string(kafkatest.Read(t, w.cfg.Kafka.TopicPrefix+operators+kafka.DLQSuffix, 1)[0].Value))
+
+	var out bytes.Buffer
+	require.NoError(t, app.Kafka().Run(t.Context(), &w.cfg, []string{"redrive"}, &out))
+	lines := ""
+	for _, topic := range []string{payments, reservations, rewards, requests} { // two of them do not exist
+		lines += topic + ": 0 redriven, 0 refused by the broker\n"
+	}
+	require.Equal(t, lines+operators+": 1 redriven, 0 refused by the broker\n", out.String())
+	require.Equal(t, "{", string(kafkatest.Read(t, w.cfg.Kafka.TopicPrefix+operators+kafka.DLQSuffix, 2)[1].Value), "it fails again")
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"urr.guru/pkg/deadletter"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
 	pkgkafka "urr.guru/pkg/kafka"
@@ -75,6 +76,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
 	a.Go("seat changes", eventStore.Pruner(log))
+	a.Go("acts on lines", eventStore.ActPruner(log))
 	a.Go("consumer", consumer.Run)
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
@@ -82,6 +84,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
+		return err
+	}
+	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewLetters(pool)); err != nil {
 		return err
 	}
 	ticketv1.RegisterEventServiceServer(server, rpc.NewEvents(eventService))
@@ -106,6 +111,18 @@ func Outbox() lifecycle.Command[Config] {
 		Usage: outbox.Usage,
 		Run:   outbox.OperatorCommand(name, func(cfg *Config) pkgpostgres.Config { return cfg.Postgres }),
 	}
+}
+
+// deadLetters are those of this service's consumer group.
+func deadLetters(cfg *Config) deadletter.Source {
+	return deadletter.Source{Kafka: cfg.Kafka, Group: kafka.Group, Topics: topics.ConsumedBy(name)}
+}
+
+// Kafka returns the command with which operators redrive dead letters.
+func Kafka() lifecycle.Command[Config] {
+	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
+		return inbox.OpenLetters(ctx, cfg.Postgres, name)
+	})
 }
 
 // Migrate creates and updates the tables and the topic of this service.

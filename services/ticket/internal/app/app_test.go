@@ -10,6 +10,8 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/processtest"
 	"urr.guru/pkg/testkit"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -55,7 +57,9 @@ func reservationLife(s *service) {
 	second := uuid.NewString()
 	paidAgain := s.pay(r, second)
 	compensated := s.refund(r, uuid.NewString(), second, "COMPENSATION")
-	refunded := s.refund(r, s.claimRefund(r, payment), payment, "USER")
+	refund := uuid.NewString()
+	s.mustClaimRefund(r, refund, payment)
+	refunded := s.refund(r, refund, payment, "USER")
 	s.waitForStatus(r, "REFUNDED")
 	s.settled(paid, paidAgain, compensated, refunded) // the two payments are in different partitions
 	for _, tk := range s.ticketsOf("ann") {
@@ -106,4 +110,26 @@ func poisonIsDeadLettered(s *service) {
 		require.Equal(s.t, group, l.Headers[kafka.HeaderGroup])
 		require.NotEmpty(s.t, l.Headers[kafka.HeaderError])
 	}
+
+	out, err := processtest.Run(s.t, s.env, "kafka", "redrive", "--max", "3")
+	require.NoError(s.t, err, out)
+	require.Equal(s.t, "payment-events: 3 redriven, 0 refused by the broker\n", out)
+	testkit.Until(s.t, func() bool {
+		letters = s.all("payment-events" + kafka.DLQSuffix)
+		return len(letters) == 2*len(bad)-1
+	}, "those that fail again are dead letters again")
+	operator := &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
+	again, err := s.letters.RedriveTopic(s.t.Context(), &kafkav1.RedriveTopicRequest{Caller: operator, Topic: "payment-events"})
+	require.NoError(s.t, err)
+	require.Len(s.t, again.GetRedriven(), len(bad), "the one that was left, and three new ones")
+	page, err := s.letters.ListTopicDeadLetters(s.t.Context(), &kafkav1.ListTopicDeadLettersRequest{Caller: operator, Topic: "payment-events", Limit: 100})
+	require.NoError(s.t, err)
+	redriven := 0
+	for _, l := range page.GetItems() {
+		require.Equal(s.t, group, l.GetGroup())
+		if l.RedrivenAt != nil {
+			redriven++
+		}
+	}
+	require.Equal(s.t, 2*len(bad)-1, redriven)
 }

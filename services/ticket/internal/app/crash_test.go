@@ -113,3 +113,68 @@ func TestCrashWhileConfirming(t *testing.T) {
 		})
 	}
 }
+
+// At whichever point the process dies, a refund ends its tickets and gives their places back, once.
+func TestCrashWhileRefunding(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{
+		"ticket.claim.before_commit", "ticket.claim.after_commit", "ticket.confirm.before_commit", "ticket.confirm.after_commit",
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := newReadyService(t)
+			p := s.start("")
+			s.putSale("ASSIGNED", rows("A", 1, 10))
+			r := s.mustHold("ann", "A-1-1", "A-1-2")
+			payment, refund := uuid.NewString(), uuid.NewString()
+			s.pay(r, payment)
+			s.waitForStatus(r, "CONFIRMED")
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED"}, s.published(r))
+			p.Stop()
+
+			p = s.start(point + "@1=exit")
+			if _, err := s.claimRefund(r, refund, payment); err == nil {
+				s.refund(r, refund, payment, "USER")
+			}
+			s.waitForCrash(p)
+			s.start("")
+			s.mustClaimRefund(r, refund, payment)
+			s.refund(r, refund, payment, "USER")
+			s.waitForStatus(r, "REFUNDED")
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "RESERVATION_CANCELLED"}, s.published(r))
+			require.Equal(t, 1, s.count(`SELECT count(*) FROM refund_claims WHERE status = 'DONE'`))
+			require.Equal(t, int(r.GetAmount()), s.count(`SELECT sum(given) FROM tickets WHERE status = 'REFUNDED'`))
+			require.Equal(t, 10, s.count(`SELECT count(*) FROM seats WHERE status = 'FREE'`))
+		})
+	}
+}
+
+// At whichever point the process dies, the tickets of a refund that is given up are valid again, and
+// another refund may have them.
+func TestCrashWhileAborting(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"ticket.abort.before_commit", "ticket.abort.after_commit"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := newReadyService(t)
+			p := s.start(point + "@1=exit")
+			s.putSale("ASSIGNED", rows("A", 1, 10))
+			r := s.mustHold("ann", "A-1-1", "A-1-2")
+			payment, refund := uuid.NewString(), uuid.NewString()
+			s.pay(r, payment)
+			s.waitForStatus(r, "CONFIRMED")
+			s.mustClaimRefund(r, refund, payment)
+			abort := func() error {
+				_, err := s.payables.AbortRefund(t.Context(), &ticketv1.AbortRefundRequest{RefundId: refund})
+				return err
+			}
+			require.Error(t, abort())
+			s.waitForCrash(p)
+			s.start("")
+			require.NoError(t, abort())
+			require.Equal(t, 2, s.count(`SELECT count(*) FROM tickets WHERE status = 'VALID' AND given = 0`))
+			require.Equal(t, 1, s.count(`SELECT count(*) FROM refund_claims WHERE status = 'ABORTED'`))
+			s.mustClaimRefund(r, uuid.NewString(), payment)
+		})
+	}
+}

@@ -23,12 +23,13 @@ import (
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/app"
 )
 
 func TestMain(m *testing.M) {
-	processtest.Main(m, func() int { return lifecycle.Main("ticket", app.Run, app.Migrate) })
+	processtest.Main(m, func() int { return lifecycle.Main("ticket", app.Run, app.Migrate, app.Kafka()) })
 }
 
 const (
@@ -51,6 +52,7 @@ type service struct {
 	ticketv1.ReservationServiceClient
 	ticketv1.TicketServiceClient
 	payables ticketv1.PayableServiceClient
+	letters  kafkav1.DeadLetterServiceClient
 }
 
 // newService prepares all that the service needs; sets are the migrations that its database has.
@@ -98,6 +100,7 @@ func (s *service) dial(address string) {
 	s.t.Cleanup(func() { _ = payment.Close() })
 	s.EventAdminServiceClient, s.HoldServiceClient = ticketv1.NewEventAdminServiceClient(gateway), ticketv1.NewHoldServiceClient(gateway)
 	s.ReservationServiceClient, s.TicketServiceClient = ticketv1.NewReservationServiceClient(gateway), ticketv1.NewTicketServiceClient(gateway)
+	s.letters = kafkav1.NewDeadLetterServiceClient(gateway)
 	s.payables = ticketv1.NewPayableServiceClient(payment)
 }
 

@@ -56,7 +56,7 @@ type Closing struct {
 	State State
 	// ClosesAt ends refunds: from then on doors may have lists of the valid tickets.
 	ClosesAt time.Time
-	// RefundUntil ends refunds by users, which UserRefunds allows at all.
+	// RefundUntil ends refunds by users; UserRefunds is false when the event allows none.
 	RefundUntil time.Time
 	UserRefunds bool
 }

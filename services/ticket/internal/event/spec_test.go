@@ -139,6 +139,8 @@ func TestStatus(t *testing.T) {
 		{event.Paused, e.SalesCloseAt, false, event.StatusClosed, event.ErrSaleNotOpen},
 		{event.Cancelled, noon, false, event.StatusCancelled, event.ErrCancelled},
 		{event.Cancelled, e.SalesCloseAt, false, event.StatusCancelled, event.ErrCancelled},
+		{event.Ended, noon, false, event.StatusCancelled, event.ErrCancelled},
+		{event.Ended, e.SalesCloseAt, true, event.StatusCancelled, event.ErrCancelled},
 	} {
 		e.State = c.state
 		require.Equal(t, c.want, e.Sale().Status(c.at, c.soldOut))

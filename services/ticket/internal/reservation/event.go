@@ -43,7 +43,7 @@ func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now ti
 	r.emitWith(*r, t, reason, payment, now)
 }
 
-// emitWith is emit with what the event tells of the reservation.
+// emitWith is emit for an event that does not show the whole reservation.
 func (r *Reservation) emitWith(told Reservation, t EventType, reason string, payment uuid.UUID, now time.Time) {
 	told.events, told.givenBack = nil, nil
 	r.events = append(r.events, Event{Type: t, Reservation: told, Reason: reason, PaymentID: payment, At: now})

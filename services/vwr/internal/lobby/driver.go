@@ -160,7 +160,9 @@ func (d *Driver) forgetOthers(wanted map[Key]bool) {
 		return !ok && !d.busy[k]
 	}
 	maps.DeleteFunc(d.failing, func(k Key, _ string) bool { return unwanted(k) })
-	d.service.memory.retain(func(k Key) bool { return !unwanted(k) })
+	wantedOrBusy := func(k Key) bool { return !unwanted(k) }
+	d.service.memory.retain(wantedOrBusy)
+	d.service.terms.retain(wantedOrBusy)
 }
 
 // logFailure logs why the work on a lobby failed, once for each reason: retries come every second.

@@ -22,14 +22,14 @@ type ranks struct {
 
 // rankEntries shuffles the entries by the key, and keeps the position of each.
 func rankEntries(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
-	order := fairdraw.Shuffle(key, entries)
-	sum := sha256.Sum256(order)
-	r := &ranks{entries: entries, rank: make([]uint32, entries.Len()), key: key, orderHash: hex.EncodeToString(sum[:])}
-	for i := range entries.Len() {
-		id := uuid.UUID(order[i*len(uuid.UUID{}):])
-		at, _ := entries.Find(id)  // the order has exactly the entries
+	r := &ranks{entries: entries, rank: make([]uint32, entries.Len()), key: key}
+	order := sha256.New()
+	for i, at := range fairdraw.Order(key, entries) {
+		id := entries.At(int(at))
+		order.Write(id[:])
 		r.rank[at] = uint32(i + 1) //nolint:gosec // far below 2³²: the entries fit in memory
 	}
+	r.orderHash = hex.EncodeToString(order.Sum(nil))
 	return r
 }
 

@@ -104,3 +104,17 @@ func TestEverythingOfARoundExpires(t *testing.T) {
 }
 
 func partition(it map[string]types.AttributeValue) string { return text(it["eventId"]) }
+
+// The terms of lobbies that have ended are forgotten, so that those of months do not add up.
+func TestTermsOfEndedLobbiesAreForgotten(t *testing.T) {
+	t.Parallel()
+	r := newKit(t).replica(t, dynamotest.Hook{})
+	r.activate(t, true)
+	r.join(t, 1)
+	r.shuffled(t)
+	require.Equal(t, 1, r.lobbies.TermsKept(), "its room is open")
+	_, err := r.admin.Deactivate(t.Context(), event)
+	require.NoError(t, err)
+	r.step(t)
+	require.Zero(t, r.lobbies.TermsKept())
+}

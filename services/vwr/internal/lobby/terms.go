@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -71,7 +72,8 @@ func (t *terms) publicationWindow() time.Duration {
 }
 
 // termsCache caches the terms of each event's latest known round. Terms never change, so nothing
-// expires; those of a later round replace those of an earlier one.
+// expires; those of a later round replace those of an earlier one. The driver drops those of lobbies
+// that have ended, so that they do not add up over months.
 type termsCache struct {
 	store Shuffles
 
@@ -112,4 +114,10 @@ func (c *termsCache) get(ctx context.Context, k Key) (*terms, error) {
 		c.known[k.EventID] = cachedTerms{k.Round, t}
 	}
 	return t, nil
+}
+
+func (c *termsCache) retain(keep func(Key) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.known, func(event string, t cachedTerms) bool { return !keep(Key{event, t.round}) })
 }

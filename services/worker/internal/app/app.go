@@ -78,9 +78,8 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	if err != nil {
 		return err
 	}
-	queues := deadLetters(a, cfg, client, store, producer, log)
 	workerv1.RegisterWorkerServiceServer(server, rpc.NewService(drawer))
-	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, drawer, log).WithQueues(queues))
+	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, drawer, log).WithAdmissions(admissions(a, cfg, client, store, log)))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(keys.Rekey(next.Draw), server.Rekey(next.RPC.Accept))
 	})

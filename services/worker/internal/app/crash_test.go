@@ -132,7 +132,7 @@ func (c *crash) finish(entries int) map[string]string {
 	c.t.Helper()
 	p := c.start("")
 	testkit.Until(c.t, func() bool {
-		open, err := c.store.OpenDraws(c.t.Context())
+		open, err := c.store.OpenDraws(c.t.Context(), draw.AllDraws)
 		return err == nil && len(open) == 0
 	}, "the draw to end")
 	testkit.Until(c.t, func() bool {
@@ -162,7 +162,7 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	event := drawtest.Open(t, c.store, c.cutoff, nil)
 	entries := drawtest.Enter(t, c.store, event, 90)
 	c.at(30 * time.Second)
-	for _, point := range []string{"waited", "closing", "closed", "listed", "stated"} {
+	for _, point := range []string{"waited", "closing", "closed", "listed", "entries", "stated"} {
 		c.kill(point)
 	}
 	stated := drawtest.Read(t, c.store, event).Draw.Statement

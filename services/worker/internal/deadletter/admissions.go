@@ -53,6 +53,11 @@ func decode(body string) (a admission, err error) {
 	return a, nil
 }
 
+func readable(body string) bool {
+	_, err := decode(body)
+	return err == nil
+}
+
 // Handle logs, counts and deletes received messages. A process that dies before the deletion has
 // them logged and counted twice, which is all.
 func (a *Admissions) Handle(ctx context.Context, batch []promotion.Delivery) error {
@@ -112,54 +117,4 @@ func action(name string) string {
 		return name
 	}
 	return "other"
-}
-
-func (a *Admissions) list(ctx context.Context, cursor string, limit int) (page []Letter, next string, err error) {
-	items, next, err := a.store.Admissions(ctx, cursor, limit)
-	for _, l := range items {
-		page = append(page, letterOf(l))
-	}
-	return page, next, err
-}
-
-func letterOf(l promotion.DeadLetter) Letter {
-	return Letter{
-		ID: l.ID, Key: l.EventID, Body: truncated(l.Body), Error: l.ErrorCode + ": " + l.ErrorMessage, At: l.At, RedrivenAt: l.RedrivenAt,
-	}
-}
-
-func (a *Admissions) get(ctx context.Context, ids []string) ([]Letter, error) {
-	var out []Letter
-	for _, id := range ids {
-		l, found, err := a.store.Admission(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			out = append(out, letterOf(l))
-		}
-	}
-	return out, nil
-}
-
-// redrive sends letters again. A process that dies before MarkRedriven has one logged and counted
-// twice.
-func (a *Admissions) redrive(ctx context.Context, letters []Letter) (refused []string, err error) {
-	for _, letter := range letters {
-		l, found, err := a.store.Admission(ctx, letter.ID)
-		if err != nil {
-			return nil, err
-		}
-		if _, unreadable := decode(l.Body); !found || unreadable != nil || a.queue == nil {
-			refused = append(refused, letter.ID)
-			continue
-		}
-		if err := a.queue.Forward(ctx, promotion.Delivery{Body: l.Body}, "redriven-"+letter.ID); err != nil {
-			return nil, err
-		}
-		if err := a.store.MarkRedriven(ctx, l); err != nil {
-			return nil, err
-		}
-	}
-	return refused, nil
 }

@@ -14,16 +14,12 @@ import (
 
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
-	"urr.guru/pkg/errs"
-	"urr.guru/pkg/kafka"
-	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/services/worker/internal/deadletter"
 	"urr.guru/services/worker/internal/dynamo"
-	workerkafka "urr.guru/services/worker/internal/kafka"
 )
 
 func newStore(t *testing.T) *dynamo.Store {
@@ -31,14 +27,6 @@ func newStore(t *testing.T) *dynamo.Store {
 	tables, db := dynamotest.Tables(t)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, table.Table(tables)))
 	return dynamo.New(db, tables, time.Now, func(int) {})
-}
-
-func ids(letters []deadletter.Letter) []string {
-	var out []string
-	for _, l := range letters {
-		out = append(out, l.ID)
-	}
-	return out
 }
 
 // admissions is a queue of admissions with what takes them.
@@ -98,10 +86,9 @@ func TestAdmissions(t *testing.T) {
 	}, "moved-by-sqs"))
 	take(t, a.dead, a.HandleDead(a.dead))
 
-	queues := deadletter.New(a.Admissions, nil)
-	var all []deadletter.Letter
+	var all []promotion.DeadLetter
 	for cursor := ""; ; {
-		page, next, err := queues.List(t.Context(), "admissions", cursor, 2)
+		page, next, err := a.List(t.Context(), cursor, 2)
 		require.NoError(t, err)
 		all = append(all, page...)
 		if cursor = next; cursor == "" {
@@ -109,81 +96,43 @@ func TestAdmissions(t *testing.T) {
 		}
 	}
 	require.Len(t, all, 3)
-	require.Contains(t, all[0].Error, "RECEIVED_TOO_OFTEN", "the latest first")
+	require.Equal(t, "RECEIVED_TOO_OFTEN", all[0].ErrorCode, "the latest first")
 	require.JSONEq(t, `{"action":"admitted","eventId":"ev","userId":"eve"}`, all[0].Body)
 	require.NotContains(t, fmt.Sprint(all), "secret")
 	require.NotContains(t, a.log.String(), "secret")
 
-	done, err := queues.Redrive(t.Context(), "admissions", nil)
+	done, err := a.Redrive(t.Context(), nil, "")
 	require.NoError(t, err)
-	require.Equal(t, []string{all[0].ID}, done.Redriven)
-	require.Len(t, done.Refused, 2, "unreadable")
+	require.Equal(t, deadletter.Result{Redriven: []string{all[0].ID}, Refused: []string{all[2].ID, all[1].ID}}, done, "two are unreadable")
 	take(t, a.live, a.Handle)
 	require.Equal(t, map[string]int{"admitted": 2, "other": 1, "unreadable": 3}, a.counted)
-	done, err = queues.Redrive(t.Context(), "admissions", []string{all[0].ID, "1-unknown"})
+	done, err = a.Redrive(t.Context(), []string{all[0].ID, "1-unknown"}, "")
 	require.NoError(t, err)
 	require.Equal(t, deadletter.Result{Refused: []string{all[0].ID, "1-unknown"}}, done)
 }
 
-// Dead letters of a topic are listed, and each is put back once, for the group that failed.
-func TestTopics(t *testing.T) {
+// Repeated calls redrive all of any number, the oldest first and each once.
+func TestRedriveOldestAdmissions(t *testing.T) {
 	t.Parallel()
-	const topic = "payment-events"
-	cfg := kafkatest.Config(t)
-	cfg.TopicPrefix = kafkatest.Name("worker") + "."
-	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: topic, Partitions: 1}))
-	onBroker := cfg.TopicPrefix + topic
-	t.Cleanup(func() { kafkatest.Delete(t, onBroker, onBroker+kafka.DLQSuffix) })
-	producer := kafkatest.ProducerOf(t, cfg)
-	for i := range 3 {
-		require.NoError(t, producer.Publish(t.Context(), kafka.Record{
-			Topic: topic + kafka.DLQSuffix, Key: fmt.Append(nil, "k", i), Value: []byte("bad \xff"), Headers: map[string]string{
-				kafka.HeaderID: fmt.Sprint("e", i), kafka.HeaderType: "PAYMENT_CONFIRMED", kafka.HeaderGroup: "ticket-service-group",
-				kafka.HeaderError: "no such order", kafka.HeaderOrigin: fmt.Sprint(topic, "/0/", i),
-			},
-		}))
-	}
 	store := newStore(t)
-	letters := workerkafka.NewLetters(kafka.NewDeadLetters(cfg), producer)
-	queues := deadletter.New(nil, deadletter.Topics(letters, store, topic, "reward-events"))
-
-	page, next, err := queues.List(t.Context(), topic, "", 2)
-	require.NoError(t, err)
-	require.Equal(t, []string{"0-2", "0-1"}, ids(page))
-	require.Equal(t, deadletter.Letter{
-		ID: "0-2", Group: "ticket-service-group", Key: "k2", Type: "PAYMENT_CONFIRMED", Body: "bad \uFFFD", Error: "no such order",
-		Origin: topic + "/0/2", At: page[0].At,
-	}, page[0])
-	page, next, err = queues.List(t.Context(), topic, next, 2)
-	require.NoError(t, err)
-	require.Equal(t, []string{"0-0"}, ids(page))
-	require.Empty(t, next)
-
-	done, err := queues.Redrive(t.Context(), topic, []string{"0-1", "0-1", "0-9", "7-0", "x"})
-	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Redriven: []string{"0-1"}, Refused: []string{"0-1", "0-9", "7-0", "x"}}, done)
-	done, err = queues.Redrive(t.Context(), topic, nil)
-	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Redriven: []string{"0-0", "0-2"}}, done, "the earliest first")
-	done, err = queues.Redrive(t.Context(), topic, nil)
-	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{}, done, "each once")
-	var keys []string
-	for _, r := range kafkatest.Read(t, onBroker, 3) {
-		keys = append(keys, string(r.Key)+" for "+r.Headers[kafka.HeaderGroup]+" "+r.EventID)
+	a := newAdmissions(t, store)
+	const all = 230
+	var want []string
+	for i := range all {
+		l := promotion.NewDeadLetter(fmt.Sprintf("m%03d", i), time.Now().Add(time.Duration(i-all)*time.Second).UnixMilli())
+		l.Queue, l.Body = promotion.AdmissionDeadLetters, fmt.Sprintf(`{"action":"admitted","eventId":"ev","userId":"u%d"}`, i)
+		require.NoError(t, store.PutAdmission(t.Context(), l))
+		want = append(want, l.ID)
 	}
-	require.Equal(t, []string{"k1 for ticket-service-group e1", "k0 for ticket-service-group e0", "k2 for ticket-service-group e2"}, keys)
-	page, _, err = queues.List(t.Context(), topic, "", 10)
-	require.NoError(t, err)
-	for _, l := range page {
-		require.NotZero(t, l.RedrivenAt, l.ID)
+	var redriven []string
+	for cursor, calls := "", 0; calls == 0 || cursor != ""; calls++ {
+		done, err := a.Redrive(t.Context(), nil, cursor)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(done.Redriven), deadletter.MaxRedrives)
+		redriven, cursor = append(redriven, done.Redriven...), done.Next
 	}
-
-	page, _, err = queues.List(t.Context(), "reward-events", "", 10)
+	require.Equal(t, want, redriven)
+	done, err := a.Redrive(t.Context(), nil, "")
 	require.NoError(t, err)
-	require.Empty(t, page, "a topic that does not exist")
-	_, _, err = queues.List(t.Context(), topic, "nonsense", 10)
-	require.ErrorIs(t, err, errs.ErrInvalidCursor)
-	_, err = queues.Redrive(t.Context(), "some-events", nil)
-	require.ErrorIs(t, err, errs.ErrNotFound)
+	require.Equal(t, deadletter.Result{}, done)
 }

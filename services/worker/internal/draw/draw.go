@@ -4,9 +4,9 @@
 // once.
 //
 //	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
-//	CLOSED  list entries and exclusions, store the statement, sign it as stored
+//	CLOSED  list entries and exclusions, store the chunks of entries and the statement, sign that as stored
 //	ROOT    wait for the beacon's round, fetch it; shortly before the announcement rank the entries and
-//	        store the winners
+//	        store the ranks and the winners
 //	DRAWN   at the announcement store the seed; 10 s later write the results, those of the winners first
 //	SETTLED
 package draw
@@ -15,8 +15,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +40,8 @@ type Lottery struct {
 	Draw      promotion.Draw
 	// Unreadable is why one of the two items cannot be read; only the event's id is known then.
 	Unreadable error
+	// ListedAt is when its next step is due by the list of open draws, of a lottery that OpenDraws read.
+	ListedAt int64
 }
 
 // Stores are what a Drawer reads and writes.
@@ -56,12 +56,17 @@ type Stores struct {
 type Draws interface {
 	// Acquire takes or renews the lease of a draw for some seconds.
 	Acquire(ctx context.Context, name string) (bool, error)
-	OpenDraws(ctx context.Context) ([]Lottery, error)
-	// Advance changes a draw, or fails with ErrChanged.
+	// OpenDraws reads the lotteries whose next step is due until a time, or AllDraws.
+	OpenDraws(ctx context.Context, until int64) ([]Lottery, error)
+	// Advance changes a draw, or fails with ErrChanged. It moves the draw in the list of open draws to
+	// after.DueAt, and removes it from there if it is settled.
 	Advance(ctx context.Context, before, after promotion.Draw) error
-	// Forget removes a draw from the list of open draws.
-	Forget(ctx context.Context, event string) error
+	// Forget removes a settled draw that is still in the list.
+	Forget(ctx context.Context, event string, listedAt int64) error
 }
+
+// AllDraws makes OpenDraws read all.
+const AllDraws = 0
 
 // Lotteries reads lotteries and stores operators' changes of them.
 type Lotteries interface {
@@ -82,6 +87,8 @@ type Requests interface {
 	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the
 	// end.
 	Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error)
+	// PutEntries stores a chunk of the entries with a root (fairdraw.ChunkSize), which is public with it.
+	PutEntries(ctx context.Context, event string, root fairdraw.Hash, n int, chunk fairdraw.Entries, endsAt int64) error
 	// Exclusions reads all exclusions, sorted by request id.
 	Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error)
 }
@@ -94,6 +101,8 @@ type Results interface {
 	// PutWinners stores the winners of a draw before it enters the phase DRAWN.
 	PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
+	// PutRanks stores the ranks of the entries of a chunk before the phase DRAWN.
+	PutRanks(ctx context.Context, d promotion.Draw, n int, ranks promotion.Ranks, endsAt int64) error
 	// SettleEntries writes the changes that decide returns for at most MaxSettled entries. After
 	// ErrUnreadable, which is about some of them, the others have been written.
 	SettleEntries(ctx context.Context, entries []uuid.UUID, decide DecideEntry) error
@@ -138,8 +147,9 @@ type Options struct {
 }
 
 const (
-	passEvery  = time.Second     // over the open draws
-	renewEvery = 5 * time.Second // of the lease of a draw
+	passEvery  = time.Second      // over the open draws whose next step is due
+	listEvery  = 10 * time.Minute // all open draws, for the figures: what lacks a key, or cannot be read
+	renewEvery = 5 * time.Second  // of the lease of a draw
 	// maxDraws is how many draws are processed at a time, and of how many the results are written:
 	// large draws need memory.
 	maxDraws = 4
@@ -167,6 +177,8 @@ type Drawer struct {
 	drawPermits, settlePermits chan struct{}
 
 	mu       sync.Mutex
+	open     map[string]Lottery       // as they were last read or written
+	listAt   time.Time                // when all open draws are to be read again
 	busy     map[string]bool          // draws that this process works on
 	failing  map[string]bool          // draws whose last step failed
 	resumeAt map[string]time.Time     // end of the pause of a draw with unreadable requests
@@ -184,7 +196,7 @@ func New(store Stores, beacons Beacons, keys *fairdraw.Keyring, meter Meter, opt
 	return &Drawer{
 		store: store, beacons: beacons, keys: keys, meter: meter, opts: opts, log: log, terms: newTermsCache(),
 		drawPermits: make(chan struct{}, maxDraws), settlePermits: make(chan struct{}, maxDraws),
-		busy: map[string]bool{}, failing: map[string]bool{}, resumeAt: map[string]time.Time{}, pause: map[string]time.Duration{},
+		open: map[string]Lottery{}, busy: map[string]bool{}, failing: map[string]bool{}, resumeAt: map[string]time.Time{}, pause: map[string]time.Duration{},
 	}
 }
 
@@ -192,15 +204,15 @@ func New(store Stores, beacons Beacons, keys *fairdraw.Keyring, meter Meter, opt
 func (d *Drawer) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	_ = loop.Every(ctx, passEvery, func(ctx context.Context) { // returns nil
-		open, err := d.store.OpenDraws(ctx)
+		due, err := d.readDue(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				d.log.WarnContext(ctx, "draws not read, trying again", "error", err)
 			}
 			return
 		}
-		d.observe(open)
-		d.startDraws(ctx, open, &work)
+		d.observe()
+		d.startDraws(ctx, due, &work)
 	})
 	work.Wait()
 	return nil
@@ -208,14 +220,14 @@ func (d *Drawer) Run(ctx context.Context) error {
 
 // Pass takes all steps of the open draws that can be taken now.
 func (d *Drawer) Pass(ctx context.Context) error {
-	open, err := d.store.OpenDraws(ctx)
+	due, err := d.readDue(ctx)
 	if err != nil {
 		return err
 	}
 	var work sync.WaitGroup
-	d.startDraws(ctx, open, &work)
+	d.startDraws(ctx, due, &work)
 	work.Wait()
-	d.observe(open)
+	d.observe()
 	return nil
 }
 
@@ -262,6 +274,9 @@ func (d *Drawer) finishDraw(l *Lottery, failed, unreadable bool) {
 	}
 	if delete(d.failing, event); failed {
 		d.failing[event] = true
+	}
+	if d.open[event] = *l; l.Draw.SettledAt != 0 {
+		delete(d.open, event)
 	}
 }
 
@@ -332,51 +347,6 @@ func (d *Drawer) keepLease(ctx context.Context, name string) (held context.Conte
 		}
 	}()
 	return held, func() { cancel(); <-done }
-}
-
-// observe reports the figures of a pass.
-func (d *Drawer) observe(open []Lottery) {
-	f := Figures{Failing: d.failures(open)}
-	now := d.opts.Now()
-	keys := d.keys.Keys()
-	for _, l := range open {
-		if l.Unreadable != nil || l.Draw.Phase == promotion.DrawVoid {
-			continue
-		}
-		if l.Draw.Phase == promotion.DrawOpen {
-			f.Waiting = max(f.Waiting, now.Sub(time.UnixMilli(l.Promotion.LotteryCutoffAt).Add(d.opts.After)))
-		}
-		if !l.Draw.Announced() {
-			f.Late = max(f.Late, now.Sub(time.UnixMilli(l.Promotion.AnnouncedAt)))
-		}
-		if terms, err := d.terms.of(&l.Promotion); err == nil && !hasKeys(keys, &l, &terms) {
-			f.KeyMissing++
-		}
-	}
-	d.meter.Draws(f)
-}
-
-// failures returns the number of open draws whose last step failed in this process, and forgets
-// those that are not open any more.
-func (d *Drawer) failures(open []Lottery) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.DeleteFunc(d.failing, func(event string, _ bool) bool {
-		return !slices.ContainsFunc(open, func(l Lottery) bool { return l.Promotion.EventID == event })
-	})
-	return len(d.failing)
-}
-
-// hasKeys reports whether this process has the keys that an open draw still needs.
-func hasKeys(keys fairdraw.Keys, l *Lottery, t *terms) bool {
-	_, seeds := keys.Seed(&t.Commitment, t.nonce)
-	return canSign(keys, l, t) && (seeds || l.Draw.Announced() || l.Draw.ZeroSeed)
-}
-
-// canSign reports whether a draw's statement is signed, or this process has the key to sign it.
-func canSign(keys fairdraw.Keys, l *Lottery, t *terms) bool {
-	_, ok := keys.Statements.KidOf(t.StatementKey[:])
-	return ok || l.Draw.Public()
 }
 
 // retry repeats a call of the store while the store does not answer, so that a phase need not begin

@@ -27,6 +27,8 @@ type memory struct {
 	entries int
 	page    int // entries that one read of a group returns
 	winners []uuid.UUID
+	chunks  map[int]fairdraw.Entries
+	ranks   map[int]promotion.Ranks
 
 	settled, won int
 	loserFirst   bool
@@ -44,7 +46,7 @@ func entryID(i int) (id uuid.UUID) {
 
 func (*memory) Acquire(context.Context, string) (bool, error) { return true, nil }
 
-func (m *memory) OpenDraws(context.Context) ([]draw.Lottery, error) {
+func (m *memory) OpenDraws(context.Context, int64) ([]draw.Lottery, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return []draw.Lottery{m.lottery}, nil
@@ -76,7 +78,7 @@ func (m *memory) ChangeLottery(_ context.Context, before, after draw.Lottery) er
 	return nil
 }
 
-func (*memory) Forget(context.Context, string) error                             { return nil }
+func (*memory) Forget(context.Context, string, int64) error                      { return nil }
 func (*memory) Unsettled(context.Context, string, int64) (bool, error)           { return false, nil }
 func (*memory) CloseGroups(context.Context, string) error                        { return nil }
 func (*memory) Exclusions(context.Context, string) ([]fairdraw.Exclusion, error) { return nil, nil }
@@ -112,6 +114,20 @@ func (m *memory) PutWinners(_ context.Context, _ promotion.Draw, winners []uuid.
 	return nil
 }
 
+func (m *memory) PutEntries(_ context.Context, _ string, _ fairdraw.Hash, n int, chunk fairdraw.Entries, _ int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.chunks[n] = chunk
+	return nil
+}
+
+func (m *memory) PutRanks(_ context.Context, _ promotion.Draw, n int, ranks promotion.Ranks, _ int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ranks[n] = ranks
+	return nil
+}
+
 func (m *memory) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error) {
 	return m.winners, nil
 }
@@ -135,7 +151,7 @@ func large(tb testing.TB, n, page int) *memory {
 	require.NoError(tb, err)
 	clock := testkit.NewClock(cutoff)
 	p := drawtest.Promotion(tb, "large", cutoff, func(c *fairdraw.Commitment) { c.Winners = n / 10 })
-	m := &memory{entries: n, page: page, lottery: draw.Lottery{Promotion: p, Draw: promotion.Draw{EventID: "large", Phase: promotion.DrawOpen}}}
+	m := &memory{chunks: map[int]fairdraw.Entries{}, ranks: map[int]promotion.Ranks{}, entries: n, page: page, lottery: draw.Lottery{Promotion: p, Draw: promotion.Draw{EventID: "large", Phase: promotion.DrawOpen}}}
 	keys, err := fairdraw.NewKeyring(keyConfig(1))
 	require.NoError(tb, err)
 	drawer := draw.New(draw.Stores{Draws: m, Lotteries: m, Requests: m, Results: m}, &source{Beacon: b, clock: clock}, keys, &figures{}, draw.Options{After: after, Now: clock.Now}, slog.New(slog.DiscardHandler))
@@ -170,6 +186,21 @@ func TestLargeDraw(t *testing.T) {
 	report, err := fairdraw.Verify(&d, entries, fairdraw.Options{})
 	require.NoError(t, err)
 	require.True(t, report.Complete)
+
+	require.Len(t, m.chunks, fairdraw.Chunks(n))
+	seen := map[int]bool{}
+	for i, chunk := range m.chunks {
+		require.Equal(t, entries.Chunk(i), chunk)
+		for at := range chunk.Len() {
+			rank := m.ranks[i].Of(at)
+			seen[rank] = true
+			if rank <= len(m.winners) {
+				require.Equal(t, m.winners[rank-1], chunk.At(at))
+			}
+		}
+	}
+	require.Len(t, seen, n)
+	require.True(t, seen[1] && seen[n])
 }
 
 // BenchmarkDraw1M is a whole draw of 1,000,000 entries for 100,000 places without its store.

@@ -45,6 +45,7 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (pr
 			return after, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "signature", Message: "is not the beacon's for this round and value"})
 		case s.Draw.Beacon == nil:
 			after.Draw.Beacon = &round
+			after.Draw = s.listed(after.Draw)
 		}
 		return after, nil
 	}, d.store.ChangeLottery)
@@ -80,7 +81,7 @@ func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error)
 }
 
 func (l *Lottery) void(now time.Time) {
-	l.Draw.Phase, l.Draw.VoidedAt = promotion.DrawVoid, now.UnixMilli()
+	l.Draw.Phase, l.Draw.VoidedAt, l.Draw.DueAt = promotion.DrawVoid, now.UnixMilli(), 0
 	l.Promotion.VoidedAt = now.UnixMilli()
 	l.Promotion.Version++
 }

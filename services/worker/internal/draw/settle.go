@@ -32,6 +32,7 @@ func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	// The promotion says that the result is out when it is.
 	after := s.Lottery
 	after.Draw.Seed, after.Draw.AnnouncedAt = seed.String(), s.now().UnixMilli()
+	after.Draw = s.listed(after.Draw)
 	after.Promotion.PublishedAt = after.Draw.AnnouncedAt
 	after.Promotion.Version++
 	if err := retry(ctx, func() error { return s.store.ChangeLottery(ctx, s.Lottery, after) }); err != nil {
@@ -77,7 +78,7 @@ func (s *step) settle(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	s.log.InfoContext(ctx, "draw settled", "event_id", s.Promotion.EventID, "winners", len(winners))
-	return false, s.forget(ctx)
+	return false, nil
 }
 
 // rejectEntries rejects all entries of a cancelled lottery. Requests that are not entries yet are
@@ -95,10 +96,8 @@ func (s *step) rejectEntries(ctx context.Context) error {
 	if err := s.endGroups(ctx, nil, promotion.RejectedVoid); err != nil {
 		return err
 	}
-	if _, err := s.advance(ctx, "void_settled", func(d *promotion.Draw) { d.SettledAt = s.now().UnixMilli() }); err != nil {
-		return err
-	}
-	return s.forget(ctx)
+	_, err := s.advance(ctx, "void_settled", func(d *promotion.Draw) { d.SettledAt = s.now().UnixMilli() })
+	return err
 }
 
 // endGroups rejects all entries but the given ones.
@@ -138,7 +137,7 @@ func endUndecided(status promotion.Status, code promotion.ResultCode) DecideEntr
 }
 
 func (s *step) forget(ctx context.Context) error {
-	return retry(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID) })
+	return retry(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID, s.ListedAt) })
 }
 
 // sortedIDs returns the ids in ascending order, as bytes.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
@@ -29,27 +31,48 @@ const rankLead = 5 * time.Minute
 
 // waits reports whether the next step is not due yet. It makes no calls.
 func (s *step) waits() bool {
-	switch now := s.now(); s.Draw.Phase {
+	at := s.dueAt(&s.Draw)
+	switch s.Draw.Phase {
 	case promotion.DrawOpen:
-		return now.Before(s.terms.Cutoff().Add(s.opts.After))
-	case promotion.DrawRoot:
-		if s.terms.Beacon == nil || s.Draw.Beacon != nil {
-			return now.Before(s.terms.Announced().Add(-rankLead))
-		}
-		round, err := s.Draw.DecidingRound(&s.terms.Commitment)
-		return err == nil && now.Before(s.terms.Beacon.TimeOf(round))
-	case promotion.DrawDrawn:
-		at := s.terms.Announced()
-		if s.Draw.Announced() {
-			at = at.Add(s.settleDelay())
-		}
-		return now.Before(at)
+		at = at.Add(s.opts.After)
 	case promotion.DrawClosed:
-		_, timely := s.round()
-		return !timely && s.Draw.Statement == ""
-	case promotion.DrawSettled, promotion.DrawVoid:
+		if _, timely := s.round(); !timely && s.Draw.Statement == "" {
+			return true
+		}
+	case promotion.DrawRoot, promotion.DrawDrawn, promotion.DrawSettled, promotion.DrawVoid:
 	}
-	return false
+	return s.now().Before(at)
+}
+
+// dueAt is the time before which no step of a draw can follow; zero: at once. It follows from the draw
+// and its terms alone, so that the list of open draws can be sorted by it.
+func (s *step) dueAt(d *promotion.Draw) time.Time {
+	switch d.Phase {
+	case promotion.DrawOpen:
+		return s.terms.Cutoff()
+	case promotion.DrawRoot:
+		if s.terms.Beacon == nil || d.Beacon != nil {
+			return s.terms.Announced().Add(-rankLead)
+		}
+		if round, err := d.DecidingRound(&s.terms.Commitment); err == nil {
+			return s.terms.Beacon.TimeOf(round)
+		}
+	case promotion.DrawDrawn:
+		if d.Announced() {
+			return s.terms.Announced().Add(s.settleDelay())
+		}
+		return s.terms.Announced()
+	case promotion.DrawClosed, promotion.DrawSettled, promotion.DrawVoid:
+	}
+	return time.Time{}
+}
+
+// listed sets when the next step of a changed draw is due.
+func (s *step) listed(d promotion.Draw) promotion.Draw {
+	if d.DueAt = 0; !s.dueAt(&d).IsZero() {
+		d.DueAt = s.dueAt(&d).UnixMilli()
+	}
+	return d
 }
 
 // settling reports whether the next step writes the results of all requests, which can take long.
@@ -79,7 +102,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 		return s.settle(ctx)
 	case promotion.DrawVoid:
 		return false, s.rejectEntries(ctx)
-	case promotion.DrawSettled: // by a process that died before Forget
+	case promotion.DrawSettled: // read before another process settled it
 		return false, s.forget(ctx)
 	}
 	return false, fmt.Errorf("the phase %q is not known", s.Draw.Phase)
@@ -88,6 +111,7 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 func (s *step) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
 	after := s.Draw
 	change(&after)
+	after = s.listed(after)
 	err = retry(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
 	if err != nil {
 		return false, err
@@ -136,10 +160,14 @@ func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	failpoint.Hit("worker.draw.listed")
+	root := entries.Root()
+	if err := s.putEntries(ctx, root, entries); err != nil {
+		return false, err
+	}
 	if _, timely := s.round(); !timely { // the listing took too long
 		return false, nil
 	}
-	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, entries.Root(), int64(entries.Len()), excluded, s.now())
+	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, root, int64(entries.Len()), excluded, s.now())
 	if err != nil {
 		return false, err
 	}
@@ -198,6 +226,7 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 		return s.advance(ctx, "dropped", func(d *promotion.Draw) { d.Statement = "" })
 	}
 	after.RootAt = s.now().UnixMilli()
+	after = s.listed(after)
 	if err := s.store.Advance(ctx, s.Draw, after); err != nil {
 		return false, err
 	}
@@ -304,55 +333,19 @@ func (s *step) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool
 	if entries.Root() != statement.Root {
 		return false, errors.New("the entries are not those of the signed root")
 	}
-	winners := fairdraw.Winners(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries, s.terms.Winners)
+	order := fairdraw.Order(fairdraw.Key(seed, s.terms.hash, statement.Root, value), entries)
 	failpoint.Hit("worker.draw.ranked")
+	winners := make([]uuid.UUID, min(s.terms.Winners, len(order)))
+	for i := range winners {
+		winners[i] = entries.At(int(order[i]))
+	}
+	if err := s.putRanks(ctx, order); err != nil {
+		return false, err
+	}
 	if err := retry(ctx, func() error { return s.store.PutWinners(ctx, s.Draw, winners, s.Promotion.EndsAt()) }); err != nil {
 		return false, err
 	}
 	return s.advance(ctx, "drawn", func(d *promotion.Draw) {
 		d.Phase, d.WinnersCount, d.DrawnAt = promotion.DrawDrawn, int64(len(winners)), s.now().UnixMilli()
 	})
-}
-
-// entries lists the entries and compares their number with the counters.
-func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
-	counted, err := retryRead(ctx, func() (map[string]int64, error) { return s.store.Counted(ctx, s.Promotion.EventID) })
-	if err != nil {
-		return nil, err
-	}
-	groups := promotion.LotteryGroups()
-	lists := make([]fairdraw.Entries, len(groups))
-	if err := forEach(ctx, len(groups), func(ctx context.Context, i int) error {
-		err := s.readGroup(ctx, groups[i], func(page fairdraw.Entries) error {
-			lists[i] = append(lists[i], page...)
-			return nil
-		})
-		if err == nil && int64(lists[i].Len()) != counted[groups[i]] {
-			return fmt.Errorf("group %s has %d entries, but %d were counted", groups[i], lists[i].Len(), counted[groups[i]])
-		}
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	return fairdraw.MergeAll(lists)
-}
-
-// readGroup reads the entries of a group page by page.
-func (s *step) readGroup(ctx context.Context, group string, take func(page fairdraw.Entries) error) error {
-	for after := ""; ; {
-		var page fairdraw.Entries
-		var next string
-		if err := retry(ctx, func() (err error) {
-			page, next, err = s.store.Entries(ctx, s.Promotion.EventID, group, after)
-			return err
-		}); err != nil {
-			return err
-		}
-		if err := take(page); err != nil {
-			return err
-		}
-		if after = next; after == "" {
-			return nil
-		}
-	}
 }

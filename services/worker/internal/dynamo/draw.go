@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/dynamo"
@@ -26,19 +27,31 @@ var (
 // drawsPerRead is the number of lotteries per read, of two items each.
 const drawsPerRead = 50
 
-func (s *Store) OpenDraws(ctx context.Context) ([]draw.Lottery, error) {
+func (s *Store) OpenDraws(ctx context.Context, until int64) ([]draw.Lottery, error) {
+	q := table.PartitionQuery{PK: table.OpenDraws, KeysOnly: true}
+	if until != draw.AllDraws {
+		q.Below = table.OpenDrawsBefore(until + 1)
+	}
 	var events []string
-	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.OpenDraws, KeysOnly: true}) {
+	listed := map[string]int64{}
+	for it, err := range s.All(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		events = append(events, table.ListedEvent(it))
+		event, at := table.DecodeOpenDraw(it)
+		if _, twice := listed[event]; !twice { // a change of it moves it while the list is read
+			events = append(events, event)
+		}
+		listed[event] = at
 	}
 	var out []draw.Lottery
 	for part := range slices.Chunk(events, drawsPerRead) {
 		page, err := s.lotteries(ctx, part)
 		if err != nil {
 			return nil, err
+		}
+		for i := range page {
+			page[i].ListedAt = listed[page[i].Promotion.EventID]
 		}
 		out = append(out, page...)
 	}
@@ -81,6 +94,9 @@ func decodeLottery(event string, promotionItem, drawItem dynamo.Item) draw.Lotte
 	if err = errors.Join(err, unreadable); err != nil {
 		return draw.Lottery{Promotion: promotion.Promotion{EventID: event}, Unreadable: fmt.Errorf("%w: %w", draw.ErrUnreadable, err)}
 	}
+	if d.Phase == promotion.DrawOpen {
+		d.DueAt = p.LotteryCutoffAt // as ingest has listed it
+	}
 	return draw.Lottery{Promotion: p, Draw: d}
 }
 
@@ -90,13 +106,21 @@ func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error
 	return toErrChanged(tx.Commit(ctx))
 }
 
-// putDraw writes a draw on the condition that it has not changed since it was read.
+// putDraw writes a draw, and moves it in the list of open draws, on the condition that it has not
+// changed since it was read.
 func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	if before.Phase == promotion.DrawOpen {
 		tx.Put(0, table.DrawItem(after), table.DrawAsRead(before))
-		return
+	} else {
+		tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
 	}
-	tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
+	over := after.SettledAt != 0
+	if over || after.DueAt != before.DueAt {
+		tx.Delete(0, table.OpenDrawKey(before.EventID, before.DueAt), table.Condition{})
+	}
+	if !over && after.DueAt != before.DueAt {
+		tx.Put(0, table.OpenDrawItem(before.EventID, after.DueAt), table.Condition{})
+	}
 }
 
 func (s *Store) ChangeLottery(ctx context.Context, before, after draw.Lottery) error {
@@ -117,9 +141,9 @@ func toErrChanged(err error) error {
 	return err
 }
 
-func (s *Store) Forget(ctx context.Context, event string) error {
+func (s *Store) Forget(ctx context.Context, event string, listedAt int64) error {
 	tx := s.Begin()
-	tx.Delete(0, table.OpenDrawKey(event), table.Condition{})
+	tx.Delete(0, table.OpenDrawKey(event, listedAt), table.Condition{})
 	return tx.Commit(ctx)
 }
 
@@ -175,11 +199,23 @@ func (s *Store) Entries(ctx context.Context, event, group, after string) (page f
 	return page, next, nil
 }
 
+func (s *Store) PutEntries(ctx context.Context, event string, root fairdraw.Hash, n int, chunk fairdraw.Entries, endsAt int64) error {
+	return s.put(ctx, table.EntriesItem(event, root, n, chunk, endsAt))
+}
+
+func (s *Store) PutRanks(ctx context.Context, d promotion.Draw, n int, ranks promotion.Ranks, endsAt int64) error {
+	return s.put(ctx, table.RanksItem(&d, n, ranks, endsAt))
+}
+
+// put writes an item that every process writes alike.
+func (s *Store) put(ctx context.Context, it dynamo.Item) error {
+	_, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.Table, Item: it})
+	return dynamo.Err(err)
+}
+
 func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error {
 	for _, it := range table.WinnersItems(&d, winners, endsAt) {
-		tx := s.Begin()
-		tx.Put(0, it, table.Condition{})
-		if err := tx.Commit(ctx); err != nil {
+		if err := s.put(ctx, it); err != nil {
 			return err
 		}
 		failpoint.Hit("worker.draw.winners")

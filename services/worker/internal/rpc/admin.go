@@ -19,8 +19,9 @@ import (
 const (
 	admin        = "admin"
 	defaultLimit = 20
-	maxRedrives  = 100 // of one call
-	maxPages     = 20  // of dead letters that one call looks through
+	maxRedrives  = 100  // of one call
+	maxPages     = 20   // of dead letters that one call looks through
+	maxBody      = 4096 // bytes of a message that operators see
 )
 
 // Store reads dead letters and begins failed requests anew.
@@ -47,11 +48,11 @@ type Drawer interface {
 type Admin struct {
 	workerv1.UnimplementedWorkerAdminServiceServer
 
-	store  Store
-	sender Sender
-	drawer Drawer
-	queues Queues
-	log    *slog.Logger
+	store      Store
+	sender     Sender
+	drawer     Drawer
+	admissions Admissions
+	log        *slog.Logger
 }
 
 // NewAdmin makes the server of operators' RPCs.
@@ -59,9 +60,9 @@ func NewAdmin(store Store, sender Sender, drawer Drawer, log *slog.Logger) *Admi
 	return &Admin{store: store, sender: sender, drawer: drawer, log: log}
 }
 
-// WithQueues also serves the dead letters of the queues q, and returns s.
-func (s *Admin) WithQueues(q Queues) *Admin {
-	s.queues = q
+// WithAdmissions also serves the dead letters of admissions, and returns s.
+func (s *Admin) WithAdmissions(a Admissions) *Admin {
+	s.admissions = a
 	return s
 }
 

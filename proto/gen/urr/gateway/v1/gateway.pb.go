@@ -16,6 +16,8 @@ import (
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+	v11 "urr.guru/proto/gen/urr/payment/v1"
+	v1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
 const (
@@ -631,6 +633,60 @@ func (x *Beat) GetSaleStatus() string {
 	return ""
 }
 
+// What the page of a checkout polls.
+type Checkout struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Reservation *v1.Reservation        `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	// Absent once the reservation is neither "HELD" nor "PAYING".
+	Payment       *v11.Payment `protobuf:"bytes,2,opt,name=payment,proto3" json:"payment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkout) Reset() {
+	*x = Checkout{}
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkout) ProtoMessage() {}
+
+func (x *Checkout) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkout.ProtoReflect.Descriptor instead.
+func (*Checkout) Descriptor() ([]byte, []int) {
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Checkout) GetReservation() *v1.Reservation {
+	if x != nil {
+		return x.Reservation
+	}
+	return nil
+}
+
+func (x *Checkout) GetPayment() *v11.Payment {
+	if x != nil {
+		return x.Payment
+	}
+	return nil
+}
+
 // The present figures of an event. A figure is absent while it is not known.
 type LiveFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -657,7 +713,7 @@ type LiveFigures struct {
 
 func (x *LiveFigures) Reset() {
 	*x = LiveFigures{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[10]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +725,7 @@ func (x *LiveFigures) String() string {
 func (*LiveFigures) ProtoMessage() {}
 
 func (x *LiveFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[10]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +738,7 @@ func (x *LiveFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiveFigures.ProtoReflect.Descriptor instead.
 func (*LiveFigures) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{10}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LiveFigures) GetAt() *timestamppb.Timestamp {
@@ -745,7 +801,7 @@ var File_urr_gateway_v1_gateway_proto protoreflect.FileDescriptor
 
 const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"\n" +
-	"\x1curr/gateway/v1/gateway.proto\x12\x0eurr.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\t\n" +
+	"\x1curr/gateway/v1/gateway.proto\x12\x0eurr.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1curr/payment/v1/payment.proto\x1a\x1furr/ticket/v1/reservation.proto\"\t\n" +
 	"\aNothing\"@\n" +
 	"\x0fDevLoginRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
@@ -803,7 +859,10 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"saleStatus\x88\x01\x01B\x0e\n" +
 	"\f_entry_tokenB\r\n" +
 	"\v_expires_atB\x0e\n" +
-	"\f_sale_status\"\xe5\x02\n" +
+	"\f_sale_status\"{\n" +
+	"\bCheckout\x12<\n" +
+	"\vreservation\x18\x01 \x01(\v2\x1a.urr.ticket.v1.ReservationR\vreservation\x121\n" +
+	"\apayment\x18\x02 \x01(\v2\x17.urr.payment.v1.PaymentR\apayment\"\xe5\x02\n" +
 	"\vLiveFigures\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12&\n" +
 	"\froom_waiting\x18\x02 \x01(\x03H\x00R\vroomWaiting\x88\x01\x01\x12\x1d\n" +
@@ -835,7 +894,7 @@ func file_urr_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_urr_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*Nothing)(nil),               // 0: urr.gateway.v1.Nothing
 	(*DevLoginRequest)(nil),       // 1: urr.gateway.v1.DevLoginRequest
@@ -847,17 +906,22 @@ var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*WaitingRoomStatus)(nil),     // 7: urr.gateway.v1.WaitingRoomStatus
 	(*ServingCounter)(nil),        // 8: urr.gateway.v1.ServingCounter
 	(*Beat)(nil),                  // 9: urr.gateway.v1.Beat
-	(*LiveFigures)(nil),           // 10: urr.gateway.v1.LiveFigures
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*Checkout)(nil),              // 10: urr.gateway.v1.Checkout
+	(*LiveFigures)(nil),           // 11: urr.gateway.v1.LiveFigures
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*v1.Reservation)(nil),        // 13: urr.ticket.v1.Reservation
+	(*v11.Payment)(nil),           // 14: urr.payment.v1.Payment
 }
 var file_urr_gateway_v1_gateway_proto_depIdxs = []int32{
-	11, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
-	11, // 1: urr.gateway.v1.LiveFigures.at:type_name -> google.protobuf.Timestamp
-	2,  // [2:2] is the sub-list for method output_type
-	2,  // [2:2] is the sub-list for method input_type
-	2,  // [2:2] is the sub-list for extension type_name
-	2,  // [2:2] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	12, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	13, // 1: urr.gateway.v1.Checkout.reservation:type_name -> urr.ticket.v1.Reservation
+	14, // 2: urr.gateway.v1.Checkout.payment:type_name -> urr.payment.v1.Payment
+	12, // 3: urr.gateway.v1.LiveFigures.at:type_name -> google.protobuf.Timestamp
+	4,  // [4:4] is the sub-list for method output_type
+	4,  // [4:4] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_urr_gateway_v1_gateway_proto_init() }
@@ -869,14 +933,14 @@ func file_urr_gateway_v1_gateway_proto_init() {
 	file_urr_gateway_v1_gateway_proto_msgTypes[7].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[8].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[9].OneofWrappers = []any{}
-	file_urr_gateway_v1_gateway_proto_msgTypes[10].OneofWrappers = []any{}
+	file_urr_gateway_v1_gateway_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_gateway_v1_gateway_proto_rawDesc), len(file_urr_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2947,13 +2947,14 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\vResultCount\x12\x1f\n" +
 	"\vresult_code\x18\x01 \x01(\tR\n" +
 	"resultCode\x12\x1a\n" +
-	"\brequests\x18\x02 \x01(\x03R\brequests2\xfa\v\n" +
+	"\brequests\x18\x02 \x01(\x03R\brequests2\x82\f\n" +
 	"\rIngestService\x12\x95\x01\n" +
 	"\x0eListPromotions\x12$.urr.ingest.v1.ListPromotionsRequest\x1a%.urr.ingest.v1.ListPromotionsResponse\"6\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/promotions\x90\x02\x01\x12\x94\x01\n" +
-	"\fGetPromotion\x12\".urr.ingest.v1.GetPromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"F\xa2\xbb\x18\x0e\n" +
+	"\x06public\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/promotions\x90\x02\x01\x12\x9c\x01\n" +
+	"\fGetPromotion\x12\".urr.ingest.v1.GetPromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"N\xa2\xbb\x18\x16\n" +
 	"\agateway\n" +
+	"\x06reward\n" +
 	"\x03vwr\xaa\xbb\x18\b\n" +
 	"\x06public\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/promotions/{event_id}\x90\x02\x01\x12T\n" +
 	"\x05Apply\x12\x1b.urr.ingest.v1.ApplyRequest\x1a\x1c.urr.ingest.v1.ApplyResponse\"\x10\xa2\xbb\x18\t\n" +

@@ -333,7 +333,8 @@ const (
 type RewardAdminServiceClient interface {
 	// Creates a campaign under a new id.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, PROMOTION_NOT_FOUND (no promotion has the
+	// promotion_id), the errors of an Idempotency-Key.
 	CreateCampaign(ctx context.Context, in *CreateCampaignRequest, opts ...grpc.CallOption) (*Campaign, error)
 	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
 	// CancelReward does, after the answer. Only the first cancellation decides whether prizes go back
@@ -506,7 +507,8 @@ func (c *rewardAdminServiceClient) ResumeProvider(ctx context.Context, in *Resum
 type RewardAdminServiceServer interface {
 	// Creates a campaign under a new id.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, the errors of an Idempotency-Key.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, PROMOTION_NOT_FOUND (no promotion has the
+	// promotion_id), the errors of an Idempotency-Key.
 	CreateCampaign(context.Context, *CreateCampaignRequest) (*Campaign, error)
 	// Cancels a campaign: nobody may take part any more, and its rewards are cancelled as
 	// CancelReward does, after the answer. Only the first cancellation decides whether prizes go back

@@ -126,32 +126,30 @@ func (x *OpenDrawResponse) GetSeedNonce() string {
 	return ""
 }
 
-type ListQueueDeadLettersRequest struct {
+type ListAdmissionDeadLettersRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	// "admissions", or a topic such as "payment-events".
-	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// 1-100, default 20.
-	Limit         int32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Limit         int32  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListQueueDeadLettersRequest) Reset() {
-	*x = ListQueueDeadLettersRequest{}
+func (x *ListAdmissionDeadLettersRequest) Reset() {
+	*x = ListAdmissionDeadLettersRequest{}
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListQueueDeadLettersRequest) String() string {
+func (x *ListAdmissionDeadLettersRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListQueueDeadLettersRequest) ProtoMessage() {}
+func (*ListAdmissionDeadLettersRequest) ProtoMessage() {}
 
-func (x *ListQueueDeadLettersRequest) ProtoReflect() protoreflect.Message {
+func (x *ListAdmissionDeadLettersRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -163,61 +161,54 @@ func (x *ListQueueDeadLettersRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListQueueDeadLettersRequest.ProtoReflect.Descriptor instead.
-func (*ListQueueDeadLettersRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ListAdmissionDeadLettersRequest.ProtoReflect.Descriptor instead.
+func (*ListAdmissionDeadLettersRequest) Descriptor() ([]byte, []int) {
 	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *ListQueueDeadLettersRequest) GetCaller() *v1.Caller {
+func (x *ListAdmissionDeadLettersRequest) GetCaller() *v1.Caller {
 	if x != nil {
 		return x.Caller
 	}
 	return nil
 }
 
-func (x *ListQueueDeadLettersRequest) GetQueue() string {
-	if x != nil {
-		return x.Queue
-	}
-	return ""
-}
-
-func (x *ListQueueDeadLettersRequest) GetLimit() int32 {
+func (x *ListAdmissionDeadLettersRequest) GetLimit() int32 {
 	if x != nil {
 		return x.Limit
 	}
 	return 0
 }
 
-func (x *ListQueueDeadLettersRequest) GetCursor() string {
+func (x *ListAdmissionDeadLettersRequest) GetCursor() string {
 	if x != nil {
 		return x.Cursor
 	}
 	return ""
 }
 
-type ListQueueDeadLettersResponse struct {
+type ListAdmissionDeadLettersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Items         []*QueueDeadLetter     `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	Items         []*AdmissionDeadLetter `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	NextCursor    string                 `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListQueueDeadLettersResponse) Reset() {
-	*x = ListQueueDeadLettersResponse{}
+func (x *ListAdmissionDeadLettersResponse) Reset() {
+	*x = ListAdmissionDeadLettersResponse{}
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListQueueDeadLettersResponse) String() string {
+func (x *ListAdmissionDeadLettersResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListQueueDeadLettersResponse) ProtoMessage() {}
+func (*ListAdmissionDeadLettersResponse) ProtoMessage() {}
 
-func (x *ListQueueDeadLettersResponse) ProtoReflect() protoreflect.Message {
+func (x *ListAdmissionDeadLettersResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -229,62 +220,56 @@ func (x *ListQueueDeadLettersResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListQueueDeadLettersResponse.ProtoReflect.Descriptor instead.
-func (*ListQueueDeadLettersResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use ListAdmissionDeadLettersResponse.ProtoReflect.Descriptor instead.
+func (*ListAdmissionDeadLettersResponse) Descriptor() ([]byte, []int) {
 	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *ListQueueDeadLettersResponse) GetItems() []*QueueDeadLetter {
+func (x *ListAdmissionDeadLettersResponse) GetItems() []*AdmissionDeadLetter {
 	if x != nil {
 		return x.Items
 	}
 	return nil
 }
 
-func (x *ListQueueDeadLettersResponse) GetNextCursor() string {
+func (x *ListAdmissionDeadLettersResponse) GetNextCursor() string {
 	if x != nil {
 		return x.NextCursor
 	}
 	return ""
 }
 
-type QueueDeadLetter struct {
+type AdmissionDeadLetter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For RedriveQueue.
+	// For RedriveAdmissions.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The consumer group that failed; empty for admissions.
-	Group string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
-	// The record's key; the event of an admission.
-	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// The event's type; empty where it is not known.
-	Type string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
-	// The first 4,096 bytes of the message. An admission is without its entry token.
-	Body  string `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
-	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// Topic, partition and offset that it was read from; the message's id of an admission.
-	Origin string `protobuf:"bytes,7,opt,name=origin,proto3" json:"origin,omitempty"`
+	// The event; empty: not known.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// What is known of the message, without its entry token.
+	Body  string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Milliseconds since 1970.
-	At int64 `protobuf:"varint,8,opt,name=at,proto3" json:"at,omitempty"`
+	At int64 `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`
 	// Milliseconds since 1970; absent: not redriven.
-	RedrivenAt    *int64 `protobuf:"varint,9,opt,name=redriven_at,json=redrivenAt,proto3,oneof" json:"redriven_at,omitempty"`
+	RedrivenAt    *int64 `protobuf:"varint,6,opt,name=redriven_at,json=redrivenAt,proto3,oneof" json:"redriven_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *QueueDeadLetter) Reset() {
-	*x = QueueDeadLetter{}
+func (x *AdmissionDeadLetter) Reset() {
+	*x = AdmissionDeadLetter{}
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *QueueDeadLetter) String() string {
+func (x *AdmissionDeadLetter) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*QueueDeadLetter) ProtoMessage() {}
+func (*AdmissionDeadLetter) ProtoMessage() {}
 
-func (x *QueueDeadLetter) ProtoReflect() protoreflect.Message {
+func (x *AdmissionDeadLetter) ProtoReflect() protoreflect.Message {
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -296,100 +281,78 @@ func (x *QueueDeadLetter) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use QueueDeadLetter.ProtoReflect.Descriptor instead.
-func (*QueueDeadLetter) Descriptor() ([]byte, []int) {
+// Deprecated: Use AdmissionDeadLetter.ProtoReflect.Descriptor instead.
+func (*AdmissionDeadLetter) Descriptor() ([]byte, []int) {
 	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *QueueDeadLetter) GetId() string {
+func (x *AdmissionDeadLetter) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *QueueDeadLetter) GetGroup() string {
-	if x != nil {
-		return x.Group
-	}
-	return ""
-}
-
-func (x *QueueDeadLetter) GetKey() string {
+func (x *AdmissionDeadLetter) GetKey() string {
 	if x != nil {
 		return x.Key
 	}
 	return ""
 }
 
-func (x *QueueDeadLetter) GetType() string {
-	if x != nil {
-		return x.Type
-	}
-	return ""
-}
-
-func (x *QueueDeadLetter) GetBody() string {
+func (x *AdmissionDeadLetter) GetBody() string {
 	if x != nil {
 		return x.Body
 	}
 	return ""
 }
 
-func (x *QueueDeadLetter) GetError() string {
+func (x *AdmissionDeadLetter) GetError() string {
 	if x != nil {
 		return x.Error
 	}
 	return ""
 }
 
-func (x *QueueDeadLetter) GetOrigin() string {
-	if x != nil {
-		return x.Origin
-	}
-	return ""
-}
-
-func (x *QueueDeadLetter) GetAt() int64 {
+func (x *AdmissionDeadLetter) GetAt() int64 {
 	if x != nil {
 		return x.At
 	}
 	return 0
 }
 
-func (x *QueueDeadLetter) GetRedrivenAt() int64 {
+func (x *AdmissionDeadLetter) GetRedrivenAt() int64 {
 	if x != nil && x.RedrivenAt != nil {
 		return *x.RedrivenAt
 	}
 	return 0
 }
 
-type RedriveQueueRequest struct {
+type RedriveAdmissionsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	// "admissions", or a topic.
-	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Ids of dead letters; empty: those among the latest 1,000 that have not been redriven, at most
-	// 100 a call.
-	Ids           []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	// Ids of dead letters; empty: those that have not been redriven, at most 100 a call.
+	Ids []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	// Without ids: the next_cursor of the call before; empty: from the oldest dead letter on.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RedriveQueueRequest) Reset() {
-	*x = RedriveQueueRequest{}
+func (x *RedriveAdmissionsRequest) Reset() {
+	*x = RedriveAdmissionsRequest{}
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RedriveQueueRequest) String() string {
+func (x *RedriveAdmissionsRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RedriveQueueRequest) ProtoMessage() {}
+func (*RedriveAdmissionsRequest) ProtoMessage() {}
 
-func (x *RedriveQueueRequest) ProtoReflect() protoreflect.Message {
+func (x *RedriveAdmissionsRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -401,59 +364,61 @@ func (x *RedriveQueueRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RedriveQueueRequest.ProtoReflect.Descriptor instead.
-func (*RedriveQueueRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use RedriveAdmissionsRequest.ProtoReflect.Descriptor instead.
+func (*RedriveAdmissionsRequest) Descriptor() ([]byte, []int) {
 	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *RedriveQueueRequest) GetCaller() *v1.Caller {
+func (x *RedriveAdmissionsRequest) GetCaller() *v1.Caller {
 	if x != nil {
 		return x.Caller
 	}
 	return nil
 }
 
-func (x *RedriveQueueRequest) GetQueue() string {
-	if x != nil {
-		return x.Queue
-	}
-	return ""
-}
-
-func (x *RedriveQueueRequest) GetIds() []string {
+func (x *RedriveAdmissionsRequest) GetIds() []string {
 	if x != nil {
 		return x.Ids
 	}
 	return nil
 }
 
-type RedriveQueueResponse struct {
+func (x *RedriveAdmissionsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type RedriveAdmissionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ids of those that were put back.
 	Redriven []string `protobuf:"bytes,1,rep,name=redriven,proto3" json:"redriven,omitempty"`
-	// Ids that were not put back: there is no such dead letter, it was redriven before, or it could
-	// not be read.
+	// Ids of those that were not: there is no such dead letter, it was redriven before, or it cannot
+	// be read.
 	Refused []string `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
-	// There may be more that have not been redriven.
-	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	// There are more dead letters.
+	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	// Goes on behind the dead letters of this call; empty at the end.
+	NextCursor    string `protobuf:"bytes,4,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RedriveQueueResponse) Reset() {
-	*x = RedriveQueueResponse{}
+func (x *RedriveAdmissionsResponse) Reset() {
+	*x = RedriveAdmissionsResponse{}
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RedriveQueueResponse) String() string {
+func (x *RedriveAdmissionsResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RedriveQueueResponse) ProtoMessage() {}
+func (*RedriveAdmissionsResponse) ProtoMessage() {}
 
-func (x *RedriveQueueResponse) ProtoReflect() protoreflect.Message {
+func (x *RedriveAdmissionsResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_urr_worker_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -465,30 +430,37 @@ func (x *RedriveQueueResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RedriveQueueResponse.ProtoReflect.Descriptor instead.
-func (*RedriveQueueResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use RedriveAdmissionsResponse.ProtoReflect.Descriptor instead.
+func (*RedriveAdmissionsResponse) Descriptor() ([]byte, []int) {
 	return file_urr_worker_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *RedriveQueueResponse) GetRedriven() []string {
+func (x *RedriveAdmissionsResponse) GetRedriven() []string {
 	if x != nil {
 		return x.Redriven
 	}
 	return nil
 }
 
-func (x *RedriveQueueResponse) GetRefused() []string {
+func (x *RedriveAdmissionsResponse) GetRefused() []string {
 	if x != nil {
 		return x.Refused
 	}
 	return nil
 }
 
-func (x *RedriveQueueResponse) GetMore() bool {
+func (x *RedriveAdmissionsResponse) GetMore() bool {
 	if x != nil {
 		return x.More
 	}
 	return false
+}
+
+func (x *RedriveAdmissionsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
 }
 
 type ListDeadLettersRequest struct {
@@ -1041,37 +1013,35 @@ const file_urr_worker_v1_worker_proto_rawDesc = "" +
 	"commitment\x18\x01 \x01(\tR\n" +
 	"commitment\x12\x1d\n" +
 	"\n" +
-	"seed_nonce\x18\x02 \x01(\tR\tseedNonce\"\xc1\x01\n" +
-	"\x1bListQueueDeadLettersRequest\x12-\n" +
-	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x120\n" +
-	"\x05queue\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^[a-z][a-z-]{0,63}$R\x05queue\x12\x1f\n" +
-	"\x05limit\x18\x03 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aR\x06cursor\"u\n" +
-	"\x1cListQueueDeadLettersResponse\x124\n" +
-	"\x05items\x18\x01 \x03(\v2\x1e.urr.worker.v1.QueueDeadLetterR\x05items\x12\x1f\n" +
+	"seed_nonce\x18\x02 \x01(\tR\tseedNonce\"\x93\x01\n" +
+	"\x1fListAdmissionDeadLettersRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x1f\n" +
+	"\x05limit\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
+	"\x06cursor\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06cursor\"}\n" +
+	" ListAdmissionDeadLettersResponse\x128\n" +
+	"\x05items\x18\x01 \x03(\v2\".urr.worker.v1.AdmissionDeadLetterR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xe5\x01\n" +
-	"\x0fQueueDeadLetter\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05group\x18\x02 \x01(\tR\x05group\x12\x10\n" +
-	"\x03key\x18\x03 \x01(\tR\x03key\x12\x12\n" +
-	"\x04type\x18\x04 \x01(\tR\x04type\x12\x12\n" +
-	"\x04body\x18\x05 \x01(\tR\x04body\x12\x14\n" +
-	"\x05error\x18\x06 \x01(\tR\x05error\x12\x16\n" +
-	"\x06origin\x18\a \x01(\tR\x06origin\x12\x0e\n" +
-	"\x02at\x18\b \x01(\x03R\x02at\x12$\n" +
-	"\vredriven_at\x18\t \x01(\x03H\x00R\n" +
+	"nextCursor\"\xa7\x01\n" +
+	"\x13AdmissionDeadLetter\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\tR\x04body\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x0e\n" +
+	"\x02at\x18\x05 \x01(\x03R\x02at\x12$\n" +
+	"\vredriven_at\x18\x06 \x01(\x03H\x00R\n" +
 	"redrivenAt\x88\x01\x01B\x0e\n" +
-	"\f_redriven_at\"\x9a\x01\n" +
-	"\x13RedriveQueueRequest\x12-\n" +
-	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x120\n" +
-	"\x05queue\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^[a-z][a-z-]{0,63}$R\x05queue\x12\"\n" +
-	"\x03ids\x18\x03 \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x10d\"\x06r\x04\x10\x01\x18@R\x03ids\"`\n" +
-	"\x14RedriveQueueResponse\x12\x1a\n" +
+	"\f_redriven_at\"\x8f\x01\n" +
+	"\x18RedriveAdmissionsRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\"\n" +
+	"\x03ids\x18\x02 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10d\"\x06r\x04\x10\x01\x18@R\x03ids\x12 \n" +
+	"\x06cursor\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06cursor\"\x86\x01\n" +
+	"\x19RedriveAdmissionsResponse\x12\x1a\n" +
 	"\bredriven\x18\x01 \x03(\tR\bredriven\x12\x18\n" +
 	"\arefused\x18\x02 \x03(\tR\arefused\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\x8a\x01\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12\x1f\n" +
+	"\vnext_cursor\x18\x04 \x01(\tR\n" +
+	"nextCursor\"\x8a\x01\n" +
 	"\x16ListDeadLettersRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x1f\n" +
 	"\x05limit\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
@@ -1121,14 +1091,14 @@ const file_urr_worker_v1_worker_proto_rawDesc = "" +
 	"_voided_at2m\n" +
 	"\rWorkerService\x12\\\n" +
 	"\bOpenDraw\x12\x1e.urr.worker.v1.OpenDrawRequest\x1a\x1f.urr.worker.v1.OpenDrawResponse\"\x0f\xa2\xbb\x18\b\n" +
-	"\x06ingest\x90\x02\x012\xf6\a\n" +
-	"\x12WorkerAdminService\x12\xad\x01\n" +
-	"\x14ListQueueDeadLetters\x12*.urr.worker.v1.ListQueueDeadLettersRequest\x1a+.urr.worker.v1.ListQueueDeadLettersResponse\"<\xa2\xbb\x18\t\n" +
+	"\x06ingest\x90\x02\x012\x97\b\n" +
+	"\x12WorkerAdminService\x12\xbc\x01\n" +
+	"\x18ListAdmissionDeadLetters\x12..urr.worker.v1.ListAdmissionDeadLettersRequest\x1a/.urr.worker.v1.ListAdmissionDeadLettersResponse\"?\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/admin/dlq/{queue}\x90\x02\x01\x12\xa0\x01\n" +
-	"\fRedriveQueue\x12\".urr.worker.v1.RedriveQueueRequest\x1a#.urr.worker.v1.RedriveQueueResponse\"G\xa2\xbb\x18\t\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/admin/dlq/admissions\x90\x02\x01\x12\xb2\x01\n" +
+	"\x11RedriveAdmissions\x12'.urr.worker.v1.RedriveAdmissionsRequest\x1a(.urr.worker.v1.RedriveAdmissionsResponse\"J\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02&:\x01*\"!/api/v1/admin/dlq/{queue}/redrive\x90\x02\x02\x12\x9f\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/admin/dlq/admissions/redrive\x90\x02\x02\x12\x9f\x01\n" +
 	"\x0fListDeadLetters\x12%.urr.worker.v1.ListDeadLettersRequest\x1a&.urr.worker.v1.ListDeadLettersResponse\"=\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/admin/dlq/requests\x90\x02\x01\x12\xaa\x01\n" +
@@ -1156,42 +1126,42 @@ func file_urr_worker_v1_worker_proto_rawDescGZIP() []byte {
 
 var file_urr_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_urr_worker_v1_worker_proto_goTypes = []any{
-	(*OpenDrawRequest)(nil),              // 0: urr.worker.v1.OpenDrawRequest
-	(*OpenDrawResponse)(nil),             // 1: urr.worker.v1.OpenDrawResponse
-	(*ListQueueDeadLettersRequest)(nil),  // 2: urr.worker.v1.ListQueueDeadLettersRequest
-	(*ListQueueDeadLettersResponse)(nil), // 3: urr.worker.v1.ListQueueDeadLettersResponse
-	(*QueueDeadLetter)(nil),              // 4: urr.worker.v1.QueueDeadLetter
-	(*RedriveQueueRequest)(nil),          // 5: urr.worker.v1.RedriveQueueRequest
-	(*RedriveQueueResponse)(nil),         // 6: urr.worker.v1.RedriveQueueResponse
-	(*ListDeadLettersRequest)(nil),       // 7: urr.worker.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),      // 8: urr.worker.v1.ListDeadLettersResponse
-	(*DeadLetter)(nil),                   // 9: urr.worker.v1.DeadLetter
-	(*RedriveRequestsRequest)(nil),       // 10: urr.worker.v1.RedriveRequestsRequest
-	(*RedriveRequestsResponse)(nil),      // 11: urr.worker.v1.RedriveRequestsResponse
-	(*SubmitBeaconRequest)(nil),          // 12: urr.worker.v1.SubmitBeaconRequest
-	(*VoidPromotionRequest)(nil),         // 13: urr.worker.v1.VoidPromotionRequest
-	(*DrawState)(nil),                    // 14: urr.worker.v1.DrawState
-	(*v1.Caller)(nil),                    // 15: urr.common.v1.Caller
+	(*OpenDrawRequest)(nil),                  // 0: urr.worker.v1.OpenDrawRequest
+	(*OpenDrawResponse)(nil),                 // 1: urr.worker.v1.OpenDrawResponse
+	(*ListAdmissionDeadLettersRequest)(nil),  // 2: urr.worker.v1.ListAdmissionDeadLettersRequest
+	(*ListAdmissionDeadLettersResponse)(nil), // 3: urr.worker.v1.ListAdmissionDeadLettersResponse
+	(*AdmissionDeadLetter)(nil),              // 4: urr.worker.v1.AdmissionDeadLetter
+	(*RedriveAdmissionsRequest)(nil),         // 5: urr.worker.v1.RedriveAdmissionsRequest
+	(*RedriveAdmissionsResponse)(nil),        // 6: urr.worker.v1.RedriveAdmissionsResponse
+	(*ListDeadLettersRequest)(nil),           // 7: urr.worker.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),          // 8: urr.worker.v1.ListDeadLettersResponse
+	(*DeadLetter)(nil),                       // 9: urr.worker.v1.DeadLetter
+	(*RedriveRequestsRequest)(nil),           // 10: urr.worker.v1.RedriveRequestsRequest
+	(*RedriveRequestsResponse)(nil),          // 11: urr.worker.v1.RedriveRequestsResponse
+	(*SubmitBeaconRequest)(nil),              // 12: urr.worker.v1.SubmitBeaconRequest
+	(*VoidPromotionRequest)(nil),             // 13: urr.worker.v1.VoidPromotionRequest
+	(*DrawState)(nil),                        // 14: urr.worker.v1.DrawState
+	(*v1.Caller)(nil),                        // 15: urr.common.v1.Caller
 }
 var file_urr_worker_v1_worker_proto_depIdxs = []int32{
-	15, // 0: urr.worker.v1.ListQueueDeadLettersRequest.caller:type_name -> urr.common.v1.Caller
-	4,  // 1: urr.worker.v1.ListQueueDeadLettersResponse.items:type_name -> urr.worker.v1.QueueDeadLetter
-	15, // 2: urr.worker.v1.RedriveQueueRequest.caller:type_name -> urr.common.v1.Caller
+	15, // 0: urr.worker.v1.ListAdmissionDeadLettersRequest.caller:type_name -> urr.common.v1.Caller
+	4,  // 1: urr.worker.v1.ListAdmissionDeadLettersResponse.items:type_name -> urr.worker.v1.AdmissionDeadLetter
+	15, // 2: urr.worker.v1.RedriveAdmissionsRequest.caller:type_name -> urr.common.v1.Caller
 	15, // 3: urr.worker.v1.ListDeadLettersRequest.caller:type_name -> urr.common.v1.Caller
 	9,  // 4: urr.worker.v1.ListDeadLettersResponse.items:type_name -> urr.worker.v1.DeadLetter
 	15, // 5: urr.worker.v1.RedriveRequestsRequest.caller:type_name -> urr.common.v1.Caller
 	15, // 6: urr.worker.v1.SubmitBeaconRequest.caller:type_name -> urr.common.v1.Caller
 	15, // 7: urr.worker.v1.VoidPromotionRequest.caller:type_name -> urr.common.v1.Caller
 	0,  // 8: urr.worker.v1.WorkerService.OpenDraw:input_type -> urr.worker.v1.OpenDrawRequest
-	2,  // 9: urr.worker.v1.WorkerAdminService.ListQueueDeadLetters:input_type -> urr.worker.v1.ListQueueDeadLettersRequest
-	5,  // 10: urr.worker.v1.WorkerAdminService.RedriveQueue:input_type -> urr.worker.v1.RedriveQueueRequest
+	2,  // 9: urr.worker.v1.WorkerAdminService.ListAdmissionDeadLetters:input_type -> urr.worker.v1.ListAdmissionDeadLettersRequest
+	5,  // 10: urr.worker.v1.WorkerAdminService.RedriveAdmissions:input_type -> urr.worker.v1.RedriveAdmissionsRequest
 	7,  // 11: urr.worker.v1.WorkerAdminService.ListDeadLetters:input_type -> urr.worker.v1.ListDeadLettersRequest
 	10, // 12: urr.worker.v1.WorkerAdminService.RedriveRequests:input_type -> urr.worker.v1.RedriveRequestsRequest
 	12, // 13: urr.worker.v1.WorkerAdminService.SubmitBeacon:input_type -> urr.worker.v1.SubmitBeaconRequest
 	13, // 14: urr.worker.v1.WorkerAdminService.VoidPromotion:input_type -> urr.worker.v1.VoidPromotionRequest
 	1,  // 15: urr.worker.v1.WorkerService.OpenDraw:output_type -> urr.worker.v1.OpenDrawResponse
-	3,  // 16: urr.worker.v1.WorkerAdminService.ListQueueDeadLetters:output_type -> urr.worker.v1.ListQueueDeadLettersResponse
-	6,  // 17: urr.worker.v1.WorkerAdminService.RedriveQueue:output_type -> urr.worker.v1.RedriveQueueResponse
+	3,  // 16: urr.worker.v1.WorkerAdminService.ListAdmissionDeadLetters:output_type -> urr.worker.v1.ListAdmissionDeadLettersResponse
+	6,  // 17: urr.worker.v1.WorkerAdminService.RedriveAdmissions:output_type -> urr.worker.v1.RedriveAdmissionsResponse
 	8,  // 18: urr.worker.v1.WorkerAdminService.ListDeadLetters:output_type -> urr.worker.v1.ListDeadLettersResponse
 	11, // 19: urr.worker.v1.WorkerAdminService.RedriveRequests:output_type -> urr.worker.v1.RedriveRequestsResponse
 	14, // 20: urr.worker.v1.WorkerAdminService.SubmitBeacon:output_type -> urr.worker.v1.DrawState

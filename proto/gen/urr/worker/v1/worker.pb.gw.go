@@ -35,101 +35,65 @@ var (
 	_ = metadata.Join
 )
 
-var filter_WorkerAdminService_ListQueueDeadLetters_0 = &utilities.DoubleArray{Encoding: map[string]int{"queue": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+var filter_WorkerAdminService_ListAdmissionDeadLetters_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_WorkerAdminService_ListQueueDeadLetters_0(ctx context.Context, marshaler runtime.Marshaler, client WorkerAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_WorkerAdminService_ListAdmissionDeadLetters_0(ctx context.Context, marshaler runtime.Marshaler, client WorkerAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListQueueDeadLettersRequest
+		protoReq ListAdmissionDeadLettersRequest
 		metadata runtime.ServerMetadata
-		err      error
 	)
-	val, ok := pathParams["queue"]
-	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "queue")
-	}
-	protoReq.Queue, err = runtime.String(val)
-	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "queue", err)
-	}
 	if err := req.ParseForm(); err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
-	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_WorkerAdminService_ListQueueDeadLetters_0); err != nil {
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_WorkerAdminService_ListAdmissionDeadLetters_0); err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
-	msg, err := client.ListQueueDeadLetters(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	msg, err := client.ListAdmissionDeadLetters(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
 	return msg, metadata, err
 }
 
-func local_request_WorkerAdminService_ListQueueDeadLetters_0(ctx context.Context, marshaler runtime.Marshaler, server WorkerAdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_WorkerAdminService_ListAdmissionDeadLetters_0(ctx context.Context, marshaler runtime.Marshaler, server WorkerAdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListQueueDeadLettersRequest
+		protoReq ListAdmissionDeadLettersRequest
 		metadata runtime.ServerMetadata
-		err      error
 	)
-	val, ok := pathParams["queue"]
-	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "queue")
-	}
-	protoReq.Queue, err = runtime.String(val)
-	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "queue", err)
-	}
 	if err := req.ParseForm(); err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
-	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_WorkerAdminService_ListQueueDeadLetters_0); err != nil {
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_WorkerAdminService_ListAdmissionDeadLetters_0); err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
-	msg, err := server.ListQueueDeadLetters(ctx, &protoReq)
+	msg, err := server.ListAdmissionDeadLetters(ctx, &protoReq)
 	return msg, metadata, err
 }
 
-func request_WorkerAdminService_RedriveQueue_0(ctx context.Context, marshaler runtime.Marshaler, client WorkerAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_WorkerAdminService_RedriveAdmissions_0(ctx context.Context, marshaler runtime.Marshaler, client WorkerAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RedriveQueueRequest
+		protoReq RedriveAdmissionsRequest
 		metadata runtime.ServerMetadata
-		err      error
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	val, ok := pathParams["queue"]
-	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "queue")
-	}
-	protoReq.Queue, err = runtime.String(val)
-	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "queue", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
-	msg, err := client.RedriveQueue(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	msg, err := client.RedriveAdmissions(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
 	return msg, metadata, err
 }
 
-func local_request_WorkerAdminService_RedriveQueue_0(ctx context.Context, marshaler runtime.Marshaler, server WorkerAdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_WorkerAdminService_RedriveAdmissions_0(ctx context.Context, marshaler runtime.Marshaler, server WorkerAdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RedriveQueueRequest
+		protoReq RedriveAdmissionsRequest
 		metadata runtime.ServerMetadata
-		err      error
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
-	val, ok := pathParams["queue"]
-	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "queue")
-	}
-	protoReq.Queue, err = runtime.String(val)
-	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "queue", err)
-	}
-	msg, err := server.RedriveQueue(ctx, &protoReq)
+	msg, err := server.RedriveAdmissions(ctx, &protoReq)
 	return msg, metadata, err
 }
 
@@ -291,45 +255,45 @@ func local_request_WorkerAdminService_VoidPromotion_0(ctx context.Context, marsh
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterWorkerAdminServiceHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
 func RegisterWorkerAdminServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server WorkerAdminServiceServer) error {
-	mux.Handle(http.MethodGet, pattern_WorkerAdminService_ListQueueDeadLetters_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodGet, pattern_WorkerAdminService_ListAdmissionDeadLetters_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/urr.worker.v1.WorkerAdminService/ListQueueDeadLetters", runtime.WithHTTPPathPattern("/api/v1/admin/dlq/{queue}"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/urr.worker.v1.WorkerAdminService/ListAdmissionDeadLetters", runtime.WithHTTPPathPattern("/api/v1/admin/dlq/admissions"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := local_request_WorkerAdminService_ListQueueDeadLetters_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		resp, md, err := local_request_WorkerAdminService_ListAdmissionDeadLetters_0(annotatedContext, inboundMarshaler, server, req, pathParams)
 		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_WorkerAdminService_ListQueueDeadLetters_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_WorkerAdminService_ListAdmissionDeadLetters_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPost, pattern_WorkerAdminService_RedriveQueue_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodPost, pattern_WorkerAdminService_RedriveAdmissions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/urr.worker.v1.WorkerAdminService/RedriveQueue", runtime.WithHTTPPathPattern("/api/v1/admin/dlq/{queue}/redrive"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/urr.worker.v1.WorkerAdminService/RedriveAdmissions", runtime.WithHTTPPathPattern("/api/v1/admin/dlq/admissions/redrive"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := local_request_WorkerAdminService_RedriveQueue_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		resp, md, err := local_request_WorkerAdminService_RedriveAdmissions_0(annotatedContext, inboundMarshaler, server, req, pathParams)
 		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_WorkerAdminService_RedriveQueue_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_WorkerAdminService_RedriveAdmissions_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_WorkerAdminService_ListDeadLetters_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -451,39 +415,39 @@ func RegisterWorkerAdminServiceHandler(ctx context.Context, mux *runtime.ServeMu
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
 // "WorkerAdminServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
 func RegisterWorkerAdminServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client WorkerAdminServiceClient) error {
-	mux.Handle(http.MethodGet, pattern_WorkerAdminService_ListQueueDeadLetters_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodGet, pattern_WorkerAdminService_ListAdmissionDeadLetters_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/urr.worker.v1.WorkerAdminService/ListQueueDeadLetters", runtime.WithHTTPPathPattern("/api/v1/admin/dlq/{queue}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/urr.worker.v1.WorkerAdminService/ListAdmissionDeadLetters", runtime.WithHTTPPathPattern("/api/v1/admin/dlq/admissions"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := request_WorkerAdminService_ListQueueDeadLetters_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		resp, md, err := request_WorkerAdminService_ListAdmissionDeadLetters_0(annotatedContext, inboundMarshaler, client, req, pathParams)
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_WorkerAdminService_ListQueueDeadLetters_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_WorkerAdminService_ListAdmissionDeadLetters_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPost, pattern_WorkerAdminService_RedriveQueue_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodPost, pattern_WorkerAdminService_RedriveAdmissions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/urr.worker.v1.WorkerAdminService/RedriveQueue", runtime.WithHTTPPathPattern("/api/v1/admin/dlq/{queue}/redrive"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/urr.worker.v1.WorkerAdminService/RedriveAdmissions", runtime.WithHTTPPathPattern("/api/v1/admin/dlq/admissions/redrive"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := request_WorkerAdminService_RedriveQueue_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		resp, md, err := request_WorkerAdminService_RedriveAdmissions_0(annotatedContext, inboundMarshaler, client, req, pathParams)
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_WorkerAdminService_RedriveQueue_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_WorkerAdminService_RedriveAdmissions_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_WorkerAdminService_ListDeadLetters_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -557,19 +521,19 @@ func RegisterWorkerAdminServiceHandlerClient(ctx context.Context, mux *runtime.S
 }
 
 var (
-	pattern_WorkerAdminService_ListQueueDeadLetters_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"api", "v1", "admin", "dlq", "queue"}, ""))
-	pattern_WorkerAdminService_RedriveQueue_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "dlq", "queue", "redrive"}, ""))
-	pattern_WorkerAdminService_ListDeadLetters_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "dlq", "requests"}, ""))
-	pattern_WorkerAdminService_RedriveRequests_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4, 2, 5}, []string{"api", "v1", "admin", "dlq", "requests", "redrive"}, ""))
-	pattern_WorkerAdminService_SubmitBeacon_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "promotions", "event_id", "draw"}, ""))
-	pattern_WorkerAdminService_VoidPromotion_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "promotions", "event_id", "void"}, ""))
+	pattern_WorkerAdminService_ListAdmissionDeadLetters_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "dlq", "admissions"}, ""))
+	pattern_WorkerAdminService_RedriveAdmissions_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4, 2, 5}, []string{"api", "v1", "admin", "dlq", "admissions", "redrive"}, ""))
+	pattern_WorkerAdminService_ListDeadLetters_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "dlq", "requests"}, ""))
+	pattern_WorkerAdminService_RedriveRequests_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4, 2, 5}, []string{"api", "v1", "admin", "dlq", "requests", "redrive"}, ""))
+	pattern_WorkerAdminService_SubmitBeacon_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "promotions", "event_id", "draw"}, ""))
+	pattern_WorkerAdminService_VoidPromotion_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "promotions", "event_id", "void"}, ""))
 )
 
 var (
-	forward_WorkerAdminService_ListQueueDeadLetters_0 = runtime.ForwardResponseMessage
-	forward_WorkerAdminService_RedriveQueue_0         = runtime.ForwardResponseMessage
-	forward_WorkerAdminService_ListDeadLetters_0      = runtime.ForwardResponseMessage
-	forward_WorkerAdminService_RedriveRequests_0      = runtime.ForwardResponseMessage
-	forward_WorkerAdminService_SubmitBeacon_0         = runtime.ForwardResponseMessage
-	forward_WorkerAdminService_VoidPromotion_0        = runtime.ForwardResponseMessage
+	forward_WorkerAdminService_ListAdmissionDeadLetters_0 = runtime.ForwardResponseMessage
+	forward_WorkerAdminService_RedriveAdmissions_0        = runtime.ForwardResponseMessage
+	forward_WorkerAdminService_ListDeadLetters_0          = runtime.ForwardResponseMessage
+	forward_WorkerAdminService_RedriveRequests_0          = runtime.ForwardResponseMessage
+	forward_WorkerAdminService_SubmitBeacon_0             = runtime.ForwardResponseMessage
+	forward_WorkerAdminService_VoidPromotion_0            = runtime.ForwardResponseMessage
 )

@@ -131,28 +131,27 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	WorkerAdminService_ListQueueDeadLetters_FullMethodName = "/urr.worker.v1.WorkerAdminService/ListQueueDeadLetters"
-	WorkerAdminService_RedriveQueue_FullMethodName         = "/urr.worker.v1.WorkerAdminService/RedriveQueue"
-	WorkerAdminService_ListDeadLetters_FullMethodName      = "/urr.worker.v1.WorkerAdminService/ListDeadLetters"
-	WorkerAdminService_RedriveRequests_FullMethodName      = "/urr.worker.v1.WorkerAdminService/RedriveRequests"
-	WorkerAdminService_SubmitBeacon_FullMethodName         = "/urr.worker.v1.WorkerAdminService/SubmitBeacon"
-	WorkerAdminService_VoidPromotion_FullMethodName        = "/urr.worker.v1.WorkerAdminService/VoidPromotion"
+	WorkerAdminService_ListAdmissionDeadLetters_FullMethodName = "/urr.worker.v1.WorkerAdminService/ListAdmissionDeadLetters"
+	WorkerAdminService_RedriveAdmissions_FullMethodName        = "/urr.worker.v1.WorkerAdminService/RedriveAdmissions"
+	WorkerAdminService_ListDeadLetters_FullMethodName          = "/urr.worker.v1.WorkerAdminService/ListDeadLetters"
+	WorkerAdminService_RedriveRequests_FullMethodName          = "/urr.worker.v1.WorkerAdminService/RedriveRequests"
+	WorkerAdminService_SubmitBeacon_FullMethodName             = "/urr.worker.v1.WorkerAdminService/SubmitBeacon"
+	WorkerAdminService_VoidPromotion_FullMethodName            = "/urr.worker.v1.WorkerAdminService/VoidPromotion"
 )
 
 // WorkerAdminServiceClient is the client API for WorkerAdminService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type WorkerAdminServiceClient interface {
-	// Dead letters of the admissions, or of a Kafka topic, roughly the latest first.
+	// Admissions that could not be read, the latest first.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR, NOT_FOUND (neither "admissions" nor a
-	// topic).
-	ListQueueDeadLetters(ctx context.Context, in *ListQueueDeadLettersRequest, opts ...grpc.CallOption) (*ListQueueDeadLettersResponse, error)
-	// Puts dead letters back into their queue, or into their topic for the consumer group that
-	// failed, each once. One that fails again becomes a new dead letter.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	ListAdmissionDeadLetters(ctx context.Context, in *ListAdmissionDeadLettersRequest, opts ...grpc.CallOption) (*ListAdmissionDeadLettersResponse, error)
+	// Puts admissions back into their queue, each once, the oldest first. One that cannot be read
+	// again becomes a new dead letter.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, NOT_FOUND (neither "admissions" nor a topic).
-	RedriveQueue(ctx context.Context, in *RedriveQueueRequest, opts ...grpc.CallOption) (*RedriveQueueResponse, error)
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	RedriveAdmissions(ctx context.Context, in *RedriveAdmissionsRequest, opts ...grpc.CallOption) (*RedriveAdmissionsResponse, error)
 	// Messages of requests that could not be processed, newest first.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
@@ -185,20 +184,20 @@ func NewWorkerAdminServiceClient(cc grpc.ClientConnInterface) WorkerAdminService
 	return &workerAdminServiceClient{cc}
 }
 
-func (c *workerAdminServiceClient) ListQueueDeadLetters(ctx context.Context, in *ListQueueDeadLettersRequest, opts ...grpc.CallOption) (*ListQueueDeadLettersResponse, error) {
+func (c *workerAdminServiceClient) ListAdmissionDeadLetters(ctx context.Context, in *ListAdmissionDeadLettersRequest, opts ...grpc.CallOption) (*ListAdmissionDeadLettersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListQueueDeadLettersResponse)
-	err := c.cc.Invoke(ctx, WorkerAdminService_ListQueueDeadLetters_FullMethodName, in, out, cOpts...)
+	out := new(ListAdmissionDeadLettersResponse)
+	err := c.cc.Invoke(ctx, WorkerAdminService_ListAdmissionDeadLetters_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *workerAdminServiceClient) RedriveQueue(ctx context.Context, in *RedriveQueueRequest, opts ...grpc.CallOption) (*RedriveQueueResponse, error) {
+func (c *workerAdminServiceClient) RedriveAdmissions(ctx context.Context, in *RedriveAdmissionsRequest, opts ...grpc.CallOption) (*RedriveAdmissionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RedriveQueueResponse)
-	err := c.cc.Invoke(ctx, WorkerAdminService_RedriveQueue_FullMethodName, in, out, cOpts...)
+	out := new(RedriveAdmissionsResponse)
+	err := c.cc.Invoke(ctx, WorkerAdminService_RedriveAdmissions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -249,16 +248,15 @@ func (c *workerAdminServiceClient) VoidPromotion(ctx context.Context, in *VoidPr
 // All implementations must embed UnimplementedWorkerAdminServiceServer
 // for forward compatibility.
 type WorkerAdminServiceServer interface {
-	// Dead letters of the admissions, or of a Kafka topic, roughly the latest first.
+	// Admissions that could not be read, the latest first.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR, NOT_FOUND (neither "admissions" nor a
-	// topic).
-	ListQueueDeadLetters(context.Context, *ListQueueDeadLettersRequest) (*ListQueueDeadLettersResponse, error)
-	// Puts dead letters back into their queue, or into their topic for the consumer group that
-	// failed, each once. One that fails again becomes a new dead letter.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	ListAdmissionDeadLetters(context.Context, *ListAdmissionDeadLettersRequest) (*ListAdmissionDeadLettersResponse, error)
+	// Puts admissions back into their queue, each once, the oldest first. One that cannot be read
+	// again becomes a new dead letter.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, NOT_FOUND (neither "admissions" nor a topic).
-	RedriveQueue(context.Context, *RedriveQueueRequest) (*RedriveQueueResponse, error)
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	RedriveAdmissions(context.Context, *RedriveAdmissionsRequest) (*RedriveAdmissionsResponse, error)
 	// Messages of requests that could not be processed, newest first.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
@@ -291,11 +289,11 @@ type WorkerAdminServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedWorkerAdminServiceServer struct{}
 
-func (UnimplementedWorkerAdminServiceServer) ListQueueDeadLetters(context.Context, *ListQueueDeadLettersRequest) (*ListQueueDeadLettersResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ListQueueDeadLetters not implemented")
+func (UnimplementedWorkerAdminServiceServer) ListAdmissionDeadLetters(context.Context, *ListAdmissionDeadLettersRequest) (*ListAdmissionDeadLettersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAdmissionDeadLetters not implemented")
 }
-func (UnimplementedWorkerAdminServiceServer) RedriveQueue(context.Context, *RedriveQueueRequest) (*RedriveQueueResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method RedriveQueue not implemented")
+func (UnimplementedWorkerAdminServiceServer) RedriveAdmissions(context.Context, *RedriveAdmissionsRequest) (*RedriveAdmissionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RedriveAdmissions not implemented")
 }
 func (UnimplementedWorkerAdminServiceServer) ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDeadLetters not implemented")
@@ -330,38 +328,38 @@ func RegisterWorkerAdminServiceServer(s grpc.ServiceRegistrar, srv WorkerAdminSe
 	s.RegisterService(&WorkerAdminService_ServiceDesc, srv)
 }
 
-func _WorkerAdminService_ListQueueDeadLetters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListQueueDeadLettersRequest)
+func _WorkerAdminService_ListAdmissionDeadLetters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAdmissionDeadLettersRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(WorkerAdminServiceServer).ListQueueDeadLetters(ctx, in)
+		return srv.(WorkerAdminServiceServer).ListAdmissionDeadLetters(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: WorkerAdminService_ListQueueDeadLetters_FullMethodName,
+		FullMethod: WorkerAdminService_ListAdmissionDeadLetters_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(WorkerAdminServiceServer).ListQueueDeadLetters(ctx, req.(*ListQueueDeadLettersRequest))
+		return srv.(WorkerAdminServiceServer).ListAdmissionDeadLetters(ctx, req.(*ListAdmissionDeadLettersRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _WorkerAdminService_RedriveQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RedriveQueueRequest)
+func _WorkerAdminService_RedriveAdmissions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RedriveAdmissionsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(WorkerAdminServiceServer).RedriveQueue(ctx, in)
+		return srv.(WorkerAdminServiceServer).RedriveAdmissions(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: WorkerAdminService_RedriveQueue_FullMethodName,
+		FullMethod: WorkerAdminService_RedriveAdmissions_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(WorkerAdminServiceServer).RedriveQueue(ctx, req.(*RedriveQueueRequest))
+		return srv.(WorkerAdminServiceServer).RedriveAdmissions(ctx, req.(*RedriveAdmissionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -446,12 +444,12 @@ var WorkerAdminService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*WorkerAdminServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
-			MethodName: "ListQueueDeadLetters",
-			Handler:    _WorkerAdminService_ListQueueDeadLetters_Handler,
+			MethodName: "ListAdmissionDeadLetters",
+			Handler:    _WorkerAdminService_ListAdmissionDeadLetters_Handler,
 		},
 		{
-			MethodName: "RedriveQueue",
-			Handler:    _WorkerAdminService_RedriveQueue_Handler,
+			MethodName: "RedriveAdmissions",
+			Handler:    _WorkerAdminService_RedriveAdmissions_Handler,
 		},
 		{
 			MethodName: "ListDeadLetters",

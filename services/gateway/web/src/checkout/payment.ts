@@ -6,7 +6,7 @@ import { repeat } from "../lib/pace";
 import { serverNow } from "../lib/now";
 import { readStored, writeStored } from "../lib/store";
 import { uuid } from "../lib/uuid";
-import type { Confirmed, Payment, Prepared, Reservation } from "../lib/types";
+import type { Checkout, Confirmed, Prepared, Reservation } from "../lib/types";
 
 /** The state of the checkout. */
 export interface Step {
@@ -51,15 +51,20 @@ function endAttempt(reservationId: string): void {
 const readReservation = (id: string, signal?: AbortSignal) =>
   call<Reservation>("GET", `/my/reservations/${id}`, signal ? { signal } : {});
 
+/** Reads a reservation, and, while it is not paid, one of its payments, in one call. */
+async function readCheckout(id: string, paymentId: string | undefined, signal: AbortSignal): Promise<Checkout> {
+  if (!paymentId) return { reservation: await readReservation(id, signal) };
+  return call<Checkout>("GET", `/my/reservations/${id}/payments/${paymentId}`, { signal });
+}
+
 /**
  * The state of a checkout that is opened or reloaded, since a reload may have missed the outcome.
  */
 export async function open(reservationId: string, signal: AbortSignal): Promise<Step> {
-  const reservation = await readReservation(reservationId, signal);
   const paymentId = readStored(sessionStorage, paymentKey(reservationId));
-  const step: Step = { reservation, ...(paymentId ? { paymentId } : {}) };
-  const unpaid = reservation.status === "HELD" || reservation.status === "PAYING";
-  return (unpaid && (await readNext(step, signal))) || step;
+  const read = await readCheckout(reservationId, paymentId, signal);
+  const step: Step = { reservation: read.reservation, ...(paymentId ? { paymentId } : {}) };
+  return (await nextStep(step, read)) ?? step;
 }
 
 /** Charges once, even if the call is repeated. The provider may take ten seconds. */
@@ -128,12 +133,17 @@ export function watchHold(step: Step, show: (step: Step) => void, signal: AbortS
 
 /** The next step; undefined while the payment is in progress. */
 async function readNext(step: Step, signal: AbortSignal): Promise<Step | undefined> {
-  const reservation = await readReservation(step.reservation.reservationId, signal);
+  const { reservationId } = step.reservation;
+  // A payment whose confirmation had an answer is asked for only once the places are held again.
+  const answered = step.charged !== undefined;
+  const read = await readCheckout(reservationId, answered ? undefined : step.paymentId, signal);
+  const heldAgain = answered && read.reservation.status === "HELD";
+  return nextStep(step, heldAgain ? await readCheckout(reservationId, step.paymentId, signal) : read);
+}
+
+async function nextStep(step: Step, { reservation, payment }: Checkout): Promise<Step | undefined> {
   const paying = reservation.status === "PAYING";
-  // The payment is asked for only while its confirmation had no answer.
-  if (paying && (!step.paymentId || step.charged !== undefined)) return undefined;
-  if ((reservation.status !== "HELD" && !paying) || !step.paymentId) return { ...step, reservation };
-  const payment = await call<Payment>("GET", `/payments/${step.paymentId}`, { signal });
+  if (!payment) return paying ? undefined : { ...step, reservation };
   if (paying) return payment.status === "PREPARED" ? { ...step, reservation, again: true } : undefined;
   // Held again: the payment was declined, or the reservation is not updated yet.
   if (payment.status === "DECLINED") return declined({ ...step, reservation }, payment.declineCode);

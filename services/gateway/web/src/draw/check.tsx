@@ -5,6 +5,7 @@ import { call, send } from "../lib/api";
 import { isoTime } from "../lib/drawn";
 import { algorithm, drawPath, ofLobby } from "../lib/drawsource";
 import {
+  type DrawCopy,
   type DrawDocument,
   type InclusionProof,
   type Outcome,
@@ -16,7 +17,6 @@ import {
 } from "../lib/fairdraw";
 import { networkOf } from "../lib/fairdraw/rounds";
 import { formatNumber, formatTime } from "../lib/format";
-import { serverNow } from "../lib/now";
 import { fill, strings } from "../lib/page";
 import { Problem, problemOf } from "../lib/problem";
 import type { StoredReceipt } from "../lib/receipts";
@@ -26,17 +26,27 @@ const t = strings("draw");
 const common = strings("common");
 const texts: Partial<Record<string, string>> = t;
 
-// A million entries are 16 MB.
 const downloadSeconds = 300;
+const chunkBytes = 320_000; // 20,000 ids
 
-async function readEntries(draw: DrawDocument): Promise<Uint8Array> {
-  if (!draw.statement) return new Uint8Array();
-  const answer = await send("GET", `${drawPath(draw.eventId)}/entries`, {
-    headers: { Accept: "application/octet-stream" },
-    seconds: downloadSeconds,
-  });
+async function readFile(path: string): Promise<Uint8Array> {
+  const answer = await send("GET", path, { headers: { Accept: "application/octet-stream" }, seconds: downloadSeconds });
   if (!answer.ok) throw await problemOf(answer);
   return new Uint8Array(await answer.arrayBuffer());
+}
+
+/** The chunks of the entries. The first one that is not full is the last. A shuffle needs all at once. */
+async function* readEntries(draw: DrawDocument): AsyncGenerator<Uint8Array> {
+  const path = `${drawPath(draw.eventId)}/entries`;
+  if (ofLobby) {
+    yield await readFile(path);
+    return;
+  }
+  for (let n = 0; ; n++) {
+    const chunk = await readFile(`${path}/${n}`);
+    yield chunk;
+    if (chunk.length !== chunkBytes) return;
+  }
 }
 
 /** The proof that a request takes part; undefined when it does not. */
@@ -49,14 +59,11 @@ async function readProof(draw: DrawDocument, requestId: string): Promise<Inclusi
   }
 }
 
-/** By the slower of the two clocks, so that a wrong one calls nothing overdue. */
-const readAt = (): number => Math.min(Date.now(), serverNow());
-
 /** Checks the receipts one by one, without the file of all entries; the first fault ends it. */
-async function checkReceipts({ draw, copies, receipts }: CheckProps): Promise<Done> {
+async function checkReceipts({ draw, readAt, copies, receipts }: CheckProps): Promise<Done> {
   const reports: ReceiptReport[] = [];
   for (const { receipt, requestId } of receipts) {
-    const options = { algorithm, receipts: [receipt], earlier: copies, now: readAt() };
+    const options = { algorithm, receipts: [receipt], earlier: copies, now: readAt };
     const verdict = await verifyReceipt(draw, await readProof(draw, requestId), options);
     if (!verdict.ok) return { verdict, of: draw };
     reports.push(...verdict.report.receipts);
@@ -66,14 +73,16 @@ async function checkReceipts({ draw, copies, receipts }: CheckProps): Promise<Do
 
 interface CheckProps {
   draw: DrawDocument;
-  copies: DrawDocument[];
+  /** When it was read, in ms. */
+  readAt: number;
+  copies: DrawCopy[];
   receipts: StoredReceipt[];
 }
 
 type Done = { verdict: Verdict; of: DrawDocument } | { receipts: ReceiptReport[] } | { failure: unknown };
 
 export function Check(props: CheckProps) {
-  const { draw, copies, receipts } = props;
+  const { draw, readAt, copies, receipts } = props;
   const [progress, setProgress] = useState<number>();
   const [done, setDone] = useState<Done>();
   const [more, setMore] = useState("");
@@ -84,10 +93,9 @@ export function Check(props: CheckProps) {
     setProgress(undefined);
   };
   const verify = async (): Promise<Done> => {
-    const entries = await readEntries(draw);
     const own = [...receipts.map((r) => r.receipt), more.trim()].filter(Boolean);
-    const options = { algorithm, receipts: [...new Set(own)], earlier: copies, now: readAt(), progress: setProgress };
-    return { verdict: await verifyDraw(draw, entries, options), of: draw };
+    const options = { algorithm, receipts: [...new Set(own)], earlier: copies, now: readAt, progress: setProgress };
+    return { verdict: await verifyDraw(draw, readEntries(draw), options), of: draw };
   };
   const busy = progress !== undefined;
   return (

@@ -2,7 +2,8 @@
 
 import { useState } from "preact/hooks";
 import { follow } from "./api";
-import { loginPath, strings } from "./page";
+import { loginPath } from "./onward";
+import { strings } from "./page";
 
 const common = strings("common");
 

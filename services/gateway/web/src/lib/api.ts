@@ -1,8 +1,9 @@
 // Calls of the gateway's API.
 
 import { observeServerTime } from "./now";
+import { loginPath, onward } from "./onward";
 import { clock } from "./pace";
-import { loginPath, ownPath, page, strings } from "./page";
+import { ownPath, page, strings } from "./page";
 import { backoff, Problem, problemOf, request } from "./problem";
 import { uuid } from "./uuid";
 
@@ -80,7 +81,7 @@ export function follow(failure: unknown): boolean {
     return true;
   }
   if (failure.status === 403 && failure.body.redirectTo) {
-    location.replace(ownPath(failure.body.redirectTo));
+    location.replace(onward(ownPath(failure.body.redirectTo)));
     return true;
   }
   return false;

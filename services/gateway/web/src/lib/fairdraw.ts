@@ -3,7 +3,7 @@
 
 import type { DrawDocument, InclusionProof, Options, Report } from "./fairdraw/types";
 
-export type { DrawDocument, InclusionProof, Options, Outcome, ReceiptReport, Report } from "./fairdraw/types";
+export type { DrawCopy, DrawDocument, InclusionProof, Options, Outcome, ReceiptReport, Report } from "./fairdraw/types";
 
 export type Verdict = { ok: true; report: Report } | { ok: false; code: string; detail: string };
 
@@ -18,9 +18,10 @@ const verdictOf = async (verified: (code: Verifier) => Promise<Report> | Report)
 };
 
 type Verifier = typeof import("./fairdraw/verify");
+type Entries = import("./fairdraw/verify").Entries;
 
-/** Checks everything that can be checked so far; `entries` is the published file, empty before the root. */
-export const verifyDraw = (document: DrawDocument, entries: Uint8Array, options: Options = {}): Promise<Verdict> =>
+/** Checks everything that can be checked so far; entries are read from the root on only. */
+export const verifyDraw = (document: DrawDocument, entries: Entries, options: Options = {}): Promise<Verdict> =>
   verdictOf(({ verify }) => verify(document, entries, options));
 
 /** Checks whether the request of one receipt takes part, by its inclusion proof. */

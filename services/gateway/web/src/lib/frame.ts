@@ -1,6 +1,7 @@
 // The frame of every page: language and sign-out.
 
 import { call, explain } from "./api";
+import { loginPath } from "./onward";
 import { page } from "./page";
 
 function changeLanguage(lang: string): void {
@@ -32,7 +33,7 @@ export function startFrame(): void {
   document.getElementById("sign-out")?.addEventListener("click", () => void signOut());
   const signIn = document.getElementById("sign-in");
   if (signIn instanceof HTMLAnchorElement && page.page !== "events") {
-    signIn.href = `/login?returnTo=${encodeURIComponent(location.pathname)}`;
+    signIn.href = loginPath();
   }
 }
 

@@ -50,8 +50,3 @@ export function ownPath(path: string | null | undefined): string {
   const plain = segments.every((s, i) => (s !== "" || i === last) && !/^(\.|%2e){1,2}$/i.test(s));
   return plain ? path : "/";
 }
-
-/** The path to sign in and return here. */
-export function loginPath(): string {
-  return `/login?returnTo=${encodeURIComponent(location.pathname + location.search)}`;
-}

@@ -1,7 +1,7 @@
 // The receipts of the visitor's requests, and the copies of draws that this browser has seen. Both
 // outlive the session: they prove what the operator signed.
 
-import type { DrawDocument } from "./fairdraw";
+import type { DrawCopy, DrawDocument } from "./fairdraw";
 import { serverNow } from "./now";
 import { readStored, writeStored } from "./store";
 
@@ -41,25 +41,30 @@ export function keepLobbyReceipt(eventId: string, requestId: string, receipt: st
   writeStored(localStorage, receiptsKey(`${eventId}/lobby`), JSON.stringify([{ requestId, receipt }]));
 }
 
-export const readCopies = (eventId: string): DrawDocument[] => readList<DrawDocument>(copiesKey(eventId));
+export const readCopies = (eventId: string): DrawCopy[] => readList<DrawCopy>(copiesKey(eventId));
 
 /**
  * Keeps copies of what is signed in a draw, with the time: the first and the latest of each content. The
  * first shows when something was there, the latest when it was not there yet. No copy replaces one of
  * another content, since two that differ are proof of fraud. The time is that of the browser: the
- * server's is a claim of the operator. A browser whose clock differs from the server's keeps no latest
- * copies, which would accuse the operator falsely.
+ * server's is a claim of the operator. If the two differ, or the answer is old, the first copy is unsure:
+ * it says what was there, and not what was missing, which would accuse the operator falsely. The latest is
+ * not kept then.
+ *
+ * @param age of the answer since it was asked for, in ms: a page that was suspended goes on with an old one.
  */
-export function keepCopy(document: DrawDocument, name = document.eventId): DrawDocument[] {
+export function keepCopy(document: DrawDocument, name = document.eventId, age = 0): DrawCopy[] {
   const { commitment, commitmentHash, eventId, phase, seed, statement } = document;
   const known = readCopies(name);
   const like = (c: DrawDocument) =>
     c.commitment === commitment && c.statement?.statement === statement?.statement && Boolean(c.seed) === Boolean(seed);
   const seen = known.filter(like);
-  const copy: DrawDocument = { eventId, phase, commitment, commitmentHash, savedAt: Date.now() };
+  const unsure = Math.abs(Date.now() - serverNow()) > maxSkew || age > maxSkew;
+  const copy: DrawCopy = { eventId, phase, commitment, commitmentHash, savedAt: Date.now() };
   if (statement) copy.statement = statement;
   if (seed) copy.seed = seed;
-  if (seen.length > 0 && Math.abs(Date.now() - serverNow()) > maxSkew) return known;
+  if (unsure) copy.unsure = true;
+  if (seen.length > 0 && unsure) return known;
   const others = seen.length > 1 ? known.filter((c) => c !== seen[1]) : known;
   if (others.length >= maxCopies) return known;
   const copies = [...others, copy];

@@ -4,6 +4,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Line } from "./line";
+import { onward } from "./onward";
 import { strings } from "./page";
 import { Countdown, Notice } from "./ui";
 
@@ -35,10 +36,10 @@ export function TurnBar({ turn, eventId, children }: { turn: Turn; eventId: stri
       <div class="card">
         <Notice tone="bad">{common.turnOver}</Notice>
         <p class="actions">
-          <a class="button" href={`/queue/${eventId}`}>
+          <a class="button" href={onward(`/queue/${eventId}`)}>
             {common.joinAgain}
           </a>
-          <a href={`/events/${eventId}`}>{common.toEvent}</a>
+          <a href={onward(`/events/${eventId}`)}>{common.toEvent}</a>
         </p>
       </div>
     );
@@ -66,6 +67,6 @@ export function TurnBar({ turn, eventId, children }: { turn: Turn; eventId: stri
 export async function enter(line: Line, signal: AbortSignal): Promise<void> {
   const place = await line.status(signal);
   if (place.status === "active") return;
-  location.replace(`/queue/${line.eventId}`);
+  location.replace(onward(`/queue/${line.eventId}`));
   await new Promise<never>(() => undefined);
 }

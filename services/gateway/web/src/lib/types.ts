@@ -172,6 +172,11 @@ export interface Payment {
   createdAt: string;
   refunds: Refund[];
 }
+/** A reservation, and, while it is not paid, one of its payments. */
+export interface Checkout {
+  reservation: Reservation;
+  payment?: Payment;
+}
 
 export type RewardStatus = "PENDING" | "PROCESSING" | "SUCCESS" | "FAILED" | "CANCELLED";
 

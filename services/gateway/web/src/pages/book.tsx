@@ -7,6 +7,7 @@ import { setHeading } from "../lib/frame";
 import { useAvailability } from "../lib/availability";
 import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
+import { onward } from "../lib/onward";
 import { fill, pathPart, strings } from "../lib/page";
 import { buyable, readEvent, SaleNotice, useSale } from "../lib/sale";
 import { start } from "../lib/start";
@@ -135,7 +136,7 @@ function Choice({ event: opened, held: first }: Opened) {
         <button type="submit" disabled={busy || !section || !buyable(event)}>
           {busy ? t.holding : t.hold}
         </button>
-        {assigned && <a href={`/events/${eventId}/seats`}>{t.map}</a>}
+        {assigned && <a href={onward(`/events/${eventId}/seats`)}>{t.map}</a>}
       </p>
     </form>
   );

@@ -5,7 +5,7 @@ import { Check } from "../draw/check";
 import { Limits, Result, Steps } from "../draw/parts";
 import { call, Problem } from "../lib/api";
 import { Download } from "../lib/download";
-import type { DrawDocument } from "../lib/fairdraw";
+import type { DrawCopy, DrawDocument } from "../lib/fairdraw";
 import { fill, pathPart, strings } from "../lib/page";
 import { differ, keepCopy, readReceipts } from "../lib/receipts";
 import { readPromotion } from "../lib/request";
@@ -21,19 +21,25 @@ const eventId = pathPart(1);
 
 interface State {
   draw: DrawDocument;
+  /** When it was asked for, in ms, by the slower of the two clocks, so that a wrong one calls nothing overdue. */
+  readAt: number;
   // What this browser has seen of the draw, now included.
-  copies: DrawDocument[];
+  copies: DrawCopy[];
   title: string;
 }
 
 async function readState(signal: AbortSignal): Promise<State> {
-  const draw = call<DrawDocument>("GET", drawPath(eventId), { signal });
+  const asked = Date.now();
+  const draw = call<DrawDocument>("GET", drawPath(eventId), { signal }).then((document) => {
+    const age = Math.max(0, Date.now() - asked);
+    return { draw: document, readAt: Math.min(Date.now(), serverNow()) - age, copies: keepCopy(document, copiesName(document), age) };
+  });
   const title = readPromotion(eventId, signal).then((promotion) => promotion.title, (failure: unknown) => {
     if (failure instanceof Problem) return ""; // the draw is shown without its title too
     throw failure;
   });
-  const [document, name] = await Promise.all([draw, title]);
-  return { draw: document, copies: keepCopy(document, copiesName(document)), title: name };
+  const [read, name] = await Promise.all([draw, title]);
+  return { ...read, title: name };
 }
 
 /** Seconds until the draw is read again: soon after what is due next, else seldom. */
@@ -59,7 +65,7 @@ function whyVoid({ voidReason }: DrawDocument): string {
   }
 }
 
-function Copies({ copies }: { copies: DrawDocument[] }) {
+function Copies({ copies }: { copies: DrawCopy[] }) {
   const first = copies.find((c) => c.statement);
   const file = <Download name={`draw-${eventId}.json`} type="application/json" text={JSON.stringify(copies)} label={t.copySave} />;
   return (
@@ -84,7 +90,7 @@ function DrawPage() {
   useHeading(loaded.state === "ready" && loaded.value.title ? fill(t.heading, { title: loaded.value.title }) : "");
   if (loaded.state === "failed" && loaded.failure instanceof Problem && loaded.failure.status === 404) return <Unknown failure={loaded.failure} />;
   if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
-  const { copies, draw } = loaded.value;
+  const { copies, draw, readAt } = loaded.value;
   return (
     <>
       {draw.phase === "VOID" && (
@@ -98,7 +104,7 @@ function DrawPage() {
           <Result draw={draw} own={receipts.map((r) => r.requestId)} />
         </div>
         <div class="enter">
-          <Check draw={draw} copies={copies} receipts={receipts} />
+          <Check draw={draw} readAt={readAt} copies={copies} receipts={receipts} />
           <Copies copies={copies} />
         </div>
         <Limits draw={draw} />

@@ -1,6 +1,7 @@
 // A sale: what, when, where, and the link to the line.
 
 import { formatMoney, formatNumber } from "../lib/format";
+import { onward } from "../lib/onward";
 import { fill, pathPart, strings } from "../lib/page";
 import { refundTerms } from "../lib/refund";
 import { readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
@@ -99,7 +100,7 @@ function LineLink({ event }: { event: SaleEvent }) {
   return (
     <>
       <p>
-        <a class="button wide" href={`/queue/${event.eventId}`}>
+        <a class="button wide" href={onward(`/queue/${event.eventId}`)}>
           {early ? t.enterEarly : t.enter}
         </a>
       </p>

@@ -5,6 +5,7 @@ import { follow, Problem } from "../lib/api";
 import { formatNumber } from "../lib/format";
 import { setHeading } from "../lib/frame";
 import { Line } from "../lib/line";
+import { onward } from "../lib/onward";
 import { clock, repeat } from "../lib/pace";
 import { pathPart, strings } from "../lib/page";
 import { readEvent, SaleNotice, untilChange } from "../lib/sale";
@@ -118,7 +119,7 @@ function progressStart(position: number): number {
 async function enterShop(event: SaleEvent | undefined): Promise<void> {
   const known = event ?? (await readEvent(eventId).catch(() => undefined));
   const where = known && (known.seating === "ASSIGNED" ? "/seats" : "/book");
-  location.replace(`/events/${eventId}${where ?? ""}`);
+  location.replace(onward(`/events/${eventId}${where ?? ""}`));
 }
 
 /** The announcement of the place, which is limited in frequency. */
@@ -226,7 +227,7 @@ function Queue() {
       {place?.status === "none" && !over && !early && <Loading />}
       {waiting && queued && <Figures waiting={waiting} leave={() => void leave()} />}
       {over && <Over />}
-      {!over && (early || (failed && !failed.retrying)) && <a href={`/events/${eventId}`}>{common.toEvent}</a>}
+      {!over && (early || (failed && !failed.retrying)) && <a href={onward(`/events/${eventId}`)}>{common.toEvent}</a>}
       <Announce text={announcement} />
     </div>
   );
@@ -235,7 +236,7 @@ function Queue() {
 function Over() {
   return (
     <p class="actions">
-      <a href={`/events/${eventId}`}>{common.toEvent}</a>
+      <a href={onward(`/events/${eventId}`)}>{common.toEvent}</a>
       <a href="/">{common.toEvents}</a>
     </p>
   );
@@ -249,7 +250,7 @@ function Left({ again }: { again: () => void }) {
         <button type="button" onClick={again}>
           {common.joinAgain}
         </button>
-        <a href={`/events/${eventId}`}>{common.toEvent}</a>
+        <a href={onward(`/events/${eventId}`)}>{common.toEvent}</a>
       </p>
     </div>
   );

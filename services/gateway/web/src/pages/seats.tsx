@@ -7,6 +7,7 @@ import { setHeading } from "../lib/frame";
 import { useAvailability } from "../lib/availability";
 import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
+import { onward } from "../lib/onward";
 import { bySeat } from "../lib/order";
 import { fill, pathPart, strings } from "../lib/page";
 import { priceOf, readEvent, SaleNotice, useSale } from "../lib/sale";
@@ -37,7 +38,7 @@ async function load(signal: AbortSignal): Promise<Opened> {
     call<SeatMap>("GET", `/seats/${eventId}`, { signal, headers: line.headers() }),
     readHeld(eventId, signal),
   ]);
-  if (event.seating !== "ASSIGNED") location.replace(`/events/${eventId}/book`);
+  if (event.seating !== "ASSIGNED") location.replace(onward(`/events/${eventId}/book`));
   setHeading(event.title);
   return { event, map, held };
 }

@@ -50,8 +50,9 @@ async function readOwn(eventId: string, signal: AbortSignal): Promise<Pick<State
 /** The draw as published. The page shows the promotion without it too, if it cannot be read. */
 async function readDraw(eventId: string, signal: AbortSignal): Promise<DrawDocument | undefined> {
   try {
+    const asked = Date.now();
     const draw = await call<DrawDocument>("GET", `/draws/${encodeURIComponent(eventId)}`, { signal });
-    keepCopy(draw);
+    keepCopy(draw, eventId, Date.now() - asked);
     return draw;
   } catch (failure) {
     if (failure instanceof Problem) return undefined;

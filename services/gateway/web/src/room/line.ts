@@ -13,6 +13,8 @@ import { keepLobbyReceipt } from "../lib/receipts";
 import { isOver } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
+import { alone } from "./alone";
+import type { Assigned, Challenge, Checked, Joined, Serving } from "./answers";
 import type { Solve } from "./proof";
 
 export interface Standing {
@@ -34,14 +36,6 @@ export interface Schedule {
   opensAt: number;
 }
 
-interface Joined {
-  requestId: string;
-  opensAt: number;
-  closesAt: number;
-  ticket: string;
-  receipt: string;
-}
-
 export interface Progress {
   position: number;
   serving: number;
@@ -51,41 +45,8 @@ export interface Progress {
   sale: EventStatus | undefined;
 }
 
-interface Assigned extends Standing {
-  servingCounter: number;
-  estimatedWait?: number;
-  nextPoll: number;
-}
-
-interface Checked {
-  admitted: boolean;
-  position: number;
-  servingCounter: number;
-  ahead: number;
-  estimatedWait?: number;
-  nextPoll: number;
-  ticket?: string;
-  saleStatus?: EventStatus;
-  phase?: "LOBBY";
-  opensAt?: number;
-  next?: Next;
-}
-
 /** What a room stands in front of: an event with its line, a promotion, or a reward campaign. */
 export type Next = "QUEUE" | "PROMO" | "REWARD";
-
-interface Challenge {
-  challenge: string;
-  difficulty: number;
-  // Epoch milliseconds.
-  expiresAt: number;
-}
-
-interface Serving {
-  servingCounter: number;
-  isActive: boolean;
-  saleStatus?: EventStatus;
-}
 
 /** The page; `refused` and `admitted` end the wait. */
 export interface Screen {
@@ -113,6 +74,8 @@ export interface Screen {
   over(sale: EventStatus): void;
 }
 
+// Calls that may give the visitor an id.
+const issuesID = /^(assign|challenge|lobby)\//;
 // check is called every so many polls, see above.
 const checkEvery = 5;
 // So many responses in a row that the sale is over end the wait: for some seconds after a sale is
@@ -381,8 +344,12 @@ export class Room {
 
   private async call(method: string, path: string, more: Record<string, string> = {}): Promise<Response> {
     const headers = { Accept: "application/json", "Accept-Language": this.language(), ...more };
-    const sent = Date.now();
-    const answer = await request(`/vwr-api/vwr/${path}`, { method, headers });
+    let sent = 0;
+    const send = (): Promise<Response> => {
+      sent = Date.now();
+      return request(`/vwr-api/vwr/${path}`, { method, headers });
+    };
+    const answer = await (issuesID.test(path) ? alone(send) : send());
     // The answer of serving may come from a cache, with the time at which it was made.
     if (!path.startsWith("serving/")) observeServerTime(answer, sent);
     return answer;

@@ -3,6 +3,7 @@
 import { sale as englishSale, vwr as english, wait as englishWait } from "../../../internal/web/lang/en.json";
 import { sale as koreanSale, vwr as korean, wait as koreanWait } from "../../../internal/web/lang/ko.json";
 import { Clock } from "../lib/clock";
+import { loginPath, onward, returnPath } from "../lib/onward";
 import { Problem } from "../lib/problem";
 import { saleText } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
@@ -103,8 +104,6 @@ function leaveLobby(): void {
   element("signed-out").hidden = true;
 }
 
-const loginPath = (eventId: string): string => `/login?returnTo=${encodeURIComponent(`/vwr/${eventId}`)}`;
-
 function drawPosition(position: number): void {
   leaveLobby();
   notice(texts[lang].wait);
@@ -132,10 +131,10 @@ function drawProgress(p: Progress, at: number): void {
   element("spoken").textContent = fill(spoken, { position: number(p.position), serving: number(p.serving), wait });
 }
 
-function showSignIn(eventId: string, reason: "signedOut" | "signInFirst"): void {
+function showSignIn(reason: "signedOut" | "signInFirst"): void {
   leaveLobby();
   element("line").hidden = true;
-  element("sign-in").setAttribute("href", loginPath(eventId));
+  element("sign-in").setAttribute("href", loginPath());
   element("signed-out").hidden = false;
   show(() => notice(texts[lang][reason]));
 }
@@ -180,8 +179,8 @@ const screen = (eventId: string): Screen => ({
     element("line").hidden = true;
     show(() => notice(texts[lang].renewed));
   },
-  signedOut: () => showSignIn(eventId, "signedOut"),
-  signIn: () => showSignIn(eventId, "signInFirst"),
+  signedOut: () => showSignIn("signedOut"),
+  signIn: () => showSignIn("signInFirst"),
   offline: (seconds: number, failure: Problem) =>
     show(() => notice(failure.message || fill(texts[lang].offline, { s: number(seconds) }))),
   refused(failure: Problem) {
@@ -191,13 +190,14 @@ const screen = (eventId: string): Screen => ({
   },
   test(page: string) {
     const target = new URL(page, location.href);
-    target.searchParams.set("returnTo", `/vwr/${eventId}`);
+    // The page of the test adds a fragment of its own.
+    target.searchParams.set("returnTo", returnPath().replace(/#.*/, ""));
     location.replace(target);
   },
   admitted(next: Next = "QUEUE") {
     leaveLobby();
     show(() => notice(texts[lang].admitted));
-    location.replace(pages[next] + eventId);
+    location.replace(onward(pages[next] + eventId));
   },
   over(status: EventStatus) {
     leaveLobby();
@@ -217,7 +217,7 @@ function start(): void {
   const clock = new Clock(startWorker(CLOCK_SOURCE));
   const solve = solveIn(() => startWorker(PROOF_SOURCE));
   const room = new Room(eventId, clock, screen(eventId), () => lang, solve, takeCaptcha());
-  element("join").addEventListener("click", () => void join(room, eventId));
+  element("join").addEventListener("click", () => void join(room));
   setInterval(tick, 1000);
   if (readStored(sessionStorage, drawnKey(eventId))) showDrawn(eventId);
   void room.run();
@@ -235,11 +235,11 @@ function startWorker(source: string): Worker {
 }
 
 /** Joins the lobby; who is not signed in does that first, and comes back. */
-async function join(room: Room, eventId: string): Promise<void> {
+async function join(room: Room): Promise<void> {
   const button = element("join") as HTMLButtonElement;
   button.disabled = true;
   try {
-    if (!(await room.join())) location.assign(loginPath(eventId));
+    if (!(await room.join())) location.assign(loginPath());
   } catch (failure) {
     if (!(failure instanceof Problem)) throw failure;
     show(() => notice(failure.message || fill(texts[lang].offline, { s: number(1) })));

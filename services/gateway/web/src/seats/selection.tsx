@@ -1,6 +1,7 @@
 // The chosen seats, their price, and the button to hold them.
 
 import { formatMoney } from "../lib/format";
+import { onward } from "../lib/onward";
 import { fill, strings } from "../lib/page";
 import { buyable, priceOf } from "../lib/sale";
 import type { MapSeat, SaleEvent } from "../lib/types";
@@ -60,7 +61,7 @@ export function Selection({ event, seats, busy, failure, remove, hold }: Selecti
         {busy ? t.holding : t.hold}
       </button>
       <p>
-        <a href={`/events/${event.eventId}/book`}>{t.best}</a>
+        <a href={onward(`/events/${event.eventId}/book`)}>{t.best}</a>
       </p>
     </section>
   );

@@ -207,7 +207,7 @@ const InsertRefund = `-- name: InsertRefund :execrows
 INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, due_at, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11,
         coalesce($12::timestamptz, now()), coalesce($12::timestamptz, now()))
-ON CONFLICT (payment_id, cause, request) DO NOTHING
+ON CONFLICT DO NOTHING
 `
 
 type InsertRefundParams struct {
@@ -225,6 +225,7 @@ type InsertRefundParams struct {
 	Now        *time.Time
 }
 
+// InsertRefund names no index of the conflict: while a row moves in the indexes, as a lease moves it, PostgreSQL may find it in another one only.
 func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertRefund,
 		arg.ID,

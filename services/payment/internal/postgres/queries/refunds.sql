@@ -1,8 +1,9 @@
+-- InsertRefund names no index of the conflict: while a row moves in the indexes, as a lease moves it, PostgreSQL may find it in another one only.
 -- name: InsertRefund :execrows
 INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, due_at, created_at)
 VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @want, @asked_by, @status, @provider, sqlc.narg('provider_id'),
         coalesce(sqlc.narg('now')::timestamptz, now()), coalesce(sqlc.narg('now')::timestamptz, now()))
-ON CONFLICT (payment_id, cause, request) DO NOTHING;
+ON CONFLICT DO NOTHING;
 
 -- name: InsertRefundItems :exec
 INSERT INTO refund_items (refund_id, ticket_id, amount)

@@ -132,19 +132,26 @@ func (q *Queries) MarkLineOpened(ctx context.Context, eventID string) (int64, er
 }
 
 const OrderAct = `-- name: OrderAct :execrows
-INSERT INTO line_acts AS a (event_id, setting, act) VALUES ($1, $2, $3)
-ON CONFLICT (event_id, setting) DO UPDATE SET act = excluded.act WHERE a.act < excluded.act
+INSERT INTO line_acts AS a (event_id, setting, act, stored_at)
+VALUES ($1, $2, $3, coalesce($4::timestamptz, now()))
+ON CONFLICT (event_id, setting) DO UPDATE SET act = excluded.act, stored_at = excluded.stored_at WHERE a.act < excluded.act
 `
 
 type OrderActParams struct {
 	EventID string
 	Setting string
 	Act     int64
+	Now     *time.Time
 }
 
 // Changes no row if the setting has this act or a later one.
 func (q *Queries) OrderAct(ctx context.Context, arg OrderActParams) (int64, error) {
-	result, err := q.db.Exec(ctx, OrderAct, arg.EventID, arg.Setting, arg.Act)
+	result, err := q.db.Exec(ctx, OrderAct,
+		arg.EventID,
+		arg.Setting,
+		arg.Act,
+		arg.Now,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -152,15 +159,42 @@ func (q *Queries) OrderAct(ctx context.Context, arg OrderActParams) (int64, erro
 }
 
 const OrderPut = `-- name: OrderPut :exec
-INSERT INTO line_acts AS a (event_id, setting, act)
-VALUES ($1, 'threshold', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-ON CONFLICT (event_id, setting) DO UPDATE SET act = greatest(a.act + 1, excluded.act)
+INSERT INTO line_acts AS a (event_id, setting, act, stored_at)
+VALUES ($1, 'threshold', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, coalesce($2::timestamptz, now()))
+ON CONFLICT (event_id, setting) DO UPDATE SET act = greatest(a.act + 1, excluded.act), stored_at = excluded.stored_at
 `
 
+type OrderPutParams struct {
+	EventID string
+	Now     *time.Time
+}
+
 // A threshold that is put with the event is later than all acts on it before.
-func (q *Queries) OrderPut(ctx context.Context, eventID string) error {
-	_, err := q.db.Exec(ctx, OrderPut, eventID)
+func (q *Queries) OrderPut(ctx context.Context, arg OrderPutParams) error {
+	_, err := q.db.Exec(ctx, OrderPut, arg.EventID, arg.Now)
 	return err
+}
+
+const PruneActs = `-- name: PruneActs :execrows
+DELETE FROM line_acts
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM line_acts WHERE stored_at < coalesce($1::timestamptz, now()) - interval '30 days'
+    ORDER BY stored_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
+`
+
+type PruneActsParams struct {
+	Now *time.Time
+	Max int32
+}
+
+// Deletes up to @max acts that were stored more than 30 days ago. A replica of queue that brings an earlier act to ticket only now would
+// have had no answer for as long.
+func (q *Queries) PruneActs(ctx context.Context, arg PruneActsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, PruneActs, arg.Now, arg.Max)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const PutLine = `-- name: PutLine :exec

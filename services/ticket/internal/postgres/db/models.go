@@ -45,9 +45,10 @@ type Event struct {
 }
 
 type LineAct struct {
-	EventID string
-	Setting string
-	Act     int64
+	EventID  string
+	Setting  string
+	Act      int64
+	StoredAt time.Time
 }
 
 type LineSetting struct {

@@ -73,7 +73,7 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 		return event.ErrChanged
 	}
 	if e.Threshold != nil {
-		if err := q.OrderPut(ctx, e.ID); err != nil {
+		if err := q.OrderPut(ctx, db.OrderPutParams{EventID: e.ID, Now: q.AsOf}); err != nil {
 			return err
 		}
 	}

@@ -2,12 +2,17 @@ package events
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
+	"urr.guru/pkg/loop"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 )
+
+const pruneActsEvery = 10 * time.Minute
 
 func (s *Store) Settings(ctx context.Context, id string) (event.Event, error) {
 	var e event.Event
@@ -74,7 +79,7 @@ func orderAct(ctx context.Context, q *postgres.Queries, eventID string, c event.
 	if err := q.LockLine(ctx, eventID); err != nil { // before its acts, as a PUT of the event
 		return false, 0, err
 	}
-	n, err := q.OrderAct(ctx, db.OrderActParams{EventID: eventID, Setting: names[0], Act: c.Act})
+	n, err := q.OrderAct(ctx, db.OrderActParams{EventID: eventID, Setting: names[0], Act: c.Act, Now: q.AsOf})
 	if err != nil || n == 1 {
 		return n == 1, 0, err
 	}
@@ -83,4 +88,24 @@ func orderAct(ctx context.Context, q *postgres.Queries, eventID string, c event.
 		return false, 0, err
 	}
 	return false, stored, err
+}
+
+// PruneActs deletes the order of acts that no replica of queue brings any more. Any number of replicas
+// may prune at the same time.
+func (s *Store) PruneActs(ctx context.Context) error {
+	q := s.database.Queries()
+	for n := int64(pruneRows); n == pruneRows; {
+		var err error
+		if n, err = q.PruneActs(ctx, db.PruneActsParams{Now: q.AsOf, Max: pruneRows}); err != nil {
+			return pkgpostgres.Err(err)
+		}
+	}
+	return nil
+}
+
+// ActPruner returns a worker that prunes acts until its context ends.
+func (s *Store) ActPruner(log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, pruneActsEvery, log, "acts on lines not pruned", s.PruneActs)
+	}
 }

@@ -312,3 +312,29 @@ func TestPutEventIfMatchConcurrently(t *testing.T) {
 	})
 	require.Equal(t, 1, storetest.CountSucceeded(t, results, event.ErrChanged))
 }
+
+// Acts are forgotten 30 days after ticket has stored them, in which a replica of queue may bring an
+// earlier one. What they have set stays.
+func TestOldActsAreForgotten(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	later := func(c event.LineChange) int64 {
+		l, err := svc.Events.ChangeLine(t.Context(), "e", c)
+		require.NoError(t, err)
+		return l.LaterAct
+	}
+	acts := func() (n int) {
+		require.NoError(t, svc.EventStore.PruneActs(t.Context()))
+		require.NoError(t, svc.Pool.QueryRow(t.Context(), "SELECT count(*) FROM line_acts").Scan(&n))
+		return n
+	}
+	require.Zero(t, later(event.LineChange{BlockUser: "a", Act: 10}))
+	require.Zero(t, later(event.LineChange{BlockUser: "b", Act: 11}))
+	svc.Clock.Advance(30*24*time.Hour - time.Minute)
+	require.Equal(t, 2, acts())
+	require.EqualValues(t, 10, later(event.LineChange{UnblockUser: "a", Act: 9}))
+	require.Zero(t, later(event.LineChange{BlockUser: "a", Act: 12}))
+	svc.Clock.Advance(2 * time.Minute)
+	require.Equal(t, 1, acts(), "that on b")
+	require.Equal(t, []string{"a", "b"}, line(t, svc).BlockedUsers)
+}

@@ -152,13 +152,15 @@ CREATE TABLE line_settings (
 );
 
 -- The latest act of an operator on each setting of a line ('threshold', 'paused', 'user:<id>'), by the order that queue gave it. Queue may
--- repeat an act, or bring one when a later one is stored already.
+-- repeat an act, or bring one when a later one is stored already. Rows are deleted 30 days after the act was stored.
 CREATE TABLE line_acts (
-    event_id text COLLATE "C",
-    setting  text COLLATE "C",
-    act      bigint NOT NULL,
+    event_id  text COLLATE "C",
+    setting   text COLLATE "C",
+    act       bigint      NOT NULL,
+    stored_at timestamptz NOT NULL,
     PRIMARY KEY (event_id, setting)
 );
+CREATE INDEX line_acts_by_time ON line_acts (stored_at);
 
 -- No foreign key to events: its check share-locks the one row that every buyer of a sale has in common, and under load PostgreSQL then
 -- spends its time on multixacts. Events are never deleted.

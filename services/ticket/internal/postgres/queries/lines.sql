@@ -26,17 +26,26 @@ WHERE @block_user::text = '' OR @block_user::text = ANY (l.blocked_users) OR car
 
 -- Changes no row if the setting has this act or a later one.
 -- name: OrderAct :execrows
-INSERT INTO line_acts AS a (event_id, setting, act) VALUES (@event_id, @setting, @act)
-ON CONFLICT (event_id, setting) DO UPDATE SET act = excluded.act WHERE a.act < excluded.act;
+INSERT INTO line_acts AS a (event_id, setting, act, stored_at)
+VALUES (@event_id, @setting, @act, coalesce(sqlc.narg('now')::timestamptz, now()))
+ON CONFLICT (event_id, setting) DO UPDATE SET act = excluded.act, stored_at = excluded.stored_at WHERE a.act < excluded.act;
 
 -- name: ActOf :one
 SELECT act FROM line_acts WHERE event_id = @event_id AND setting = @setting;
 
 -- A threshold that is put with the event is later than all acts on it before.
 -- name: OrderPut :exec
-INSERT INTO line_acts AS a (event_id, setting, act)
-VALUES (@event_id, 'threshold', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-ON CONFLICT (event_id, setting) DO UPDATE SET act = greatest(a.act + 1, excluded.act);
+INSERT INTO line_acts AS a (event_id, setting, act, stored_at)
+VALUES (@event_id, 'threshold', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, coalesce(sqlc.narg('now')::timestamptz, now()))
+ON CONFLICT (event_id, setting) DO UPDATE SET act = greatest(a.act + 1, excluded.act), stored_at = excluded.stored_at;
+
+-- Deletes up to @max acts that were stored more than 30 days ago. A replica of queue that brings an earlier act to ticket only now would
+-- have had no answer for as long.
+-- name: PruneActs :execrows
+DELETE FROM line_acts
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM line_acts WHERE stored_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '30 days'
+    ORDER BY stored_at LIMIT @max::int FOR UPDATE SKIP LOCKED));
 
 -- Sets what the operator puts with the event. Members that are NULL stay unchanged.
 -- name: PutLine :exec

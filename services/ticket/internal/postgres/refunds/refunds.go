@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/failpoint"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/tickets"
@@ -31,10 +32,16 @@ func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Cl
 		if claim = known; claim != nil || err != nil {
 			return err
 		}
-		claim, err = begin(ctx, tx, req)
-		return err
+		if claim, err = begin(ctx, tx, req); err != nil {
+			return err
+		}
+		return failpoint.Err("ticket.claim.before_commit")
 	})
-	return claim, err
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("ticket.claim.after_commit")
+	return claim, nil
 }
 
 // insert stores a new claim. It returns the claim that is stored already, locked, or else nil.
@@ -83,7 +90,8 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	return &claim, answer(ctx, tx.Queries, &claim)
 }
 
-// saleOf reads the facts of the tickets' event. All tickets of a payment are of one.
+// saleOf reads the facts of the tickets' event. All tickets of a payment are of one; those of another
+// payment are refused whatever their event is.
 func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Sale, error) {
 	var ids []string
 	if len(list) > 0 {
@@ -115,7 +123,7 @@ func answer(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 
 // Abort stores the end of a refund also when nothing was claimed for it yet.
 func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
-	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		known, err := insert(ctx, tx, refund.Claim{ID: id, Status: refund.Aborted})
 		if err != nil || known == nil {
 			return err
@@ -126,8 +134,16 @@ func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 		case known.Status == refund.Done, known.Cause != refund.User && known.Cause != refund.Operator:
 			return fmt.Errorf("claim %s of cause %s is %s and cannot be aborted: %w", id, known.Cause, known.Status, postgres.ErrContradiction)
 		}
-		return abort(ctx, tx.Queries, known)
+		if err := abort(ctx, tx.Queries, known); err != nil {
+			return err
+		}
+		return failpoint.Err("ticket.abort.before_commit")
 	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("ticket.abort.after_commit")
+	return nil
 }
 
 // abort makes the tickets of a locked claim VALID again.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 )
 
@@ -100,14 +102,19 @@ var invariants = map[string]string{
 // Violations checks all invariants in one snapshot of the database and lists the rows that violate
 // them.
 func (s *Service) Violations(ctx context.Context) (string, error) {
+	return Violations(ctx, s.Pool, s.Clock.Now)
+}
+
+// Violations is Service.Violations on a pool.
+func Violations(ctx context.Context, pool *pgxpool.Pool, clock func() time.Time) (string, error) {
 	var found []string
-	err := pgx.BeginTxFunc(ctx, s.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		// The first statement takes the snapshot. The time is read after it, so that no time in the
 		// snapshot is later.
 		if _, err := tx.Exec(ctx, `SELECT 1`); err != nil {
 			return err
 		}
-		now := s.Clock.Now()
+		now := clock()
 		for rule, sql := range invariants {
 			var args []any
 			if strings.Contains(sql, "$1") {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
+	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacontest"
 	"urr.guru/pkg/ids"
@@ -53,7 +54,7 @@ func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fair
 	p := Promotion(t, ids.NewV7().String(), cutoff, change)
 	tx := store.Begin()
 	tx.Put(0, table.PromotionItem(&p), table.Absent())
-	tx.Put(0, table.OpenDrawItem(p.EventID), table.Absent())
+	tx.Put(0, table.OpenDrawItem(p.EventID, p.LotteryCutoffAt), table.Absent())
 	require.NoError(t, tx.Commit(t.Context()))
 	return p.EventID
 }
@@ -142,7 +143,39 @@ func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Verificat
 	}
 	report, err := fairdraw.Verify(&d, entries, fairdraw.Options{Algorithm: fairdraw.AlgorithmDraw})
 	require.NoError(t, err)
+	if l.Draw.Public() {
+		verifyChunks(t, store, &l.Draw, report.Statement.Root, entries)
+	}
 	return report
+}
+
+// verifyChunks checks what is stored of the entries in chunks: themselves and, of an announced draw,
+// their ranks.
+func verifyChunks(t *testing.T, store *dynamo.Store, d *promotion.Draw, root fairdraw.Hash, entries fairdraw.Entries) {
+	t.Helper()
+	var winners []uuid.UUID
+	if d.Announced() {
+		var err error
+		winners, err = store.Winners(t.Context(), d)
+		require.NoError(t, err)
+	}
+	for n := range fairdraw.Chunks(int64(entries.Len())) {
+		keys := []pkgdynamo.Item{table.EntriesKey(d.EventID, root, n), table.RanksKey(d, n)}
+		items, err := store.Read(t.Context(), keys...)
+		require.NoError(t, err)
+		chunk, err := table.DecodeEntries(items.Get(keys[0]))
+		require.NoError(t, err)
+		require.Equal(t, entries.Chunk(n), chunk)
+		ranks, err := table.DecodeRanks(items.Get(keys[1]))
+		require.NoError(t, err)
+		for i := range chunk.Len() {
+			won := slices.Index(winners, chunk.At(i)) + 1
+			if rank := ranks.Of(i); d.Announced() && rank != won {
+				require.Zero(t, won)
+				require.Greater(t, rank, len(winners))
+			}
+		}
+	}
 }
 
 // entryFile is the published file of the entries, made in another way than the draw does.

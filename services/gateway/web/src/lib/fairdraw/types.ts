@@ -18,6 +18,12 @@ export interface DrawDocument {
   savedAt?: number;
 }
 
+/** A copy of a document that this browser has saved. */
+export interface DrawCopy extends DrawDocument {
+  /** Its time may be wrong: what it does not have may have been there. */
+  unsure?: boolean;
+}
+
 export interface SignedStatement {
   statement: string;
   signature: string;
@@ -49,7 +55,7 @@ export interface Options {
   algorithm?: string;
   receipts?: string[];
   /** Earlier copies of the document. */
-  earlier?: DrawDocument[];
+  earlier?: DrawCopy[];
   /** When the document was read, in ms; absent: whether the result is overdue is not checked. */
   now?: number;
   /** Is told how much is done, from 0 to 1. */

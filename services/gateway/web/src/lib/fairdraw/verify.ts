@@ -3,7 +3,7 @@
 
 import { compare, concat, hash, hex, isHex, unhex, utf8, uuidBytes, uuidText } from "./bytes";
 import { isSigned, timeOf, valueOf } from "./chain";
-import { areSorted, countOf, entryAt, find, orderOf, rootOf, Tree, type Tick } from "./entries";
+import { Survey, Tree, type Tick } from "./entries";
 import { isIncluded } from "./proof";
 import { openReceipt } from "./receipt";
 import {
@@ -34,8 +34,11 @@ const zeroSeed = "0".repeat(64);
 
 const isPublished = (d: DrawDocument) => (d.winners?.length ?? 0) > 0 || Boolean(d.orderHash);
 
+/** The entries: the published file, or its chunks one after another. */
+export type Entries = Uint8Array | AsyncIterable<Uint8Array>;
+
 /** Verifies a document; throws the first Fault. */
-export async function verify(d: DrawDocument, entries: Uint8Array, options: Options): Promise<Report> {
+export async function verify(d: DrawDocument, entries: Entries, options: Options): Promise<Report> {
   const report = readSigned(d, options);
   const { statement, terms } = report;
   if (!statement) {
@@ -45,24 +48,45 @@ export async function verify(d: DrawDocument, entries: Uint8Array, options: Opti
   }
   checkRound(terms, statement);
   checkUnseen(terms, statement, options);
-  const tick = ticker(2 * statement.count, options.progress);
-  await checkEntries(statement, entries, tick);
-  checkReceipts(report, entries, checkExcluded(d, statement, entries));
+  const key = publishedKey(d, terms, statement);
+  const shuffled = terms.algorithm === algorithmShuffle;
+  const tick = ticker((key && shuffled ? 2 : 1) * statement.count, options.progress);
+  const survey = surveyOf(d, report, key);
+  for await (const chunk of entries instanceof Uint8Array ? [entries] : entries) await survey.add(chunk, tick);
+  checkEntries(statement, survey);
+  const has = (requestId: string) => survey.has(requestId);
+  checkReceipts(report, has, checkExcluded(d, statement, has));
   checkVoid(d, terms, statement);
   const value = checkValue(d, terms, statement);
   report.valueKnown = value !== undefined;
   const seed = checkSeed(d, terms, report);
-  if (!seed || !value) {
+  if (!seed || !value || !key) {
     if (["DRAWN", "SETTLED"].includes(d.phase)) throw new Fault("RESULT_MISSING", `phase ${d.phase} has no result`);
     checkOverdue(d, report, options);
     return report;
   }
   checkSeedLate(terms, statement, report, options);
-  const key = hash(concat(seed, unhex(d.commitmentHash), unhex(statement.root), value));
-  const order = await orderOf(key, entries, tick);
-  checkResult(d, report, entries, order);
-  rankReceipts(report, entries, order);
+  report.complete = true;
+  if (shuffled) checkOrder(d, await survey.orderHash(key, tick));
+  else checkWinners(d, report, survey);
+  rankReceipts(report, survey);
   return report;
+}
+
+/**
+ * The key of the published result, before it is known whether its seed and value are genuine: if they are
+ * not, a check before that of the result says so.
+ */
+function publishedKey(d: DrawDocument, terms: Terms, s: Statement): Uint8Array | undefined {
+  if (!isHex(d.seed, 32) || Boolean(d.beacon) !== Boolean(terms.beacon)) return undefined;
+  const value = d.beacon ? valueOf({ ...d.beacon, signature: String(d.beacon.signature) }) : new Uint8Array();
+  return hash(concat(unhex(d.seed), unhex(d.commitmentHash), unhex(s.root), value));
+}
+
+function surveyOf(d: DrawDocument, report: Report, key: Uint8Array | undefined): Survey {
+  const excluded = (d.excluded ?? []).map((e) => uuidBytes(e.requestId)).filter((id) => id !== undefined);
+  const receipts = report.receipts.map((r) => uuidBytes(r.requestId) as Uint8Array);
+  return new Survey(excluded, receipts, key, report.terms.algorithm === algorithmShuffle ? undefined : report.terms.winners);
 }
 
 /** What is signed: the terms, the receipts and the statement. */
@@ -95,10 +119,11 @@ export function verifyReceipt(d: DrawDocument, proof: InclusionProof | undefined
   if (!statement) return report;
   checkRound(terms, statement);
   checkUnseen(terms, statement, options);
-  const reasons = checkExcluded(d, statement, new Uint8Array());
+  const unknown = () => false;
+  const reasons = checkExcluded(d, statement, unknown);
   const [receipt] = receipts;
   if (!proof || !receipt) {
-    checkReceipts(report, new Uint8Array(), reasons);
+    checkReceipts(report, unknown, reasons);
   } else if (isIncluded(uuidBytes(receipt.requestId) as Uint8Array, proof, statement.root, statement.count)) {
     receipt.outcome = "ENTERED";
   } else {
@@ -199,7 +224,7 @@ const savedAt = (d: DrawDocument): number => (d.savedAt && d.savedAt > 0 ? d.sav
 function checkUnseen(terms: Terms, s: Statement, options: Options): void {
   if (!terms.beacon) return;
   const late = timeOf(terms.beacon, s.round) - rootLead + copyGrace;
-  if ((options.earlier ?? []).some((e) => !e.statement && savedAt(e) >= late)) {
+  if ((options.earlier ?? []).some((e) => !e.statement && !e.unsure && savedAt(e) >= late)) {
     throw new Fault("ROOT_UNSEEN", "a copy from less than a minute before the round, or later, has no root");
   }
 }
@@ -209,7 +234,7 @@ function checkSeedLate(terms: Terms, s: Statement, report: Report, options: Opti
   if (!terms.beacon || report.seedWithheld) return;
   const late = timeOf(terms.beacon, zeroSeedRound(terms, terms.beacon, s.round)) + copyGrace;
   const hidden = (e: DrawDocument) => !e.seed && e.phase !== "DRAWN" && e.phase !== "SETTLED";
-  if ((options.earlier ?? []).some((e) => hidden(e) && savedAt(e) >= late)) {
+  if ((options.earlier ?? []).some((e) => hidden(e) && !e.unsure && savedAt(e) >= late)) {
     throw new Fault("SEED_LATE", "a copy from after the deadline of the seed has none");
   }
 }
@@ -222,23 +247,23 @@ function checkOverdue(d: DrawDocument, { terms, statement }: Report, options: Op
   }
 }
 
-async function checkEntries(s: Statement, entries: Uint8Array, tick: Tick): Promise<void> {
-  if (!areSorted(entries)) throw new Fault("ENTRIES_UNSORTED", "an entry is malformed, twice or out of order");
-  const count = countOf(entries);
+function checkEntries(s: Statement, entries: Survey): void {
+  if (!entries.isSorted) throw new Fault("ENTRIES_UNSORTED", "an entry is malformed, twice or out of order");
+  const { count } = entries;
   if (count !== s.count) {
     throw new Fault(
       count > s.count ? "ENTRY_ADDED" : "ENTRY_REMOVED",
       `there are ${count} entries, but ${s.count} were signed`,
     );
   }
-  const root = hex(await rootOf(entries, tick));
+  const root = hex(entries.root());
   if (root !== s.root) {
     throw new Fault("ENTRIES_CHANGED", `the entries have the root ${root}, but ${s.root} was signed`);
   }
 }
 
 /** Checks the exclusions and returns their reasons by request id. */
-function checkExcluded(d: DrawDocument, s: Statement, entries: Uint8Array): Map<string, string> {
+function checkExcluded(d: DrawDocument, s: Statement, isEntry: (requestId: string) => boolean): Map<string, string> {
   const changed = (detail: string) => new Fault("EXCLUDED_CHANGED", detail);
   const tree = new Tree();
   const reasons = new Map<string, string>();
@@ -246,7 +271,7 @@ function checkExcluded(d: DrawDocument, s: Statement, entries: Uint8Array): Map<
   for (const e of d.excluded ?? []) {
     const id = uuidBytes(e.requestId);
     if (!id || (last && compare(last, id) >= 0)) throw changed("the exclusions are malformed or out of order");
-    if (find(entries, id) >= 0) throw changed(`request ${e.requestId} is excluded and an entry`);
+    if (isEntry(e.requestId)) throw changed(`request ${e.requestId} is excluded and an entry`);
     tree.add(concat(id, utf8(e.reason)));
     reasons.set(e.requestId, e.reason);
     last = id;
@@ -257,10 +282,10 @@ function checkExcluded(d: DrawDocument, s: Statement, entries: Uint8Array): Map<
   return reasons;
 }
 
-function checkReceipts(report: Report, entries: Uint8Array, excluded: Map<string, string>): void {
+function checkReceipts(report: Report, isEntry: (requestId: string) => boolean, excluded: Map<string, string>): void {
   for (const r of report.receipts) {
     const reason = excluded.get(r.requestId);
-    if (find(entries, uuidBytes(r.requestId) as Uint8Array) >= 0) {
+    if (isEntry(r.requestId)) {
       r.outcome = "ENTERED";
     } else if (reason !== undefined) {
       r.outcome = "EXCLUDED";
@@ -326,32 +351,30 @@ function checkSeed(d: DrawDocument, terms: Terms, report: Report): Uint8Array | 
   return seed;
 }
 
-function checkResult(d: DrawDocument, report: Report, entries: Uint8Array, order: Uint32Array): void {
-  report.complete = true;
-  if (report.terms.algorithm === algorithmShuffle) {
-    const ordered = new Uint8Array(entries.length);
-    order.forEach((entry, i) => ordered.set(entryAt(entries, entry), i * 16));
-    if (hex(hash(ordered)) !== d.orderHash) throw new Fault("ORDER_CHANGED", "the order has another hash");
-    return;
-  }
+function checkOrder(d: DrawDocument, order: Uint8Array): void {
+  if (hex(order) !== d.orderHash) throw new Fault("ORDER_CHANGED", "the order has another hash");
+}
+
+function checkWinners(d: DrawDocument, report: Report, entries: Survey): void {
+  const winners = entries.winners();
   const published = d.winners ?? [];
-  report.winners = Math.min(report.terms.winners, order.length);
+  report.winners = winners.length;
   if (published.length !== report.winners) {
     throw new Fault("WINNERS_NUMBER", `there are ${published.length} winners instead of ${report.winners}`);
   }
   published.forEach((winner, i) => {
-    const id = uuidText(entryAt(entries, order[i] as number));
+    const id = uuidText(winners[i] as Uint8Array);
     if (winner !== id) throw new Fault("WINNER_CHANGED", `rank ${i + 1} is ${winner}, but should be ${id}`);
   });
 }
 
-function rankReceipts(report: Report, entries: Uint8Array, order: Uint32Array): void {
-  for (const r of report.receipts) {
-    if (r.outcome !== "ENTERED") continue;
-    r.rank = order.indexOf(find(entries, uuidBytes(r.requestId) as Uint8Array)) + 1;
+function rankReceipts(report: Report, entries: Survey): void {
+  report.receipts.forEach((r, i) => {
+    if (r.outcome !== "ENTERED") return;
+    r.rank = entries.rank(i);
     if (report.terms.algorithm === algorithmShuffle) r.outcome = "PLACED";
     else r.outcome = r.rank <= report.terms.winners ? "WON" : "LOST";
-  }
+  });
 }
 
 /** Counts hashed entries, and returns to the page's event loop. */

@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 
-	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/worker/internal/deadletter"
@@ -21,6 +20,10 @@ func (s *Store) Admissions(ctx context.Context, after string, limit int) (page [
 	return s.deadLetters(ctx, promotion.AdmissionDeadLetters, table.PartitionQuery{After: after, Limit: int32(limit), Descending: true}) //nolint:gosec // at most 100
 }
 
+func (s *Store) OldestAdmissions(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error) {
+	return s.deadLetters(ctx, promotion.AdmissionDeadLetters, table.PartitionQuery{After: after, Limit: int32(limit)}) //nolint:gosec // at most 100
+}
+
 func (s *Store) Admission(ctx context.Context, id string) (l promotion.DeadLetter, found bool, err error) {
 	key := table.DeadLetterKey(promotion.AdmissionDeadLetters, id)
 	items, err := s.Read(ctx, key)
@@ -33,32 +36,4 @@ func (s *Store) Admission(ctx context.Context, id string) (l promotion.DeadLette
 	}
 	l, err = table.DecodeDeadLetter(it)
 	return l, err == nil, err
-}
-
-func (s *Store) Redriven(ctx context.Context, topic string, ids []string) (map[string]int64, error) {
-	keys := make([]dynamo.Item, len(ids))
-	for i, id := range ids {
-		keys[i] = table.DeadLetterKey(topic, id)
-	}
-	items, err := s.Read(ctx, keys...)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]int64{}
-	for i, id := range ids {
-		if it := items.Get(keys[i]); it != nil {
-			if out[id], err = table.DecodeRedriven(it); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return out, nil
-}
-
-func (s *Store) NoteRedriven(ctx context.Context, topic string, ids []string) error {
-	tx := s.Begin()
-	for _, id := range ids {
-		tx.Put(table.Shared, table.RedrivenItem(topic, id, s.Millis()), table.Condition{})
-	}
-	return tx.Commit(ctx)
 }

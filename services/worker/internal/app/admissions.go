@@ -7,16 +7,13 @@ import (
 
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/telemetry"
-	"urr.guru/proto/events"
 	"urr.guru/services/worker/internal/deadletter"
 	"urr.guru/services/worker/internal/dynamo"
-	"urr.guru/services/worker/internal/kafka"
 )
 
 const (
@@ -29,20 +26,18 @@ const (
 var admissionsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
 	"urr_admissions_heard_total", "Admissions read from SQS, by action (admitted, other), and those that were kept for operators (unreadable).", "action")
 
-// deadLetters begins to read admissions, and returns the queues whose dead letters operators see.
-func deadLetters(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dynamo.Store, producer *pkgkafka.Producer, log *slog.Logger) *deadletter.Queues {
+// admissions begins to read admissions. Without their queue only their dead letters are served.
+func admissions(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dynamo.Store, log *slog.Logger) *deadletter.Admissions {
 	count := func(action string) { admissionsTotal.WithLabelValues(action).Inc() }
 	admissionsTotal.WithLabelValues("unreadable") // start at 0, so that the first one is an increase
-	letters := kafka.NewLetters(pkgkafka.NewDeadLetters(cfg.Kafka), producer)
-	topics := deadletter.Topics(letters, store, events.Payments, events.Reservations, events.Rewards, events.Requests)
 	if cfg.Admissions == "" {
-		return deadletter.New(deadletter.NewAdmissions(store, nil, count, log), topics)
+		return deadletter.NewAdmissions(store, nil, count, log)
 	}
 	live, dead := queue.New(client, queue.Config{Name: cfg.Admissions}), queue.NewDeadLetters(client, queue.Config{Name: cfg.Admissions})
 	admissions := deadletter.NewAdmissions(store, live, count, log)
 	a.Go("admissions", receiveUntilDone(live, admissions.Handle, log))
 	a.Go("dead admissions", receiveUntilDone(dead, admissions.HandleDead(dead), log))
-	return deadletter.New(admissions, topics)
+	return admissions
 }
 
 // receiveUntilDone returns the worker that receives until ctx ends, and releases what the last call brings. SQS

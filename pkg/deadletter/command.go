@@ -1,0 +1,138 @@
+package deadletter
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/lifecycle"
+)
+
+const (
+	usage = "kafka redrive [--topic TOPIC] [--max N] [--list]"
+	help  = "Publishes dead letters of the service's consumer group again, unchanged and each once, the oldest first: those that are\n" +
+		"there when it starts. Those of a key keep their order, and come after all that the key has had since. It may be stopped\n" +
+		"and run again at any time.\n"
+)
+
+// Command returns the command `<name> kafka redrive`. open opens the service's Marks.
+func Command[C any](
+	name string, source func(*C) Source, open func(ctx context.Context, cfg *C) (marks Marks, closeMarks func(), err error),
+) lifecycle.Command[C] {
+	return lifecycle.Command[C]{Usage: usage, Run: func(ctx context.Context, cfg *C, args []string, out io.Writer) error {
+		opts, err := parseArgs(name, source(cfg).Topics, args, out)
+		if err != nil || opts == nil {
+			return err
+		}
+		marks, closeMarks, err := open(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		defer closeMarks()
+		producer, err := kafka.NewProducer(source(cfg).Kafka, name+"-redrive")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }() // every publication was awaited
+		return New(source(cfg), producer, marks).run(ctx, opts, out)
+	}}
+}
+
+// options are the arguments of the command.
+type options struct {
+	topics []string
+	most   int
+	list   bool
+}
+
+// parseArgs returns nil options after it has printed the help.
+func parseArgs(name string, topics, args []string, out io.Writer) (*options, error) {
+	flags := flag.NewFlagSet("redrive", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	topic := flags.String("topic", "", "of one `TOPIC` only: "+strings.Join(topics, ", "))
+	most := flags.Int("max", 0, "at most `N` of them")
+	list := flags.Bool("list", false, "print them, and publish nothing")
+	wrong := errors.New("usage: " + name + " " + usage)
+	named := len(args) > 0 && args[0] == "redrive"
+	if named {
+		args = args[1:]
+	}
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(out, "%s\n%s", wrong, help)
+		flags.SetOutput(out)
+		flags.PrintDefaults()
+		return nil, nil
+	case !named || err != nil || flags.NArg() > 0 || *most < 0:
+		return nil, wrong
+	case *topic != "" && !slices.Contains(topics, *topic):
+		return nil, fmt.Errorf("--topic %q: must be %s", *topic, strings.Join(topics, " or "))
+	case *topic != "":
+		topics = []string{*topic}
+	}
+	return &options{topics: topics, most: cmp.Or(*most, math.MaxInt), list: *list}, nil
+}
+
+// run prints a line for each topic with what was done, also when it fails on the way.
+func (l *Letters) run(ctx context.Context, opts *options, out io.Writer) error {
+	lines := bufio.NewWriter(out)
+	left, refused := opts.most, 0
+	var failed error
+	for _, topic := range opts.topics {
+		n, refusals, err := l.walk(ctx, topic, left, opts.list, lines)
+		left, refused, failed = left-n, refused+refusals, err
+		what := "redriven"
+		if opts.list {
+			what = "not redriven yet"
+		}
+		fmt.Fprintf(lines, "%s: %d %s, %d refused by the broker\n", topic, n, what, refusals)
+		if failed != nil || left == 0 {
+			break
+		}
+	}
+	if failed == nil && refused > 0 {
+		failed = &lifecycle.Exit{Code: 1}
+	}
+	return errors.Join(failed, lines.Flush())
+}
+
+// walk redrives, or lists, at most so many letters of a topic.
+func (l *Letters) walk(ctx context.Context, topic string, most int, list bool, out io.Writer) (n, refused int, err error) {
+	span, err := l.reader.Span(ctx, topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	for !span.Empty() && n < most {
+		letters, rest, err := l.Next(ctx, topic, span, most-n)
+		if err != nil {
+			return n, refused, err
+		}
+		if span = rest; list {
+			n += len(letters)
+			for i := range letters {
+				m := toMessage(&letters[i])
+				fmt.Fprintf(out, "%s\t%s\t%s\t%q\t%s\t%q\n", topic, m.GetId(), letters[i].Time.UTC().Format(time.RFC3339), m.GetKey(), m.GetType(), m.GetError())
+			}
+			continue
+		}
+		done, err := l.Redrive(ctx, topic, letters)
+		n, refused = n+len(done.Redriven), refused+len(done.Refused)
+		for _, id := range done.Refused {
+			fmt.Fprintf(out, "%s\t%s\trefused by the broker\n", topic, id)
+		}
+		if err != nil {
+			return n, refused, err
+		}
+	}
+	return n, refused, nil
+}

@@ -1,0 +1,188 @@
+package deadletter
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/rpc"
+	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
+)
+
+const (
+	admin        = "admin"
+	defaultLimit = 20
+	maxRedrives  = 100  // of one call
+	maxBody      = 4096 // bytes of a record that operators see
+)
+
+// Attach serves the letters of a service on its server.
+func Attach(a *lifecycle.App, server grpc.ServiceRegistrar, source Source, marks Marks) error {
+	producer, err := kafka.NewProducer(source.Kafka, a.Name()+"-redrive")
+	if err != nil {
+		return err
+	}
+	a.OnClose("redrives", producer.Close)
+	Register(server, New(source, producer, marks))
+	return nil
+}
+
+// Register serves letters on a server.
+func Register(server grpc.ServiceRegistrar, letters *Letters) {
+	kafkav1.RegisterDeadLetterServiceServer(server, &service{letters: letters})
+}
+
+type service struct {
+	kafkav1.UnimplementedDeadLetterServiceServer
+
+	letters *Letters
+}
+
+// allow refuses callers who are no operators, and topics that the group does not consume.
+func (s *service) allow(in interface{ GetTopic() string }) error {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return err
+	}
+	if !slices.Contains(s.letters.source.Topics, in.GetTopic()) {
+		return errs.ErrNotFound
+	}
+	return nil
+}
+
+func (s *service) ListTopicDeadLetters(ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest) (*kafkav1.ListTopicDeadLettersResponse, error) {
+	if err := s.allow(in); err != nil {
+		return nil, err
+	}
+	before := kafka.Offsets{}
+	if err := decodeCursor(in.GetCursor(), before); err != nil {
+		return nil, err
+	}
+	page, next, err := s.letters.List(ctx, in.GetTopic(), before, cmp.Or(int(in.GetLimit()), defaultLimit))
+	if err != nil {
+		return nil, err
+	}
+	out := &kafkav1.ListTopicDeadLettersResponse{NextCursor: encodeCursor(next)}
+	for i := range page {
+		out.Items = append(out.Items, toMessage(&page[i]))
+	}
+	return out, nil
+}
+
+func toMessage(l *Letter) *kafkav1.TopicDeadLetter {
+	out := &kafkav1.TopicDeadLetter{
+		Id: l.ID(), Group: l.Headers[kafka.HeaderGroup], Key: validUTF8(string(l.Key)), Type: validUTF8(l.Type),
+		Body:  validUTF8(string(l.Value[:min(len(l.Value), maxBody)])),
+		Error: validUTF8(l.Headers[kafka.HeaderError]), Origin: validUTF8(l.Headers[kafka.HeaderOrigin]), At: l.Time.UnixMilli(),
+	}
+	if !l.RedrivenAt.IsZero() {
+		out.RedrivenAt = new(l.RedrivenAt.UnixMilli())
+	}
+	return out
+}
+
+// validUTF8 replaces bytes that are not UTF-8, which no answer may contain.
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func (s *service) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest) (*kafkav1.RedriveTopicResponse, error) {
+	if err := s.allow(in); err != nil {
+		return nil, err
+	}
+	out := &kafkav1.RedriveTopicResponse{}
+	if len(in.GetIds()) == 0 {
+		return out, s.redriveOldest(ctx, in, out)
+	}
+	letters, err := s.letters.Find(ctx, in.GetTopic(), in.GetIds())
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.letters.Redrive(ctx, in.GetTopic(), letters)
+	out.Redriven = done.Redriven
+	for _, id := range in.GetIds() {
+		if !slices.Contains(done.Redriven, id) {
+			out.Refused = append(out.Refused, id)
+		}
+	}
+	return out, err
+}
+
+// redriveOldest redrives the oldest letters behind a cursor. The first cursor has the end of the
+// topic, so that letters that fail again do not prolong the walk for ever.
+func (s *service) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopicRequest, out *kafkav1.RedriveTopicResponse) error {
+	span, err := s.firstSpan(ctx, in)
+	if err != nil {
+		return err
+	}
+	for range maxLooks {
+		letters, rest, err := s.letters.Next(ctx, in.GetTopic(), span, maxRedrives-len(out.GetRedriven()))
+		if err != nil {
+			return err
+		}
+		done, err := s.letters.Redrive(ctx, in.GetTopic(), letters)
+		if err != nil {
+			return err
+		}
+		out.Redriven, out.Refused, span = append(out.Redriven, done.Redriven...), append(out.Refused, done.Refused...), rest
+		if span.Empty() || len(out.GetRedriven()) == maxRedrives {
+			break
+		}
+	}
+	if !span.Empty() {
+		out.More, out.NextCursor = true, encodeCursor(span.From, span.To)
+	}
+	return nil
+}
+
+func (s *service) firstSpan(ctx context.Context, in *kafkav1.RedriveTopicRequest) (kafka.Span, error) {
+	if in.GetCursor() == "" {
+		return s.letters.reader.Span(ctx, in.GetTopic())
+	}
+	span := kafka.Span{From: kafka.Offsets{}, To: kafka.Offsets{}}
+	return span, decodeCursor(in.GetCursor(), span.From, span.To)
+}
+
+// encodeCursor writes each partition with its offsets in all columns, which have the same
+// partitions.
+func encodeCursor(columns ...kafka.Offsets) string {
+	var raw []byte
+	for _, p := range slices.Sorted(maps.Keys(columns[0])) {
+		raw = binary.AppendUvarint(raw, uint64(p)) //nolint:gosec // not negative
+		for _, column := range columns {
+			raw = binary.AppendUvarint(raw, uint64(column[p])) //nolint:gosec // not negative
+		}
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func decodeCursor(cursor string, columns ...kafka.Offsets) error {
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return errs.ErrInvalidCursor
+	}
+	var values []int64
+	for len(raw) > 0 {
+		v, n := binary.Uvarint(raw)
+		if n <= 0 || v > math.MaxInt64 {
+			return errs.ErrInvalidCursor
+		}
+		values, raw = append(values, int64(v)), raw[n:]
+	}
+	for row := range slices.Chunk(values, 1+len(columns)) {
+		if len(row) != 1+len(columns) || row[0] > math.MaxInt32 {
+			return errs.ErrInvalidCursor
+		}
+		for i, column := range columns {
+			column[int32(row[0])] = row[1+i] //nolint:gosec // checked
+		}
+	}
+	return nil
+}

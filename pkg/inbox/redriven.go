@@ -1,0 +1,55 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/postgres"
+)
+
+// Letters remembers which dead letters of the service's consumer group were redriven, for good: the
+// inbox forgets the events.
+type Letters struct{ pool *pgxpool.Pool }
+
+// NewLetters makes Letters on a pool.
+func NewLetters(pool *pgxpool.Pool) Letters { return Letters{pool} }
+
+// OpenLetters makes Letters with a pool of its own, for a command; done closes it.
+func OpenLetters(ctx context.Context, cfg postgres.Config, name string, opts ...postgres.Option) (l Letters, done func(), err error) {
+	pool, err := postgres.Open(ctx, cfg, name, opts...)
+	if err != nil {
+		return Letters{}, nil, err
+	}
+	return Letters{pool}, pool.Close, nil
+}
+
+// Redriven returns when letters were redriven; those that were not are left out.
+func (l Letters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
+	rows, _ := l.pool.Query(ctx, `SELECT letter, redriven_at FROM redriven_letters WHERE topic = $1 AND letter = ANY ($2)`, topic, letters)
+	at := make(map[string]time.Time)
+	var letter string
+	var t time.Time
+	_, err := pgx.ForEachRow(rows, []any{&letter, &t}, func() error {
+		at[letter] = t
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("redriven letters of %s: %w", topic, postgres.Err(err))
+	}
+	return at, nil
+}
+
+// NoteRedriven marks letters. The first time of each stays.
+func (l Letters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
+	// In a fixed order, so that two redrives at once cannot deadlock.
+	_, err := l.pool.Exec(ctx, `
+		INSERT INTO redriven_letters (topic, letter) SELECT DISTINCT $1::text, k FROM unnest($2::text[]) AS k ORDER BY k ON CONFLICT DO NOTHING`, topic, letters)
+	if err != nil {
+		return fmt.Errorf("note redriven letters of %s: %w", topic, postgres.Err(err))
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// moneyActor is one of the people, whose acts the seed decides.
+type moneyActor struct {
+	*money
+
+	rng  *rand.Rand
+	name string
+	keys int
+}
+
+// moneyActs are what people do, with their weights. What cancels an event belongs here.
+var moneyActs = []struct {
+	weight int
+	name   string
+	act    func(a *moneyActor, ctx context.Context)
+}{
+	{32, "buy", (*moneyActor).buy},
+	{4, "hold", func(a *moneyActor, ctx context.Context) { a.hold(ctx, a.user()) }},
+	{24, "refund", (*moneyActor).refund},
+	{4, "check in", (*moneyActor).checkIn},
+	{4, "refund by hand", func(a *moneyActor, _ context.Context) { a.provider.byHand(a.rng.IntN(2) == 0) }},
+	{5, "settle a refund", func(a *moneyActor, _ context.Context) { a.provider.settleRefund(a.rng.IntN(2) == 0) }},
+	{6, "settle a charge", func(a *moneyActor, _ context.Context) { a.provider.settleCharge() }},
+	{4, "person", (*moneyActor).person},
+	{2, "forget", (*moneyActor).forget},
+	{3, "change the provider", func(a *moneyActor, _ context.Context) { a.provider.change(a.rng.IntN(4) == 0) }},
+	{6, "late calls", func(a *moneyActor, _ context.Context) { a.arriveLate() }},
+	{3, "hours pass", func(a *moneyActor, _ context.Context) { a.advance(time.Duration(5+a.rng.IntN(15)) * time.Minute) }},
+}
+
+// act does one thing.
+func (a *moneyActor) act(ctx context.Context) {
+	a.advance(time.Duration(a.rng.IntN(9)) * time.Second)
+	pause(ctx, time.Duration(a.rng.IntN(4000))*time.Microsecond)
+	sum := 0
+	for _, x := range moneyActs {
+		sum += x.weight
+	}
+	n := a.rng.IntN(sum)
+	for _, x := range moneyActs {
+		if n -= x.weight; n < 0 {
+			x.act(a, ctx)
+			a.count(x.name)
+			return
+		}
+	}
+}
+
+func (a *moneyActor) user() string  { return fmt.Sprint("u", a.rng.IntN(7)) }
+func (a *moneyActor) replica() int  { return a.rng.IntN(moneyReplicas) }
+func (a *moneyActor) key() string   { a.keys++; return fmt.Sprint(a.name, "-", a.keys) }
+func (a *moneyActor) event() string { return []string{"seats", "floor"}[a.rng.IntN(2)] }
+
+// hold holds places, and gives a tenth of them up.
+func (a *moneyActor) hold(ctx context.Context, user string) (id string) {
+	event, n := a.event(), int32(1+a.rng.IntN(3)) //nolint:gosec // a small number
+	caller := &commonv1.Caller{UserId: user, EventId: event, SlotId: "slot-" + user, IdempotencyKey: a.key()}
+	client := ticketv1.NewHoldServiceClient(a.ticket(a.replica()).server)
+	var res *ticketv1.HoldResponse
+	var err error
+	if event == "seats" && a.rng.IntN(2) == 0 {
+		first := 1 + a.rng.IntN(7-int(n))
+		item := &ticketv1.HoldSeatsItem{Caller: caller, EventId: event}
+		for i := range int(n) {
+			item.SeatIds = append(item.SeatIds, fmt.Sprintf("A-%d-%d", 1+a.rng.IntN(2), first+i))
+		}
+		res, err = client.HoldSeats(ctx, &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{item}})
+	} else {
+		res, err = client.HoldBest(ctx, &ticketv1.HoldBestRequest{Items: []*ticketv1.HoldBestItem{{
+			Caller: caller, EventId: event, Section: "A", Quantity: n,
+		}}})
+	}
+	if err != nil || res.GetResults()[0].GetReservation() == nil {
+		return ""
+	}
+	id = res.GetResults()[0].GetReservation().GetReservationId()
+	if a.rng.IntN(10) == 0 {
+		_, _ = ticketv1.NewReservationServiceClient(a.ticket(a.replica()).server).CancelMyReservation(ctx,
+			&ticketv1.CancelReservationRequest{Caller: &commonv1.Caller{UserId: user}, ReservationId: id})
+	}
+	return id
+}
+
+// buy holds places and pays for them, sometimes twice.
+func (a *moneyActor) buy(ctx context.Context) {
+	user := a.user()
+	id := a.hold(ctx, user)
+	if id == "" {
+		return
+	}
+	for range 1 + a.rng.IntN(5)/4 {
+		a.pay(ctx, id, user)
+	}
+}
+
+// moneyKeys are the prefixes of payment keys, which select what the provider does.
+var moneyKeys = []string{
+	"ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "decline-", "timeout-", "lost-", "late-", "late-decline-",
+}
+
+func (a *moneyActor) pay(ctx context.Context, reservation, user string) {
+	p, err := paymentv1.NewPaymentServiceClient(a.payment(a.replica()).server).Prepare(ctx, &paymentv1.PrepareRequest{
+		Caller: &commonv1.Caller{UserId: user, IdempotencyKey: a.key()}, PaymentType: "reservation", ReferenceId: reservation,
+	})
+	if err != nil {
+		return
+	}
+	if a.rng.IntN(20) == 0 {
+		a.advance(time.Duration(a.rng.IntN(400)) * time.Second) // the hold may end
+	}
+	_, _ = paymentv1.NewPaymentServiceClient(a.payment(a.replica()).server).Confirm(ctx, &paymentv1.ConfirmRequest{
+		Caller:  &commonv1.Caller{UserId: user, IdempotencyKey: a.key()},
+		OrderId: p.GetOrderId(), PaymentKey: moneyKeys[a.rng.IntN(len(moneyKeys))] + reservation, Amount: proto.Int64(p.GetAmount()),
+	})
+}
+
+// ticketRow is a ticket.
+type ticketRow struct {
+	id, payment uuid.UUID
+	user        string
+}
+
+// someTicket returns one of the tickets with a status; empty: any.
+func (a *moneyActor) someTicket(ctx context.Context, status string) (t ticketRow, ok bool) {
+	var all []ticketRow
+	rows, err := a.ticketDB.Query(ctx, `SELECT ticket_id, payment_id, user_id FROM tickets WHERE $1 IN ('', status) ORDER BY ticket_id`, status)
+	if err != nil {
+		return t, false
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if rows.Scan(&t.id, &t.payment, &t.user) == nil {
+			all = append(all, t)
+		}
+	}
+	if len(all) == 0 {
+		return t, false
+	}
+	return all[a.rng.IntN(len(all))], true
+}
+
+// refund asks to refund a ticket, or all of its payment.
+func (a *moneyActor) refund(ctx context.Context) {
+	t, ok := a.someTicket(ctx, []string{"", "VALID", "VALID"}[a.rng.IntN(3)])
+	if !ok {
+		return
+	}
+	var named []uuid.UUID
+	if a.rng.IntN(3) > 0 {
+		named = []uuid.UUID{t.id}
+	}
+	cause, key := []string{"USER", "USER", "OPERATOR"}[a.rng.IntN(3)], a.key()
+	for range 1 + a.rng.IntN(4)/3 { // some ask twice
+		p := a.payment(a.replica())
+		if err := p.code.RequestRefund(ctx, t.payment, cause, t.user, key, named); err != nil {
+			a.expectAnswer(p.moneyProcess, "RequestRefund", err)
+		}
+	}
+}
+
+// checkIn uses a ticket, as a door does: one conditional write of its row.
+func (a *moneyActor) checkIn(ctx context.Context) {
+	if t, ok := a.someTicket(ctx, "VALID"); ok {
+		if _, err := a.ticketDB.Exec(ctx, `UPDATE tickets SET status = 'USED' WHERE ticket_id = $1 AND status = 'VALID'`, t.id); err != nil {
+			a.violate("check in: %v", err)
+		}
+	}
+}
+
+// person decides about a held refund.
+func (a *moneyActor) person(ctx context.Context) {
+	a.decide(ctx, a.replica(), a.rng.IntN(3) > 0)
+}
+
+// decide retries or resolves the held refund that waits longest.
+func (m *money) decide(ctx context.Context, replica int, again bool) {
+	held := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE status = 'HELD' ORDER BY created_at LIMIT 1`)
+	if len(held) == 0 {
+		return
+	}
+	id, err := uuid.Parse(held[0])
+	p := m.payment(replica)
+	switch {
+	case err != nil:
+	case again:
+		err = p.code.RetryRefund(ctx, id)
+	default:
+		err = p.code.ResolveRefund(ctx, id)
+	}
+	m.expectAnswer(p.moneyProcess, "decide about a refund", err)
+}
+
+func (a *moneyActor) forget(ctx context.Context) {
+	a.topics.forget(ctx, a.ticketDB)
+	a.topics.forget(ctx, a.payDB)
+}
+
+// webhook delivers one of the provider's webhooks. It returns false when there is none.
+func (m *money) webhook(ctx context.Context) bool {
+	headers, body, ok := m.provider.nextHook()
+	if !ok {
+		return false
+	}
+	_, _ = paymentv1.NewPaymentServiceClient(m.payment(m.provider.pick(moneyReplicas)).server).HandleWebhook(ctx,
+		&paymentv1.HandleWebhookRequest{Provider: "sandbox", Headers: headers, Body: body})
+	return true
+}
+
+// pause waits a little, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,182 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/payment/sandbox"
+	ticketreplica "urr.guru/services/ticket/replicatest"
+)
+
+// checkPlaces checks what holds at every moment of ticket's tables: sold + held + house + returning +
+// free = capacity, one live ticket for each sold place and none on a free one.
+func (m *money) checkPlaces(ctx context.Context) {
+	found, err := ticketreplica.Violations(ctx, m.ticketDB, m.clock.Now)
+	if err != nil || found != "" {
+		m.violate("places: %s %v", found, err)
+	}
+}
+
+// checkClaims checks that nobody gets a ticket back who is too late: doors may have it on their lists.
+func (m *money) checkClaims(ctx context.Context) {
+	for _, x := range texts(ctx, m.ticketDB, `
+		SELECT c.refund_id || ' ' || c.cause FROM refund_claims c JOIN tickets t ON t.ticket_id = ANY (c.ticket_ids) JOIN events e USING (event_id)
+		WHERE (c.cause = 'USER' AND c.begun_at >= e.refund_until) OR (c.cause = 'BY_HAND' AND c.begun_at >= e.closes_at)`) {
+		m.violate("too late: claim %s", x)
+	}
+	for _, x := range texts(ctx, m.ticketDB, `
+		SELECT t.ticket_id::text FROM tickets t JOIN events e USING (event_id) JOIN refund_claims c USING (refund_id)
+		JOIN seats s ON s.event_id = t.event_id AND s.seat_id = t.seat_id
+		WHERE t.status = 'REFUNDED' AND c.begun_at >= e.closes_at AND s.status <> 'HOUSE'`) {
+		m.violate("the seat of ticket %s is sold again, which doors may let in", x)
+	}
+}
+
+// unended lists what must end by itself, and has not.
+func (m *money) unended(ctx context.Context) (list []string) {
+	add := func(what string, found []string) {
+		for _, x := range found {
+			list = append(list, what+" "+x)
+		}
+	}
+	add("payment", texts(ctx, m.payDB, `SELECT id || ' ' || status FROM payments
+		WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') OR abort_due OR hinted`))
+	add("refund", texts(ctx, m.payDB, `SELECT id || ' ' || cause || ' ' || status || ' ' || last_error FROM refunds
+		WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due`))
+	add("reservation", texts(ctx, m.ticketDB, `SELECT reservation_id::text FROM reservations WHERE status IN ('HELD', 'PAYING')`))
+	held := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE status = 'HELD' AND NOT published`)
+	add("ticket", texts(ctx, m.ticketDB, `SELECT ticket_id || ' ' || status FROM tickets
+		WHERE status = 'TRANSFERRING' OR (status = 'REFUNDING' AND NOT refund_id = ANY ($1::uuid[]))`, held))
+	add("claim", texts(ctx, m.ticketDB, `SELECT refund_id || ' ' || cause FROM refund_claims
+		WHERE status = 'BEGUN' AND NOT refund_id = ANY ($1::uuid[])`, held))
+	if n := m.topics.rest(); n > 0 {
+		list = append(list, fmt.Sprint("records ", n))
+	}
+	return list
+}
+
+// paymentBook is a payment in payment's tables.
+type paymentBook struct {
+	ID, OrderID, Status                              string
+	Amount, Captured, Refunded, Hand, HandUsed, Owed int64
+	Compensations                                    int64
+}
+
+// ticketBook is a payment in ticket's tables.
+type ticketBook struct {
+	ID         string
+	Paid, Left int64
+}
+
+func read[T any](m *money, db *pgxpool.Pool, sql string) []T {
+	m.t.Helper()
+	rows, _ := db.Query(context.Background(), sql)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	require.NoError(m.t, err)
+	return list
+}
+
+// checkBooks checks each payment, to the unit: what the provider has is what is still paid for and what
+// is still owed, less what a person gave that counts for nothing yet.
+func (m *money) checkBooks() {
+	tickets := make(map[string]ticketBook)
+	for _, t := range read[ticketBook](m, m.ticketDB, `SELECT payment_id::text, sum(paid)::bigint, sum(paid - given)::bigint FROM tickets GROUP BY 1`) {
+		tickets[t.ID] = t
+	}
+	byHand := make(map[string]int64)
+	_, given := m.provider.ledger.All()
+	for _, r := range given {
+		if r.Reference == "" && r.Status != sandbox.RefundFailed {
+			byHand[r.OrderID] += r.Amount
+		}
+	}
+	for _, p := range read[paymentBook](m, m.payDB, `
+		SELECT p.id::text, p.order_id, p.status, p.amount, p.captured, p.refunded, p.hand, p.hand_used,
+		       coalesce(sum(r.send) FILTER (WHERE r.status IN ('PENDING', 'HELD', 'RESOLVED')), 0)::bigint,
+		       count(*) FILTER (WHERE r.cause = 'COMPENSATION')
+		FROM payments p LEFT JOIN refunds r ON r.payment_id = p.id GROUP BY p.id`) {
+		charge, _ := m.provider.ledger.Get(p.OrderID)
+		captured := int64(0)
+		if charge.Status == sandbox.Captured {
+			captured = charge.Amount
+		}
+		t := tickets[p.ID]
+		if left, want := captured-charge.RefundedAmount, t.Left+p.Owed-(p.Hand-p.HandUsed); left != want {
+			m.violate("formula of %+v: the provider has %d, tickets are worth %d", p, left, t.Left)
+		}
+		if p.Captured != captured || p.Refunded != charge.RefundedAmount || p.Hand != byHand[p.OrderID] {
+			m.violate("ledger of %+v: %+v, by hand %d", p, charge, byHand[p.OrderID])
+		}
+		if p.Captured > 0 && (t.Paid != p.Amount || p.Compensations != 0) && (t.Paid != 0 || p.Compensations != 1) {
+			m.violate("%+v has paid for tickets of %d", p, t.Paid)
+		}
+	}
+	m.checkLedger(given)
+}
+
+// refundBook is a refund of payment.
+type refundBook struct {
+	ID, Status, ProviderID string
+	Send                   int64
+}
+
+// checkLedger compares each refund of payment with the ledger: none was made twice, and none that is
+// not known here.
+func (m *money) checkLedger(given []sandbox.Refund) {
+	made := make(map[string][]sandbox.Refund)
+	for _, r := range given {
+		if r.Reference != "" && r.Status != sandbox.RefundFailed {
+			made[r.Reference] = append(made[r.Reference], r)
+		}
+	}
+	for _, r := range read[refundBook](m, m.payDB, `
+		SELECT id::text, status, coalesce(provider_id, ''), send FROM refunds WHERE cause <> 'BY_HAND'`) {
+		at := made[r.ID]
+		delete(made, r.ID)
+		switch {
+		case len(at) > 1:
+			m.violate("refund %+v was made twice: %+v", r, at)
+		case r.Status == "DONE" && r.Send > 0:
+			if len(at) != 1 || at[0].Amount != r.Send || at[0].RefundID != r.ProviderID {
+				m.violate("refund %+v is not in the ledger: %+v", r, at)
+			}
+		case len(at) != 0:
+			m.violate("refund %+v was made: %+v", r, at)
+		}
+	}
+	for id := range made {
+		m.violate("the ledger has refund %s, which payment does not know", id)
+	}
+}
+
+// countEnds counts the states in which everything has ended.
+func (m *money) countEnds(ctx context.Context) {
+	for sql, db := range map[string]*pgxpool.Pool{
+		`SELECT 'refund ' || cause || ' ' || status FROM refunds`:           m.payDB,
+		`SELECT 'payment ' || status FROM payments`:                         m.payDB,
+		`SELECT 'hand used' FROM payments WHERE hand_used > 0`:              m.payDB,
+		`SELECT 'new key' FROM refunds WHERE gen > 1`:                       m.payDB,
+		`SELECT 'ticket ' || status FROM tickets`:                           m.ticketDB,
+		`SELECT 'claim ' || status FROM refund_claims`:                      m.ticketDB,
+		`SELECT 'reservation ' || status FROM reservations`:                 m.ticketDB,
+		`SELECT 'ended ' || why FROM ended_payments`:                        m.ticketDB,
+		`SELECT 'house seat' FROM seats WHERE status = 'HOUSE'`:             m.ticketDB,
+		`SELECT 'house place' FROM sections WHERE house > 0 AND NOT seated`: m.ticketDB,
+	} {
+		for _, x := range texts(ctx, db, sql) {
+			m.count(x)
+		}
+	}
+}
+
+// report returns what was found, and what has happened.
+func (m *money) report() (found, counts string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.found, "\n"), fmt.Sprint(m.counts)
+}

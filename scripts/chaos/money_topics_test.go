@@ -1,0 +1,185 @@
+package chaos_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/kafka"
+	"urr.guru/proto/events"
+)
+
+// moneyTopics moves events from the outboxes to the handlers of their consumers as Kafka does: in the
+// order of each key, at least once. With faults, records are published twice when a relay dies, read
+// again after a rewind, and put aside, as those that a dead-letter topic gets, which breaks the order.
+type moneyTopics struct {
+	world *money
+
+	mu    sync.Mutex
+	rand  *rand.Rand
+	logs  map[moneyKey][]kafka.Record
+	next  map[moneyKey]int // what the consumer has not read yet
+	keys  []moneyKey
+	aside []kafka.Record
+	moved map[string]bool // ids of events
+}
+
+// moneyKey is the unit of order.
+type moneyKey struct{ topic, key string }
+
+func newMoneyTopics(m *money) *moneyTopics {
+	return &moneyTopics{
+		world: m, rand: rand.New(rand.NewPCG(m.seed, 2<<32)), //nolint:gosec // repeatable
+		logs: make(map[moneyKey][]kafka.Record), next: make(map[moneyKey]int), moved: make(map[string]bool),
+	}
+}
+
+// relay publishes the events of a database. Their rows stay, for the checks.
+func (k *moneyTopics) relay(ctx context.Context, db *pgxpool.Pool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	moved := make([]string, 0, len(k.moved))
+	for id := range k.moved {
+		moved = append(moved, id)
+	}
+	rows, _ := db.Query(ctx, `SELECT topic, key, payload, headers FROM outbox WHERE NOT event_id = ANY ($1::uuid[]) ORDER BY id`, moved)
+	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r kafka.Record, err error) {
+		var headers []byte
+		if err := row.Scan(&r.Topic, &r.Key, &r.Value, &headers); err != nil {
+			return r, err
+		}
+		err = json.Unmarshal(headers, &r.Headers)
+		r.EventID, r.Type = r.Headers[kafka.HeaderID], r.Headers[kafka.HeaderType]
+		return r, err
+	})
+	if err != nil {
+		k.world.violate("relay: %v", err)
+		return
+	}
+	for _, r := range records {
+		key := moneyKey{r.Topic, string(r.Key)}
+		if _, known := k.logs[key]; !known {
+			k.keys = append(k.keys, key)
+		}
+		k.logs[key] = append(k.logs[key], r)
+		if k.world.faults.Load() && k.rand.IntN(25) == 0 {
+			return // it dies before it deletes the row
+		}
+		k.moved[r.EventID] = true
+	}
+}
+
+// delivery is a record on its way to its consumer.
+type delivery struct {
+	kafka.Record
+
+	// end is called with what came of it, while the lock is held.
+	end func(handled bool)
+}
+
+// take takes the next records of up to n keys of a topic.
+func (k *moneyTopics) take(topic string, n int) (taken []delivery) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	faults := k.world.faults.Load()
+	if i := slices.IndexFunc(k.aside, func(r kafka.Record) bool { return r.Topic == topic }); i >= 0 && (!faults || k.rand.IntN(15) == 0) {
+		r := k.aside[i]
+		k.aside = slices.Delete(k.aside, i, i+1)
+		return []delivery{{r, func(handled bool) {
+			if !handled {
+				k.aside = append(k.aside, r)
+			}
+		}}}
+	}
+	for _, i := range k.rand.Perm(len(k.keys)) {
+		key := k.keys[i]
+		at := k.next[key]
+		if key.topic != topic || at >= len(k.logs[key]) {
+			continue
+		}
+		if faults && k.rand.IntN(50) == 0 {
+			k.aside, k.next[key] = append(k.aside, k.logs[key][at]), at+1
+			continue
+		}
+		taken = append(taken, delivery{k.logs[key][at], func(handled bool) {
+			if !handled {
+				return
+			}
+			k.next[key] = max(k.next[key], at+1)
+			if k.world.faults.Load() && k.rand.IntN(10) == 0 {
+				k.next[key] = max(0, k.next[key]-1-k.rand.IntN(2))
+			}
+		}})
+		if len(taken) == n {
+			break
+		}
+	}
+	return taken
+}
+
+// deliver hands records of a topic to a replica of its consumer. It returns false when there are none,
+// or they must be delivered again.
+func (k *moneyTopics) deliver(ctx context.Context, topic string) bool {
+	replica := k.world.provider.pick(moneyReplicas)
+	taken := k.take(topic, 1+k.world.provider.pick(4))
+	if len(taken) == 0 {
+		return false
+	}
+	handled := 0
+	if topic == events.Payments {
+		records := make([]kafka.Record, len(taken))
+		for i, d := range taken {
+			records[i] = d.Record
+		}
+		p := k.world.ticket(replica)
+		if k.report(p.moneyProcess, p.code.Consume(ctx, records)) {
+			handled = len(taken)
+		}
+	} else {
+		p := k.world.payment(replica)
+		for handled < len(taken) && k.report(p.moneyProcess, p.code.Consume(ctx, taken[handled].Record)) {
+			handled++
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, d := range taken {
+		d.end(i < handled)
+	}
+	return handled > 0
+}
+
+// report reports a record that its consumer cannot handle, which no run may produce. handled is true
+// when its consumer may mark it.
+func (k *moneyTopics) report(p *moneyProcess, err error) (handled bool) {
+	if p.dead.Load() {
+		return false
+	}
+	if err != nil && (kafka.IsPoison(err) || errs.From(err).Kind == errs.Internal) {
+		k.world.violate("a record cannot be handled by %s: %v", p.name, err)
+	}
+	return err == nil
+}
+
+// rest returns how many records were not handled.
+func (k *moneyTopics) rest() (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, log := range k.logs {
+		n += len(log) - k.next[key]
+	}
+	return n + len(k.aside)
+}
+
+// forget empties the inbox of a database, as the age of its rows does.
+func (k *moneyTopics) forget(ctx context.Context, db *pgxpool.Pool) {
+	if _, err := db.Exec(ctx, `DELETE FROM processed_events`); err != nil {
+		k.world.violate("empty the inbox: %v", err)
+	}
+}

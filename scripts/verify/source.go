@@ -1,0 +1,128 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"urr.guru/pkg/fairdraw"
+)
+
+// limit is the maximum size of a file or response in bytes, far above that of the largest draw.
+const limit = 1 << 30
+
+// pieceSize is the size of a full chunk of entries.
+const pieceSize = fairdraw.ChunkSize * 16
+
+func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
+
+func entriesBeside(file string) string { return file + ".entries" }
+
+// readSource reads a document whole.
+func (a *arguments) readSource(ctx context.Context, source string) ([]byte, error) {
+	body, err := a.open(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err = errors.Join(err, body.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	if len(content) > limit {
+		return nil, fmt.Errorf("%s: more than %d bytes", source, limit)
+	}
+	return content, nil
+}
+
+// open opens a file, or the response to a GET.
+func (a *arguments) open(ctx context.Context, source string) (io.ReadCloser, error) {
+	if !isURL(source) {
+		return os.Open(source)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, source, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := a.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("%s: %s", source, response.Status), response.Body.Close())
+	}
+	return response.Body, nil
+}
+
+// readEntries yields the entries of the source in pieces, so that only one of them is in memory.
+func (a *arguments) readEntries(ctx context.Context) iter.Seq2[[]byte, error] {
+	switch {
+	case a.entries != "":
+		return a.pieces(ctx, a.entries)
+	case !isURL(a.source):
+		return a.pieces(ctx, entriesBeside(a.source))
+	}
+	return func(yield func([]byte, error) bool) {
+		base, err := url.JoinPath(a.source, "entries")
+		switch {
+		case err != nil:
+			yield(nil, err)
+		case a.algorithm == fairdraw.AlgorithmDraw:
+			a.chunks(ctx, base)(yield)
+		default: // a shuffle is verified with all its entries in memory
+			a.pieces(ctx, base)(yield)
+		}
+	}
+}
+
+// chunks yields the chunks of a draw, each from its own URL. The one that is not full is the last.
+func (a *arguments) chunks(ctx context.Context, base string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for n := range limit / pieceSize {
+			size := 0
+			for piece, err := range a.pieces(ctx, base+"/"+strconv.Itoa(n)) {
+				if size += len(piece); !yield(piece, err) || err != nil {
+					return
+				}
+			}
+			if size != pieceSize {
+				return
+			}
+		}
+		yield(nil, fmt.Errorf("%s: more than %d bytes", base, limit))
+	}
+}
+
+// pieces yields the content of a source in pieces of whole ids, of which one is in memory.
+func (a *arguments) pieces(ctx context.Context, source string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		body, err := a.open(ctx, source)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer body.Close()
+		buffer := make([]byte, pieceSize)
+		for read := 0; read <= limit; {
+			n, err := io.ReadFull(body, buffer)
+			read += n
+			if n > 0 && !yield(buffer[:n], nil) {
+				return
+			}
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("%s: %w", source, err))
+				return
+			}
+		}
+		yield(nil, fmt.Errorf("%s: more than %d bytes", source, limit))
+	}
+}

@@ -1,0 +1,41 @@
+package handlers
+
+import (
+	"net/http"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
+
+	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// CheckoutHandlers serves what the page of a checkout polls while somebody pays.
+type CheckoutHandlers struct {
+	Reservations ticketv1.ReservationServiceClient
+	Payments     paymentv1.PaymentServiceClient
+}
+
+// Get responds with a reservation and a payment for it, which is read only while the reservation is not
+// paid. It is read second: one that is PREPARED does not have the reservation PAYING because it began
+// in between.
+func (h *CheckoutHandlers) Get(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	ctx := caller.With(r.Context(), q.Caller())
+	reservation, err := h.Reservations.GetMyReservation(ctx, &ticketv1.GetReservationRequest{ReservationId: q.Param("reservation_id")})
+	if err != nil {
+		return err
+	}
+	out := &gatewayv1.Checkout{Reservation: reservation}
+	switch reservation.GetStatus() {
+	case "HELD", "PAYING":
+		if out.Payment, err = h.Payments.GetPayment(ctx, &paymentv1.GetPaymentRequest{PaymentId: q.Param("payment_id")}); err != nil {
+			return err
+		}
+		if out.GetPayment().GetReferenceId() != reservation.GetReservationId() {
+			return errs.ErrPaymentNotFound
+		}
+	}
+	return WriteMessage(w, http.StatusOK, out)
+}

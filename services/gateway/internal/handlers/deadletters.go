@@ -1,0 +1,188 @@
+package handlers
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	"urr.guru/proto/events"
+
+	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
+)
+
+// DeadLettersTimeout is the time-out of a route, partTimeout that of the service that owns a group.
+const (
+	DeadLettersTimeout = 15 * time.Second
+	partTimeout        = 10 * time.Second
+)
+
+// DeadLetters answers for all consumer groups of a topic: it asks the services that own them at once,
+// and puts their answers together. Its cursors are those of the services that have more.
+type DeadLetters struct {
+	services map[string]kafkav1.DeadLetterServiceClient
+}
+
+var _ kafkav1.DeadLetterServiceClient = (*DeadLetters)(nil)
+
+// NewDeadLetters makes DeadLetters of connections by the service's name; nil for those that are not
+// installed.
+func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
+	d := &DeadLetters{services: map[string]kafkav1.DeadLetterServiceClient{}}
+	for name, conn := range conns {
+		if conn != nil {
+			d.services[name] = kafkav1.NewDeadLetterServiceClient(conn)
+		}
+	}
+	return d
+}
+
+// ListTopicDeadLetters returns a page of each group, sorted by the time.
+func (d *DeadLetters) ListTopicDeadLetters(
+	ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest, opts ...grpc.CallOption,
+) (*kafkav1.ListTopicDeadLettersResponse, error) {
+	out := &kafkav1.ListTopicDeadLettersResponse{}
+	parts, err := askOwners(ctx, d, in, in.GetCursor(), &out.Unreachable,
+		func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (*kafkav1.ListTopicDeadLettersResponse, error) {
+			part := proto.CloneOf(in)
+			part.Cursor = cursor
+			return owner.ListTopicDeadLetters(ctx, part, opts...)
+		})
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
+		out.Items = append(out.Items, part.GetItems()...)
+	}
+	slices.SortStableFunc(out.GetItems(), func(a, b *kafkav1.TopicDeadLetter) int { return cmp.Compare(b.GetAt(), a.GetAt()) })
+	out.NextCursor = joinCursors(parts)
+	return out, nil
+}
+
+// RedriveTopic redrives a part of each group. Ids are of one group each, so all are asked for all.
+func (d *DeadLetters) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest, opts ...grpc.CallOption) (*kafkav1.RedriveTopicResponse, error) {
+	out := &kafkav1.RedriveTopicResponse{}
+	cursor := in.GetCursor()
+	if len(in.GetIds()) > 0 {
+		cursor = ""
+	}
+	parts, err := askOwners(ctx, d, in, cursor, &out.Unreachable,
+		func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (*kafkav1.RedriveTopicResponse, error) {
+			part := proto.CloneOf(in)
+			part.Cursor = cursor
+			return owner.RedriveTopic(ctx, part, opts...)
+		})
+	if err != nil {
+		return nil, err
+	}
+	refused := in.GetIds()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		out.Redriven = append(out.Redriven, parts[name].GetRedriven()...)
+		if len(in.GetIds()) == 0 {
+			refused = append(refused, parts[name].GetRefused()...)
+		}
+	}
+	for _, id := range refused {
+		if !slices.Contains(out.GetRedriven(), id) {
+			out.Refused = append(out.Refused, id)
+		}
+	}
+	out.NextCursor = joinCursors(parts)
+	out.More = out.GetNextCursor() != ""
+	return out, nil
+}
+
+// topicRequest is a request about a topic.
+type topicRequest interface {
+	proto.Message
+	GetTopic() string
+}
+
+// askOwners asks the services that consume a topic, or those that the cursor names, and adds those
+// without an answer to unreachable. It fails for what the caller did wrong, and if nobody answers.
+func askOwners[A any](
+	ctx context.Context, d *DeadLetters, in topicRequest, cursor string, unreachable *[]string,
+	ask func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (A, error),
+) (map[string]A, error) {
+	if err := rpc.Validate(in); err != nil {
+		return nil, err
+	}
+	consumers := events.Consumers(in.GetTopic())
+	if len(consumers) == 0 {
+		return nil, errs.ErrNotFound
+	}
+	cursors, err := splitCursor(cursor, consumers)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, partTimeout)
+	defer cancel()
+	owners := slices.Sorted(maps.Keys(cursors))
+	answers, failures := make([]A, len(owners)), make([]error, len(owners))
+	var asked errgroup.Group
+	for i, name := range owners {
+		owner := d.services[name]
+		if owner == nil {
+			failures[i] = errs.ErrUnavailable
+			continue
+		}
+		asked.Go(func() error {
+			answers[i], failures[i] = ask(ctx, owner, cursors[name])
+			return nil
+		})
+	}
+	_ = asked.Wait() // each part has its own result
+	parts := map[string]A{}
+	for i, name := range owners {
+		switch failure := failures[i]; {
+		case failure == nil:
+			parts[name] = answers[i]
+		case errs.From(failure).Kind.Client():
+			return nil, failure
+		default:
+			*unreachable = append(*unreachable, name)
+		}
+	}
+	if len(parts) == 0 {
+		return nil, errs.ErrUnavailable.Wrap(failures[0])
+	}
+	return parts, nil
+}
+
+// joinCursors makes a cursor of those of the parts that have more: name:cursor.name:cursor.
+func joinCursors[A interface{ GetNextCursor() string }](parts map[string]A) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if next := parts[name].GetNextCursor(); next != "" {
+			all = append(all, name+":"+next)
+		}
+	}
+	return strings.Join(all, ".")
+}
+
+// splitCursor returns the cursors of the services to ask: all, from their beginning, without one.
+func splitCursor(cursor string, consumers []string) (map[string]string, error) {
+	cursors := map[string]string{}
+	if cursor == "" {
+		for _, name := range consumers {
+			cursors[name] = ""
+		}
+		return cursors, nil
+	}
+	for part := range strings.SplitSeq(cursor, ".") {
+		name, next, found := strings.Cut(part, ":")
+		if !found || next == "" || !slices.Contains(consumers, name) {
+			return nil, errs.ErrInvalidCursor
+		}
+		cursors[name] = next
+	}
+	return cursors, nil
+}

@@ -1,0 +1,112 @@
+// Package replicatest runs payment's code in the process of a test that drives several services at
+// once. Its clock and its connections are the test's, so that hours pass in moments, and a process can
+// die between any two of its writes.
+package replicatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/kafka"
+	"urr.guru/services/payment/internal/guard"
+	paymentkafka "urr.guru/services/payment/internal/kafka"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/postgres"
+	"urr.guru/services/payment/internal/rpc"
+	"urr.guru/services/payment/internal/sandbox"
+	"urr.guru/services/payment/internal/ticket"
+)
+
+// Migrations create the service's database.
+var Migrations = postgres.Migrations
+
+// Options of a Replica.
+type Options struct {
+	Pool *pgxpool.Pool
+	// Tickets connects to ticket, and Provider to the sandbox provider.
+	Tickets  grpc.ClientConnInterface
+	Provider http.RoundTripper
+	// Secret signs the provider's webhooks.
+	Secret string
+	// KeyLife is how long the provider keeps the key of a refund.
+	KeyLife time.Duration
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Replica is one process of the service, without its servers, its relay and its loops.
+type Replica struct {
+	service *payment.Service
+	consume func(context.Context, kafka.Record) error
+}
+
+// Calls have no time limit of their own: the test decides which ones get no answer.
+const noTimeout = time.Hour
+
+// New makes a replica.
+func New(o Options) *Replica {
+	provider := sandbox.NewClient("http://sandbox", config.Secret(o.Secret), sandbox.Options{KeyLife: o.KeyLife, Now: o.Now, Transport: o.Provider})
+	guarded := guard.New(provider, guard.Limits{ChargesAtOnce: 64, Refunds: 1e6, Lookups: 1e6})
+	s := payment.New(postgres.NewStore(o.Pool, postgres.Options{Now: o.Now}), ticket.NewClient(o.Tickets), guarded, provider, o.Log, payment.Options{
+		Provider: sandbox.Name, ProviderTimeout: noTimeout, VoidAfter: voidAfter, AwaitRefund: guarded.AwaitRefund, Now: o.Now,
+	})
+	return &Replica{service: s, consume: paymentkafka.Handle(s)}
+}
+
+// voidAfter is the default of PAYMENT_VOID_AFTER.
+const voidAfter = 20 * time.Second
+
+// Register registers the RPCs.
+func (r *Replica) Register(s grpc.ServiceRegistrar) {
+	rpc.Register(s, r.service)
+}
+
+// Consume handles a record of reservation-events.
+func (r *Replica) Consume(ctx context.Context, rec kafka.Record) error { return r.consume(ctx, rec) }
+
+// Sweep processes what is due.
+func (r *Replica) Sweep(ctx context.Context) { r.service.SweepOnce(ctx) }
+
+// RequestRefund asks for a refund of tickets of a payment, or of all that are valid. An operator's
+// request gives fees back too.
+func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause, userID, key string, tickets []uuid.UUID) error {
+	_, err := r.service.RequestRefund(ctx, payment.RefundRequest{
+		PaymentID: paymentID, Cause: payment.Cause(cause), Reason: "test", Want: payment.Want{UserID: userID, TicketIDs: tickets}, IdempotencyKey: key,
+	})
+	return refusal(err)
+}
+
+// RetryRefund sends a held refund again.
+func (r *Replica) RetryRefund(ctx context.Context, id uuid.UUID) error {
+	_, err := r.service.RetryRefund(ctx, id)
+	return refusal(err)
+}
+
+// ResolveRefund ends a held refund that was paid otherwise.
+func (r *Replica) ResolveRefund(ctx context.Context, id uuid.UUID) error {
+	_, err := r.service.ResolveRefund(ctx, id, false, "paid otherwise")
+	return refusal(err)
+}
+
+// Wait waits for the charges that are under way.
+func (r *Replica) Wait(ctx context.Context) error { return r.service.Wait(ctx) }
+
+// ErrRefused is a refusal of a request, which is a normal answer.
+var ErrRefused = errors.New("refused")
+
+func refusal(err error) error {
+	if errors.Is(err, payment.ErrNotRefundable) || errors.Is(err, payment.ErrNotHeld) || errors.Is(err, payment.ErrNotFound) ||
+		errors.Is(err, payment.ErrRefundNotFound) || errors.Is(err, payment.ErrTooManyRefunds) {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
+}

@@ -1,0 +1,55 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	pkgredis "urr.guru/pkg/redis"
+)
+
+// Letters remembers which dead letters were redriven, in a hash per topic. After a loss of Redis they
+// can be redriven once more, which has no effect: reservations are applied to slots idempotently.
+type Letters struct{ client redis.UniversalClient }
+
+// NewLetters makes Letters.
+func NewLetters(client redis.UniversalClient) Letters { return Letters{client} }
+
+func redrivenKey(topic string) string { return "queue:redriven:" + topic }
+
+// Redriven returns when letters were redriven; those that were not are left out.
+func (l Letters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
+	values, err := l.client.HMGet(ctx, redrivenKey(topic), letters...).Result()
+	if err != nil {
+		return nil, pkgredis.Err(fmt.Errorf("redriven letters of %s: %w", topic, err))
+	}
+	at := make(map[string]time.Time)
+	for i, v := range values {
+		if text, ok := v.(string); ok {
+			ms, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("redriven letter %s of %s: %w", letters[i], topic, err)
+			}
+			at[letters[i]] = time.UnixMilli(ms)
+		}
+	}
+	return at, nil
+}
+
+// NoteRedriven marks letters. The first time of each stays.
+func (l Letters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
+	now := time.Now().UnixMilli()
+	_, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, letter := range letters {
+			p.HSetNX(ctx, redrivenKey(topic), letter, now)
+		}
+		return nil
+	})
+	if err != nil {
+		return pkgredis.Err(fmt.Errorf("note redriven letters of %s: %w", topic, err))
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+// Package ingest is the client of the ingest service, for the existence of promotions.
+package ingest
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/reward/internal/campaign"
+)
+
+var _ campaign.Promotions = (*Client)(nil)
+
+// timeout bounds a call, for which an operator waits.
+const timeout = 2 * time.Second
+
+// Client calls ingest.
+type Client struct {
+	rpc ingestv1.IngestServiceClient
+}
+
+// New returns a Client.
+func New(conn grpc.ClientConnInterface) *Client {
+	return &Client{rpc: ingestv1.NewIngestServiceClient(conn)}
+}
+
+// CheckExists fails with campaign.ErrNoPromotion when no promotion has the id.
+func (c *Client) CheckExists(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	_, err := c.rpc.GetPromotion(ctx, &ingestv1.GetPromotionRequest{EventId: id})
+	return err
+}
