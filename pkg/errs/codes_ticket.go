@@ -8,7 +8,7 @@ var (
 	// For operators whose act needs another state of the event.
 	ErrEventNotCancelled = declare(Conflict, "EVENT_NOT_CANCELLED", "The event is not cancelled")
 	ErrRefundsBegun      = declare(Conflict, "REFUNDS_BEGUN", "The refunds have begun, so the cancellation can no longer be undone")
-	ErrUsePostpone       = declare(Conflict, "USE_POSTPONE", "Tickets are sold, so the start can only be moved by postponing the event")
+	ErrUsePostpone       = declare(Conflict, "USE_POSTPONE", "Tickets are sold, so the times can only be moved by postponing the event")
 	ErrStartPast         = declare(Conflict, "START_PAST", "The new start is not in the future")
 	ErrWrongEvent        = declare(Forbidden, "WRONG_EVENT", "The entry token is for another event")
 	ErrSaleNotOpen       = declare(Conflict, "SALE_NOT_OPEN", "The sale is not open")

@@ -31,6 +31,8 @@ var (
 	noReservation = want{http.StatusNotFound, "RESERVATION_NOT_FOUND"}
 	noTicket      = want{http.StatusNotFound, "TICKET_NOT_FOUND"}
 	noPayment     = want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}
+	noRefund      = want{http.StatusNotFound, "REFUND_NOT_FOUND"}
+	notRefundable = want{http.StatusConflict, "NOT_REFUNDABLE"}
 	noReference   = want{http.StatusNotFound, "REFERENCE_NOT_FOUND"}
 	noCampaign    = want{http.StatusNotFound, "CAMPAIGN_NOT_FOUND"}
 	noReward      = want{http.StatusNotFound, "REWARD_NOT_FOUND"}
@@ -87,6 +89,10 @@ var (
 		{"salesCloseAt", `"2028-12-31T10:00:00Z"`, invalid, "salesCloseAt"},
 		{"startsAt", `"2028-12-31T10:00:00Z"`, invalid, "startsAt"},
 		{"seating", `"ASSIGNED"`, invalid, "sections[0].rows"},
+		{"doorsAt", `"2031-01-01T00:00:00Z"`, invalid, "doorsAt"},
+		{"closesAt", `"2031-01-01T00:00:00Z"`, invalid, "closesAt"},
+		{"refundUntil", `"never"`, invalid, "refundUntil"},
+		{"refundUntil", `"2030-01-01T09:30:00Z"`, invalid, "refundUntil"},
 		{"timeZone", `"Asia/Soul"`, invalid, "timeZone"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
@@ -162,6 +168,9 @@ var visitorRows = map[string]inputRow{
 		keyed: true, stranger: noPayment,
 	},
 	"GET /api/v1/payments/{paymentId}": {stranger: noPayment},
+	"POST /api/v1/payments/{paymentId}/refund": {
+		body: text(`{"reason":"R"}`), keyed: true, stranger: noPayment, misused: notRefundable, // it is not paid
+	},
 	"POST /api/v1/payments/webhooks/{provider}": {
 		body: text(`{"id":"n-1","type":"charge.captured"}`), stranger: want{http.StatusUnauthorized, "WEBHOOK_SIGNATURE_INVALID"},
 	},
@@ -292,7 +301,11 @@ var operatorRows = map[string]inputRow{
 	"GET /api/v1/admin/rewards": {queries: map[string]want{
 		"status=FAILED&cursor=x": invalidCursor, "cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
 	}},
-	"GET /api/v1/admin/rewards/{allocationId}": {unknown: noReward},
+	"POST /api/v1/admin/payments/{paymentId}/refund": {body: text(`{"reason":"R"}`), keyed: true, misused: notRefundable},
+	"GET /api/v1/admin/refunds":                      {queries: badPages},
+	"POST /api/v1/admin/refunds/{refundId}/retry":    {body: text(`{}`), misused: noRefund},
+	"POST /api/v1/admin/refunds/{refundId}/resolve":  {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
+	"GET /api/v1/admin/rewards/{allocationId}":       {unknown: noReward},
 	"POST /api/v1/admin/rewards/{allocationId}/retry": {
 		body: text(`{}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_RETRYABLE"}, // it is paid
 	},

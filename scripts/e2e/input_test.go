@@ -197,7 +197,8 @@ func (c asker) fill(param, value string) string {
 	values := map[string]string{
 		"{eventId}": event, "{reservationId}": c.w.held.ReservationID, "{paymentId}": c.w.paying.PaymentID, "{ticketId}": c.w.ticket,
 		"{requestId}": request, "{topic}": "payment-events", "{provider}": "sandbox", "{allocationId}": c.w.reward, "{name}": "point",
-		"{chunk}": "0",
+		"{chunk}":    "0",
+		"{refundId}": absentID,
 	}
 	if param != "" {
 		values[param] = value

@@ -81,6 +81,7 @@ func TestPages(t *testing.T) {
 	startBrowser(t)
 
 	t.Run("Journey", testJourney)
+	t.Run("Refund", testRefund)
 	t.Run("GeneralAdmission", testGeneralAdmission)
 	t.Run("CheckIn", testCheckIn)
 	t.Run("UndoneCheckIn", testUndoneCheckIn)

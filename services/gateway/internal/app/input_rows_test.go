@@ -48,7 +48,9 @@ var (
 			{member: "currency", value: `"krw"`, code: "INVALID_REQUEST"},
 			{member: "maxPerUser", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "timeZone", value: `"Local"`, code: "INVALID_REQUEST"},
+			{member: "refundUntil", value: `"` + strings.Repeat("n", 65) + `"`, code: "INVALID_REQUEST"},
 			{member: "sections", value: `[]`, code: "INVALID_REQUEST"},
+			{member: "sections", value: `[{"section":"A","fee":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].fee"},
 			{member: "sections", value: `[{"section":"A","price":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].price"},
 		},
 	}
@@ -122,6 +124,21 @@ var promotion = input{
 func requestPages() map[string]string {
 	all := maps.Clone(pages)
 	maps.Copy(all, map[string]string{"status=DONE": "INVALID_REQUEST", "resultCode=" + strings.Repeat("R", 65): "INVALID_REQUEST"})
+	return all
+}
+
+// badRefunds are bad requests for refunds.
+var badRefunds = []badValue{
+	{member: "ticketIds", value: `["42"]`, code: "INVALID_REQUEST", path: "ticketIds[0]"},
+	{member: "ticketIds", value: `["` + requestID + `","` + requestID + `"]`, code: "INVALID_REQUEST"},
+	{member: "reason", value: `"` + strings.Repeat("a", 501) + `"`, code: "INVALID_REQUEST"},
+	{member: "paymentId", value: `"` + requestID + `"`, code: "UNKNOWN_FIELD"}, // it is in the path
+}
+
+// refundPages are the queries of the operators' list of refunds.
+func refundPages() map[string]string {
+	all := maps.Clone(pages)
+	all["status=SENT"] = "INVALID_REQUEST"
 	return all
 }
 
@@ -214,6 +231,17 @@ var inputs = map[string]input{
 			{member: "paymentKey", value: longText, code: "INVALID_REQUEST"},
 			{member: "amount", value: `-1`, code: "INVALID_REQUEST"},
 		},
+	},
+	"RefundService.RefundPayment": {bad: badRefunds},
+	"RefundAdminService.RefundAnyPayment": {
+		required: map[string]string{"reason": "INVALID_REQUEST"},
+		bad:      append([]badValue{{member: "reason", value: `""`, code: "INVALID_REQUEST"}}, badRefunds...),
+	},
+	"RefundAdminService.ListRefunds": {queries: refundPages()},
+	"RefundAdminService.RetryRefund": {},
+	"RefundAdminService.ResolveRefund": {
+		required: map[string]string{"paidOtherwise": "INVALID_REQUEST", "note": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "note", value: `""`, code: "INVALID_REQUEST"}},
 	},
 
 	"EventAdminService.CreateEvent": sale,

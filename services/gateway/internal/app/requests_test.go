@@ -71,6 +71,10 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"title":"Shoes","eventType":"FIRST_COME","capacityTotal":5,"opensAt":"2026-03-01T00:00:00Z","closesAt":"2026-04-01T00:00:00Z"}`
 	case "WorkerAdminService.SubmitBeacon":
 		return `{"value":"` + strings.Repeat("ab", 32) + `","signature":"` + strings.Repeat("ab", 48) + `"}`
+	case "RefundAdminService.RefundAnyPayment":
+		return `{"reason":"goodwill"}`
+	case "RefundAdminService.ResolveRefund":
+		return `{"paidOtherwise":true,"note":"by bank"}`
 	case "PaymentService.Confirm":
 		return `{"orderId":"o-1","paymentKey":"ok-1","amount":55000}`
 	}

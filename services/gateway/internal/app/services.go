@@ -81,6 +81,8 @@ func (s *Services) listServices(p *Peers) []peerService {
 		}},
 		{"payment", p.Payment, &s.Payment, nil, []exposedAPI{
 			exposeAPI(paymentv1.PaymentService_ServiceDesc, paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
+			exposeAPI(paymentv1.RefundService_ServiceDesc, paymentv1.NewRefundServiceClient, paymentv1.RegisterRefundServiceHandlerClient),
+			exposeAPI(paymentv1.RefundAdminService_ServiceDesc, paymentv1.NewRefundAdminServiceClient, paymentv1.RegisterRefundAdminServiceHandlerClient),
 		}},
 		{"stats", p.Stats, &s.Stats, breaker, []exposedAPI{
 			exposeAPI(statsv1.StatsService_ServiceDesc, statsv1.NewStatsServiceClient, statsv1.RegisterStatsServiceHandlerClient),

@@ -47,9 +47,13 @@ const (
 
 // Reasons why one ticket is not claimed, besides its status.
 const (
-	ProblemTooLate  = "TOO_LATE"
-	ProblemNotYours = "NOT_YOURS"
+	ProblemTooLate   = "TOO_LATE"
+	ProblemNoRefunds = "NO_REFUNDS" // users cannot give tickets of the event back at all
+	ProblemNotYours  = "NOT_YOURS"
 )
+
+// ReasonNotPaid is why a gift is not given back.
+const ReasonNotPaid = "NOT_PAID"
 
 // Claim is the answer to a request for a refund, which never changes: the tickets that the refund
 // ends.

@@ -205,6 +205,12 @@ type Event struct {
 	Etag *string `protobuf:"bytes,17,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
 	// IANA time zone of the venue, in which the times are announced.
 	TimeZone *string `protobuf:"bytes,18,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	// Absent: nobody has set it.
+	DoorsAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=doors_at,json=doorsAt,proto3" json:"doors_at,omitempty"`
+	// The end of all refunds but operators', from which on doors have their lists.
+	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	// The end of refunds by users; absent: there are none.
+	RefundUntil *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=refund_until,json=refundUntil,proto3" json:"refund_until,omitempty"`
 	// The start before the latest postponement.
 	PostponedFrom *timestamppb.Timestamp `protobuf:"bytes,40,opt,name=postponed_from,json=postponedFrom,proto3" json:"postponed_from,omitempty"`
 	// Of a cancelled event: when its refunds begin, or have begun.
@@ -369,6 +375,27 @@ func (x *Event) GetTimeZone() string {
 	return ""
 }
 
+func (x *Event) GetDoorsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DoorsAt
+	}
+	return nil
+}
+
+func (x *Event) GetClosesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosesAt
+	}
+	return nil
+}
+
+func (x *Event) GetRefundUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefundUntil
+	}
+	return nil
+}
+
 func (x *Event) GetPostponedFrom() *timestamppb.Timestamp {
 	if x != nil {
 		return x.PostponedFrom
@@ -433,8 +460,10 @@ type Section struct {
 	// Minor units.
 	Price int64 `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
 	// Total number of seats or admissions, and how many of them are free.
-	Capacity      int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Free          int64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
+	Capacity int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Free     int64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
+	// Minor units, paid on top of the price of each place.
+	Fee           int64 `protobuf:"varint,5,opt,name=fee,proto3" json:"fee,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -493,6 +522,13 @@ func (x *Section) GetCapacity() int64 {
 func (x *Section) GetFree() int64 {
 	if x != nil {
 		return x.Free
+	}
+	return 0
+}
+
+func (x *Section) GetFee() int64 {
+	if x != nil {
+		return x.Fee
 	}
 	return 0
 }
@@ -1768,7 +1804,15 @@ type EventSpec struct {
 	Sections  []*SectionSpec `protobuf:"bytes,13,rep,name=sections,proto3" json:"sections,omitempty"`
 	// IANA time zone of the venue, such as "Europe/Paris"; the default of a new event is
 	// "Asia/Seoul".
-	TimeZone      *string `protobuf:"bytes,14,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	TimeZone *string `protobuf:"bytes,14,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	// Not after the start.
+	DoorsAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=doors_at,json=doorsAt,proto3" json:"doors_at,omitempty"`
+	// The end of refunds and transfers, not after the start; default: doorsAt, or an hour before the
+	// start.
+	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	// The end of refunds by users, not after closesAt, as RFC 3339, or "none": there are none. Default:
+	// closesAt.
+	RefundUntil   *string `protobuf:"bytes,17,opt,name=refund_until,json=refundUntil,proto3,oneof" json:"refund_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1901,15 +1945,38 @@ func (x *EventSpec) GetTimeZone() string {
 	return ""
 }
 
+func (x *EventSpec) GetDoorsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DoorsAt
+	}
+	return nil
+}
+
+func (x *EventSpec) GetClosesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosesAt
+	}
+	return nil
+}
+
+func (x *EventSpec) GetRefundUntil() string {
+	if x != nil && x.RefundUntil != nil {
+		return *x.RefundUntil
+	}
+	return ""
+}
+
 // Assigned seating has rows × seats_per_row, general admission a capacity.
 type SectionSpec struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
 	// Minor units, of one seat or admission.
-	Price         int64  `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
-	Rows          *int32 `protobuf:"varint,3,opt,name=rows,proto3,oneof" json:"rows,omitempty"`
-	SeatsPerRow   *int32 `protobuf:"varint,4,opt,name=seats_per_row,json=seatsPerRow,proto3,oneof" json:"seats_per_row,omitempty"`
-	Capacity      *int64 `protobuf:"varint,5,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`
+	Price       int64  `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
+	Rows        *int32 `protobuf:"varint,3,opt,name=rows,proto3,oneof" json:"rows,omitempty"`
+	SeatsPerRow *int32 `protobuf:"varint,4,opt,name=seats_per_row,json=seatsPerRow,proto3,oneof" json:"seats_per_row,omitempty"`
+	Capacity    *int64 `protobuf:"varint,5,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`
+	// Minor units, paid on top of the price; users who give a ticket back do not get it.
+	Fee           int64 `protobuf:"varint,6,opt,name=fee,proto3" json:"fee,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1975,6 +2042,13 @@ func (x *SectionSpec) GetSeatsPerRow() int32 {
 func (x *SectionSpec) GetCapacity() int64 {
 	if x != nil && x.Capacity != nil {
 		return *x.Capacity
+	}
+	return 0
+}
+
+func (x *SectionSpec) GetFee() int64 {
+	if x != nil {
+		return x.Fee
 	}
 	return 0
 }
@@ -2445,7 +2519,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf7\x06\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa6\b\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -2466,7 +2540,10 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\fslot_seconds\x18\x0f \x01(\x03H\x01R\vslotSeconds\x88\x01\x01\x12!\n" +
 	"\tthreshold\x18\x10 \x01(\x03H\x02R\tthreshold\x88\x01\x01\x12\x17\n" +
 	"\x04etag\x18\x11 \x01(\tH\x03R\x04etag\x88\x01\x01\x12 \n" +
-	"\ttime_zone\x18\x12 \x01(\tH\x04R\btimeZone\x88\x01\x01\x12A\n" +
+	"\ttime_zone\x18\x12 \x01(\tH\x04R\btimeZone\x88\x01\x01\x125\n" +
+	"\bdoors_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
+	"\tcloses_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12=\n" +
+	"\frefund_until\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\vrefundUntil\x12A\n" +
 	"\x0epostponed_from\x18( \x01(\v2\x1a.google.protobuf.TimestampR\rpostponedFrom\x129\n" +
 	"\n" +
 	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAtB\x0f\n" +
@@ -2478,12 +2555,13 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"_time_zone\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
-	"\x06active\x18\x01 \x01(\bR\x06active\"i\n" +
+	"\x06active\x18\x01 \x01(\bR\x06active\"{\n" +
 	"\aSection\x12\x18\n" +
 	"\asection\x18\x01 \x01(\tR\asection\x12\x14\n" +
 	"\x05price\x18\x02 \x01(\x03R\x05price\x12\x1a\n" +
 	"\bcapacity\x18\x03 \x01(\x03R\bcapacity\x12\x12\n" +
-	"\x04free\x18\x04 \x01(\x03R\x04free\"{\n" +
+	"\x04free\x18\x04 \x01(\x03R\x04free\x12\x10\n" +
+	"\x03fee\x18\x05 \x01(\x03R\x03fee\"{\n" +
 	"\x11GetSeatMapRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa3\x01\n" +
@@ -2576,7 +2654,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xcf\x06\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x81\b\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -2597,13 +2675,17 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\fslot_seconds\x18\v \x01(\x03B\v\xbaH\b\"\x06\x18\x80\xa3\x05(\x05H\x01R\vslotSeconds\x88\x01\x01\x12/\n" +
 	"\tthreshold\x18\f \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x02R\tthreshold\x88\x01\x01\x12C\n" +
 	"\bsections\x18\r \x03(\v2\x1a.urr.ticket.v1.SectionSpecB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bsections\x12]\n" +
-	"\ttime_zone\x18\x0e \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01B\x0f\n" +
+	"\ttime_zone\x18\x0e \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01\x125\n" +
+	"\bdoors_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
+	"\tcloses_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12/\n" +
+	"\frefund_until\x18\x11 \x01(\tB\a\xbaH\x04r\x02\x18@H\x04R\vrefundUntil\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
 	"_thresholdB\f\n" +
 	"\n" +
-	"_time_zone\"\x9a\x02\n" +
+	"_time_zoneB\x0f\n" +
+	"\r_refund_until\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +
@@ -2611,7 +2693,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\x04rows\x88\x01\x01\x123\n" +
 	"\rseats_per_row\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x01R\vseatsPerRow\x88\x01\x01\x12-\n" +
-	"\bcapacity\x18\x05 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x01H\x02R\bcapacity\x88\x01\x01B\a\n" +
+	"\bcapacity\x18\x05 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x01H\x02R\bcapacity\x88\x01\x01\x12 \n" +
+	"\x03fee\x18\x06 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x03feeB\a\n" +
 	"\x05_rowsB\x10\n" +
 	"\x0e_seats_per_rowB\v\n" +
 	"\t_capacity\"{\n" +
@@ -2762,79 +2845,84 @@ var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	35, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
 	5,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
 	4,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
-	35, // 6: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
-	35, // 7: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
-	36, // 8: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
-	8,  // 9: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
-	9,  // 10: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	36, // 11: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
-	5,  // 12: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
-	16, // 13: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	35, // 14: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	35, // 15: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	35, // 16: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	36, // 17: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 18: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
-	36, // 19: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 20: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	36, // 21: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 22: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	35, // 23: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
-	35, // 24: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
-	35, // 25: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
-	27, // 26: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
-	36, // 27: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 28: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 29: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 30: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 31: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 32: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
-	35, // 33: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	35, // 34: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
-	35, // 35: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	35, // 36: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
-	35, // 37: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
-	0,  // 38: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 39: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	6,  // 40: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	10, // 41: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	12, // 42: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	14, // 43: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	17, // 44: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	21, // 45: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	19, // 46: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	24, // 47: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	22, // 48: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	25, // 49: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	28, // 50: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
-	29, // 51: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
-	30, // 52: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
-	31, // 53: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
-	32, // 54: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
-	33, // 55: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
-	1,  // 56: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 57: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	7,  // 58: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	11, // 59: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	13, // 60: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	15, // 61: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	18, // 62: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	18, // 63: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	20, // 64: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 65: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	23, // 66: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 67: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	34, // 68: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
-	34, // 69: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
-	34, // 70: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
-	34, // 71: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
-	34, // 72: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
-	34, // 73: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
-	56, // [56:74] is the sub-list for method output_type
-	38, // [38:56] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	35, // 6: urr.ticket.v1.Event.doors_at:type_name -> google.protobuf.Timestamp
+	35, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
+	35, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
+	35, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
+	35, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
+	36, // 11: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	8,  // 12: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
+	9,  // 13: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
+	36, // 14: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	5,  // 15: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
+	16, // 16: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
+	35, // 17: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	35, // 18: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	35, // 19: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	36, // 20: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 21: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
+	36, // 22: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 23: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	36, // 24: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 25: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	35, // 26: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	35, // 27: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	35, // 28: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	27, // 29: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
+	35, // 30: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
+	35, // 31: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
+	36, // 32: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 33: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 34: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 35: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 36: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 37: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
+	35, // 38: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	35, // 39: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
+	35, // 40: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	35, // 41: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
+	35, // 42: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
+	0,  // 43: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 44: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	6,  // 45: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	10, // 46: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	12, // 47: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	14, // 48: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	17, // 49: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	21, // 50: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	19, // 51: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	24, // 52: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	22, // 53: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	25, // 54: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	28, // 55: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
+	29, // 56: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
+	30, // 57: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
+	31, // 58: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
+	32, // 59: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
+	33, // 60: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
+	1,  // 61: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 62: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	7,  // 63: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	11, // 64: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	13, // 65: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	15, // 66: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	18, // 67: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	18, // 68: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	20, // 69: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 70: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	23, // 71: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 72: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	34, // 73: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
+	34, // 74: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
+	34, // 75: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
+	34, // 76: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
+	34, // 77: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
+	34, // 78: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
+	61, // [61:79] is the sub-list for method output_type
+	43, // [43:61] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }

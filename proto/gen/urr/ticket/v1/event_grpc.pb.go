@@ -508,7 +508,8 @@ type EventAdminServiceClient interface {
 	// GetEventSettings, or of this answer) the call fails if the settings have changed since. The
 	// answer has the resulting settings.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, USE_POSTPONE, PRECONDITION_FAILED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, USE_POSTPONE (of a sale that has sold, to
+	// move startsAt, doorsAt or closesAt), PRECONDITION_FAILED.
 	PutEvent(ctx context.Context, in *PutEventRequest, opts ...grpc.CallOption) (*Event, error)
 	// Pauses the sale: nothing new is held. Places in the line and holds are kept.
 	//
@@ -656,7 +657,8 @@ type EventAdminServiceServer interface {
 	// GetEventSettings, or of this answer) the call fails if the settings have changed since. The
 	// answer has the resulting settings.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, USE_POSTPONE, PRECONDITION_FAILED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, USE_POSTPONE (of a sale that has sold, to
+	// move startsAt, doorsAt or closesAt), PRECONDITION_FAILED.
 	PutEvent(context.Context, *PutEventRequest) (*Event, error)
 	// Pauses the sale: nothing new is held. Places in the line and holds are kept.
 	//

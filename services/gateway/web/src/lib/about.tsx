@@ -8,7 +8,7 @@ import { formatEventTime } from "./zone";
 const events = new Map<string, Promise<SaleEvent | undefined>>();
 
 /** Reads an event once; undefined on failure. */
-function eventOf(eventId: string): Promise<SaleEvent | undefined> {
+export function eventOf(eventId: string): Promise<SaleEvent | undefined> {
   let event = events.get(eventId);
   if (!event) {
     event = readEvent(eventId).catch(() => undefined);

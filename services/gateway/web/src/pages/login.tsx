@@ -18,6 +18,7 @@ function Reason() {
     [/^\/checkout\//, t.toCheckout],
     [/^\/rewards\//, t.toRewards],
     [/^\/promo\//, t.toPromotion],
+    [/^\/orders\//, t.toOrder],
     [/^\/my$/, t.toMy],
     [/^\/check-in$/, t.toDoor],
   ];

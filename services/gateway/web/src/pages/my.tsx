@@ -28,6 +28,11 @@ function TicketCard({ ticket }: { ticket: Ticket }) {
       <p class={`badge ${ticket.status === "VALID" ? "good" : ""}`}>{t[ticket.status] ?? ticket.status}</p>
       <About eventId={ticket.eventId} />
       <p>{place}</p>
+      {ticket.paymentId && (
+        <p>
+          <a href={`/orders/${ticket.paymentId}`}>{ticket.refundable.reason ? t.toOrder : t.toRefund}</a>
+        </p>
+      )}
       {/* Only a ticket that admits its holder has a code. */}
       {ticket.code && <Code code={ticket.code} ticketId={ticket.ticketId} place={place} />}
     </li>
