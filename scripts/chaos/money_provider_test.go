@@ -193,7 +193,8 @@ func (p *moneyProvider) serve(method, path string, body []byte) (res *http.Respo
 	p.server.ServeHTTP(w, r)
 	res = w.Result()
 	if method == http.MethodPost && res.StatusCode < http.StatusMultipleChoices {
-		kind, order := "charge.captured", ""
+		kind := "charge.captured"
+		var order string
 		if rest, ok := strings.CutPrefix(path, "/v1/charges/"); ok {
 			kind = "charge.refunded"
 			order, _, _ = strings.Cut(rest, "/")

@@ -43,16 +43,9 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 		return errors.New("HTTP_ADDR, LEDGER_FILE and SANDBOX_WEBHOOK_SECRET (at least 32 bytes) must be set")
 	}
 	var faults rewards.Faults
-	if text := env("SANDBOX_REWARD_FAULTS"); text != "" {
-		if err := json.Unmarshal([]byte(text), &faults); err != nil {
-			return fmt.Errorf("SANDBOX_REWARD_FAULTS: %w", err)
-		}
-	}
 	var refundFaults sandbox.Faults
-	if text := env("SANDBOX_REFUND_FAULTS"); text != "" {
-		if err := json.Unmarshal([]byte(text), &refundFaults); err != nil {
-			return fmt.Errorf("SANDBOX_REFUND_FAULTS: %w", err)
-		}
+	if err := errors.Join(fromJSON(env, "SANDBOX_REWARD_FAULTS", &faults), fromJSON(env, "SANDBOX_REFUND_FAULTS", &refundFaults)); err != nil {
+		return err
 	}
 	beacon, err := openBeacon(env("SANDBOX_BEACON_SECRET"), env("SANDBOX_BEACON_PERIOD"))
 	if err != nil {
@@ -141,4 +134,16 @@ func openBeacon(secret, period string) (*beacontest.Beacon, error) {
 		}
 	}
 	return beacontest.New([]byte(secret), options)
+}
+
+// fromJSON reads a variable into a value, which stays as it is without the variable.
+func fromJSON(env func(string) string, name string, into any) error {
+	text := env(name)
+	if text == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }

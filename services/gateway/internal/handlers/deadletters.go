@@ -45,16 +45,17 @@ func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
 	return d
 }
 
-// ListTopicDeadLetters returns a page of each group, sorted by the time.
+// ListTopicDeadLetters returns a page of each group, sorted by the time. The caller's options collect
+// the headers of one call, so its parts do without them.
 func (d *DeadLetters) ListTopicDeadLetters(
-	ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest, opts ...grpc.CallOption,
+	ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest, _ ...grpc.CallOption,
 ) (*kafkav1.ListTopicDeadLettersResponse, error) {
 	out := &kafkav1.ListTopicDeadLettersResponse{}
 	parts, err := askOwners(ctx, d, in, in.GetCursor(), &out.Unreachable,
 		func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (*kafkav1.ListTopicDeadLettersResponse, error) {
 			part := proto.CloneOf(in)
 			part.Cursor = cursor
-			return owner.ListTopicDeadLetters(ctx, part, opts...)
+			return owner.ListTopicDeadLetters(ctx, part)
 		})
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (d *DeadLetters) ListTopicDeadLetters(
 }
 
 // RedriveTopic redrives a part of each group. Ids are of one group each, so all are asked for all.
-func (d *DeadLetters) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest, opts ...grpc.CallOption) (*kafkav1.RedriveTopicResponse, error) {
+func (d *DeadLetters) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest, _ ...grpc.CallOption) (*kafkav1.RedriveTopicResponse, error) {
 	out := &kafkav1.RedriveTopicResponse{}
 	cursor := in.GetCursor()
 	if len(in.GetIds()) > 0 {
@@ -78,7 +79,7 @@ func (d *DeadLetters) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopic
 		func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (*kafkav1.RedriveTopicResponse, error) {
 			part := proto.CloneOf(in)
 			part.Cursor = cursor
-			return owner.RedriveTopic(ctx, part, opts...)
+			return owner.RedriveTopic(ctx, part)
 		})
 	if err != nil {
 		return nil, err
