@@ -68,19 +68,11 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	commitAge := pkgkafka.NewCommitAge(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
-	sweeper := &reservation.Sweeper{
-		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
-		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
-	}
-	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
-	a.Go("sweeper", sweeper.Run)
-	a.Go("sold", soldPlaces.run)
-	a.Go("seat changes", eventStore.Pruner(log))
-	a.Go("acts on lines", eventStore.ActPruner(log))
 	a.Go("consumer", consumer.Run)
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
+	sweep(a, cfg, expiry.NewStore(database), eventStore, log)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
@@ -103,6 +95,19 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return server.Rekey(next.RPC.Accept)
 	})
 	return a.Run(ctx)
+}
+
+// sweep ends holds, measures what is sold and prunes in the background.
+func sweep(a *lifecycle.App, cfg *Config, holds reservation.Expirer, store *events.Store, log *slog.Logger) {
+	sweeper := &reservation.Sweeper{
+		Expirer: holds, Every: cfg.SweepInterval, Log: log,
+		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
+	}
+	soldPlaces := &soldGauge{count: store.SoldByEvent, log: log}
+	a.Go("sweeper", sweeper.Run)
+	a.Go("sold", soldPlaces.run)
+	a.Go("seat changes", store.Pruner(log))
+	a.Go("acts on lines", store.ActPruner(log))
 }
 
 // Outbox returns the command with which operators handle parked events of the outbox.
