@@ -72,23 +72,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	commitAge := pkgkafka.NewCommitAge(cfg.Kafka, kafka.Group, topics.Payments, time.Now)
-	expirer, ends := expiry.NewStore(database), cancellations.NewStore(database)
-	sweeper := &reservation.Sweeper{
-		Expirer: expirer, Every: cfg.SweepInterval, Log: log,
-		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
-	}
-	soldPlaces := &soldGauge{count: eventStore.SoldByEvent, log: log}
-	walker := &cancellation.Walker{Store: ends, Holds: expirer, Every: cfg.SweepInterval, Log: log}
-	a.Go("sweeper", sweeper.Run)
-	a.Go("cancelled events", walker.Run)
-	a.Go("left of cancelled events", reportLeft(ends.Left, log))
-	a.Go("sold", soldPlaces.run)
-	a.Go("seat changes", eventStore.Pruner(log))
-	a.Go("acts on lines", eventStore.ActPruner(log))
 	a.Go("consumer", consumer.Run)
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
+	sweep(a, cfg, expiry.NewStore(database), eventStore, log)
+	endCancelled(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
@@ -112,6 +101,27 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return server.Rekey(next.RPC.Accept)
 	})
 	return a.Run(ctx)
+}
+
+// sweep ends holds, measures what is sold and prunes in the background.
+func sweep(a *lifecycle.App, cfg *Config, holds reservation.Expirer, store *events.Store, log *slog.Logger) {
+	sweeper := &reservation.Sweeper{
+		Expirer: holds, Every: cfg.SweepInterval, Log: log,
+		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
+	}
+	soldPlaces := &soldGauge{count: store.SoldByEvent, log: log}
+	a.Go("sweeper", sweeper.Run)
+	a.Go("sold", soldPlaces.run)
+	a.Go("seat changes", store.Pruner(log))
+	a.Go("acts on lines", store.ActPruner(log))
+}
+
+// endCancelled ends cancelled events in the background.
+func endCancelled(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) {
+	ends := cancellations.NewStore(database)
+	walker := &cancellation.Walker{Store: ends, Holds: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log}
+	a.Go("cancelled events", walker.Run)
+	a.Go("left of cancelled events", reportLeft(ends.Left, log))
 }
 
 // Outbox returns the command with which operators handle parked events of the outbox.

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/testkit"
@@ -37,10 +39,25 @@ func (s *service) claimRefund(r *ticketv1.Reservation, refund, payment string) (
 	})
 }
 
+// answers repeats a call until the process answers: connections to one that was started again wait
+// before they dial.
+func (s *service) answers(call func() error) {
+	s.t.Helper()
+	var err error
+	testkit.Until(s.t, func() bool {
+		err = call()
+		return !errors.Is(err, errs.ErrUnavailable)
+	}, "the process answers")
+	require.NoError(s.t, err)
+}
+
 func (s *service) mustClaimRefund(r *ticketv1.Reservation, refund, payment string) {
 	s.t.Helper()
-	c, err := s.claimRefund(r, refund, payment)
-	require.NoError(s.t, err)
+	var c *ticketv1.RefundClaim
+	s.answers(func() (err error) {
+		c, err = s.claimRefund(r, refund, payment)
+		return err
+	})
 	require.Contains(s.t, []string{"BEGUN", "DONE"}, c.GetStatus())
 	require.Len(s.t, c.GetItems(), 2)
 }
