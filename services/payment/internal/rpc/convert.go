@@ -44,8 +44,8 @@ func toPayment(p payment.Payment, timeline []payment.Entry) *paymentv1.Payment {
 	return out
 }
 
-// refundedAmount returns the refunded part of the payment's amount. A charge of a wrong amount was no
-// payment.
+// refundedAmount returns the refunded part of the payment's amount. A charge of a wrong amount was
+// no payment.
 func refundedAmount(p payment.Payment) int64 {
 	if p.Captured != p.Amount {
 		return 0
