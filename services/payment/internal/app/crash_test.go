@@ -143,8 +143,8 @@ func (c *crash) emptyOutbox() {
 	}, "the outbox to be published")
 }
 
-// overdue makes the payment and its refunds due, instead of waiting for the charge timeout or the lease
-// of the killed process.
+// overdue makes the payment and its refunds due, instead of waiting for the charge timeout or the
+// lease of the killed process.
 func (c *crash) overdue() {
 	c.t.Helper()
 	_, err := c.db.Exec(c.t.Context(), `UPDATE payments SET check_at = now() WHERE check_at > now()`)
@@ -199,8 +199,8 @@ func (c *crash) confirm(p *paymentv1.PrepareResponse, paymentKey string) (*payme
 	})
 }
 
-// The process dies after it recorded a charge, or the charge's manual refund, and before what follows:
-// the next process goes on.
+// The process dies after it recorded a charge, or the charge's manual refund, and before what
+// follows: the next process goes on.
 func TestCrashWhileRecordingManualRefund(t *testing.T) {
 	t.Parallel()
 	for point, stored := range map[string]string{"payment.settle.after_captured": "CONFIRMED", "payment.refund.adopted": "REFUNDED"} {

@@ -62,8 +62,8 @@ func TestRefundCrashPoints(t *testing.T) {
 	}
 }
 
-// requestRefund pays for two tickets and stores the request to refund one, as RequestRefund does before
-// its process dies.
+// requestRefund pays for two tickets and stores the request to refund one, as RequestRefund does
+// before its process dies.
 func (c *crash) requestRefund() (orderID string) {
 	c.t.Helper()
 	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))

@@ -62,8 +62,8 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 	return stored, err
 }
 
-// insertRefund inserts a refund with its items. inserted is false when the payment has one of the same
-// cause and request.
+// insertRefund inserts a refund with its items. inserted is false when the payment has one of the
+// same cause and request.
 func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refund) (inserted bool, err error) {
 	want, err := json.Marshal(r.Want)
 	if err != nil {

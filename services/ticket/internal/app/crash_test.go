@@ -149,8 +149,8 @@ func TestCrashWhileRefunding(t *testing.T) {
 	}
 }
 
-// At whichever point the process dies, the tickets of a refund that is given up are valid again, and
-// another refund may have them.
+// At whichever point the process dies, the tickets of a refund that is given up are valid again,
+// and another refund may have them.
 func TestCrashWhileAborting(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"ticket.abort.before_commit", "ticket.abort.after_commit"} {

@@ -31,7 +31,8 @@ func (s *service) pay(r *ticketv1.Reservation, payment string) uuid.UUID {
 	})
 }
 
-// claimRefund claims all tickets of a payment for its user; the answer may be lost with the process.
+// claimRefund claims all tickets of a payment for its user; the answer may be lost with the
+// process.
 func (s *service) claimRefund(r *ticketv1.Reservation, refund, payment string) (*ticketv1.RefundClaim, error) {
 	return s.payables.BeginRefund(s.t.Context(), &ticketv1.BeginRefundRequest{
 		RefundId: refund, PaymentId: payment, PaymentType: "reservation", ReferenceId: r.GetReservationId(), Cause: "USER", UserId: r.GetUserId(),
