@@ -50,14 +50,9 @@ func TestRefundCrashPoints(t *testing.T) {
 			c.overdue()
 			c.start("")
 			c.untilRefund("DONE")
-			c.emptyOutbox()
 			require.EqualValues(t, 30000, c.provider.Order(orderID).RefundedAmount)
 			require.Len(t, c.provider.RefundsOf(orderID), 1)
-			published := map[string]bool{}
-			for _, rec := range kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 2) {
-				published[rec.Type] = true
-			}
-			require.Equal(t, map[string]bool{"PAYMENT_CONFIRMED": true, "PAYMENT_REFUNDED": true}, published)
+			require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, c.published())
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -119,12 +118,7 @@ func (s *service) published(r *ticketv1.Reservation) []string {
 // all reads a topic from its beginning to its present end.
 func (s *service) all(topic string) []kafka.Record {
 	s.t.Helper()
-	topic = s.kafka.TopicPrefix + topic
-	ends, err := kadm.NewClient(s.client()).ListEndOffsets(s.t.Context(), topic)
-	require.NoError(s.t, err)
-	n := 0
-	ends.Each(func(o kadm.ListedOffset) { n += int(o.Offset) })
-	return kafkatest.Read(s.t, topic, n)
+	return kafkatest.ReadAll(s.t, s.kafka.TopicPrefix+topic)
 }
 
 func (s *service) client() *kgo.Client {
