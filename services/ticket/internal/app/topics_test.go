@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -119,12 +118,4 @@ func (s *service) published(r *ticketv1.Reservation) []string {
 func (s *service) all(topic string) []kafka.Record {
 	s.t.Helper()
 	return kafkatest.ReadAll(s.t, s.kafka.TopicPrefix+topic)
-}
-
-func (s *service) client() *kgo.Client {
-	s.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Brokers...))
-	require.NoError(s.t, err)
-	s.t.Cleanup(client.Close)
-	return client
 }
