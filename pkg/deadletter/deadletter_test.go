@@ -190,7 +190,8 @@ func TestRedriveReachesAll(t *testing.T) {
 	require.Equal(t, f.topic+": 0 redriven, 0 refused by the broker\n", out, "each once")
 }
 
-// The command redrives any number, the oldest first; what fails while it runs is done by the next run.
+// The command redrives any number, the oldest first; what fails while it runs is done by the next
+// run.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1)

@@ -1,5 +1,5 @@
-// Package deadletter lists and redrives the dead letters of a service's consumer group: over RPC for
-// the gateway's operators, and as a command of the service.
+// Package deadletter lists and redrives the dead letters of a service's consumer group: over RPC
+// for the gateway's operators, and as a command of the service.
 package deadletter
 
 import (
@@ -16,9 +16,9 @@ import (
 	"urr.guru/pkg/kafka"
 )
 
-// Marks are the service's memory of which letters were redriven, by keys of any form. The offsets of a
-// consumer group would not do: brokers forget them after seven days without a member, and operators
-// redrive letters by id too.
+// Marks are the service's memory of which letters were redriven, by keys of any form. The offsets
+// of a consumer group would not do: brokers forget them after seven days without a member, and
+// operators redrive letters by id too.
 type Marks interface {
 	// Redriven returns when letters were redriven; those that were not are left out.
 	Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error)
@@ -95,8 +95,8 @@ func (l *Letters) List(ctx context.Context, topic string, before kafka.Offsets, 
 // pageSize is the most letters that are read and published at once.
 const pageSize = 1000
 
-// Next reads a page of the oldest letters of a span, and returns at most limit of the group among them
-// that were not redriven, maybe none, with the span behind them.
+// Next reads a page of the oldest letters of a span, and returns at most limit of the group among
+// them that were not redriven, maybe none, with the span behind them.
 func (l *Letters) Next(ctx context.Context, topic string, span kafka.Span, limit int) (open []Letter, rest kafka.Span, err error) {
 	records, rest, err := l.reader.Oldest(ctx, topic, span, pageSize)
 	if err != nil {
@@ -133,7 +133,8 @@ func (l *Letters) Find(ctx context.Context, topic string, ids []string) ([]Lette
 	return notRedriven(found), err
 }
 
-// own returns the records that are letters of the group, with the times at which they were redriven.
+// own returns the records that are letters of the group, with the times at which they were
+// redriven.
 func (l *Letters) own(ctx context.Context, topic string, records []kafka.Record) ([]Letter, error) {
 	var letters []Letter
 	var marks []string

@@ -26,8 +26,8 @@ func (e Entries) Chunk(n int) Entries {
 	return e[from:min(from+ChunkSize*entrySize, len(e))]
 }
 
-// Index is what proofs need of a list besides the chunk with the entry: 130 kB for a million entries.
-// It is safe for concurrent use once all chunks are added.
+// Index is what proofs need of a list besides the chunk with the entry: 130 kB for a million
+// entries. It is safe for concurrent use once all chunks are added.
 type Index struct {
 	count  int
 	last   uuid.UUID
@@ -106,8 +106,8 @@ func (x *Index) Root() Hash {
 	return tree.Root()
 }
 
-// Prove makes the proof of an entry by the chunks that read returns; ok is false for an id that is not
-// among the entries.
+// Prove makes the proof of an entry by the chunks that read returns; ok is false for an id that is
+// not among the entries.
 func (x *Index) Prove(id uuid.UUID, read func(n int) (Entries, error)) (proof Proof, ok bool, err error) {
 	n := sort.Search(len(x.chunks), func(i int) bool { return bytes.Compare(x.chunks[i].first[:], id[:]) > 0 }) - 1
 	if n < 0 {

@@ -62,14 +62,14 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	return best.sorted()
 }
 
-// Order returns the positions in entries of all of them, in ascending order of HMAC-SHA256(key, id): that
-// of a shuffle, and of the ranks of a draw. It needs 12 bytes per entry.
+// Order returns the positions in entries of all of them, in ascending order of HMAC-SHA256(key,
+// id): that of a shuffle, and of the ranks of a draw. It needs 12 bytes per entry.
 func Order(key Hash, entries Entries) []uint32 {
 	return orderBy(key, entries, bits.Len(uint(entries.Len())))
 }
 
-// orderBy sorts numbers of the first bits of an HMAC, which decide nearly always, and the position in so
-// many low bits.
+// orderBy sorts numbers of the first bits of an HMAC, which decide nearly always, and the position
+// in so many low bits.
 func orderBy(key Hash, entries Entries, low int) []uint32 {
 	mask := uint64(1)<<low - 1
 	places := make([]uint64, entries.Len())

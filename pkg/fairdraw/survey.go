@@ -6,9 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// survey is what one pass over the entries finds out: their root, which of some requests are among them,
-// and, if there is a result, who wins by its key. It keeps the entries of a shuffle only, whose order
-// needs all of them.
+// survey is what one pass over the entries finds out: their root, which of some requests are among
+// them, and, if there is a result, who wins by its key. It keeps the entries of a shuffle only,
+// whose order needs all of them.
 type survey struct {
 	tree   Tree
 	last   uuid.UUID
@@ -28,8 +28,8 @@ type receiptRank struct {
 	rank int
 }
 
-// newSurvey prepares the pass. The key is that of the published seed and value: if these are not genuine, a
-// check before the one of the result says so.
+// newSurvey prepares the pass. The key is that of the published seed and value: if these are not
+// genuine, a check before the one of the result says so.
 func (v *verification) newSurvey() *survey {
 	s := &survey{wanted: map[uuid.UUID]bool{}}
 	for _, e := range v.doc.Excluded {

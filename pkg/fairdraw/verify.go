@@ -64,8 +64,9 @@ func Verify(d *Document, entries []byte, o Options) (*VerificationReport, error)
 }
 
 // VerifyChunks does what Verify does, with the entries in parts of any size, whose sequence is the
-// published file. Parts are not used after the next one was read. It needs no memory for the entries of
-// a draw, and 28 bytes for each of a shuffle. The error is the first *Fault, or that of a part.
+// published file. Parts are not used after the next one was read. It needs no memory for the
+// entries of a draw, and 28 bytes for each of a shuffle. The error is the first *Fault, or that of
+// a part.
 func VerifyChunks(d *Document, entries iter.Seq2[[]byte, error], o Options) (*VerificationReport, error) {
 	v := &verification{doc: d, chunks: entries, options: o, report: new(VerificationReport)}
 	for _, check := range []func() *Fault{

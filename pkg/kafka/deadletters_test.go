@@ -87,8 +87,8 @@ func TestDeadLettersFarApart(t *testing.T) {
 	require.Equal(t, []string{"3", "7", "499"}, values)
 }
 
-// Walked from the oldest on, a span has each letter once, those of a partition in their order, and no
-// later ones; large letters come in smaller pages.
+// Walked from the oldest on, a span has each letter once, those of a partition in their order, and
+// no later ones; large letters come in smaller pages.
 func TestOldestDeadLetters(t *testing.T) {
 	t.Parallel()
 	topic, cfg := kafkatest.Topic(t), kafkatest.Config(t)

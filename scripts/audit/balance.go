@@ -2,8 +2,8 @@ package audit
 
 import "fmt"
 
-// unbalanced lists the payments of a sale whose money differs from what it pays for. To the unit, the
-// provider keeps
+// unbalanced lists the payments of a sale whose money differs from what it pays for. To the unit,
+// the provider keeps
 //
 //	what its tickets were paid and have not given back, nor promised to
 //	+ what is still to be refunded, or was paid back otherwise

@@ -16,13 +16,13 @@ import (
 // payment is a row of payment's table.
 type payment struct {
 	ID, OrderID, ReferenceID, Status string
-	// Open is what is to be refunded, or was paid back otherwise, and has not left the provider. ByHand is
-	// what a person gave back at the provider that counts for nothing yet.
+	// Open is what is to be refunded, or was paid back otherwise, and has not left the provider.
+	// ByHand is what a person gave back at the provider that counts for nothing yet.
 	Open, ByHand int64
 }
 
-// reservation is a row of ticket's table, with the number of places that were not given back, and that
-// of the tickets that admit somebody.
+// reservation is a row of ticket's table, with the number of places that were not given back, and
+// that of the tickets that admit somebody.
 type reservation struct {
 	ID, PaymentID, Status string
 	Amount                int64
@@ -133,7 +133,8 @@ func (b saleRecords) paidWithoutTicket() []string {
 }
 
 // ticketWithoutPayment lists the reservations that are sold or have valid tickets without a
-// payment: none exists, or it is not one that was charged. Whether the amount is right says unbalanced.
+// payment: none exists, or it is not one that was charged. Whether the amount is right says
+// unbalanced.
 func (b saleRecords) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {

@@ -177,8 +177,8 @@ func (i *SaleInStores) Damage(ctx context.Context, what string) error {
 	return i.Stores.LoseTicket(ctx, i.EventID)
 }
 
-// DuplicateTicket issues one of the event's tickets twice, bypassing the services and the database's
-// constraints, to show that Sales detects it. The database has to be reset afterwards.
+// DuplicateTicket issues one of the event's tickets twice, bypassing the services and the
+// database's constraints, to show that Sales detects it. The database has to be reset afterwards.
 func (s *Stores) DuplicateTicket(ctx context.Context, eventID string) error {
 	if _, err := s.ticket.Exec(ctx, `DROP INDEX IF EXISTS tickets_one_live, tickets_one_per_seat`); err != nil {
 		return fmt.Errorf("damage %s: %w", eventID, err)

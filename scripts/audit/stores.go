@@ -85,7 +85,8 @@ func (s *Stores) Close() {
 // Sales is the state of the seats of one event.
 type Sales struct {
 	Capacity int
-	// Sold counts tickets that admit somebody: valid ones, used ones, and those in a refund or transfer.
+	// Sold counts tickets that admit somebody: valid ones, used ones, and those in a refund or
+	// transfer.
 	Sold int
 	// Oversold counts seats with more than one valid ticket or active reservation, and tickets
 	// beyond the capacity.

@@ -13,8 +13,8 @@ import (
 	ticketreplica "urr.guru/services/ticket/replicatest"
 )
 
-// checkPlaces checks what holds at every moment of ticket's tables: sold + held + house + returning +
-// free = capacity, one live ticket for each sold place and none on a free one.
+// checkPlaces checks what holds at every moment of ticket's tables: sold + held + house + returning
+// + free = capacity, one live ticket for each sold place and none on a free one.
 func (m *money) checkPlaces(ctx context.Context) {
 	found, err := ticketreplica.Violations(ctx, m.ticketDB, m.clock.Now)
 	if err != nil || found != "" {
@@ -22,7 +22,8 @@ func (m *money) checkPlaces(ctx context.Context) {
 	}
 }
 
-// checkClaims checks that nobody gets a ticket back who is too late: doors may have it on their lists.
+// checkClaims checks that nobody gets a ticket back who is too late: doors may have it on their
+// lists.
 func (m *money) checkClaims(ctx context.Context) {
 	for _, x := range texts(ctx, m.ticketDB, `
 		SELECT c.refund_id || ' ' || c.cause FROM refund_claims c JOIN tickets t ON t.ticket_id = ANY (c.ticket_ids) JOIN events e USING (event_id)
@@ -81,8 +82,8 @@ func read[T any](m *money, db *pgxpool.Pool, sql string) []T {
 	return list
 }
 
-// checkBooks checks each payment, to the unit: what the provider has is what is still paid for and what
-// is still owed, less what a person gave that counts for nothing yet.
+// checkBooks checks each payment, to the unit: what the provider has is what is still paid for and
+// what is still owed, less what a person gave that counts for nothing yet.
 func (m *money) checkBooks() {
 	tickets := make(map[string]ticketBook)
 	for _, t := range read[ticketBook](m, m.ticketDB, `SELECT payment_id::text, sum(paid)::bigint, sum(paid - given)::bigint FROM tickets GROUP BY 1`) {
@@ -125,8 +126,8 @@ type refundBook struct {
 	Send                   int64
 }
 
-// checkLedger compares each refund of payment with the ledger: none was made twice, and none that is
-// not known here.
+// checkLedger compares each refund of payment with the ledger: none was made twice, and none that
+// is not known here.
 func (m *money) checkLedger(given []sandbox.Refund) {
 	made := make(map[string][]sandbox.Refund)
 	for _, r := range given {

@@ -21,10 +21,10 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// moneyProcess is one life of a replica. It dies by losing all of its connections for ever: what it has
-// written before stays, and nothing that its code does afterwards reaches anybody. So it can die, or
-// stand still, before and after everything that it sends, and not only where the code names a
-// failpoint.
+// moneyProcess is one life of a replica. It dies by losing all of its connections for ever: what it
+// has written before stays, and nothing that its code does afterwards reaches anybody. So it can
+// die, or stand still, before and after everything that it sends, and not only where the code names
+// a failpoint.
 type moneyProcess struct {
 	world *money
 	name  string
@@ -45,7 +45,8 @@ const (
 // errDead is what a dead process gets for an answer.
 var errDead = errs.ErrUnavailable.Wrap(errors.New("the process is dead"))
 
-// step is called before and after everything that leaves the process. alive is false from its death on.
+// step is called before and after everything that leaves the process. alive is false from its death
+// on.
 func (p *moneyProcess) step() (alive bool) {
 	if p.dead.Load() {
 		return false

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/faults"
 	"urr.guru/services/payment/sandbox"
 )
 
@@ -73,7 +74,7 @@ func newMoneyProvider(m *money, path string) *moneyProvider {
 
 // change changes what the provider does to refunds.
 func (p *moneyProvider) change(wholeOnly bool) {
-	f := sandbox.Faults{Seed: p.world.seed, KeyLife: sandbox.Duration(moneyKeyLife), SettleFor: sandbox.Duration(1000 * time.Hour)}
+	f := sandbox.Faults{Seed: p.world.seed, KeyLife: faults.Duration(moneyKeyLife), SettleFor: faults.Duration(1000 * time.Hour)}
 	if p.world.faults.Load() {
 		f.WholeOnly, f.Refused, f.Pending = wholeOnly, 0.12, 0.25
 	}
@@ -122,7 +123,8 @@ func (l *providerLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// send sends a request. The request may get lost, or its answer, or the caller gives up before it acts.
+// send sends a request. The request may get lost, or its answer, or the caller gives up before it
+// acts.
 func (l *providerLine) send(r *http.Request) (*http.Response, error) {
 	l.wire.RLock()
 	defer l.wire.RUnlock()
@@ -161,8 +163,8 @@ func (p *moneyProvider) delay(act func()) {
 	p.late = append(p.late, lateCall{at: at, act: act})
 }
 
-// arrive lets the late requests act that arrive until a time, each at its time. The caller holds the
-// wire.
+// arrive lets the late requests act that arrive until a time, each at its time. The caller holds
+// the wire.
 func (p *moneyProvider) arrive(until time.Time) {
 	p.mu.Lock()
 	slices.SortStableFunc(p.late, func(a, b lateCall) int { return a.at.Compare(b.at) })
@@ -240,7 +242,8 @@ func (p *moneyProvider) nextHook() (headers map[string]string, body []byte, ok b
 	return map[string]string{sandbox.SignatureHeader: sandbox.Sign([]byte(moneySecret), p.world.clock.Now(), body)}, body, true
 }
 
-// byHand refunds a part of a charge, or what is left of it, as a person does: at once, or in two parts.
+// byHand refunds a part of a charge, or what is left of it, as a person does: at once, or in two
+// parts.
 func (p *moneyProvider) byHand(whole bool) {
 	charges, _ := p.ledger.All()
 	charges = slices.DeleteFunc(charges, func(c sandbox.Charge) bool {
@@ -309,7 +312,8 @@ func (p *moneyProvider) settleRefund(fail bool) {
 	p.owe(kind, r.OrderID)
 }
 
-// settleAll ends every charge and refund that is pending, and owes a webhook about every captured charge.
+// settleAll ends every charge and refund that is pending, and owes a webhook about every captured
+// charge.
 func (p *moneyProvider) settleAll() {
 	charges, refunds := p.ledger.All()
 	for _, c := range charges {

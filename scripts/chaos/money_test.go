@@ -19,9 +19,9 @@ import (
 	paymentreplica "urr.guru/services/payment/replicatest"
 )
 
-// TestMoneyUnderFaults lets people buy, give back, use and be refunded while everything fails that can, and then
-// compares the books of ticket, payment and the provider, to the unit. A seed repeats the acts of each
-// person and the faults, but not their order.
+// TestMoneyUnderFaults lets people buy, give back, use and be refunded while everything fails that
+// can, and then compares the books of ticket, payment and the provider, to the unit. A seed repeats
+// the acts of each person and the faults, but not their order.
 func TestMoneyUnderFaults(t *testing.T) {
 	sideBySide(t)
 	seed, _ := order(t)
@@ -103,8 +103,9 @@ func (m *money) expectAnswer(p *moneyProcess, what string, err error) {
 	}
 }
 
-// calm ends all faults and lets everything end that ends by itself. Late calls arrive, webhooks that
-// were lost are made up for, as by a nightly comparison, and a person decides about some held refunds.
+// calm ends all faults and lets everything end that ends by itself. Late calls arrive, webhooks
+// that were lost are made up for, as by a nightly comparison, and a person decides about some held
+// refunds.
 func (m *money) calm(ctx context.Context) {
 	m.faults.Store(false)
 	m.provider.change(false)

@@ -15,9 +15,10 @@ import (
 	"urr.guru/proto/events"
 )
 
-// moneyTopics moves events from the outboxes to the handlers of their consumers as Kafka does: in the
-// order of each key, at least once. With faults, records are published twice when a relay dies, read
-// again after a rewind, and put aside, as those that a dead-letter topic gets, which breaks the order.
+// moneyTopics moves events from the outboxes to the handlers of their consumers as Kafka does: in
+// the order of each key, at least once. With faults, records are published twice when a relay dies,
+// read again after a rewind, and put aside, as those that a dead-letter topic gets, which breaks
+// the order.
 type moneyTopics struct {
 	world *money
 
@@ -123,8 +124,8 @@ func (k *moneyTopics) take(topic string, n int) (taken []delivery) {
 	return taken
 }
 
-// deliver hands records of a topic to a replica of its consumer. It returns false when there are none,
-// or they must be delivered again.
+// deliver hands records of a topic to a replica of its consumer. It returns false when there are
+// none, or they must be delivered again.
 func (k *moneyTopics) deliver(ctx context.Context, topic string) bool {
 	replica := k.world.provider.pick(moneyReplicas)
 	taken := k.take(topic, 1+k.world.provider.pick(4))
@@ -155,8 +156,8 @@ func (k *moneyTopics) deliver(ctx context.Context, topic string) bool {
 	return handled > 0
 }
 
-// report reports a record that its consumer cannot handle, which no run may produce. handled is true
-// when its consumer may mark it.
+// report reports a record that its consumer cannot handle, which no run may produce. handled is
+// true when its consumer may mark it.
 func (k *moneyTopics) report(p *moneyProcess, err error) (handled bool) {
 	if p.dead.Load() {
 		return false

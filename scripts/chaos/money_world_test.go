@@ -31,8 +31,8 @@ import (
 	ticketreplica "urr.guru/services/ticket/replicatest"
 )
 
-// moneyStart is far from the real time, so that a statement that uses the database's time instead of
-// the run's is noticed.
+// moneyStart is far from the real time, so that a statement that uses the database's time instead
+// of the run's is noticed.
 var moneyStart = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
 const (
@@ -41,8 +41,8 @@ const (
 	moneyKeyLife = 5 * time.Minute
 )
 
-// money is one run: ticket and payment, two replicas of each on two real databases, the provider with
-// its ledger, and their topics. Time is the run's own.
+// money is one run: ticket and payment, two replicas of each on two real databases, the provider
+// with its ledger, and their topics. Time is the run's own.
 type money struct {
 	t        *testing.T
 	seed     uint64
@@ -106,8 +106,8 @@ func (m *money) open(url config.Secret, p *moneyProcess) *pgxpool.Pool {
 	return pool
 }
 
-// now is the clock of all processes. Snapshots are identified by their time, so it advances a little
-// with every reading.
+// now is the clock of all processes. Snapshots are identified by their time, so it advances a
+// little with every reading.
 func (m *money) now() time.Time { return m.clock.Advance(time.Microsecond) }
 
 // advance lets time pass. Calls to the provider that are on their way arrive in time.
@@ -202,8 +202,8 @@ func (m *money) close() {
 	m.closed.Wait()
 }
 
-// moneyLine is the connection of a process of payment to ticket. A call may get lost, or its answer, or
-// it arrives after its caller has given up.
+// moneyLine is the connection of a process of payment to ticket. A call may get lost, or its
+// answer, or it arrives after its caller has given up.
 type moneyLine struct {
 	world  *money
 	caller *moneyProcess
@@ -261,8 +261,8 @@ func (m *money) arriveLate() bool {
 	return true
 }
 
-// openSales puts one event with seats and one with admissions, each with fees. Their doors close the
-// refunds at some time in the run.
+// openSales puts one event with seats and one with admissions, each with fees. Their doors close
+// the refunds at some time in the run.
 func (m *money) openSales(rng *rand.Rand) {
 	m.t.Helper()
 	n := func(n int32) *int32 { return &n }

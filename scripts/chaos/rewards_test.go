@@ -64,9 +64,9 @@ var (
 
 // TestRewardsUnderFaults pays rewards through a provider that loses every fifth answer, and every
 // second one to a void, while replicas are killed and suspended past their leases in an order that
-// the seed decides, and an operator cancels and retries. In the end every reward is either paid once by the provider's
-// ledger, or cancelled and never paid. The short form has 500 rewards and no fault of the
-// provider's process.
+// the seed decides, and an operator cancels and retries. In the end every reward is either paid
+// once by the provider's ledger, or cancelled and never paid. The short form has 500 rewards and no
+// fault of the provider's process.
 func TestRewardsUnderFaults(t *testing.T) {
 	sideBySide(t)
 	seed, rng := order(t)

@@ -16,9 +16,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestRefundByHand gives a payment back at the provider, as a person does at its dashboard. All of it
-// ends its tickets, and their seats are sold again. A part ends none. In the end the provider keeps of
-// each payment what it pays for.
+// TestRefundByHand gives a payment back at the provider, as a person does at its dashboard. All of
+// it ends its tickets, and their seats are sold again. A part ends none. In the end the provider
+// keeps of each payment what it pays for.
 func TestRefundByHand(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
@@ -59,8 +59,8 @@ func TestRefundByHand(t *testing.T) {
 	})
 }
 
-// refundByHand refunds at the provider without any reference of the shop; without an amount, all that
-// is left.
+// refundByHand refunds at the provider without any reference of the shop; without an amount, all
+// that is left.
 func refundByHand(t *testing.T, p *harness.Platform, paid preparedPayment, body string) {
 	t.Helper()
 	url := fmt.Sprintf("http://%s/v1/charges/%s/refunds/by-hand", p.Service(platform.Sandbox).Addr(0), paid.OrderID)

@@ -120,8 +120,8 @@ func TestDrawByURL(t *testing.T) {
 	require.Contains(t, problems, "404")
 }
 
-// The entries of a draw are read chunk by chunk, until one is not full; what is behind the signed ones is
-// found. Nothing is saved of entries that break off.
+// The entries of a draw are read chunk by chunk, until one is not full; what is behind the signed
+// ones is found. Nothing is saved of entries that break off.
 func TestChunksByURL(t *testing.T) {
 	t.Parallel()
 	draw, _ := vectors(t)

@@ -141,6 +141,23 @@ func Read(t testing.TB, topic string, n int) []kafka.Record {
 	return recs
 }
 
+// ReadAll reads a topic from its beginning to its present end.
+func ReadAll(t testing.TB, topic string) []kafka.Record {
+	t.Helper()
+	ctx, cancel := testkit.Context(t)
+	defer cancel()
+	ends, err := kadm.NewClient(client(t)).ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		t.Fatalf("end of topic %s: %v", topic, err)
+	}
+	n := 0
+	ends.Each(func(o kadm.ListedOffset) { n += int(o.Offset) })
+	return Read(t, topic, n)
+}
+
 func client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(backendtest.Kafka(t)...))...)

@@ -8,8 +8,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// chunkPK is the partition of the n-th chunk of a draw's entries (fairdraw.ChunkSize). Each has its own,
-// since anybody may read them often, and one item takes 80 read units.
+// chunkPK is the partition of the n-th chunk of a draw's entries (fairdraw.ChunkSize). Each has its
+// own, since anybody may read them often, and one item takes 80 read units.
 func chunkPK(event string, n int) string { return fmt.Sprintf("LIST#%s#%04d", event, n) }
 
 // EntriesKey is the key of a chunk of the entries with a root, so that no other list replaces it.
@@ -22,8 +22,8 @@ func EntriesItem(event string, root fairdraw.Hash, n int, chunk fairdraw.Entries
 	return chunkItem(EntriesKey(event, root, n), "ENTRY_LIST", chunk, endsAt)
 }
 
-// RanksKey is the key of the ranks of the entries of a chunk. It contains the round that decided, as
-// WinnersKey does.
+// RanksKey is the key of the ranks of the entries of a chunk. It contains the round that decided,
+// as WinnersKey does.
 func RanksKey(d *promotion.Draw, n int) dynamo.Item {
 	return Key(chunkPK(d.EventID, n), fmt.Sprintf("RANKS#%d", roundOf(d)))
 }

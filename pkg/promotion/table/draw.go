@@ -142,8 +142,8 @@ func DecodeWinners(it dynamo.Item) ([]uuid.UUID, error) {
 	return out, d.Err()
 }
 
-// OpenDraws is the partition that lists the lotteries whose draw is not settled, those whose next step
-// is due first. ingest adds one with the promotion; each change of a draw moves or removes it.
+// OpenDraws is the partition that lists the lotteries whose draw is not settled, those whose next
+// step is due first. ingest adds one with the promotion; each change of a draw moves or removes it.
 const OpenDraws = "DRAWS"
 
 // OpenDrawKey is the key in that list of a lottery whose next step is due at a time, 0: at once.

@@ -1,11 +1,12 @@
 // Command sandbox runs the sandbox payment provider and, under /rewards, the sandbox provider of
 // points and coupons, as one server. It listens at HTTP_ADDR, keeps its ledgers in LEDGER_FILE and
 // LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
-// SANDBOX_WEBHOOK_SECRET. The faults of refunds begin as the JSON in SANDBOX_REFUND_FAULTS, those of
-// the provider of points and coupons as the one in SANDBOX_REWARD_FAULTS. Under /beacon it publishes a drand-scheme beacon whose key depends on
-// SANDBOX_BEACON_SECRET, a round each SANDBOX_BEACON_PERIOD (3s); without a secret there is none.
-// SANDBOX_OIDC_ISSUER, its own URL with the path /oidc, adds an identity provider for the client
-// SANDBOX_OIDC_CLIENT_ID with SANDBOX_OIDC_CLIENT_SECRET, the gateway at SANDBOX_OIDC_CLIENT_URL.
+// SANDBOX_WEBHOOK_SECRET. The faults of refunds begin as the JSON in SANDBOX_REFUND_FAULTS, those
+// of the provider of points and coupons as the one in SANDBOX_REWARD_FAULTS. Under /beacon it
+// publishes a drand-scheme beacon whose key depends on SANDBOX_BEACON_SECRET, a round each
+// SANDBOX_BEACON_PERIOD (3s); without a secret there is none. SANDBOX_OIDC_ISSUER, its own URL with
+// the path /oidc, adds an identity provider for the client SANDBOX_OIDC_CLIENT_ID with
+// SANDBOX_OIDC_CLIENT_SECRET, the gateway at SANDBOX_OIDC_CLIENT_URL.
 package main
 
 import (

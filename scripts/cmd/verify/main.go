@@ -4,12 +4,12 @@
 //	verify draw    URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE] [--trust-chain HASH]
 //	verify shuffle URL|FILE …
 //
-// URL is that of the draw, such as https://tickets.example/api/v1/draws/ID; its entries are read below
-// it, chunk by chunk at /entries/0, /entries/1 and so on, those of a shuffle at /entries. Memory is
-// needed for one chunk of a draw, and for all entries of a shuffle. Beside a FILE the entries are FILE.entries, unless --entries names
-// another. --save keeps both, with the time: such a copy, given as --earlier later, proves when the
-// root existed, and shows whether anything was changed. A receipt is the text or the JSON that the
-// application was answered with.
+// URL is that of the draw, such as https://tickets.example/api/v1/draws/ID; its entries are read
+// below it, chunk by chunk at /entries/0, /entries/1 and so on, those of a shuffle at /entries.
+// Memory is needed for one chunk of a draw, and for all entries of a shuffle. Beside a FILE the
+// entries are FILE.entries, unless --entries names another. --save keeps both, with the time: such
+// a copy, given as --earlier later, proves when the root existed, and shows whether anything was
+// changed. A receipt is the text or the JSON that the application was answered with.
 //
 // The exit code is 0 when everything that is published so far is genuine, 1 when something is not, 2
 // when that could not be checked, and 3 when it is genuine only if the owner of the beacon is honest:

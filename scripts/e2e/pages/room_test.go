@@ -138,8 +138,8 @@ func testRoomLeadsOn(t *testing.T) {
 	}
 }
 
-// testRoomsKeepTheLink: the query and the fragment of a link to an event go along through both rooms
-// and the sign-in, over a reload and the back button too.
+// testRoomsKeepTheLink: the query and the fragment of a link to an event go along through both
+// rooms and the sign-in, over a reload and the back button too.
 func testRoomsKeepTheLink(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -208,8 +208,8 @@ func testRoomAsksForWork(t *testing.T) {
 	}
 }
 
-// testTabsShareOneVisitor: two tabs of a browser without a visitor's id get one id for both, not one
-// each, of which the browser would keep one with its positions.
+// testTabsShareOneVisitor: two tabs of a browser without a visitor's id get one id for both, not
+// one each, of which the browser would keep one with its positions.
 func testTabsShareOneVisitor(t *testing.T) {
 	parallelTab(t)
 	events := []string{sale{}.open(t), sale{}.open(t)}

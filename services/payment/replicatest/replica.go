@@ -1,6 +1,6 @@
 // Package replicatest runs payment's code in the process of a test that drives several services at
-// once. Its clock and its connections are the test's, so that hours pass in moments, and a process can
-// die between any two of its writes.
+// once. Its clock and its connections are the test's, so that hours pass in moments, and a process
+// can die between any two of its writes.
 package replicatest
 
 import (

@@ -2,12 +2,12 @@ package sandbox
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"time"
+
+	"urr.guru/pkg/faults"
 )
 
 // Faults are the faults that the sandbox injects, as shares of the calls between 0 and 1. Seed,
@@ -48,19 +48,19 @@ type Faults struct {
 // faultsJSON is Faults in JSON: its durations are texts, as "1.5s".
 type faultsJSON struct {
 	*faultsFields
-	SilenceFor      duration `json:"silenceFor"`
-	SlowFor         duration `json:"slowFor"`
-	LateFor         duration `json:"lateFor"`
-	KeyRetention    duration `json:"keyRetention"`
-	LookupRetention duration `json:"lookupRetention"`
+	SilenceFor      faults.Duration `json:"silenceFor"`
+	SlowFor         faults.Duration `json:"slowFor"`
+	LateFor         faults.Duration `json:"lateFor"`
+	KeyRetention    faults.Duration `json:"keyRetention"`
+	LookupRetention faults.Duration `json:"lookupRetention"`
 }
 
 type faultsFields Faults
 
 func (f Faults) MarshalJSON() ([]byte, error) {
 	return json.Marshal(faultsJSON{
-		faultsFields: (*faultsFields)(&f), SilenceFor: duration(f.SilenceFor), SlowFor: duration(f.SlowFor), LateFor: duration(f.LateFor),
-		KeyRetention: duration(f.KeyRetention), LookupRetention: duration(f.LookupRetention),
+		faultsFields: (*faultsFields)(&f), SilenceFor: faults.Duration(f.SilenceFor), SlowFor: faults.Duration(f.SlowFor), LateFor: faults.Duration(f.LateFor),
+		KeyRetention: faults.Duration(f.KeyRetention), LookupRetention: faults.Duration(f.LookupRetention),
 	})
 }
 
@@ -75,12 +75,9 @@ func (f *Faults) UnmarshalJSON(b []byte) error {
 	fields.SilenceFor, fields.SlowFor, fields.LateFor = time.Duration(parsed.SilenceFor), time.Duration(parsed.SlowFor), time.Duration(parsed.LateFor)
 	fields.KeyRetention, fields.LookupRetention = time.Duration(parsed.KeyRetention), time.Duration(parsed.LookupRetention)
 	next := Faults(fields)
-	sum := 0.0
-	for _, share := range next.shares() {
-		if share.size < 0 {
-			return errors.New("a share is below 0")
-		}
-		sum += share.size
+	sum, err := faults.Sum(next.shares())
+	if err != nil {
+		return err
 	}
 	if sum > 1 {
 		return fmt.Errorf("the shares add up to %g, above 1", sum)
@@ -89,20 +86,6 @@ func (f *Faults) UnmarshalJSON(b []byte) error {
 		return errors.New("noVoid and voidLost must be shares between 0 and 1")
 	}
 	*f = next
-	return nil
-}
-
-// duration is a duration of 0 or above.
-type duration time.Duration
-
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-func (d *duration) UnmarshalText(b []byte) error {
-	parsed, err := time.ParseDuration(string(b))
-	if err != nil || parsed < 0 {
-		return fmt.Errorf("%q: must be a duration, as 1.5s", b)
-	}
-	*d = duration(parsed)
 	return nil
 }
 
@@ -127,13 +110,7 @@ func (f *Faults) of(key string, n int) fault {
 	if f.Down {
 		return unavailable
 	}
-	x := f.chance(key, n)
-	for _, share := range f.shares() {
-		if x -= share.size; x < 0 {
-			return share.fault
-		}
-	}
-	return none
+	return faults.Pick(f.shares(), f.chance(key, n))
 }
 
 // offersVoid reports whether the key can be voided.
@@ -145,32 +122,12 @@ func (f *Faults) losesVoid(key string, n int) bool { return f.chance(voidOf(key)
 // voidOf is the name under which the voids of a key are counted.
 func voidOf(key string) string { return key + "/void" }
 
-// chance is a number in [0, 1) that the seed, a key and a count decide.
-func (f *Faults) chance(key string, n int) float64 {
-	h := fnv.New64a()
-	_ = binary.Write(h, binary.BigEndian, [2]uint64{f.Seed, uint64(n)}) //nolint:gosec // a hash never fails; n is not negative
-	_, _ = h.Write([]byte(key))
-	return float64(scramble(h.Sum64())>>11) / (1 << 53)
-}
+func (f *Faults) chance(key string, n int) float64 { return faults.Chance(f.Seed, key, n) }
 
-// share is the share of the calls that a fault affects.
-type share struct {
-	size  float64
-	fault fault
-}
-
-func (f *Faults) shares() []share {
-	return []share{
-		{f.Refused, refused}, {f.RefusedForGood, refusedForGood}, {f.Busy, busy}, {f.Unavailable, unavailable}, {f.Silent, silent},
-		{f.Lost, lost}, {f.Failed, failed}, {f.Slow, slow}, {f.Late, late},
+func (f *Faults) shares() []faults.Share[fault] {
+	return []faults.Share[fault]{
+		{Size: f.Refused, Fault: refused}, {Size: f.RefusedForGood, Fault: refusedForGood}, {Size: f.Busy, Fault: busy},
+		{Size: f.Unavailable, Fault: unavailable}, {Size: f.Silent, Fault: silent}, {Size: f.Lost, Fault: lost}, {Size: f.Failed, Fault: failed},
+		{Size: f.Slow, Fault: slow}, {Size: f.Late, Fault: late},
 	}
-}
-
-// scramble spreads a hash over all 64 bits (the finalizer of MurmurHash3).
-func scramble(x uint64) uint64 {
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
 }

@@ -1,6 +1,6 @@
 // Package replicatest runs ticket's code in the process of a test that drives several services at
-// once. Its clock and its connections are the test's, so that hours pass in moments, and a process can
-// die between any two of its writes.
+// once. Its clock and its connections are the test's, so that hours pass in moments, and a process
+// can die between any two of its writes.
 package replicatest
 
 import (
@@ -88,8 +88,8 @@ func (r *Replica) Sweep(ctx context.Context) error {
 // Close waits for the calls that are under way.
 func (r *Replica) Close(ctx context.Context) error { return r.holds.Close(ctx) }
 
-// Violations lists the rows that violate an invariant of the service, in one snapshot of the database.
-// No event may have been deleted from the outbox.
+// Violations lists the rows that violate an invariant of the service, in one snapshot of the
+// database. No event may have been deleted from the outbox.
 func Violations(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) (string, error) {
 	return storetest.Violations(ctx, pool, now)
 }

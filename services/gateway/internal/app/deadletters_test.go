@@ -95,8 +95,8 @@ func (l *lettersOfOne) RedriveTopic(_ context.Context, in *kafkav1.RedriveTopicR
 	return out, err
 }
 
-// The letters of a topic come from all services that consume it, and from no other; one that is away
-// or not installed is named, and the rest is there.
+// The letters of a topic come from all services that consume it, and from no other; one that is
+// away or not installed is named, and the rest is there.
 func TestDeadLettersOfATopic(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

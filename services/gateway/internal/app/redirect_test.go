@@ -61,7 +61,8 @@ func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
 	require.Positive(t, redirects, "some pages redirect to the line")
 }
 
-// A query that came with a link goes along to the rooms, and none makes the redirect leave the site.
+// A query that came with a link goes along to the rooms, and none makes the redirect leave the
+// site.
 func TestRedirectsToRoomsKeepTheQuery(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

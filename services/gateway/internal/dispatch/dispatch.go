@@ -303,8 +303,9 @@ func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	d.Problems.Write(w, r, q.ID, e)
 }
 
-// withQuery adds the query of a page's request to the path that it is redirected to, unless that has
-// one: what comes with a link goes along through both rooms. Browsers add the fragment themselves.
+// withQuery adds the query of a page's request to the path that it is redirected to, unless that
+// has one: what comes with a link goes along through both rooms. Browsers add the fragment
+// themselves.
 func withQuery(path, query string) string {
 	whole := path + "?" + query
 	if query == "" || strings.Contains(path, "?") || !edge.OwnPath(whole) {

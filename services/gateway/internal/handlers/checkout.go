@@ -18,9 +18,9 @@ type CheckoutHandlers struct {
 	Payments     paymentv1.PaymentServiceClient
 }
 
-// Get responds with a reservation and a payment for it, which is read only while the reservation is not
-// paid. It is read second: one that is PREPARED does not have the reservation PAYING because it began
-// in between.
+// Get responds with a reservation and a payment for it, which is read only while the reservation is
+// not paid. It is read second: one that is PREPARED does not have the reservation PAYING because it
+// began in between.
 func (h *CheckoutHandlers) Get(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	ctx := caller.With(r.Context(), q.Caller())
 	reservation, err := h.Reservations.GetMyReservation(ctx, &ticketv1.GetReservationRequest{ReservationId: q.Param("reservation_id")})

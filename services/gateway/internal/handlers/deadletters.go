@@ -25,8 +25,8 @@ const (
 	partTimeout        = 10 * time.Second
 )
 
-// DeadLetters answers for all consumer groups of a topic: it asks the services that own them at once,
-// and puts their answers together. Its cursors are those of the services that have more.
+// DeadLetters answers for all consumer groups of a topic: it asks the services that own them at
+// once, and puts their answers together. Its cursors are those of the services that have more.
 type DeadLetters struct {
 	services map[string]kafkav1.DeadLetterServiceClient
 }
@@ -45,8 +45,8 @@ func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
 	return d
 }
 
-// ListTopicDeadLetters returns a page of each group, sorted by the time. The caller's options collect
-// the headers of one call, so its parts do without them.
+// ListTopicDeadLetters returns a page of each group, sorted by the time. The caller's options
+// collect the headers of one call, so its parts do without them.
 func (d *DeadLetters) ListTopicDeadLetters(
 	ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest, _ ...grpc.CallOption,
 ) (*kafkav1.ListTopicDeadLettersResponse, error) {

@@ -111,7 +111,8 @@ func (h *DrawHandlers) Chunk(w http.ResponseWriter, r *http.Request, q *edge.Req
 	return h.serveEntries(w, r, q, int64(n)*chunkBytes, chunkBytes) //nolint:gosec // of 16 bits
 }
 
-// serveEntries serves the part of the file that begins at an offset and has at most a number of bytes.
+// serveEntries serves the part of the file that begins at an offset and has at most a number of
+// bytes.
 func (h *DrawHandlers) serveEntries(w http.ResponseWriter, r *http.Request, q *edge.Request, from, size int64) error {
 	ctx, cancel := context.WithCancel(r.Context()) // ends streams of which a part was read
 	defer cancel()

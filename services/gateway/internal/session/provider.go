@@ -41,8 +41,8 @@ const (
 // to sign out, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
 
-// maxAttempts is how many attempts a browser keeps, one for each tab. Every request has their cookies,
-// and proxies refuse requests whose headers are too large.
+// maxAttempts is how many attempts a browser keeps, one for each tab. Every request has their
+// cookies, and proxies refuse requests whose headers are too large.
 const maxAttempts = 3
 
 // Limits of the log's attributes of a failure, in bytes.

@@ -35,8 +35,8 @@ type Config struct {
 	// LostAfter is for how long the queue must have been empty since it took a message, or how much later
 	// another must have been sent that is settled, for the message to count as lost and be sent again.
 	LostAfter time.Duration `env:"INGEST_LOST_AFTER, default=5m" min:"1s" max:"24h"`
-	// DrawCacheMB is the memory for what is read of draws, in megabytes: chunks of entries, ranks, winners
-	// and exclusions. What is being read comes on top, up to four parts at a time.
+	// DrawCacheMB is the memory for what is read of draws, in megabytes: chunks of entries, ranks,
+	// winners and exclusions. What is being read comes on top, up to four parts at a time.
 	DrawCacheMB int64 `env:"INGEST_DRAW_CACHE_MB, default=48" min:"8" max:"4096"`
 	// DrawMinDelay is the shortest delay of a beacon after a lottery's cutoff. Less than 2m is for
 	// development only: fewer people can save the statement of the entries before the value is known.

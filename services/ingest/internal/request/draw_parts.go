@@ -34,8 +34,8 @@ type drawPart struct {
 }
 
 const (
-	// parallelLoads bounds the memory of parts that are being read: a chunk takes about 2 MB until it is
-	// decoded.
+	// parallelLoads bounds the memory of parts that are being read: a chunk takes about 2 MB until it
+	// is decoded.
 	parallelLoads = 4
 	idSize        = int64(len(uuid.UUID{}))
 	chunkBytes    = fairdraw.ChunkSize * idSize

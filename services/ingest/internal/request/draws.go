@@ -73,7 +73,8 @@ func (r *Result) Won(requestID string) bool {
 	return won
 }
 
-// NewDraws makes the Draws that read a store and keep what they have read last, at most maxBytes of it.
+// NewDraws makes the Draws that read a store and keep what they have read last, at most maxBytes of
+// it.
 func NewDraws(promotions Promotions, store DrawStore, maxBytes int64, now func() time.Time) *Draws {
 	s := &Draws{promotions: promotions, store: store, now: now, loads: make(chan struct{}, parallelLoads)}
 	s.states = NewCache(now, s.loadState)

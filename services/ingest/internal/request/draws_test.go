@@ -88,8 +88,8 @@ func newStored(t *testing.T, n int) *stored {
 	return s
 }
 
-// The chunks of a large draw are read and hashed once, then a proof takes the chunk of its entry, which
-// is kept.
+// The chunks of a large draw are read and hashed once, then a proof takes the chunk of its entry,
+// which is kept.
 func TestLargeDraw(t *testing.T) {
 	t.Parallel()
 	const n = 200_000
@@ -163,8 +163,8 @@ func (s several) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, e
 	return s[d.EventID].Winners(ctx, d)
 }
 
-// Draws whose entries need several times the memory are served in turn: each list is read once, then a
-// proof reads at most two chunks.
+// Draws whose entries need several times the memory are served in turn: each list is read once,
+// then a proof reads at most two chunks.
 func TestDrawsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	const n, maxBytes = 100_000, 1 << 20 // 1.6 MB of entries in each of five

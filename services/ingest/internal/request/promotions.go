@@ -26,8 +26,8 @@ type Prepare func(ctx context.Context) (promotion.Promotion, error)
 
 // PromotionStore keeps promotions.
 type PromotionStore interface {
-	// Create stores what prepare returns, once per key. It calls prepare only if nothing was created under
-	// the key before.
+	// Create stores what prepare returns, once per key. It calls prepare only if nothing was created
+	// under the key before.
 	Create(ctx context.Context, key *idempotency.Key, prepare Prepare) (promotion.Promotion, error)
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	// Change reads a promotion, has decide change it, and writes it if it differs. It begins again when
@@ -70,8 +70,8 @@ func (s *PromotionService) List(ctx context.Context, after string, limit int) ([
 	return s.store.List(ctx, after, limit)
 }
 
-// Create stores a new promotion, once per key. It makes the terms of a lottery's draw public. A repeated
-// call needs no worker, also when the promotion could not be created any more.
+// Create stores a new promotion, once per key. It makes the terms of a lottery's draw public. A
+// repeated call needs no worker, also when the promotion could not be created any more.
 func (s *PromotionService) Create(
 	ctx context.Context, p promotion.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
 ) (promotion.Promotion, error) {

@@ -57,8 +57,8 @@ func TestLotteryOpening(t *testing.T) {
 	require.Equal(t, "Closed", got.GetStatus(), "there is no result")
 }
 
-// A repeated creation gets its answer while worker is away, and after the time at which a lottery could
-// be created.
+// A repeated creation gets its answer while worker is away, and after the time at which a lottery
+// could be created.
 func TestRepeatedCreationOfLotteryNeedsNoWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -50,20 +50,15 @@ func TestRefundCrashPoints(t *testing.T) {
 			c.overdue()
 			c.start("")
 			c.untilRefund("DONE")
-			c.emptyOutbox()
 			require.EqualValues(t, 30000, c.provider.Order(orderID).RefundedAmount)
 			require.Len(t, c.provider.RefundsOf(orderID), 1)
-			published := map[string]bool{}
-			for _, rec := range kafkatest.Read(t, c.env["KAFKA_TOPIC_PREFIX"]+"payment-events", 2) {
-				published[rec.Type] = true
-			}
-			require.Equal(t, map[string]bool{"PAYMENT_CONFIRMED": true, "PAYMENT_REFUNDED": true}, published)
+			require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, c.published())
 		})
 	}
 }
 
-// requestRefund pays for two tickets and stores the request to refund one, as RequestRefund does before
-// its process dies.
+// requestRefund pays for two tickets and stores the request to refund one, as RequestRefund does
+// before its process dies.
 func (c *crash) requestRefund() (orderID string) {
 	c.t.Helper()
 	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))

@@ -39,8 +39,9 @@ type Limits struct {
 	Refunds, Lookups float64
 }
 
-// Provider is a payment.Provider with a circuit breaker and a bulkhead for charges, and token buckets
-// for refunds and look-ups. Voids are not restricted, since they settle charges that were sent.
+// Provider is a payment.Provider with a circuit breaker and a bulkhead for charges, and token
+// buckets for refunds and look-ups. Voids are not restricted, since they settle charges that were
+// sent.
 type Provider struct {
 	payment.Provider
 

@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Never is the Check of a Change after which the sweeper ignores the payment. Keep leaves the time of
-// the next check as it is.
+// Never is the Check of a Change after which the sweeper ignores the payment. Keep leaves the time
+// of the next check as it is.
 const (
 	Never time.Duration = -1
 	Keep  time.Duration = -2

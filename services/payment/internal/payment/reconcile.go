@@ -10,9 +10,9 @@ import (
 	"urr.guru/pkg/failpoint"
 )
 
-// reconcileRefunds asks the provider about the refunds of a payment, records what it has done since,
-// and adopts the refunds that a person has made there. A refund is recognised by its id, never by a
-// difference of sums.
+// reconcileRefunds asks the provider about the refunds of a payment, records what it has done
+// since, and adopts the refunds that a person has made there. A refund is recognised by its id,
+// never by a difference of sums.
 func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport, error) {
 	askCtx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
 	defer cancel()

@@ -28,8 +28,8 @@ const (
 // Causes are all causes of refunds.
 var Causes = []Cause{Compensation, ByUser, ByOperator, EventCancelled, TransferPayout, ByHand} //nolint:gochecknoglobals // a constant
 
-// undone reports whether a refund that the provider refuses is given up: its tickets are valid again.
-// Money that is owed for another cause stays owed, whatever the provider says.
+// undone reports whether a refund that the provider refuses is given up: its tickets are valid
+// again. Money that is owed for another cause stays owed, whatever the provider says.
 func (c Cause) undone() bool { return c == ByUser || c == ByOperator }
 
 // RefundStatus is the state of a refund.
@@ -145,12 +145,12 @@ type RefundChange struct {
 	Payment *Change
 }
 
-// DecideRefund returns the change of a locked refund of a locked payment at the database's time; nil:
-// none.
+// DecideRefund returns the change of a locked refund of a locked payment at the database's time;
+// nil: none.
 type DecideRefund func(p Payment, r Refund, now time.Time) (*RefundChange, error)
 
-// publishing adds PAYMENT_REFUNDED to a change of a payment, once per refund. What was never published
-// as paid is not published as refunded.
+// publishing adds PAYMENT_REFUNDED to a change of a payment, once per refund. What was never
+// published as paid is not published as refunded.
 func (c *RefundChange) publishing(p Payment) *RefundChange {
 	if c.Refund.Published || p.Captured != p.Amount {
 		return c

@@ -68,8 +68,8 @@ func whileRefundLeased(lease int64, decide DecideRefund) DecideRefund {
 	}
 }
 
-// sending records, before the call, that a refund may be sent from now on. Nothing is changed when the
-// provider may have forgotten the key before the call has ended: then it must be asked first.
+// sending records, before the call, that a refund may be sent from now on. Nothing is changed when
+// the provider may have forgotten the key before the call has ended: then it must be asked first.
 func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		switch {
@@ -101,8 +101,8 @@ func (r Refund) withNewKey(now time.Time) Refund {
 	return r
 }
 
-// made records that the provider accepted or made a refund, or that it has failed since. It needs no
-// lease: what the provider has done always counts.
+// made records that the provider accepted or made a refund, or that it has failed since. It needs
+// no lease: what the provider has done always counts.
 func made(x ProviderRefund) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		c := &RefundChange{Refund: r, Wait: acceptedPoll}
@@ -140,8 +140,8 @@ func made(x ProviderRefund) DecideRefund {
 // reasonFailed is the reason of a refund that the provider accepted and could not make.
 const reasonFailed = "FAILED"
 
-// tooEarly puts off the refusal of a refund, since an earlier call of it may still act: refusals may
-// not be kept under the key. earlier is when that call may have been sent, or zero.
+// tooEarly puts off the refusal of a refund, since an earlier call of it may still act: refusals
+// may not be kept under the key. earlier is when that call may have been sent, or zero.
 func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		end := earlier.Add(settled)
@@ -153,8 +153,8 @@ func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefun
 	})
 }
 
-// refusedByProvider records that the provider has refused a refund while left was left of the charge
-// there. Money that was given by hand, and counts for nothing yet, counts for the refund.
+// refusedByProvider records that the provider has refused a refund while left was left of the
+// charge there. Money that was given by hand, and counts for nothing yet, counts for the refund.
 func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefund {
 	return whileRefundLeased(lease, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if covered := min(r.Send, p.Hand-p.HandUsed, max(0, r.Send-left)); refusal.State == ProviderTooMuch && covered > 0 {

@@ -74,7 +74,8 @@ type PromisedRefund struct {
 	Items              []RefundItem
 }
 
-// RefundPromised stores a refund that ticket has decided. ErrNotFound when the payment does not exist.
+// RefundPromised stores a refund that ticket has decided. ErrNotFound when the payment does not
+// exist.
 func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
 	n := Refund{ID: r.ClaimID, Cause: r.Cause, Request: r.ClaimID.String(), Reason: string(r.Cause), Items: r.Items}
 	for _, item := range r.Items {
@@ -103,8 +104,8 @@ func (s *Service) stepRefund(ctx context.Context, d DueRefund) {
 	}
 }
 
-// advanceRefund makes the next step of a refund, as its state says. Whatever process dies in between,
-// the state says what comes next.
+// advanceRefund makes the next step of a refund, as its state says. Whatever process dies in
+// between, the state says what comes next.
 func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error {
 	switch {
 	case r.AbortDue:
@@ -210,8 +211,8 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, x ProviderRefund) 
 	return nil
 }
 
-// refuseRefund handles the provider's refusal. It counts only when no earlier call can act any more,
-// and after a look at the provider: an earlier call, or a person, may have refunded.
+// refuseRefund handles the provider's refusal. It counts only when no earlier call can act any
+// more, and after a look at the provider: an earlier call, or a person, may have refunded.
 func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer RefundAnswer) error {
 	_, early, err := s.store.ApplyRefund(ctx, r.ID, tooEarly(r.Lease, r.DoubtAt, s.settledAfter()))
 	if err != nil || early {
@@ -229,9 +230,9 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 	return err
 }
 
-// askForgotten asks the provider about a refund whose key it may have forgotten. What it knows is the
-// answer; what it does not know is sent under a new key, once no earlier call can act any more. asked
-// is the database's time before.
+// askForgotten asks the provider about a refund whose key it may have forgotten. What it knows is
+// the answer; what it does not know is sent under a new key, once no earlier call can act any more.
+// asked is the database's time before.
 func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, asked time.Time) error {
 	if _, err := s.reconcileRefunds(ctx, p); err != nil {
 		return err

@@ -63,8 +63,8 @@ func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (kno
 }
 
 // declineWrongAmount ends a payment of which another amount was captured, with the refund of all of
-// it. A confirmed payment stays as it is: the provider has reported the right amount before, the payer
-// has what was paid for, and only an operator may decide about a refund.
+// it. A confirmed payment stays as it is: the provider has reported the right amount before, the
+// payer has what was paid for, and only an operator may decide about a refund.
 func (s *Service) declineWrongAmount(ctx context.Context, p Payment, out Outcome) error {
 	if p.Captured == 0 {
 		s.opts.Observe.wrongAmount()
@@ -77,7 +77,8 @@ func (s *Service) declineWrongAmount(ctx context.Context, p Payment, out Outcome
 }
 
 // captureAndReconcile confirms a payment of which the provider has refunded something already. The
-// sweeper checks the payment until both changes are written, since the process may die between them.
+// sweeper checks the payment until both changes are written, since the process may die between
+// them.
 func (s *Service) captureAndReconcile(ctx context.Context, p Payment, out Outcome) error {
 	confirmed, err := s.store.Apply(ctx, p.ID, captured(out.ChargeID, firstPoll))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// A look-up finds a refund by hand that is recorded already, while the sweeper leases its row: the row
-// moves in the indexes meanwhile, and must be found all the same.
+// A look-up finds a refund by hand that is recorded already, while the sweeper leases its row: the
+// row moves in the indexes meanwhile, and must be found all the same.
 func TestAdoptionBesideLeases(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)

@@ -39,8 +39,8 @@ func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, de
 	return nil
 }
 
-// insertRefund inserts a refund with its items. inserted is false when the payment has one of the same
-// cause and request.
+// insertRefund inserts a refund with its items. inserted is false when the payment has one of the
+// same cause and request.
 func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refund) (inserted bool, err error) {
 	want, err := json.Marshal(r.Want)
 	if err != nil {

@@ -100,8 +100,8 @@ func toLeft(left []payment.Left) []*paymentv1.RefundLeft {
 	return out
 }
 
-// refundedAmount returns the refunded part of the payment's amount. A charge of a wrong amount was no
-// payment.
+// refundedAmount returns the refunded part of the payment's amount. A charge of a wrong amount was
+// no payment.
 func refundedAmount(p payment.Payment) int64 {
 	if p.Captured != p.Amount {
 		return 0

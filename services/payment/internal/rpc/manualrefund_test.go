@@ -107,8 +107,8 @@ func notes(p *paymentv1.Payment) []string {
 
 const manualRefundNote = "refunded by hand at the provider"
 
-// The charge was refunded manually at the provider: the payment's tickets end, and the timeline names
-// the origin.
+// The charge was refunded manually at the provider: the payment's tickets end, and the timeline
+// names the origin.
 func TestManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -133,7 +133,8 @@ func TestManualRefund(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A part ends no ticket: what it is for needs a person's decision. Its money counts for nothing yet.
+// A part ends no ticket: what it is for needs a person's decision. Its money counts for nothing
+// yet.
 func TestPartialManualRefundEndsNoTicket(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -154,8 +155,8 @@ func TestPartialManualRefundEndsNoTicket(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// The provider refuses a refund of an already refunded charge: the money that was given by hand counts
-// for it.
+// The provider refuses a refund of an already refunded charge: the money that was given by hand
+// counts for it.
 func TestCompensationAfterManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

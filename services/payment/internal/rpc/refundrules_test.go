@@ -22,7 +22,8 @@ import (
 	provider "urr.guru/services/payment/sandbox"
 )
 
-// keyLife and settled are the sandbox client's key life, and the time after which a call cannot act.
+// keyLife and settled are the sandbox client's key life, and the time after which a call cannot
+// act.
 const (
 	keyLife = 20 * time.Hour
 	settled = time.Minute + 20*time.Second
@@ -40,7 +41,8 @@ func (b *bundle) deliverPromise(p *paymentv1.PrepareResponse, eventKey string, c
 	require.NoError(b.t, b.service.RefundPromised(b.t.Context(), r))
 }
 
-// A refund that ticket has decided has the claim's id, and is made once however often its event comes.
+// A refund that ticket has decided has the claim's id, and is made once however often its event
+// comes.
 func TestRefundOfCancelledEvent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -239,8 +241,8 @@ func (b *bundle) newServiceOn(provider payment.Provider, opts payment.Options) *
 		guard.New(provider, unlimited), b.sandbox, slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
 }
 
-// The refunds of a cancelled event wait for the provider's rate, and a compensation does not wait for
-// them.
+// The refunds of a cancelled event wait for the provider's rate, and a compensation does not wait
+// for them.
 func TestCompensationPassesCancelledEvent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/faults"
 	"urr.guru/pkg/idempotency"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	"urr.guru/services/payment/internal/payment"
@@ -73,7 +74,8 @@ func (b *bundle) refund(p *paymentv1.PrepareResponse, cause string) (r storedRef
 	return r
 }
 
-// untilRefund sweeps once a second until the payment's refund has the status, for at most two minutes.
+// untilRefund sweeps once a second until the payment's refund has the status, for at most two
+// minutes.
 func (b *bundle) untilRefund(p *paymentv1.PrepareResponse, cause, status string) storedRefund {
 	b.t.Helper()
 	for range 120 {
@@ -94,8 +96,8 @@ func (b *bundle) count(sql string, args ...any) (n int64) {
 	return n
 }
 
-// requireBalanced requires that the money of a payment is where the books say: what the provider keeps
-// is paid for by tickets, is owed, or was given by hand for nothing yet.
+// requireBalanced requires that the money of a payment is where the books say: what the provider
+// keeps is paid for by tickets, is owed, or was given by hand for nothing yet.
 func (b *bundle) requireBalanced(p *paymentv1.PrepareResponse) {
 	b.t.Helper()
 	charge := b.provider.Order(p.GetOrderId())
@@ -236,7 +238,7 @@ func TestAcceptedRefundIsAskedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.paid(30000, 25000)
-	b.provider.SetFaults(sandbox.Faults{Pending: 1, SettleFor: sandbox.Duration(24 * time.Hour)})
+	b.provider.SetFaults(sandbox.Faults{Pending: 1, SettleFor: faults.Duration(24 * time.Hour)})
 	b.ask(p, payment.ByUser, "k1", 0)
 	b.untilRefund(p, "USER", "ACCEPTED")
 	require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, b.eventTypes(p))

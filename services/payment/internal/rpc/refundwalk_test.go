@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/faults"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
@@ -25,8 +26,8 @@ type walk struct {
 	applied  map[string]int // events that the ticket service has applied, by order
 }
 
-// Whatever is asked, refused, lost, late or given by hand: in the end the books of every payment agree
-// with the provider, to the unit, and no refund is left undone.
+// Whatever is asked, refused, lost, late or given by hand: in the end the books of every payment
+// agree with the provider, to the unit, and no refund is left undone.
 func TestRefundWalks(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -80,7 +81,8 @@ func (w *walk) act(key string) {
 	w.deliver()
 }
 
-// pass lets time pass. A delayed call acts less than a minute after it was sent, as every call does.
+// pass lets time pass. A delayed call acts less than a minute after it was sent, as every call
+// does.
 func (w *walk) pass(d time.Duration) {
 	w.t.Helper()
 	soon := min(d, 30*time.Second)
@@ -154,7 +156,7 @@ func (w *walk) fail() {
 		w.tickets.Fail("AbortRefund", errs.ErrUnavailable)
 	case 6:
 		w.provider.SetFaults(sandbox.Faults{
-			Seed: w.rand.Uint64(), WholeOnly: w.rand.IntN(4) == 0, Refused: 0.3, Pending: 0.3, SettleFor: sandbox.Duration(24 * time.Hour),
+			Seed: w.rand.Uint64(), WholeOnly: w.rand.IntN(4) == 0, Refused: 0.3, Pending: 0.3, SettleFor: faults.Duration(24 * time.Hour),
 		})
 	}
 }

@@ -183,8 +183,8 @@ func (c *Client) call(ctx context.Context, method, path string, body any) (statu
 	return status, got, err
 }
 
-// send sends one request and decodes its answer into got, whatever its status. fence wraps the body of
-// the request; nil: nothing does.
+// send sends one request and decodes its answer into got, whatever its status. fence wraps the body
+// of the request; nil: nothing does.
 func (c *Client) send(ctx context.Context, method, path string, body any, fence func(io.Reader) io.Reader, got any) (status int, err error) {
 	ctx, span := otel.Tracer("urr.guru/services/payment/sandbox").Start(ctx, method+" sandbox", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()

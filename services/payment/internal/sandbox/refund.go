@@ -56,9 +56,9 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 	}
 }
 
-// fencedBody is the body of a request that must not be sent after a time. The transport reads it just
-// before it writes it, so that a process that was stopped before sends no more than headers, which ask
-// for nothing.
+// fencedBody is the body of a request that must not be sent after a time. The transport reads it
+// just before it writes it, so that a process that was stopped before sends no more than headers,
+// which ask for nothing.
 type fencedBody struct {
 	io.Reader
 

@@ -62,8 +62,8 @@ func (s *Service) act(ctx context.Context, eventID string, c SettingsChange, aft
 	return err == nil, later, err
 }
 
-// changeAtTicket makes a change while there is no line, or Redis does not answer. It returns the order
-// of a later act that ticket got meanwhile: another replica may bring one that was pending.
+// changeAtTicket makes a change while there is no line, or Redis does not answer. It returns the
+// order of a later act that ticket got meanwhile: another replica may bring one that was pending.
 func (s *Service) changeAtTicket(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {
 	// Change accepts ids of unknown events; Settings refuses them.
 	set, err := s.events.Settings(ctx, eventID)

@@ -26,8 +26,8 @@ func (o *orderedTicket) Change(_ context.Context, _ string, c line.SettingsChang
 	return 0, nil
 }
 
-// Another replica may bring an act with a higher order to ticket while an operator changes a setting
-// without the line. That act was made before.
+// Another replica may bring an act with a higher order to ticket while an operator changes a
+// setting without the line. That act was made before.
 func TestActWithoutLineIsLaterThanThoseMadeBefore(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &orderedTicket{directory: w.tickets, meanwhile: w.clock.Now().UnixMicro() + 5_000_000}

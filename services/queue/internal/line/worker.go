@@ -287,8 +287,8 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 	return true
 }
 
-// figures exports the figures of a line. One without visitors does not wait for ticket, which is asked
-// about it rarely, or not at all.
+// figures exports the figures of a line. One without visitors does not wait for ticket, which is
+// asked about it rarely, or not at all.
 func figures(st State, t AdmissionResult) Figures {
 	return Figures{
 		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,

@@ -11,8 +11,9 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// Letters remembers which dead letters were redriven, in a hash per topic. After a loss of Redis they
-// can be redriven once more, which has no effect: reservations are applied to slots idempotently.
+// Letters remembers which dead letters were redriven, in a hash per topic. After a loss of Redis
+// they can be redriven once more, which has no effect: reservations are applied to slots
+// idempotently.
 type Letters struct{ client redis.UniversalClient }
 
 // NewLetters makes Letters.

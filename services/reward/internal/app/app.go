@@ -97,8 +97,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// dialIngest connects to ingest, unless it has no address. It also returns a function that replaces the
-// key.
+// dialIngest connects to ingest, unless it has no address. It also returns a function that replaces
+// the key.
 func dialIngest(a *lifecycle.App, peer pkgrpc.OptionalPeer) (campaign.Promotions, func(config.Secret) error, error) {
 	if peer.Addr == "" {
 		return nil, func(config.Secret) error { return nil }, nil

@@ -70,7 +70,8 @@ type Service struct {
 	earned func() // wakes the payouts
 }
 
-// NewService makes the service; earned wakes the payouts. Without promotions (nil) they are not checked.
+// NewService makes the service; earned wakes the payouts. Without promotions (nil) they are not
+// checked.
 func NewService(store Store, promotions Promotions, earned func()) *Service {
 	return &Service{store: store, promotions: promotions, earned: earned, random: rand.Int64N}
 }

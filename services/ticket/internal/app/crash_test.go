@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"urr.guru/pkg/processtest"
@@ -48,6 +49,14 @@ func (s *service) leaveGroup() {
 	}
 	_, err = req.RequestWith(s.t.Context(), client)
 	require.NoError(s.t, err)
+}
+
+func (s *service) client() *kgo.Client {
+	s.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Brokers...))
+	require.NoError(s.t, err)
+	s.t.Cleanup(client.Close)
+	return client
 }
 
 // A client whose answer was lost in the crash repeats its request and gets the hold that was made.
@@ -151,8 +160,8 @@ func TestCrashWhileRefunding(t *testing.T) {
 	}
 }
 
-// At whichever point the process dies, the tickets of a refund that is given up are valid again, and
-// another refund may have them.
+// At whichever point the process dies, the tickets of a refund that is given up are valid again,
+// and another refund may have them.
 func TestCrashWhileAborting(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"ticket.abort.before_commit", "ticket.abort.after_commit"} {

@@ -6,8 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -31,7 +29,8 @@ func (s *service) pay(r *ticketv1.Reservation, payment string) uuid.UUID {
 	})
 }
 
-// claimRefund claims all tickets of a payment for its user; the answer may be lost with the process.
+// claimRefund claims all tickets of a payment for its user; the answer may be lost with the
+// process.
 func (s *service) claimRefund(r *ticketv1.Reservation, refund, payment string) (*ticketv1.RefundClaim, error) {
 	return s.payables.BeginRefund(s.t.Context(), &ticketv1.BeginRefundRequest{
 		RefundId: refund, PaymentId: payment, PaymentType: "reservation", ReferenceId: r.GetReservationId(), Cause: "USER", UserId: r.GetUserId(),
@@ -118,18 +117,5 @@ func (s *service) published(r *ticketv1.Reservation) []string {
 // all reads a topic from its beginning to its present end.
 func (s *service) all(topic string) []kafka.Record {
 	s.t.Helper()
-	topic = s.kafka.TopicPrefix + topic
-	ends, err := kadm.NewClient(s.client()).ListEndOffsets(s.t.Context(), topic)
-	require.NoError(s.t, err)
-	n := 0
-	ends.Each(func(o kadm.ListedOffset) { n += int(o.Offset) })
-	return kafkatest.Read(s.t, topic, n)
-}
-
-func (s *service) client() *kgo.Client {
-	s.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Brokers...))
-	require.NoError(s.t, err)
-	s.t.Cleanup(client.Close)
-	return client
+	return kafkatest.ReadAll(s.t, s.kafka.TopicPrefix+topic)
 }

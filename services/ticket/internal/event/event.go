@@ -16,7 +16,8 @@ const (
 // State is what operators have done to a sale.
 type State string
 
-// The states of a sale. CANCELLED can be undone. It becomes ENDED when the refunds begin, which cannot.
+// The states of a sale. CANCELLED can be undone. It becomes ENDED when the refunds begin, which
+// cannot.
 const (
 	Open      State = "OPEN"
 	Paused    State = "PAUSED"

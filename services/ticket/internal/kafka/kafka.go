@@ -25,8 +25,8 @@ const maxBatch = 200
 
 // Settler applies payment events.
 type Settler interface {
-	// Settle applies each event once in the consumer group. settlement.ErrUnclaimed for a refund that has
-	// claimed nothing.
+	// Settle applies each event once in the consumer group. settlement.ErrUnclaimed for a refund that
+	// has claimed nothing.
 	Settle(ctx context.Context, group string, events []settlement.PaymentEvent) error
 }
 
@@ -36,8 +36,8 @@ func NewConsumer(cfg kafka.Config, sold settlement.Targets, s Settler, log *slog
 }
 
 // Handle returns the handler of payment-events. Poison, which goes to the dead-letter topic, is a
-// record that cannot be decoded, a payment of a kind that is not sold (no service would refund it), and
-// a refund that has claimed nothing (nobody can know which tickets end).
+// record that cannot be decoded, a payment of a kind that is not sold (no service would refund it),
+// and a refund that has claimed nothing (nobody can know which tickets end).
 func Handle(sold settlement.Targets, s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]settlement.PaymentEvent, 0, len(recs))

@@ -156,8 +156,8 @@ func TestExpireDueSkipsLockedSeats(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// The order is claims → payments → … → seats → reservation → tickets: a refund's end that waits for a
-// lock has not taken a later one yet.
+// The order is claims → payments → … → seats → reservation → tickets: a refund's end that waits for
+// a lock has not taken a later one yet.
 func TestLockOrderOfRefunds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -187,8 +187,8 @@ func TestLockOrderOfRefunds(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A claim locks tickets only. Its time is that at which it has them: a refund that waits until it is too
-// late is too late.
+// A claim locks tickets only. Its time is that at which it has them: a refund that waits until it
+// is too late is too late.
 func TestClaimsReadTheClockAfterTheirLocks(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -214,8 +214,8 @@ func TestClaimsReadTheClockAfterTheirLocks(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A payment's confirmation and its refund by hand wait for each other, although neither has a row of
-// the other to lock.
+// A payment's confirmation and its refund by hand wait for each other, although neither has a row
+// of the other to lock.
 func TestRefundsByHandWaitForTheConfirmation(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

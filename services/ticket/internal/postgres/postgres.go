@@ -2,10 +2,10 @@
 // the clock, and the locks of users.
 //
 // Every transaction takes its locks in one order: claims of refunds by id, the advisory locks of
-// payments, then those of (event, user), then seats by their index (sections with general admission),
-// then reservations by id, then tickets by id. Whoever needs an event's row locks it before all of
-// these. All times are the database's, so that the clocks of replicas need not agree. Tests may
-// replace it.
+// payments, then those of (event, user), then seats by their index (sections with general
+// admission), then reservations by id, then tickets by id. Whoever needs an event's row locks it
+// before all of these. All times are the database's, so that the clocks of replicas need not agree.
+// Tests may replace it.
 package postgres
 
 import (
@@ -181,8 +181,8 @@ func LockKeys(users []User) []int64 {
 }
 
 // PaymentLockKeys returns the keys of the advisory locks of payments, in the order in which all
-// transactions take them, before those of users. A payment's lock keeps its confirmation and its refund
-// by hand apart, of which neither may have left a row yet.
+// transactions take them, before those of users. A payment's lock keeps its confirmation and its
+// refund by hand apart, of which neither may have left a row yet.
 func PaymentLockKeys(payments []uuid.UUID) []int64 {
 	keys := make([]int64, len(payments))
 	for i, id := range payments {

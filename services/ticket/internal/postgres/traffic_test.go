@@ -61,8 +61,8 @@ func (s shopper) visit(ctx context.Context) error {
 	return nil
 }
 
-// giveBack claims the tickets of a payment, or only one, and makes the refund, or aborts it, or both
-// as far as they are allowed to happen.
+// giveBack claims the tickets of a payment, or only one, and makes the refund, or aborts it, or
+// both as far as they are allowed to happen.
 func (s shopper) giveBack(ctx context.Context, p reservation.Payment, cause refund.Cause, one bool) error {
 	req := s.RefundRequest(p, cause)
 	if one {

@@ -1,6 +1,7 @@
 package refund
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -105,8 +106,8 @@ func (c *Claim) refused(reason string) Claim {
 	return *c
 }
 
-// refusal returns why a request is refused whatever its tickets are. An event that is cancelled gives
-// everything back by itself.
+// refusal returns why a request is refused whatever its tickets are. An event that is cancelled
+// gives everything back by itself.
 func refusal(req *Request, sale *Sale) string {
 	switch {
 	case !sale.Now.Before(req.AskedAt.Add(AskedWithin)):
@@ -139,11 +140,7 @@ func problemOf(req *Request, t *ticket.Ticket, sale *Sale) string {
 // addMissing adds the named tickets that do not exist.
 func (c *Claim) addMissing(req *Request, tickets []*ticket.Ticket) {
 	for _, id := range req.TicketIDs {
-		found := false
-		for _, t := range tickets {
-			found = found || t.ID == id
-		}
-		if !found {
+		if !slices.ContainsFunc(tickets, func(t *ticket.Ticket) bool { return t.ID == id }) {
 			c.Problems = append(c.Problems, Problem{TicketID: id, Reason: ProblemNotYours})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 type Cause string
 
 // The causes of refunds. The first two end no ticket: a compensation gives a rejected payment back,
-// and a transfer pays a part of the price to the seller. ByHand is a refund that a person has made at
-// the provider.
+// and a transfer pays a part of the price to the seller. ByHand is a refund that a person has made
+// at the provider.
 const (
 	Compensation   Cause = "COMPENSATION"
 	Transfer       Cause = "TRANSFER"
@@ -26,8 +26,8 @@ const (
 // EndsTickets reports whether refunds of this cause claim tickets.
 func (c Cause) EndsTickets() bool { return c != Compensation && c != Transfer }
 
-// Status of a claim: BEGUN → DONE when the refund was made, or → ABORTED when the provider has refused
-// it. A claim may be REFUSED, or ABORTED before it began.
+// Status of a claim: BEGUN → DONE when the refund was made, or → ABORTED when the provider has
+// refused it. A claim may be REFUSED, or ABORTED before it began.
 type Status string
 
 // The statuses of a claim.

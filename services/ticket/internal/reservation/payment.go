@@ -66,8 +66,8 @@ type GivenBack struct {
 	House bool
 }
 
-// GiveBack gives places of a confirmed reservation back, whose tickets are refunded. The reservation
-// ends with its last place.
+// GiveBack gives places of a confirmed reservation back, whose tickets are refunded. The
+// reservation ends with its last place.
 func (r *Reservation) GiveBack(places []GivenBack, now time.Time) {
 	if len(places) == 0 {
 		return

@@ -128,8 +128,8 @@ func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	require.Empty(t, r.TakeEvents())
 }
 
-// A reservation that ends unpaid names no payment: it would be taken for answered when it is confirmed
-// later, and neither a ticket nor a refund would follow.
+// A reservation that ends unpaid names no payment: it would be taken for answered when it is
+// confirmed later, and neither a ticket nor a refund would follow.
 func TestUnpaidEndsForgetThePayment(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(r *reservation.Reservation, payment uuid.UUID){

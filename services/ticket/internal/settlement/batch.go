@@ -13,9 +13,9 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// ErrUnclaimed means that a refund was made that has claimed nothing here. Payment makes none before
-// its claim is stored, so that this database has lost the claim, or somebody has published the event
-// by hand. Which tickets end cannot be known.
+// ErrUnclaimed means that a refund was made that has claimed nothing here. Payment makes none
+// before its claim is stored, so that this database has lost the claim, or somebody has published
+// the event by hand. Which tickets end cannot be known.
 var ErrUnclaimed = errors.New("the refund has no claim")
 
 // Batch applies payment events to reservations, claims and tickets whose rows are locked.
@@ -70,8 +70,8 @@ func (b *Batch) settle(e PaymentEvent) {
 	}
 }
 
-// end makes the rejection of a payment final: what it was made for may be open again, and must not be
-// given for money that goes back.
+// end makes the rejection of a payment final: what it was made for may be open again, and must not
+// be given for money that goes back.
 func (b *Batch) end(payment uuid.UUID, reason string) {
 	if b.Ended[payment] != "" {
 		return

@@ -1,5 +1,5 @@
-// Package settlement applies what payment reports: a payment that was taken confirms what it was made
-// for or is rejected, and a refund ends the tickets that it has claimed.
+// Package settlement applies what payment reports: a payment that was taken confirms what it was
+// made for or is rejected, and a refund ends the tickets that it has claimed.
 package settlement
 
 import (
@@ -15,8 +15,8 @@ type PaymentEvent struct {
 	Key           string
 	ReservationID uuid.UUID
 	Payment       reservation.Payment
-	// Refunded says that the payment was refunded, for the Cause, by the refund with this id. Otherwise
-	// it was taken.
+	// Refunded says that the payment was refunded, for the Cause, by the refund with this id.
+	// Otherwise it was taken.
 	Refunded bool
 	Cause    refund.Cause
 	RefundID uuid.UUID

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrNotClaimed means that a refund ends a ticket that it has not claimed, which no order of messages
-// can lead to.
+// ErrNotClaimed means that a refund ends a ticket that it has not claimed, which no order of
+// messages can lead to.
 var ErrNotClaimed = errors.New("the ticket is not claimed by this refund")
 
 // Claim claims a VALID ticket, or a USED one of a cancelled event, for a refund that gives the amount back.

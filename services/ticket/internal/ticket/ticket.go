@@ -56,8 +56,8 @@ type Ticket struct {
 	Seat *reservation.Seat
 	// Price is the face value in the currency's minor unit.
 	Price int64
-	// Paid is what the holder has paid for it, Fee the part of it that is a fee. Given is what was given
-	// back on its account, or has been promised to be.
+	// Paid is what the holder has paid for it, Fee the part of it that is a fee. Given is what was
+	// given back on its account, or has been promised to be.
 	Paid, Fee, Given int64
 	Currency         string
 	// PaymentID is the payment that paid for it; zero: a gift.

@@ -72,8 +72,8 @@ func (t *terms) publicationWindow() time.Duration {
 }
 
 // termsCache caches the terms of each event's latest known round. Terms never change, so nothing
-// expires; those of a later round replace those of an earlier one. The driver drops those of lobbies
-// that have ended, so that they do not add up over months.
+// expires; those of a later round replace those of an earlier one. The driver drops those of
+// lobbies that have ended, so that they do not add up over months.
 type termsCache struct {
 	store Shuffles
 

@@ -1,5 +1,5 @@
-// Package deadletter handles the admissions that queue announces in SQS, and keeps those that cannot
-// be read for operators.
+// Package deadletter handles the admissions that queue announces in SQS, and keeps those that
+// cannot be read for operators.
 package deadletter
 
 import (

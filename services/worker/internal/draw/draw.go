@@ -40,7 +40,8 @@ type Lottery struct {
 	Draw      promotion.Draw
 	// Unreadable is why one of the two items cannot be read; only the event's id is known then.
 	Unreadable error
-	// ListedAt is when its next step is due by the list of open draws, of a lottery that OpenDraws read.
+	// ListedAt is when its next step is due by the list of open draws, of a lottery that OpenDraws
+	// read.
 	ListedAt int64
 }
 
@@ -87,7 +88,8 @@ type Requests interface {
 	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the
 	// end.
 	Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error)
-	// PutEntries stores a chunk of the entries with a root (fairdraw.ChunkSize), which is public with it.
+	// PutEntries stores a chunk of the entries with a root (fairdraw.ChunkSize), which is public with
+	// it.
 	PutEntries(ctx context.Context, event string, root fairdraw.Hash, n int, chunk fairdraw.Entries, endsAt int64) error
 	// Exclusions reads all exclusions, sorted by request id.
 	Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error)

@@ -75,8 +75,8 @@ func TestDrawsThatAreFarAwayCostNothing(t *testing.T) {
 	require.Equal(t, promotion.DrawRoot, w.lottery(t).Draw.Phase)
 }
 
-// Each step is taken by the first pass after its time, whichever process has taken the one before: two
-// that run all the time, and one that has just started.
+// Each step is taken by the first pass after its time, whichever process has taken the one before:
+// two that run all the time, and one that has just started.
 func TestStepsAreTakenInTimeByAnyProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -110,8 +110,8 @@ func TestStepsAreTakenInTimeByAnyProcess(t *testing.T) {
 	}
 }
 
-// What an operator changes through one process another one carries out at once, long before the draw
-// was due.
+// What an operator changes through one process another one carries out at once, long before the
+// draw was due.
 func TestOperatorsChangeIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// putEntries stores the chunks of the entries, before anybody can ask for them. Every process stores the
-// same ones.
+// putEntries stores the chunks of the entries, before anybody can ask for them. Every process
+// stores the same ones.
 func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries fairdraw.Entries) error {
 	return forEach(ctx, fairdraw.Chunks(int64(entries.Len())), func(ctx context.Context, n int) error {
 		err := retry(ctx, func() error {

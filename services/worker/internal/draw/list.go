@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// readDue reads the draws whose next step is due. It reads all from time to time, and whenever another
-// process has brought one forward, so that the figures are about all.
+// readDue reads the draws whose next step is due. It reads all from time to time, and whenever
+// another process has brought one forward, so that the figures are about all.
 func (d *Drawer) readDue(ctx context.Context) (due []Lottery, err error) {
 	now := d.opts.Now()
 	if now.Before(d.nextList()) {

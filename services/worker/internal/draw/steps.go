@@ -44,8 +44,8 @@ func (s *step) waits() bool {
 	return s.now().Before(at)
 }
 
-// dueAt is the time before which no step of a draw can follow; zero: at once. It follows from the draw
-// and its terms alone, so that the list of open draws can be sorted by it.
+// dueAt is the time before which no step of a draw can follow; zero: at once. It follows from the
+// draw and its terms alone, so that the list of open draws can be sorted by it.
 func (s *step) dueAt(d *promotion.Draw) time.Time {
 	switch d.Phase {
 	case promotion.DrawOpen:

@@ -90,8 +90,8 @@ func orderAct(ctx context.Context, q *postgres.Queries, eventID string, c event.
 	return false, stored, err
 }
 
-// PruneActs deletes the order of acts that no replica of queue brings any more. Any number of replicas
-// may prune at the same time.
+// PruneActs deletes the order of acts that no replica of queue brings any more. Any number of
+// replicas may prune at the same time.
 func (s *Store) PruneActs(ctx context.Context) error {
 	q := s.database.Queries()
 	for n := int64(pruneRows); n == pruneRows; {

@@ -44,8 +44,8 @@ func TestRefundsAtOnce(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// The provider refused a refund for good, or it was made: payment says one of both, and a late word of
-// the other changes nothing.
+// The provider refused a refund for good, or it was made: payment says one of both, and a late word
+// of the other changes nothing.
 func TestTheEndOfARefundAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -24,8 +24,8 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Begin inserts the claim before it decides, so that a concurrent call for the same refund waits for
-// the answer.
+// Begin inserts the claim before it decides, so that a concurrent call for the same refund waits
+// for the answer.
 func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Claim, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		known, err := insert(ctx, tx, refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun})
@@ -90,8 +90,8 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	return &claim, answer(ctx, tx.Queries, &claim)
 }
 
-// saleOf reads the facts of the tickets' event. All tickets of a payment are of one; those of another
-// payment are refused whatever their event is.
+// saleOf reads the facts of the tickets' event. All tickets of a payment are of one; those of
+// another payment are refused whatever their event is.
 func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Sale, error) {
 	var ids []string
 	if len(list) > 0 {

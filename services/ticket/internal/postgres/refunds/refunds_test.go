@@ -91,8 +91,8 @@ func begin(t *testing.T, svc *storetest.Service, p reservation.Payment, cause re
 	return svc.BeginRefund(t, req)
 }
 
-// A call of payment that was delayed on its way, behind the refusal or the end of its refund, claims
-// nothing: nobody would ever end that claim.
+// A call of payment that was delayed on its way, behind the refusal or the end of its refund,
+// claims nothing: nobody would ever end that claim.
 func TestAnswersAreForGood(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -192,7 +192,8 @@ func TestOnlyClaimedTicketsEnd(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// However much a provider reports to have given back, tickets give back what was paid for them, once.
+// However much a provider reports to have given back, tickets give back what was paid for them,
+// once.
 func TestTicketsGiveBackWhatWasPaid(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -229,7 +230,8 @@ func TestPlacesGivenBackDoNotCountForTheLimit(t *testing.T) {
 // closesAt is when refunds of storetest's events end.
 var closesAt = storetest.Start.Add(47 * time.Hour)
 
-// What is given back when doors may have lists is not sold again: a door would admit two on one place.
+// What is given back when doors may have lists is not sold again: a door would admit two on one
+// place.
 func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]event.Event{
@@ -338,8 +340,8 @@ func TestPaidAfterTheEventEnded(t *testing.T) {
 	}
 }
 
-// A rejected payment never pays for anything, also after the inbox has forgotten it, and although what
-// it was for can be paid.
+// A rejected payment never pays for anything, also after the inbox has forgotten it, and although
+// what it was for can be paid.
 func TestRejectionsAreForGood(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -69,8 +69,8 @@ func (l *Locked) CancelWithEvent() (ended int) {
 	return ended
 }
 
-// Lock locks and reads reservations, after the locks of the payments that change them, of their users
-// and of their seats or sections.
+// Lock locks and reads reservations, after the locks of the payments that change them, of their
+// users and of their seats or sections.
 func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, payments ...uuid.UUID) (*Locked, error) {
 	if err := lockUsersOf(ctx, tx, ids, payments); err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked
 	return lockRows(ctx, tx, ids, nil)
 }
 
-// lockUsersOf locks payments, and then the users of reservations: while a payment extends a hold beyond
-// its end, no other transaction may count the user's places without those of the hold.
+// lockUsersOf locks payments, and then the users of reservations: while a payment extends a hold
+// beyond its end, no other transaction may count the user's places without those of the hold.
 func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID) error {
 	rows, err := tx.UsersOf(ctx, ids)
 	if err != nil {

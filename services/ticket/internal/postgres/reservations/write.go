@@ -62,8 +62,8 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) er
 	return postgres.ExpectRows(n, seats, "seats", err)
 }
 
-// endSeats marks the seats of reservations that end unpaid as not live, so that the unique index lets
-// others reserve them.
+// endSeats marks the seats of reservations that end unpaid as not live, so that the unique index
+// lets others reserve them.
 func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var ended []uuid.UUID
 	seats := 0

@@ -24,8 +24,8 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Settle applies payment events in one transaction, without those that the consumer group has settled
-// before.
+// Settle applies payment events in one transaction, without those that the consumer group has
+// settled before.
 func (s *Store) Settle(ctx context.Context, group string, events []settlement.PaymentEvent) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		keys := make([]string, len(events))
@@ -85,8 +85,8 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	return l.save(ctx, tx, &batch)
 }
 
-// locked is what payment events change: claims, reservations with their places, and tickets, locked in
-// this order.
+// locked is what payment events change: claims, reservations with their places, and tickets, locked
+// in this order.
 type locked struct {
 	payments     []uuid.UUID // that were taken
 	claims       map[uuid.UUID]*refund.Claim

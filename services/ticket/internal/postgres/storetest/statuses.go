@@ -105,8 +105,8 @@ func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
 	return ids
 }
 
-// ticketSteps bring the first ticket of a payment from VALID into a status. What doors and transfers
-// will do is written by hand.
+// ticketSteps bring the first ticket of a payment from VALID into a status. What doors and
+// transfers will do is written by hand.
 var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID){
 	ticket.Valid:        func(*testing.T, *Service, reservation.Payment, uuid.UUID) {},
 	ticket.Used:         setStatus(`UPDATE tickets SET status = 'USED' WHERE ticket_id = $1`),

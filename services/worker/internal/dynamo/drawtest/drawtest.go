@@ -149,8 +149,8 @@ func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Verificat
 	return report
 }
 
-// verifyChunks checks what is stored of the entries in chunks: themselves and, of an announced draw,
-// their ranks.
+// verifyChunks checks what is stored of the entries in chunks: themselves and, of an announced
+// draw, their ranks.
 func verifyChunks(t *testing.T, store *dynamo.Store, d *promotion.Draw, root fairdraw.Hash, entries fairdraw.Entries) {
 	t.Helper()
 	var winners []uuid.UUID
