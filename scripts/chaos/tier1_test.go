@@ -114,7 +114,7 @@ const maxItems = 1000
 
 // retried reports whether an item is asked for again, as pages do.
 func retried(p *commonv1.Problem) bool {
-	return slices.Contains([]string{errs.ErrOverloaded.Reason, errs.ErrUnavailable.Reason}, p.GetReason())
+	return slices.Contains([]string{errs.ErrOverloaded.Reason, errs.ErrUnavailable.Reason, errs.ErrDeadline.Reason}, p.GetReason())
 }
 
 // enter gives positions to guests, in calls of many, at random replicas, until each has one.

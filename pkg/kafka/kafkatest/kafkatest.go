@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,18 +64,30 @@ func TopicWithoutDLQ(t testing.TB) string {
 	return name
 }
 
-// Configure sets a setting of a topic.
+// Configure sets a setting of a topic, and waits until the broker shows it.
 func Configure(t testing.TB, topic, setting, value string) {
 	t.Helper()
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
-	changed, err := kadm.NewClient(client(t)).AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: setting, Value: &value}}, topic)
+	admin := kadm.NewClient(client(t))
+	changed, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: setting, Value: &value}}, topic)
 	if err == nil && len(changed) > 0 {
 		err = changed[0].Err
 	}
 	if err != nil {
 		t.Fatalf("configure topic %s: %v", topic, err)
 	}
+	testkit.UntilNoError(t, func() error {
+		configs, err := admin.DescribeTopicConfigs(ctx, topic)
+		if err != nil {
+			return err
+		}
+		shown := func(c kadm.Config) bool { return c.Key == setting && c.MaybeValue() == value }
+		if !slices.ContainsFunc(configs[0].Configs, shown) {
+			return errors.New("the setting is not there")
+		}
+		return nil
+	}, "the broker does not show %s=%s of topic %s", setting, value, topic)
 }
 
 // Delete deletes topics; for cleanups. The broker may take records for them for a moment longer.

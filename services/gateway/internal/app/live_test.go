@@ -82,7 +82,11 @@ func TestLiveFigures(t *testing.T) {
 	addr, _ := liveServer(t, w)
 	admin := w.session(alice, "admin")
 	l := listen(t, addr, busy, admin)
+	// A slow machine may answer for some services in time and not for others.
 	_, figures, ok := l.event()
+	for ok && len(figures) < 8 {
+		_, figures, ok = l.event()
+	}
 	require.True(t, ok)
 	require.Equal(t, map[string]any{
 		"at": "2026-03-01T10:00:00.000Z", "serving": 100.0, "roomWaiting": 4900.0, "waiting": 30.0, "active": 20.0, "sold": 30.0, "holds": 10.0,
@@ -96,6 +100,9 @@ func TestLiveFigures(t *testing.T) {
 	}
 	require.True(t, ok, "the stream outlives the time-outs of the listener")
 	require.NotContains(t, figures, "active")
+	for ok && figures["sold"] == nil {
+		_, figures, ok = l.event()
+	}
 	require.InDelta(t, 30, figures["sold"], 0)
 
 	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/admin/sessions/revoke", `{"userId":"`+alice+`"}`, admin).Code)
