@@ -69,7 +69,7 @@ func (h *hall) find(t *testing.T, id uuid.UUID) *ticket.Ticket {
 	t.Helper()
 	found, err := h.Tickets.FindTicket(t.Context(), id)
 	require.NoError(t, err)
-	return found
+	return &found.Ticket
 }
 
 var gate = checkin.Batch{EventID: "e", Device: "gate-1", UserID: "staff"}
