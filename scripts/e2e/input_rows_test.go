@@ -279,6 +279,15 @@ var operatorRows = map[string]inputRow{
 			{"salesCloseAt", `"2020-01-01T10:00:00Z"`, invalid, "salesCloseAt"},
 		},
 	},
+	"GET /api/v1/admin/events/{eventId}/house": {unknown: noEvent},
+	"PUT /api/v1/admin/events/{eventId}/house": {
+		body: text(`{"take":["A-1-9"]}`), unknown: noEvent, bad: []badValue{
+			{"take", `["A-1-9","A-1-9"]`, invalid, "take[1]"},
+			{"take", `["Z-9-9"]`, want{http.StatusNotFound, "SEAT_NOT_FOUND"}, ""},
+			{"standing", `{"Z":1}`, want{http.StatusNotFound, "SECTION_NOT_FOUND"}, ""},
+			{"standing", `{"A":1}`, want{http.StatusConflict, "SEATING_MISMATCH"}, ""},
+		},
+	},
 	"GET /api/v1/admin/stats/events/{eventId}": {none: anyEvent},
 	"GET /api/v1/admin/audit":                  {queries: map[string]want{"cursor=x": invalidCursor, "cursor=1.x": invalidCursor}},
 	"GET /api/v1/admin/live/{eventId}":         {none: edgeAlone},

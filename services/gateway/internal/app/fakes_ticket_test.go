@@ -118,6 +118,16 @@ func (f *fakeTicket) PostponeEvent(_ context.Context, in *ticketv1.PostponeEvent
 	return f.act("PostponeEvent", in.GetCaller(), in)
 }
 
+func (f *fakeTicket) GetHouse(_ context.Context, in *ticketv1.GetHouseRequest) (*ticketv1.House, error) {
+	f.add("GetHouse", in.GetCaller(), in)
+	return &ticketv1.House{EventId: in.GetEventId()}, nil
+}
+
+func (f *fakeTicket) PutHouse(_ context.Context, in *ticketv1.PutHouseRequest) (*ticketv1.House, error) {
+	f.add("PutHouse", in.GetCaller(), in)
+	return &ticketv1.House{EventId: in.GetEventId(), SeatIds: in.GetTake()}, nil
+}
+
 func (f *fakeTicket) HoldSeats(_ context.Context, in *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
 	out := &ticketv1.HoldResponse{}
 	for _, i := range in.GetItems() {

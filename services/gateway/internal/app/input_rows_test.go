@@ -261,6 +261,11 @@ var inputs = map[string]input{
 		required: map[string]string{"startsAt": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "doorsAt", value: `"tomorrow"`, code: "INVALID_REQUEST"}},
 	},
+	"EventAdminService.PutHouse": {bad: []badValue{
+		{member: "take", value: `"A-1-1"`, code: "INVALID_REQUEST"},
+		{member: "release", value: `"A-1-1"`, code: "INVALID_REQUEST"},
+		{member: "standing", value: `7`, code: "INVALID_REQUEST"},
+	}},
 	"QueueAdminService.SetThreshold": {
 		required: map[string]string{"threshold": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "threshold", value: `-1`, code: "INVALID_REQUEST"}},

@@ -392,8 +392,9 @@ type MoveSoldParams struct {
 	House    []int64
 }
 
-// Moves the counters of seats that are sold, and of all places that are given back. Those of seats are
-// the last locks of a transaction, and taken in order; those of general admission are locked already.
+// Moves the counters of seats that are sold, and of all places that are given back, or kept by the
+// organiser. Those of seats are the last locks of a transaction, and taken in order; those of general
+// admission are locked already.
 func (q *Queries) MoveSold(ctx context.Context, arg MoveSoldParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MoveSold,
 		arg.EventIds,

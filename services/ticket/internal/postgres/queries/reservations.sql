@@ -96,8 +96,9 @@ FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) A
              unnest(@sold::bigint[]) AS sold) d
 WHERE s.event_id = d.event_id AND s.section = d.section;
 
--- Moves the counters of seats that are sold, and of all places that are given back. Those of seats are
--- the last locks of a transaction, and taken in order; those of general admission are locked already.
+-- Moves the counters of seats that are sold, and of all places that are given back, or kept by the
+-- organiser. Those of seats are the last locks of a transaction, and taken in order; those of general
+-- admission are locked already.
 -- name: MoveSold :execrows
 UPDATE sections s
 SET sold = s.sold + d.sold, house = s.house + d.house

@@ -15,13 +15,14 @@ import (
 // are none. They read only the tables, so that they do not repeat a mistake of the code. A query
 // that needs the time gets it as $1.
 var invariants = map[string]string{
-	"sold + held + house + free = capacity, seat by seat": `
+	"sold + held + house + returning + free = capacity, seat by seat": `
 		SELECT s.event_id || ' ' || s.section
 		FROM sections s LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
 		WHERE s.seated
-		GROUP BY s.event_id, s.section, s.capacity
-		HAVING count(x.*) <> s.capacity`,
-	"sold + held + house + free = capacity, by the counters": `
+		GROUP BY s.event_id, s.section, s.capacity, s.sold, s.house, s.returns
+		HAVING count(x.*) <> s.capacity
+		    OR s.sold + s.house + s.returns + count(*) FILTER (WHERE x.status IN ('FREE', 'HELD')) <> s.capacity`,
+	"sold + held + house + returning + free = capacity, by the counters": `
 		SELECT s.event_id || ' ' || s.section
 		FROM sections s LEFT JOIN reservations r ON r.event_id = s.event_id AND r.section = s.section
 		WHERE NOT s.seated
