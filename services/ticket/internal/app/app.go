@@ -112,6 +112,7 @@ func sweep(a *lifecycle.App, cfg *Config, holds reservation.Expirer, store *even
 	soldPlaces := &soldGauge{count: store.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
+	a.Go("places given back", store.Releaser(cfg.SweepInterval, log))
 	a.Go("seat changes", store.Pruner(log))
 	a.Go("acts on lines", store.ActPruner(log))
 }

@@ -56,10 +56,11 @@ type HouseSeat struct {
 	Due    bool
 }
 
-// Statuses of seats that a HouseChange moves.
+// Statuses of seats without a reservation.
 const (
-	SeatStatusFree  = "FREE"
-	SeatStatusHouse = "HOUSE"
+	SeatStatusFree     = "FREE"
+	SeatStatusHouse    = "HOUSE"
+	SeatStatusReturned = "RETURNED"
 )
 
 // Seats decides which of the locked seats are taken, and which are released. Taking is all or nothing:
@@ -124,4 +125,6 @@ func (s *Service) PutHouse(ctx context.Context, id string, c HouseChange) (House
 }
 
 // House returns an event's house, or ErrNotFound.
-func (s *Service) House(ctx context.Context, id string) (House, error) { return s.writer.House(ctx, id) }
+func (s *Service) House(ctx context.Context, id string) (House, error) {
+	return s.writer.House(ctx, id)
+}

@@ -20,6 +20,8 @@ const (
 	MaxSeats = 100_000
 	// defaultTimeZone is the time zone of events for which operators have set none.
 	defaultTimeZone = "Asia/Seoul"
+	// defaultReturnWithin is 20 min, in seconds.
+	defaultReturnWithin = 1200
 )
 
 // Spec has the settings of an event that operators make. Members that may be left out are pointers.
@@ -48,6 +50,8 @@ type Spec struct {
 	ClosesAt *time.Time
 	// UserRefunds says until when users may give tickets back; nil: until ClosesAt.
 	UserRefunds *UserRefunds
+	// ReturnWithin is the time in seconds within which places that are given back are for sale again.
+	ReturnWithin *int32
 	// Sections are in the order in which the operator put them.
 	Sections []Section
 }
@@ -128,7 +132,9 @@ type Section struct {
 }
 
 // defaults returns the optional settings of a new event.
-func defaults() *Spec { return &Spec{TimeZone: new(defaultTimeZone)} }
+func defaults() *Spec {
+	return &Spec{TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin))}
+}
 
 // Complete sets the settings that the spec leaves out to the current ones, or to the defaults of a
 // new event when current is nil.

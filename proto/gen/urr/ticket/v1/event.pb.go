@@ -214,7 +214,9 @@ type Event struct {
 	// The start before the latest postponement.
 	PostponedFrom *timestamppb.Timestamp `protobuf:"bytes,40,opt,name=postponed_from,json=postponedFrom,proto3" json:"postponed_from,omitempty"`
 	// Of a cancelled event: when its refunds begin, or have begun.
-	RefundsAt     *timestamppb.Timestamp `protobuf:"bytes,41,opt,name=refunds_at,json=refundsAt,proto3" json:"refunds_at,omitempty"`
+	RefundsAt *timestamppb.Timestamp `protobuf:"bytes,41,opt,name=refunds_at,json=refundsAt,proto3" json:"refunds_at,omitempty"`
+	// The present setting, in operators' answers only.
+	ReturnWithin  *int32 `protobuf:"varint,42,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +410,13 @@ func (x *Event) GetRefundsAt() *timestamppb.Timestamp {
 		return x.RefundsAt
 	}
 	return nil
+}
+
+func (x *Event) GetReturnWithin() int32 {
+	if x != nil && x.ReturnWithin != nil {
+		return *x.ReturnWithin
+	}
+	return 0
 }
 
 type WaitingRoom struct {
@@ -1812,7 +1821,11 @@ type EventSpec struct {
 	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
 	// The end of refunds by users, not after closesAt, as RFC 3339, or "none": there are none. Default:
 	// closesAt.
-	RefundUntil   *string `protobuf:"bytes,17,opt,name=refund_until,json=refundUntil,proto3,oneof" json:"refund_until,omitempty"`
+	RefundUntil *string `protobuf:"bytes,17,opt,name=refund_until,json=refundUntil,proto3,oneof" json:"refund_until,omitempty"`
+	// Places that are given back are for sale again at a random moment, after a tenth of this many
+	// seconds and within all of them; 0: at once. While less than 5 % of their section is free, and from
+	// closesAt on, the organiser keeps them (GetHouse) instead. Default: 1200.
+	ReturnWithin  *int32 `protobuf:"varint,18,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1964,6 +1977,13 @@ func (x *EventSpec) GetRefundUntil() string {
 		return *x.RefundUntil
 	}
 	return ""
+}
+
+func (x *EventSpec) GetReturnWithin() int32 {
+	if x != nil && x.ReturnWithin != nil {
+		return *x.ReturnWithin
+	}
+	return 0
 }
 
 // Assigned seating has rows × seats_per_row, general admission a capacity.
@@ -2797,7 +2817,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa6\b\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe2\b\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -2824,14 +2844,16 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\frefund_until\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\vrefundUntil\x12A\n" +
 	"\x0epostponed_from\x18( \x01(\v2\x1a.google.protobuf.TimestampR\rpostponedFrom\x129\n" +
 	"\n" +
-	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAtB\x0f\n" +
+	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAt\x12(\n" +
+	"\rreturn_within\x18* \x01(\x05H\x05R\freturnWithin\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
 	"_thresholdB\a\n" +
 	"\x05_etagB\f\n" +
 	"\n" +
-	"_time_zone\"%\n" +
+	"_time_zoneB\x10\n" +
+	"\x0e_return_within\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\"{\n" +
 	"\aSection\x12\x18\n" +
@@ -2932,7 +2954,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x81\b\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xca\b\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -2956,14 +2978,16 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\ttime_zone\x18\x0e \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01\x125\n" +
 	"\bdoors_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
 	"\tcloses_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12/\n" +
-	"\frefund_until\x18\x11 \x01(\tB\a\xbaH\x04r\x02\x18@H\x04R\vrefundUntil\x88\x01\x01B\x0f\n" +
+	"\frefund_until\x18\x11 \x01(\tB\a\xbaH\x04r\x02\x18@H\x04R\vrefundUntil\x88\x01\x01\x125\n" +
+	"\rreturn_within\x18\x12 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x00H\x05R\freturnWithin\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
 	"_thresholdB\f\n" +
 	"\n" +
 	"_time_zoneB\x0f\n" +
-	"\r_refund_until\"\xbc\x02\n" +
+	"\r_refund_untilB\x10\n" +
+	"\x0e_return_within\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +

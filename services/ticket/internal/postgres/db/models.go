@@ -127,6 +127,14 @@ type Reservation struct {
 	UpdatedAt     time.Time
 }
 
+type Return struct {
+	ReturnID  int64
+	EventID   string
+	Section   string
+	SeatID    *string
+	ReleaseAt time.Time
+}
+
 type Scan struct {
 	EventID    string
 	ScanID     uuid.UUID

@@ -15,7 +15,8 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
 		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, DoorsAt: utc(r.DoorsAt), ClosesAt: utc(r.ClosesAt),
-		Sections: make([]event.Section, len(sections)),
+		ReturnWithin: &r.ReturnWithin,
+		Sections:     make([]event.Section, len(sections)),
 	}}
 	switch {
 	case !r.UserRefunds:
@@ -68,6 +69,7 @@ func toRow(e *event.Event) db.InsertEventParams {
 		StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt, SalesCloseAt: e.SalesCloseAt,
 		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
+		ReturnWithin: *e.ReturnWithin,
 	}
 	if r := e.UserRefunds; r != nil {
 		row.UserRefunds = !r.None

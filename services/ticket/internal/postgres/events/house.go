@@ -176,7 +176,7 @@ func (t *houseTx) count(ctx context.Context) error {
 	var arg db.MoveSoldParams
 	for name, delta := range t.deltas {
 		arg.EventIds, arg.Sections = append(arg.EventIds, t.id), append(arg.Sections, name)
-		arg.Sold, arg.House = append(arg.Sold, 0), append(arg.House, delta)
+		arg.Sold, arg.House, arg.Returns = append(arg.Sold, 0), append(arg.House, delta), append(arg.Returns, 0)
 	}
 	n, err := t.MoveSold(ctx, arg)
 	return postgres.ExpectRows(n, len(t.deltas), "sections", err)

@@ -36,7 +36,7 @@ CREATE TABLE events (
     -- The end of refunds by users; NULL: as closes_at.
     refund_until   timestamptz,
     user_refunds   boolean     NOT NULL DEFAULT true,
-    -- Places that are given back are sold again at a random moment within this many seconds; 0: at once.
+    -- Places that are given back are sold again at a random moment, after a tenth of this many seconds and within all of them; 0: at once.
     return_within  integer     NOT NULL DEFAULT 0 CHECK (return_within >= 0),
     transferable   text        NOT NULL DEFAULT 'NONE' CHECK (transferable IN ('NONE', 'FREE', 'PRICED')),
     -- The events of one show on several dates.
@@ -91,8 +91,8 @@ CREATE TABLE seats (
     seat_id        text COLLATE "C" NOT NULL,
     -- Position in the availability bitmap; also the order in which seats are locked.
     idx            integer NOT NULL,
-    -- HOUSE: kept by the organiser, and not for sale.
-    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD', 'HOUSE')),
+    -- HOUSE: kept by the organiser, and not for sale. RETURNED: in returns.
+    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD', 'HOUSE', 'RETURNED')),
     reservation_id uuid,
     -- The reservation's expires_at: whoever wants the seat sees without a join that it may be taken.
     held_until     timestamptz,
@@ -102,6 +102,17 @@ CREATE TABLE seats (
     CHECK ((status = 'HELD') = (held_until IS NOT NULL))
 ) WITH (fillfactor = 70,
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+
+-- Places that were given back, each until it is for sale again: buyers cannot know when.
+CREATE TABLE returns (
+    return_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    event_id   text COLLATE "C" NOT NULL,
+    section    text COLLATE "C" NOT NULL,
+    -- NULL: general admission.
+    seat_id    text COLLATE "C",
+    release_at timestamptz NOT NULL
+);
+CREATE INDEX returns_by_release ON returns (release_at);
 
 -- What has changed of seats in the last minute or so, so that replicas keep their seat maps up to date without reading all seats.
 --
@@ -115,7 +126,7 @@ CREATE TABLE seat_changes (
     id       bigint GENERATED ALWAYS AS IDENTITY,
     xid      xid8      NOT NULL DEFAULT pg_current_xact_id(),
     event_id text COLLATE "C" NOT NULL,
-    -- The seats' indexes, and their new states: 0 is free, -1 sold or kept by the organiser, else held until then, in µs since 1970.
+    -- The seats' indexes, and their new states: 0 is free, -1 neither free nor held, else held until then, in µs since 1970.
     idx      integer[] NOT NULL,
     states   bigint[]  NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
@@ -380,5 +391,5 @@ CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITT
 
 -- +goose Down
 DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, places, reservations, line_acts, line_settings,
-    seat_changes_pruned, seat_changes, seats, sections, events;
+    seat_changes_pruned, seat_changes, returns, seats, sections, events;
 DROP FUNCTION seats_changed, seat_state;

@@ -84,8 +84,8 @@ WHERE p.reservation_id = c.id AND p.n = c.n AND p.live;
 -- The seats among places that were paid and are given back.
 -- name: GiveSeatsBack :execrows
 UPDATE seats s
-SET status = CASE WHEN c.house THEN 'HOUSE' ELSE 'FREE' END, reservation_id = NULL
-FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@ns::int[]) AS n, unnest(@house::boolean[]) AS house) c
+SET status = c.status, reservation_id = NULL
+FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@ns::int[]) AS n, unnest(@statuses::text[]) AS status) c
 JOIN places p ON p.reservation_id = c.id AND p.n = c.n
 WHERE s.event_id = p.event_id AND s.seat_id = p.seat_id AND s.reservation_id = c.id AND s.status = 'SOLD';
 
@@ -101,11 +101,11 @@ WHERE s.event_id = d.event_id AND s.section = d.section;
 -- admission are locked already.
 -- name: MoveSold :execrows
 UPDATE sections s
-SET sold = s.sold + d.sold, house = s.house + d.house
-FROM (SELECT l.event_id, l.section, n.sold, n.house
+SET sold = s.sold + d.sold, house = s.house + d.house, returns = s.returns + d.returns
+FROM (SELECT l.event_id, l.section, n.sold, n.house, n.returns
       FROM sections l
       JOIN (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) AS section, unnest(@sold::bigint[]) AS sold,
-                   unnest(@house::bigint[]) AS house) n
+                   unnest(@house::bigint[]) AS house, unnest(@returns::bigint[]) AS returns) n
         ON n.event_id = l.event_id AND n.section = l.section
       ORDER BY l.event_id, l.section
       FOR UPDATE OF l) d

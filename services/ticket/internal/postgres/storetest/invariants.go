@@ -30,12 +30,21 @@ var invariants = map[string]string{
 		HAVING s.held <> coalesce(sum(r.quantity) FILTER (WHERE r.status IN ('HELD', 'PAYING')), 0)
 		    OR s.sold <> coalesce(sum(r.quantity - r.released) FILTER (WHERE r.status = 'CONFIRMED'), 0)
 		    OR s.held + s.sold + s.house + s.returns > s.capacity`,
-	"sold and house seats, by the counters": `
+	"sold, house and returned seats, by the counters": `
 		SELECT s.event_id || ' ' || s.section
 		FROM sections s LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
 		WHERE s.seated
-		GROUP BY s.event_id, s.section, s.sold, s.house
-		HAVING s.sold <> count(*) FILTER (WHERE x.status = 'SOLD') OR s.house <> count(*) FILTER (WHERE x.status = 'HOUSE')`,
+		GROUP BY s.event_id, s.section, s.sold, s.house, s.returns
+		HAVING s.sold <> count(*) FILTER (WHERE x.status = 'SOLD') OR s.house <> count(*) FILTER (WHERE x.status = 'HOUSE')
+		    OR s.returns <> count(*) FILTER (WHERE x.status = 'RETURNED')`,
+	"a place that was given back has a time": `
+		SELECT s.event_id || ' ' || s.section
+		FROM sections s LEFT JOIN returns r USING (event_id, section)
+		GROUP BY s.event_id, s.section, s.returns
+		HAVING s.returns <> count(r.*)
+		UNION ALL
+		SELECT x.seat_id FROM seats x FULL JOIN (SELECT * FROM returns WHERE seat_id IS NOT NULL) r USING (event_id, seat_id)
+		WHERE (x.status = 'RETURNED') <> (r.return_id IS NOT NULL)`,
 	"a seat is what its reservation says": `
 		SELECT x.seat_id FROM seats x LEFT JOIN reservations r USING (reservation_id)
 		WHERE x.status IN ('HELD', 'SOLD') AND (r.reservation_id IS NULL

@@ -108,12 +108,13 @@ func (s *Service) Replica(t *testing.T) *Service {
 	return other
 }
 
-// Spec is an event whose sale is open when the clock starts.
+// Spec is an event whose sale is open when the clock starts, and whose places are for sale as soon as
+// they are given back.
 func Spec(id string, seating event.Seating, sections ...event.Section) event.Event {
 	return event.Event{ID: id, Spec: event.Spec{
 		Title: "Concert " + id, Artist: "Artist", Venue: "Hall", StartsAt: Start.Add(48 * time.Hour),
 		SalesOpenAt: Start.Add(-time.Hour), SalesCloseAt: Start.Add(24 * time.Hour), Seating: seating, Currency: "KRW", MaxPerUser: 4,
-		Sections: sections,
+		ReturnWithin: new(int32(0)), Sections: sections,
 	}}
 }
 
