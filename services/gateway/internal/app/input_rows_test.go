@@ -38,7 +38,7 @@ var (
 	sale = input{
 		required: map[string]string{
 			"title": "INVALID_REQUEST", "startsAt": "INVALID_REQUEST", "salesOpenAt": "INVALID_REQUEST", "salesCloseAt": "INVALID_REQUEST",
-			"seating": "INVALID_REQUEST", "currency": "INVALID_REQUEST", "maxPerUser": "INVALID_REQUEST", "sections": "INVALID_REQUEST",
+			"currency": "INVALID_REQUEST", "maxPerUser": "INVALID_REQUEST", "sections": "INVALID_REQUEST",
 		},
 		bad: []badValue{
 			{member: "title", value: longText, code: "INVALID_REQUEST"},

@@ -10,10 +10,11 @@ import (
 // Seating says how places are sold.
 type Seating string
 
-// The two kinds of seating.
+// The kinds of seating, of a section or of all sections of an event.
 const (
 	Assigned Seating = "ASSIGNED" // every seat has a row and a number
 	General  Seating = "GENERAL"  // a number of admissions per section
+	Mixed    Seating = "MIXED"    // of an event: some sections are sold by seat, others are not
 )
 
 // State is what operators have done to a sale.

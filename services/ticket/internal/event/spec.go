@@ -32,7 +32,9 @@ type Spec struct {
 	StartsAt     time.Time
 	SalesOpenAt  time.Time
 	SalesCloseAt time.Time
-	Seating      Seating
+	// Seating follows from the sections. An operator may demand that all of them are ASSIGNED, or
+	// GENERAL.
+	Seating Seating
 	// Currency is an ISO 4217 code.
 	Currency   string
 	MaxPerUser int
@@ -131,6 +133,14 @@ type Section struct {
 	Rows, SeatsPerRow, First int
 }
 
+// Seating returns how places of the section are sold.
+func (s *Section) Seating() Seating {
+	if s.Rows > 0 {
+		return Assigned
+	}
+	return General
+}
+
 // defaults returns the optional settings of a new event.
 func defaults() *Spec {
 	return &Spec{TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin))}
@@ -170,6 +180,7 @@ func (s Spec) Validated() (Spec, error) {
 	if fields = append(fields, bad...); len(fields) > 0 {
 		return Spec{}, ErrInvalid.WithFields(fields...)
 	}
+	s.Seating = seatingOf(sections)
 	s.StartsAt, s.SalesOpenAt, s.SalesCloseAt = toMicroseconds(s.StartsAt), toMicroseconds(s.SalesOpenAt), toMicroseconds(s.SalesCloseAt)
 	if s.DoorsAt != nil {
 		s.DoorsAt = new(toMicroseconds(*s.DoorsAt))
@@ -218,7 +229,8 @@ func (s *Spec) validatedSections() (sections []Section, bad []errs.Field) {
 		if slices.ContainsFunc(sections[:i], func(o Section) bool { return o.Name == section.Name }) {
 			bad = append(bad, errs.Field{Path: path + ".section", Message: "must be unique"})
 		}
-		if s.Seating == General {
+		bySeat := s.Seating == Assigned || s.Seating != General && (section.Rows != 0 || section.SeatsPerRow != 0)
+		if !bySeat {
 			bad = append(bad, section.checkCapacity(path)...)
 			continue
 		}
@@ -230,6 +242,18 @@ func (s *Spec) validatedSections() (sections []Section, bad []errs.Field) {
 		bad = append(bad, errs.Field{Path: "sections", Message: fmt.Sprintf("must have at most %d seats together", MaxSeats)})
 	}
 	return sections, bad
+}
+
+// seatingOf returns the seating of an event with these sections.
+func seatingOf(sections []Section) (seating Seating) {
+	for i := range sections {
+		kind := sections[i].Seating()
+		if seating != "" && seating != kind {
+			return Mixed
+		}
+		seating = kind
+	}
+	return seating
 }
 
 // checkCapacity checks a section of general admission.

@@ -133,6 +133,15 @@ func TestInvariantsUnderTraffic(t *testing.T) {
 			return svc.HoldSeats(ctx, user, fmt.Sprintf("A-%d-%d", row, seat+2), fmt.Sprintf("A-%d-%d", row, seat))
 		}},
 		"best seats":        {storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 20)), best},
+		"both": {
+			storetest.Spec("e", event.Mixed, storetest.Admissions("A", 70, 20), storetest.Rows("B", 70, 1, 20)),
+			func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error) {
+				if rand.N(2) == 0 {
+					return best(ctx, svc, user)
+				}
+				return svc.HoldSeats(ctx, user, fmt.Sprintf("B-1-%d", rand.N(20)+1))
+			},
+		},
 		"general admission": {storetest.Spec("e", event.General, storetest.Admissions("A", 70, 40)), best},
 	} {
 		t.Run(name, func(t *testing.T) {

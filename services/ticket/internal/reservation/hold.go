@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -53,9 +54,9 @@ type LockedSale struct {
 	Used map[string]int64
 }
 
-// CheckSeating returns event.ErrSeatingMismatch when the event has another seating.
+// CheckSeating returns event.ErrSeatingMismatch when no section of the event has this seating.
 func (s *LockedSale) CheckSeating(wanted event.Seating) error {
-	if s.Seating != wanted {
+	if s.Seating != wanted && s.Seating != event.Mixed {
 		return event.ErrSeatingMismatch
 	}
 	return nil
@@ -72,8 +73,10 @@ func (s *LockedSale) hold(r Reservation) *Reservation {
 type GeneralSale struct {
 	LockedSale
 
-	// Free has the number of free places of each section that exists.
+	// Free has the number of free places of each section that exists, Seated the sections that are
+	// sold by seat.
 	Free         map[string]int64
+	Seated       []string
 	Prices, Fees map[string]int64 // by section
 }
 
@@ -82,6 +85,9 @@ type GeneralSale struct {
 func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 	if err := g.Sale.CheckOpen(g.Now); err != nil {
 		return nil, err
+	}
+	if slices.Contains(g.Seated, req.Section) {
+		return nil, event.ErrSeatingMismatch
 	}
 	free, ok := g.Free[req.Section]
 	if !ok {

@@ -81,7 +81,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if err != nil {
 		return nil, err
 	}
-	if e.Seating == event.General {
+	if sec, ok := e.Section(req.Section); e.Seating == event.General || ok && sec.Seating() == event.General {
 		return s.holder.HoldGeneral(ctx, req)
 	}
 	// A repeated request must get its answer even when the section is sold out by now, and so no

@@ -58,7 +58,7 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 	}
 	for i, sec := range s.Sections {
 		spec := &ticketv1.SectionSpec{Section: sec.Name, Price: sec.Price, Fee: sec.Fee}
-		if s.Seating == event.Assigned {
+		if sec.Seating() == event.Assigned {
 			spec.Rows, spec.SeatsPerRow = new(int32(sec.Rows)), new(int32(sec.SeatsPerRow)) //nolint:gosec // ≤ 1000
 		} else {
 			spec.Capacity = new(sec.Capacity)

@@ -185,7 +185,7 @@ type Event struct {
 	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
 	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	// "ASSIGNED" or "GENERAL".
+	// "ASSIGNED", "GENERAL" or, with sections of both kinds, "MIXED".
 	Seating  string     `protobuf:"bytes,8,opt,name=seating,proto3" json:"seating,omitempty"`
 	Sections []*Section `protobuf:"bytes,9,rep,name=sections,proto3" json:"sections,omitempty"`
 	// ISO 4217.
@@ -472,7 +472,9 @@ type Section struct {
 	Capacity int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	Free     int64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
 	// Minor units, paid on top of the price of each place.
-	Fee           int64 `protobuf:"varint,5,opt,name=fee,proto3" json:"fee,omitempty"`
+	Fee int64 `protobuf:"varint,5,opt,name=fee,proto3" json:"fee,omitempty"`
+	// "ASSIGNED" or "GENERAL".
+	Seating       string `protobuf:"bytes,6,opt,name=seating,proto3" json:"seating,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -542,6 +544,13 @@ func (x *Section) GetFee() int64 {
 	return 0
 }
 
+func (x *Section) GetSeating() string {
+	if x != nil {
+		return x.Seating
+	}
+	return ""
+}
+
 type GetSeatMapRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -597,7 +606,7 @@ func (x *GetSeatMapRequest) GetEventId() string {
 type SeatMap struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// "ASSIGNED" or "GENERAL" (then sections have no rows).
+	// As Event.seating. Sections of general admission have no rows.
 	Seating  string            `protobuf:"bytes,2,opt,name=seating,proto3" json:"seating,omitempty"`
 	Sections []*SeatMapSection `protobuf:"bytes,3,rep,name=sections,proto3" json:"sections,omitempty"`
 	// Seats in all; the bitmap's length. A seat's index counts sections, rows and seats in this
@@ -1800,7 +1809,8 @@ type EventSpec struct {
 	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
 	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	Seating      string                 `protobuf:"bytes,7,opt,name=seating,proto3" json:"seating,omitempty"`
+	// Follows from the sections; "ASSIGNED" and "GENERAL" demand that all of them are.
+	Seating string `protobuf:"bytes,7,opt,name=seating,proto3" json:"seating,omitempty"`
 	// ISO 4217.
 	Currency   string `protobuf:"bytes,8,opt,name=currency,proto3" json:"currency,omitempty"`
 	MaxPerUser int32  `protobuf:"varint,9,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
@@ -1986,7 +1996,7 @@ func (x *EventSpec) GetReturnWithin() int32 {
 	return 0
 }
 
-// Assigned seating has rows × seats_per_row, general admission a capacity.
+// A section has rows × seats_per_row, or, with general admission, a capacity.
 type SectionSpec struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
@@ -2855,13 +2865,14 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"_time_zoneB\x10\n" +
 	"\x0e_return_within\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
-	"\x06active\x18\x01 \x01(\bR\x06active\"{\n" +
+	"\x06active\x18\x01 \x01(\bR\x06active\"\x95\x01\n" +
 	"\aSection\x12\x18\n" +
 	"\asection\x18\x01 \x01(\tR\asection\x12\x14\n" +
 	"\x05price\x18\x02 \x01(\x03R\x05price\x12\x1a\n" +
 	"\bcapacity\x18\x03 \x01(\x03R\bcapacity\x12\x12\n" +
 	"\x04free\x18\x04 \x01(\x03R\x04free\x12\x10\n" +
-	"\x03fee\x18\x05 \x01(\x03R\x03fee\"{\n" +
+	"\x03fee\x18\x05 \x01(\x03R\x03fee\x12\x18\n" +
+	"\aseating\x18\x06 \x01(\tR\aseating\"{\n" +
 	"\x11GetSeatMapRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa3\x01\n" +
@@ -2954,7 +2965,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xca\b\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xd3\b\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -2962,8 +2973,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05venue\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05venue\x12?\n" +
 	"\tstarts_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bstartsAt\x12F\n" +
 	"\rsales_open_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\vsalesOpenAt\x12H\n" +
-	"\x0esales_close_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fsalesCloseAt\x122\n" +
-	"\aseating\x18\a \x01(\tB\x18\xbaH\x15r\x13R\bASSIGNEDR\aGENERALR\aseating\x12-\n" +
+	"\x0esales_close_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fsalesCloseAt\x12;\n" +
+	"\aseating\x18\a \x01(\tB!\xbaH\x1er\x1cR\x00R\bASSIGNEDR\aGENERALR\x05MIXEDR\aseating\x12-\n" +
 	"\bcurrency\x18\b \x01(\tB\x11\xbaH\x0er\f2\n" +
 	"^[A-Z]{3}$R\bcurrency\x12,\n" +
 	"\fmax_per_user\x18\t \x01(\x05B\n" +

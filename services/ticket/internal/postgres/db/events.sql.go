@@ -474,10 +474,10 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 }
 
 const LockSections = `-- name: LockSections :many
-SELECT section, price, fee, (capacity - held - sold - house - returns)::bigint AS free
+SELECT section, seated, price, fee, (capacity - held - sold - house - returns)::bigint AS free
 FROM sections
 WHERE event_id = $1 AND section = ANY ($2::text[])
-ORDER BY section
+ORDER BY seated, section
 FOR UPDATE
 `
 
@@ -488,11 +488,13 @@ type LockSectionsParams struct {
 
 type LockSectionsRow struct {
 	Section string
+	Seated  bool
 	Price   int64
 	Fee     int64
 	Free    int64
 }
 
+// Those of general admission come first, as in all transactions; free is theirs.
 func (q *Queries) LockSections(ctx context.Context, arg LockSectionsParams) ([]LockSectionsRow, error) {
 	rows, err := q.db.Query(ctx, LockSections, arg.EventID, arg.Sections)
 	if err != nil {
@@ -504,6 +506,7 @@ func (q *Queries) LockSections(ctx context.Context, arg LockSectionsParams) ([]L
 		var i LockSectionsRow
 		if err := rows.Scan(
 			&i.Section,
+			&i.Seated,
 			&i.Price,
 			&i.Fee,
 			&i.Free,
@@ -744,7 +747,7 @@ type TakenAdmissionsRow struct {
 	Sold    int64
 }
 
-// For general admission. Expired holds count as free, although the counter still includes them. The order
+// For general admission; of seated sections held seats are left out. Expired holds count as free, although the counter still includes them. The order
 // makes PostgreSQL use the index of due holds, also while it knows nothing of the table: the one by user
 // has all reservations of the event.
 func (q *Queries) TakenAdmissions(ctx context.Context, arg TakenAdmissionsParams) ([]TakenAdmissionsRow, error) {

@@ -182,7 +182,7 @@ func insertPlaces(ctx context.Context, q *postgres.Queries, e *event.Event) erro
 	if err := q.InsertSections(ctx, arg); err != nil {
 		return err
 	}
-	if e.Seating != event.Assigned {
+	if e.Seats() == 0 {
 		return nil
 	}
 	seats, err := q.InsertSeats(ctx, e.ID)

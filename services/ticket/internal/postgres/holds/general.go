@@ -77,6 +77,10 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	b.Queue(db.LockSections, t.eventID, sections).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.LockSectionsRow])
 		for _, r := range all {
+			if r.Seated {
+				t.sale.Seated = append(t.sale.Seated, r.Section)
+				continue
+			}
 			t.sale.Free[r.Section], t.sale.Prices[r.Section], t.sale.Fees[r.Section] = r.Free, r.Price, r.Fee
 		}
 		return err

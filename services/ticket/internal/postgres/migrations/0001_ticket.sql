@@ -13,7 +13,8 @@ CREATE TABLE events (
     time_zone      text        NOT NULL CHECK (time_zone <> ''),
     sales_open_at  timestamptz NOT NULL,
     sales_close_at timestamptz NOT NULL CHECK (sales_close_at > sales_open_at),
-    seating        text        NOT NULL CHECK (seating IN ('ASSIGNED', 'GENERAL')),
+    -- What its sections are: seated, not seated, or both.
+    seating        text        NOT NULL CHECK (seating IN ('ASSIGNED', 'GENERAL', 'MIXED')),
     currency       text        NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
     max_per_user   integer     NOT NULL CHECK (max_per_user > 0),
     -- Seconds; NULL: the service's default.

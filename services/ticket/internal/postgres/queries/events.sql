@@ -84,7 +84,7 @@ WHERE event_id = @event_id
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))
 GROUP BY 1;
 
--- For general admission. Expired holds count as free, although the counter still includes them. The order
+-- For general admission; of seated sections held seats are left out. Expired holds count as free, although the counter still includes them. The order
 -- makes PostgreSQL use the index of due holds, also while it knows nothing of the table: the one by user
 -- has all reservations of the event.
 -- name: TakenAdmissions :many
@@ -157,11 +157,12 @@ DELETE FROM seats WHERE event_id = $1 AND status = 'FREE';
 -- name: DeleteUnusedSections :execrows
 DELETE FROM sections WHERE event_id = $1 AND held = 0 AND sold = 0 AND house = 0 AND returns = 0;
 
+-- Those of general admission come first, as in all transactions; free is theirs.
 -- name: LockSections :many
-SELECT section, price, fee, (capacity - held - sold - house - returns)::bigint AS free
+SELECT section, seated, price, fee, (capacity - held - sold - house - returns)::bigint AS free
 FROM sections
 WHERE event_id = @event_id AND section = ANY (@sections::text[])
-ORDER BY section
+ORDER BY seated, section
 FOR UPDATE;
 
 -- Prices and fees of holds to come, and capacities down to what is not free.
