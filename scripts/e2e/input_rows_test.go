@@ -94,6 +94,7 @@ var (
 		{"refundUntil", `"never"`, invalid, "refundUntil"},
 		{"refundUntil", `"2030-01-01T09:30:00Z"`, invalid, "refundUntil"},
 		{"timeZone", `"Asia/Soul"`, invalid, "timeZone"},
+		{"maxPerUserInSeries", `2`, invalid, "maxPerUserInSeries"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
 	badPages = map[string]want{"cursor=not-a-cursor": invalidCursor}

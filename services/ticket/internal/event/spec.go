@@ -54,6 +54,10 @@ type Spec struct {
 	UserRefunds *UserRefunds
 	// ReturnWithin is the time in seconds within which places that are given back are for sale again.
 	ReturnWithin *int32
+	// SeriesID groups the events of one show on several dates; empty: none. MaxPerUserInSeries limits a
+	// user's places in all of them; 0: nothing but their own limits does.
+	SeriesID           *string
+	MaxPerUserInSeries *int32
 	// Sections are in the order in which the operator put them.
 	Sections []Section
 }
@@ -81,6 +85,14 @@ func (s *Spec) Closing() Closing {
 		}
 	}
 	return c
+}
+
+// CheckComplete checks the rules between optional members of a complete spec. The error is ErrInvalid.
+func (s *Spec) CheckComplete() error {
+	if *s.MaxPerUserInSeries > 0 && *s.SeriesID == "" {
+		return ErrInvalid.WithFields(errs.Field{Path: "maxPerUserInSeries", Message: "needs a seriesId"})
+	}
+	return s.CheckClosing()
 }
 
 // CheckClosing checks the times of the doors and of the end of refunds of a complete spec. The error is
@@ -143,7 +155,9 @@ func (s *Section) Seating() Seating {
 
 // defaults returns the optional settings of a new event.
 func defaults() *Spec {
-	return &Spec{TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin))}
+	return &Spec{
+		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
+	}
 }
 
 // Complete sets the settings that the spec leaves out to the current ones, or to the defaults of a

@@ -132,7 +132,7 @@ func TestInvariantsUnderTraffic(t *testing.T) {
 			row := rand.N(2) + 1
 			return svc.HoldSeats(ctx, user, fmt.Sprintf("A-%d-%d", row, seat+2), fmt.Sprintf("A-%d-%d", row, seat))
 		}},
-		"best seats":        {storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 20)), best},
+		"best seats": {storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 20)), best},
 		"both": {
 			storetest.Spec("e", event.Mixed, storetest.Admissions("A", 70, 20), storetest.Rows("B", 70, 1, 20)),
 			func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error) {

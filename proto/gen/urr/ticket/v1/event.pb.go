@@ -216,9 +216,12 @@ type Event struct {
 	// Of a cancelled event: when its refunds begin, or have begun.
 	RefundsAt *timestamppb.Timestamp `protobuf:"bytes,41,opt,name=refunds_at,json=refundsAt,proto3" json:"refunds_at,omitempty"`
 	// The present setting, in operators' answers only.
-	ReturnWithin  *int32 `protobuf:"varint,42,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ReturnWithin *int32 `protobuf:"varint,42,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
+	// Absent: the event is of no series. The limit of the series is 0 if there is none.
+	SeriesId           *string `protobuf:"bytes,43,opt,name=series_id,json=seriesId,proto3,oneof" json:"series_id,omitempty"`
+	MaxPerUserInSeries *int32  `protobuf:"varint,44,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Event) Reset() {
@@ -415,6 +418,20 @@ func (x *Event) GetRefundsAt() *timestamppb.Timestamp {
 func (x *Event) GetReturnWithin() int32 {
 	if x != nil && x.ReturnWithin != nil {
 		return *x.ReturnWithin
+	}
+	return 0
+}
+
+func (x *Event) GetSeriesId() string {
+	if x != nil && x.SeriesId != nil {
+		return *x.SeriesId
+	}
+	return ""
+}
+
+func (x *Event) GetMaxPerUserInSeries() int32 {
+	if x != nil && x.MaxPerUserInSeries != nil {
+		return *x.MaxPerUserInSeries
 	}
 	return 0
 }
@@ -1835,9 +1852,14 @@ type EventSpec struct {
 	// Places that are given back are for sale again at a random moment, after a tenth of this many
 	// seconds and within all of them; 0: at once. While less than 5 % of their section is free, and from
 	// closesAt on, the organiser keeps them (GetHouse) instead. Default: 1200.
-	ReturnWithin  *int32 `protobuf:"varint,18,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ReturnWithin *int32 `protobuf:"varint,18,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
+	// The events of one show on several dates have the same; empty: none. It is fixed once the sale has
+	// opened.
+	SeriesId *string `protobuf:"bytes,19,opt,name=series_id,json=seriesId,proto3,oneof" json:"series_id,omitempty"`
+	// How many places one person may hold and own in all events of the series; 0: there is no such limit.
+	MaxPerUserInSeries *int32 `protobuf:"varint,20,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *EventSpec) Reset() {
@@ -1992,6 +2014,20 @@ func (x *EventSpec) GetRefundUntil() string {
 func (x *EventSpec) GetReturnWithin() int32 {
 	if x != nil && x.ReturnWithin != nil {
 		return *x.ReturnWithin
+	}
+	return 0
+}
+
+func (x *EventSpec) GetSeriesId() string {
+	if x != nil && x.SeriesId != nil {
+		return *x.SeriesId
+	}
+	return ""
+}
+
+func (x *EventSpec) GetMaxPerUserInSeries() int32 {
+	if x != nil && x.MaxPerUserInSeries != nil {
+		return *x.MaxPerUserInSeries
 	}
 	return 0
 }
@@ -2827,7 +2863,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe2\b\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe6\t\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -2855,7 +2891,9 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0epostponed_from\x18( \x01(\v2\x1a.google.protobuf.TimestampR\rpostponedFrom\x129\n" +
 	"\n" +
 	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAt\x12(\n" +
-	"\rreturn_within\x18* \x01(\x05H\x05R\freturnWithin\x88\x01\x01B\x0f\n" +
+	"\rreturn_within\x18* \x01(\x05H\x05R\freturnWithin\x88\x01\x01\x12 \n" +
+	"\tseries_id\x18+ \x01(\tH\x06R\bseriesId\x88\x01\x01\x127\n" +
+	"\x16max_per_user_in_series\x18, \x01(\x05H\aR\x12maxPerUserInSeries\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -2863,7 +2901,10 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05_etagB\f\n" +
 	"\n" +
 	"_time_zoneB\x10\n" +
-	"\x0e_return_within\"%\n" +
+	"\x0e_return_withinB\f\n" +
+	"\n" +
+	"_series_idB\x19\n" +
+	"\x17_max_per_user_in_series\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\"\x95\x01\n" +
 	"\aSection\x12\x18\n" +
@@ -2965,7 +3006,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xd3\b\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x81\n" +
+	"\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -2990,7 +3032,10 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bdoors_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
 	"\tcloses_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12/\n" +
 	"\frefund_until\x18\x11 \x01(\tB\a\xbaH\x04r\x02\x18@H\x04R\vrefundUntil\x88\x01\x01\x125\n" +
-	"\rreturn_within\x18\x12 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x00H\x05R\freturnWithin\x88\x01\x01B\x0f\n" +
+	"\rreturn_within\x18\x12 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x00H\x05R\freturnWithin\x88\x01\x01\x12>\n" +
+	"\tseries_id\x18\x13 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$H\x06R\bseriesId\x88\x01\x01\x12C\n" +
+	"\x16max_per_user_in_series\x18\x14 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\aR\x12maxPerUserInSeries\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -2998,7 +3043,10 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"_time_zoneB\x0f\n" +
 	"\r_refund_untilB\x10\n" +
-	"\x0e_return_within\"\xbc\x02\n" +
+	"\x0e_return_withinB\f\n" +
+	"\n" +
+	"_series_idB\x19\n" +
+	"\x17_max_per_user_in_series\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +

@@ -236,29 +236,32 @@ func (q *Queries) HasLiveReservations(ctx context.Context, eventID string) (bool
 
 const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+                    hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
+                    max_per_user_in_series)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 ON CONFLICT DO NOTHING
 `
 
 type InsertEventParams struct {
-	EventID      string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      string
-	Currency     string
-	MaxPerUser   int32
-	HoldSeconds  *int32
-	TimeZone     string
-	DoorsAt      *time.Time
-	ClosesAt     *time.Time
-	RefundUntil  *time.Time
-	UserRefunds  bool
-	ReturnWithin int32
+	EventID            string
+	Title              string
+	Artist             string
+	Venue              string
+	StartsAt           time.Time
+	SalesOpenAt        time.Time
+	SalesCloseAt       time.Time
+	Seating            string
+	Currency           string
+	MaxPerUser         int32
+	HoldSeconds        *int32
+	TimeZone           string
+	DoorsAt            *time.Time
+	ClosesAt           *time.Time
+	RefundUntil        *time.Time
+	UserRefunds        bool
+	ReturnWithin       int32
+	SeriesID           *string
+	MaxPerUserInSeries *int32
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -280,6 +283,8 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.RefundUntil,
 		arg.UserRefunds,
 		arg.ReturnWithin,
+		arg.SeriesID,
+		arg.MaxPerUserInSeries,
 	)
 	if err != nil {
 		return 0, err
@@ -814,28 +819,30 @@ const UpdateEvent = `-- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
-    return_within = $17, version = version + 1, updated_at = now()
+    return_within = $17, series_id = $18, max_per_user_in_series = $19, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
 type UpdateEventParams struct {
-	EventID      string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      string
-	Currency     string
-	MaxPerUser   int32
-	HoldSeconds  *int32
-	TimeZone     string
-	DoorsAt      *time.Time
-	ClosesAt     *time.Time
-	RefundUntil  *time.Time
-	UserRefunds  bool
-	ReturnWithin int32
+	EventID            string
+	Title              string
+	Artist             string
+	Venue              string
+	StartsAt           time.Time
+	SalesOpenAt        time.Time
+	SalesCloseAt       time.Time
+	Seating            string
+	Currency           string
+	MaxPerUser         int32
+	HoldSeconds        *int32
+	TimeZone           string
+	DoorsAt            *time.Time
+	ClosesAt           *time.Time
+	RefundUntil        *time.Time
+	UserRefunds        bool
+	ReturnWithin       int32
+	SeriesID           *string
+	MaxPerUserInSeries *int32
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -857,6 +864,8 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.RefundUntil,
 		arg.UserRefunds,
 		arg.ReturnWithin,
+		arg.SeriesID,
+		arg.MaxPerUserInSeries,
 	)
 	return err
 }

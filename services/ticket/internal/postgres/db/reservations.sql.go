@@ -560,14 +560,15 @@ func (q *Queries) UpdateSeats(ctx context.Context, arg UpdateSeatsParams) (int64
 }
 
 const UsersOf = `-- name: UsersOf :many
-SELECT DISTINCT event_id, user_id
-FROM reservations
+SELECT DISTINCT r.event_id, coalesce((SELECT e.series_id FROM events e WHERE e.event_id = r.event_id), '')::text AS series_id, r.user_id
+FROM reservations r
 WHERE reservation_id = ANY ($1::uuid[])
 `
 
 type UsersOfRow struct {
-	EventID string
-	UserID  string
+	EventID  string
+	SeriesID string
+	UserID   string
 }
 
 func (q *Queries) UsersOf(ctx context.Context, reservationIds []uuid.UUID) ([]UsersOfRow, error) {
@@ -579,7 +580,7 @@ func (q *Queries) UsersOf(ctx context.Context, reservationIds []uuid.UUID) ([]Us
 	var items []UsersOfRow
 	for rows.Next() {
 		var i UsersOfRow
-		if err := rows.Scan(&i.EventID, &i.UserID); err != nil {
+		if err := rows.Scan(&i.EventID, &i.SeriesID, &i.UserID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -94,6 +94,9 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	if err := t.SendBatch(ctx, &b).Close(); err != nil {
 		return postgres.OrNotFound(err, event.ErrNotFound)
 	}
+	if err := t.checkSeries(); err != nil {
+		return err
+	}
 	t.sale.LockedSale = t.holdBatch.sale()
 	return t.sale.CheckSeating(event.General)
 }

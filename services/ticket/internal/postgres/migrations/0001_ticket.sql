@@ -40,7 +40,7 @@ CREATE TABLE events (
     -- Places that are given back are sold again at a random moment, after a tenth of this many seconds and within all of them; 0: at once.
     return_within  integer     NOT NULL DEFAULT 0 CHECK (return_within >= 0),
     transferable   text        NOT NULL DEFAULT 'NONE' CHECK (transferable IN ('NONE', 'FREE', 'PRICED')),
-    -- The events of one show on several dates.
+    -- The events of one show on several dates. Whoever counts or changes the places of a user locks the user in the whole series.
     series_id      text COLLATE "C",
     max_per_user_in_series integer CHECK (max_per_user_in_series > 0),
     -- Grows when the event is postponed, which voids the lists of its doors.
@@ -48,8 +48,10 @@ CREATE TABLE events (
     version        bigint      NOT NULL DEFAULT 1,
     created_at     timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),
-    CHECK (refund_until <= closes_at)
+    CHECK (refund_until <= closes_at),
+    CHECK (max_per_user_in_series IS NULL OR series_id IS NOT NULL)
 );
+CREATE INDEX events_by_series ON events (series_id) WHERE series_id IS NOT NULL;
 CREATE INDEX events_by_start ON events (starts_at, event_id);
 CREATE INDEX events_to_walk ON events (state, walk_at) WHERE state IN ('CANCELLED', 'ENDED');
 

@@ -17,8 +17,8 @@ WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND seat_id IS NOT NULL
 ORDER BY reservation_id, n;
 
 -- name: UsersOf :many
-SELECT DISTINCT event_id, user_id
-FROM reservations
+SELECT DISTINCT r.event_id, coalesce((SELECT e.series_id FROM events e WHERE e.event_id = r.event_id), '')::text AS series_id, r.user_id
+FROM reservations r
 WHERE reservation_id = ANY (@reservation_ids::uuid[]);
 
 -- After the users a transaction locks the seats, in the order of their indexes.

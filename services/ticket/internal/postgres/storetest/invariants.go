@@ -67,6 +67,12 @@ var invariants = map[string]string{
 		WHERE r.origin = 'SALE' AND (r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1))
 		GROUP BY r.event_id, r.user_id, e.max_per_user
 		HAVING sum(r.quantity - r.released) > e.max_per_user`,
+	"nobody has more than the limit of a series": `
+		SELECT e.series_id || ' ' || r.user_id
+		FROM reservations r JOIN events e USING (event_id)
+		WHERE r.origin = 'SALE' AND (r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1))
+		GROUP BY e.series_id, r.user_id
+		HAVING sum(r.quantity - r.released) > min(e.max_per_user_in_series)`,
 	"every place that is paid admits one person": `
 		SELECT p.reservation_id || ' ' || p.n
 		FROM places p JOIN reservations r USING (reservation_id)
