@@ -150,6 +150,8 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/my/reservations/{reservationId}/payments/{paymentId}": {stranger: noReservation},
 	"GET /api/v1/my/tickets/{ticketId}/qr.svg":                         {stranger: noTicket},
 
+	"POST /api/v1/my/tickets/claim": {body: text(`{"claim":"unknown"}`), misused: noTicket},
+
 	// Payments
 	"POST /api/v1/payments/prepare": {
 		body: func(w *inputWorld) string {
@@ -278,6 +280,18 @@ var operatorRows = map[string]inputRow{
 			{"doorsAt", `"2125-01-01T11:00:00Z"`, invalid, "doorsAt"},
 			{"refundUntil", `"2125-01-01T10:00:00Z"`, invalid, "refundUntil"},
 			{"salesCloseAt", `"2020-01-01T10:00:00Z"`, invalid, "salesCloseAt"},
+		},
+	},
+	"GET /api/v1/admin/events/{eventId}/comps": {queries: badPages},
+	"POST /api/v1/admin/events/{eventId}/comps": {
+		body: text(`{"name":"Press","seatIds":["A-2-10"]}`), keyed: true, unknown: noEvent,
+		misused: want{http.StatusConflict, "SEAT_TAKEN"}, // it is for sale
+		bad: []badValue{
+			{"name", `"  "`, invalid, "name"},
+			{"userId", `"a b"`, invalidID, "userId"},
+			{"seatIds", `[]`, invalid, "seatIds"},
+			{"section", `"A"`, invalid, "section"},
+			{"seatIds", `["Z-9-9"]`, want{http.StatusNotFound, "SEAT_NOT_FOUND"}, ""},
 		},
 	},
 	"GET /api/v1/admin/events/{eventId}/house": {unknown: noEvent},

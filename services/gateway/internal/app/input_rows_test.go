@@ -264,6 +264,15 @@ var inputs = map[string]input{
 		required: map[string]string{"startsAt": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "doorsAt", value: `"tomorrow"`, code: "INVALID_REQUEST"}},
 	},
+	"CompService.CreateComp": {
+		required: map[string]string{"name": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "seatIds", value: `"A-1-1"`, code: "INVALID_REQUEST"},
+			{member: "quantity", value: `1001`, code: "INVALID_REQUEST"},
+			{member: "section", value: `"a b"`, code: "INVALID_REQUEST"},
+		},
+	},
+	"CompService.ClaimComp": {required: map[string]string{"claim": "INVALID_REQUEST"}},
 	"EventAdminService.PutHouse": {bad: []badValue{
 		{member: "take", value: `"A-1-1"`, code: "INVALID_REQUEST"},
 		{member: "release", value: `"A-1-1"`, code: "INVALID_REQUEST"},

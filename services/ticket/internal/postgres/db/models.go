@@ -10,6 +10,13 @@ import (
 	"github.com/google/uuid"
 )
 
+type Comp struct {
+	ReservationID uuid.UUID
+	EventID       string
+	Name          string
+	ClaimHash     []byte
+}
+
 type EndedPayment struct {
 	PaymentID uuid.UUID
 	Why       string

@@ -248,6 +248,16 @@ CREATE TABLE places (
 -- What makes it impossible to sell a seat twice, whatever the code does.
 CREATE UNIQUE INDEX places_one_live ON places (event_id, seat_id) WHERE live AND seat_id IS NOT NULL;
 
+-- Orders without a payment, from the house, by name.
+CREATE TABLE comps (
+    reservation_id uuid PRIMARY KEY REFERENCES reservations,
+    event_id       text COLLATE "C" NOT NULL,
+    name           text        NOT NULL CHECK (name <> ''),
+    -- SHA-256 of what its link carries; NULL: it was made for a user. Until somebody claims it, its user_id is empty.
+    claim_hash     bytea UNIQUE
+);
+CREATE INDEX comps_by_event ON comps (event_id, reservation_id);
+
 -- A place that is passed on gets a new ticket; the one before stays, as TRANSFERRED.
 CREATE TABLE tickets (
     ticket_id      uuid PRIMARY KEY,
@@ -393,6 +403,6 @@ CREATE UNIQUE INDEX scans_admitted_once ON scans (event_id, epoch, ticket_id) WH
 CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITTED', 'UNDONE');
 
 -- +goose Down
-DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, places, reservations, line_acts, line_settings,
+DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, comps, places, reservations, line_acts, line_settings,
     seat_changes_pruned, seat_changes, returns, seats, sections, events;
 DROP FUNCTION seats_changed, seat_state;

@@ -19,9 +19,11 @@ import (
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/cancellation"
+	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
+	"urr.guru/services/ticket/internal/postgres/comps"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
@@ -64,6 +66,7 @@ type Service struct {
 	Refunds          *refunds.Store
 	Walker           *cancellation.Walker
 	Scans            *scans.Store
+	Comps            *comp.Service
 	Events           *event.Service
 	Reservations     *reservation.Service
 }
@@ -100,6 +103,7 @@ func (s *Service) Replica(t *testing.T) *Service {
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
 		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
 		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database),
+		Comps: comp.NewService(comps.NewStore(database)),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
