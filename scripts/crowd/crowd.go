@@ -23,6 +23,7 @@ type Crowd struct {
 	seed       uint64
 	behaviours []Behaviour
 	cards      int
+	after      *afterSale // nil: buyers keep their tickets
 
 	soldOut      atomic.Bool
 	stolenPasses stolenPasses
@@ -40,11 +41,17 @@ type Options struct {
 	// MaxPaymentAttempts is the number of valid cards that a visitor tries, for runs in which
 	// outages make charges fail; 0 means 1.
 	MaxPaymentAttempts int
+	// AfterSale is what buyers do with their tickets; nil: they keep them.
+	AfterSale *AfterSale
 }
 
 // New prepares the crowd of an open sale.
 func New(sale Sale, api *API, o Options) *Crowd {
-	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.MaxPaymentAttempts)}
+	c := &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.MaxPaymentAttempts)}
+	if o.AfterSale != nil {
+		c.after = newAfterSale(c, *o.AfterSale)
+	}
+	return c
 }
 
 // Tally holds live counts of visitors.
@@ -60,6 +67,7 @@ type Tally struct {
 	Paid, Ticketed atomic.Int64
 
 	Endings
+	doorTally
 
 	mu      sync.Mutex
 	forged  []string
@@ -87,6 +95,15 @@ func (t *Tally) addTicket(seat, user string) {
 	t.holders[seat] = user
 }
 
+// dropTicket records that a visitor gives a ticket back, so that another may hold one of its seat.
+func (t *Tally) dropTicket(seat, user string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holders[seat] == user {
+		delete(t.holders, seat)
+	}
+}
+
 func (t *Tally) DuplicateSeats() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +122,10 @@ func (t *Tally) Violations() []string {
 	if n := t.Paid.Load() - t.Ticketed.Load(); n > 0 {
 		out = append(out, fmt.Sprintf("%d paid and did not see a ticket", n))
 	}
-	return out
+	for _, id := range t.OpenedAfterRefund() {
+		out = append(out, "a door let in a refunded ticket: "+id)
+	}
+	return append(out, t.WrongAnswers()...)
 }
 
 func (t *Tally) ForgedPasses() []string {

@@ -29,6 +29,11 @@ const (
 	StepConfirm      Step = "confirm"
 	StepReservation  Step = "reservation"
 	StepTickets      Step = "tickets"
+	StepPayment      Step = "payment"
+	StepRefund       Step = "refund"
+	StepTicket       Step = "ticket"
+	StepQR           Step = "qr"
+	StepCheckIn      Step = "check_in"
 	StepFigures      Step = "figures"
 	StepLeave        Step = "leave"
 	StepForged       Step = "forged"
@@ -46,7 +51,7 @@ const (
 func Steps() []Step {
 	return []Step{
 		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
-		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepFigures, StepLeave, StepForged,
+		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,
 	}
