@@ -150,7 +150,7 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	for db, sql := range map[*pgxpool.Pool]string{
 		s.ticket:  empty("scans", "refund_claims", "tickets", "places", "reservations", "events", "outbox") + honestTicket + partlyRefundedTicket,
 		s.payment: empty("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment + partlyRefundedPayment,
-		s.stats:   empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") +
+		s.stats: empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") +
 			honestStats + partlyRefundedStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)
@@ -187,7 +187,7 @@ const waitingEvent = `INSERT INTO outbox (event_id, topic, key, key_hash, type, 
 // The kinds of faults, as their sentences begin.
 const (
 	unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
-	unbalanced                = "unbalanced"
+	unbalanced, opened        = "unbalanced", "opened after its refund"
 	unpublished, wrongFigures = "not published", "miscounted"
 )
 

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,7 +70,18 @@ var refundFaults = map[string]inconsistency{
 	"given back twice": {
 		ledger: func(l map[string]*sandbox.Charge) { l["o3"].RefundedAmount = 140 }, want: []string{unbalanced},
 	},
-	"given back, and not accounted for": {ticket: `UPDATE tickets SET given = 0`, want: []string{unbalanced}},
+	"given back, and not accounted for":   {ticket: `UPDATE tickets SET given = 0`, want: []string{unbalanced}},
+	"let in after the refund":             {ticket: scanned("c2", "ADMITTED", "1 s"), want: []string{opened}},
+	"let in after the refund, and undone": {ticket: scanned("c2", "UNDONE", "1 s"), want: []string{opened}},
+	"let in while the refund is under way": {
+		ticket: `UPDATE refund_claims SET status = 'BEGUN'; ` + scanned("c2", "ADMITTED", "1 s"), want: []string{opened},
+	},
+	"let in before the refund":     {ticket: scanned("c2", "ADMITTED", "-1 s")},
+	"let in with the other ticket": {ticket: scanned("c1", "ADMITTED", "1 s")},
+	"let in after a refund that was given up": {
+		ticket: `UPDATE refund_claims SET status = 'ABORTED'; ` + scanned("c2", "ADMITTED", "1 s"),
+	},
+	"not let in by a door without a network": {ticket: scanned("c2", "REFUNDED", "1 s")},
 	"one place in the figures too many": {
 		stats: `UPDATE figures.event_days SET seats_sold = 2`, want: []string{wrongFigures, wrongFigures},
 	},
@@ -79,6 +91,13 @@ var refundFaults = map[string]inconsistency{
 	"refund missing in the figures": {
 		stats: `UPDATE figures.revenue_days SET refunded = 0, refunds = 0`, want: []string{wrongFigures, wrongFigures},
 	},
+}
+
+// scanned is a scan of a ticket, some time after its refund was decided.
+func scanned(ticketID, result, after string) string {
+	return fmt.Sprintf(`INSERT INTO scans (event_id, scan_id, ticket_id, epoch, device, user_id, result, scanned_at, recorded_at)
+		SELECT 'part', gen_random_uuid(), lpad('%s', 32, '0')::uuid, 1, '', '', '%s', now(), begun_at + interval '%s' FROM refund_claims`,
+		ticketID, result, after)
 }
 
 func TestFaultsOfRefunds(t *testing.T) {
@@ -91,4 +110,44 @@ func TestFaultsOfRefunds(t *testing.T) {
 		})
 	}
 	require.NotEmpty(t, refundFaults)
+}
+
+// What was cancelled has given everything back.
+func TestFaultsOfACancelledEvent(t *testing.T) {
+	t.Parallel()
+	const (
+		ended = `INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
+				time_zone, state)
+			VALUES ('part', '', '', '', now(), now(), now() + interval '1 h', 'ASSIGNED', 'KRW', 4, 'Asia/Seoul', 'ENDED');
+			UPDATE tickets SET status = 'REFUNDED', given = paid WHERE event_id = 'part';
+			UPDATE reservations SET status = 'REFUNDED', released = quantity WHERE event_id = 'part';`
+		refunded = `UPDATE payments SET status = 'REFUNDED', refunded = captured WHERE order_id = 'o3'`
+	)
+	s := stores(t)
+	for name, c := range map[string]struct {
+		ticket string
+		given  int64
+		want   int
+	}{
+		"all is refunded":    {ended, 140, 0},
+		"the provider keeps": {ended, 70, 1},
+		"given twice":        {ended, 280, 1},
+		"refunds not begun":  {ended + `UPDATE events SET state = 'CANCELLED'`, 140, 1},
+		"one ticket left":    {ended + `UPDATE tickets SET status = 'USED' WHERE ticket_id = lpad('c1', 32, '0')::uuid`, 140, 1},
+		"a hold left":        {ended + `UPDATE reservations SET status = 'HELD', released = 0 WHERE event_id = 'part'`, 140, 1},
+		"no such event":      {``, 140, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger := partlyRefundedLedger()
+			ledger["o3"].RefundedAmount = c.given
+			s.fill(t, ledger)
+			_, err := s.ticket.Exec(t.Context(), c.ticket)
+			require.NoError(t, err)
+			_, err = s.payment.Exec(t.Context(), refunded)
+			require.NoError(t, err)
+			faults, err := s.CancelledFaults(t.Context(), "part")
+			require.NoError(t, err)
+			require.Len(t, faults.NotGivenBack, c.want, "%v", faults.NotGivenBack)
+		})
+	}
 }
