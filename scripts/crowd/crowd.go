@@ -226,7 +226,7 @@ func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	err := s.putEvent(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour))
+	err := s.putEvent(ctx, admin, now.AddDate(0, 0, 30), now.Add(-time.Minute), now.Add(24*time.Hour))
 	if err == nil {
 		room := map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
 		err = callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
@@ -243,18 +243,28 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
 		return err
 	}
-	now := time.Now().UTC().Truncate(time.Second)
-	if err := s.putEvent(ctx, admin, now.Add(-time.Hour), now); err != nil {
+	var event struct {
+		StartsAt time.Time `json:"startsAt"`
+	}
+	ans, err := admin.callRepeatedly(ctx, StepEvent, http.MethodGet, "/api/v1/events/"+s.EventID, nil)
+	if err == nil {
+		err = decode(StepEvent, ans, &event)
+	}
+	if err == nil { // the start cannot be moved once a ticket is sold
+		now := time.Now().UTC().Truncate(time.Second)
+		err = s.putEvent(ctx, admin, event.StartsAt, now.Add(-time.Hour), now)
+	}
+	if err != nil {
 		return fmt.Errorf("close the sale: %w", err)
 	}
 	return callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
 }
 
-// putEvent writes the event with a sale window by the operators' API.
-func (s Sale) putEvent(ctx context.Context, admin *Session, opens, closes time.Time) error {
+// putEvent writes the event with its start and the sale's window by the operators' API.
+func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, closes time.Time) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
-		"startsAt": opens.Add(30 * 24 * time.Hour), "salesOpenAt": opens, "salesCloseAt": closes,
+		"startsAt": starts, "salesOpenAt": opens, "salesCloseAt": closes,
 		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2,
 		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
 	}
