@@ -37,6 +37,7 @@ const (
 	StepFigures      Step = "figures"
 	StepLeave        Step = "leave"
 	StepForged       Step = "forged"
+	StepCancel       Step = "cancel"
 	StepCampaign     Step = "campaign"
 	StepAttend       Step = "attend"
 	StepDraw         Step = "draw"
@@ -51,7 +52,7 @@ const (
 func Steps() []Step {
 	return []Step{
 		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
-		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged,
+		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,
 	}
