@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"sync"
@@ -47,7 +48,7 @@ func askRefund(t *testing.T, c *harness.Client, path, key string, status int, ti
 	})
 	require.NoError(t, err)
 	require.Equal(t, status, a.Status, "%s", a.Body)
-	require.NoError(t, a.Decode(&r))
+	require.NoError(t, json.Unmarshal(a.Body, &r))
 	return r
 }
 
