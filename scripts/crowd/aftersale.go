@@ -66,8 +66,8 @@ func newAfterSale(c *Crowd, o AfterSale) *afterSale {
 	return a
 }
 
-// begin decides what becomes of an order of some places. It is called before the order is paid: once
-// all places are sold, it is known which may come back. end is called when that is over.
+// begin decides what becomes of an order of some places, before it is paid: when all places are sold,
+// it must be known that some may come back. end is called when they cannot any more.
 func (a *afterSale) begin(places int) (f fate, end func()) {
 	if a == nil || places != 2 {
 		return kept, func() {}
@@ -145,12 +145,16 @@ func (v *visitor) giveBack(ctx context.Context, f fate, tickets []ticket) error 
 		return err
 	}
 	for _, t := range tickets {
-		if err := v.awaitRefund(ctx, t); err != nil {
+		refunded, err := v.awaitRefund(ctx, t)
+		switch {
+		case err != nil:
 			return err
-		}
-		if f == byHand {
+		case !refunded:
+			tally.addTicket(t.Seat.SeatID, v.userID)
+			continue
+		case f == byHand:
 			tally.ByHand.Add(1)
-		} else {
+		default:
 			tally.GivenBack.Add(1)
 		}
 		if err := v.showRefunded(ctx, t); err != nil {
@@ -165,8 +169,7 @@ func (v *visitor) requestRefund(ctx context.Context, t ticket) error {
 	body := map[string]any{"ticketIds": []string{t.TicketID}, "reason": "cannot come"}
 	var r struct{ Status string }
 	err := v.post(ctx, StepRefund, "/api/v1/payments/"+t.PaymentID+"/refund", body, &r)
-	var refused *refusalError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusalError](err); ok && refused.status < http.StatusInternalServerError && refused.status != http.StatusTooManyRequests {
 		v.crowd.tally.addWrongAnswer("the refund of ticket %s was refused: %v", t.TicketID, err)
 	}
 	if err == nil && r.Status != "REQUESTED" { // otherwise it is not decided yet
@@ -212,21 +215,25 @@ func (a *afterSale) postRefund(ctx context.Context, client *http.Client, orderID
 	return res.StatusCode, res.Body.Close()
 }
 
-// awaitRefund polls a ticket until it is refunded.
-func (v *visitor) awaitRefund(ctx context.Context, t ticket) error {
+// awaitRefund polls a ticket until it is refunded, or valid again since the provider has refused.
+func (v *visitor) awaitRefund(ctx context.Context, t ticket) (refunded bool, err error) {
+	tally := &v.crowd.tally
 	for {
 		var now ticket
 		if err := v.get(ctx, StepTicket, "/api/v1/my/tickets/"+t.TicketID, &now); err != nil {
-			return err
+			return false, err
 		}
-		if now.Status == "REFUNDING" || now.Status == "REFUNDED" {
-			v.crowd.tally.addRefund(t.TicketID, time.Now())
+		switch {
+		case now.Status == "VALID" && tally.dropRefund(t.TicketID):
+			return false, nil
+		case now.Status == "REFUNDING" || now.Status == "REFUNDED":
+			tally.addRefund(t.TicketID, time.Now())
 		}
 		if now.Status == "REFUNDED" {
-			return nil
+			return true, nil
 		}
 		if !loop.Sleep(ctx, paymentPoll) {
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }

@@ -23,8 +23,9 @@ type gateway struct {
 	refunded map[string]bool
 	used     map[string]string // by code: the door
 	// letsAllIn admits whoever comes; loses drops the answers to the first scans.
-	letsAllIn, loses bool
-	scans            int
+	// refuses says that the provider makes no refund that it is asked for.
+	letsAllIn, loses, refuses bool
+	scans                     int
 }
 
 func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -48,7 +49,7 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 			answer = map[string]any{"status": "REFUNDED"}
 		}
 	case strings.HasSuffix(r.URL.Path, "/refund"):
-		g.refunded[body.TicketIDs[0]] = true
+		g.refunded[body.TicketIDs[0]] = !g.refuses
 		status, answer = http.StatusAccepted, map[string]any{"status": "PENDING"}
 	case strings.HasSuffix(r.URL.Path, "/by-hand"):
 		order := strings.Split(r.URL.Path, "/")[3]
@@ -110,6 +111,17 @@ func TestAfterSale(t *testing.T) {
 			require.Empty(t, tally.Violations())
 		})
 	}
+}
+
+// Whoever gets no money back has a valid ticket.
+func TestRefusedRefunds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tally := sell(t, &gateway{refuses: true})
+		require.Zero(t, tally.GivenBack.Load())
+		require.EqualValues(t, 2, tally.ByHand.Load())
+		require.Empty(t, tally.Violations())
+	})
 }
 
 func TestDoorsThatLetEverybodyIn(t *testing.T) {

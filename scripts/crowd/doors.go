@@ -131,6 +131,15 @@ func (t *doorTally) addRefund(ticketID string, at time.Time) {
 	}
 }
 
+// dropRefund forgets a refund that was decided, since the ticket is valid again; false: none was.
+func (t *doorTally) dropRefund(ticketID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, decided := t.refunded[ticketID]
+	delete(t.refunded, ticketID)
+	return decided
+}
+
 // addAdmission records a scan that let a ticket in.
 func (t *doorTally) addAdmission(ticketID string, scanned time.Time) {
 	t.mu.Lock()
