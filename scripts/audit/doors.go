@@ -9,8 +9,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// openedAfterRefund lists the tickets of an event that a door with a network let in after their refund
-// was decided. What was scanned before, or after a refund that was given up, is no fault.
+// openedAfterRefund lists the tickets of an event that a door with a network let in after their
+// refund was decided. What was scanned before, or after a refund that was given up, is no fault.
 func (s *Stores) openedAfterRefund(ctx context.Context, eventID string) ([]string, error) {
 	// CollectRows returns the error of the query.
 	rows, _ := s.ticket.Query(ctx, `

@@ -64,7 +64,8 @@ func partlyRefundedLedger() map[string]*sandbox.Charge {
 	}
 }
 
-// refundFaults are changes to the partly refunded sale, with the kinds of faults that each must show.
+// refundFaults are changes to the partly refunded sale, with the kinds of faults that each must
+// show.
 var refundFaults = map[string]inconsistency{
 	"nothing": {},
 	"given back twice": {

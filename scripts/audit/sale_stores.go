@@ -224,7 +224,8 @@ func (s *Stores) LoseTicket(ctx context.Context, eventID string) error {
 		DELETE FROM tickets WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1)`, eventID)
 }
 
-// ForgetRefund takes back what a refund has written of a ticket, to show that Unbalanced detects it.
+// ForgetRefund takes back what a refund has written of a ticket, to show that Unbalanced detects
+// it.
 func (s *Stores) ForgetRefund(ctx context.Context, eventID string) error {
 	return s.damage(ctx, `
 		UPDATE tickets SET given = 0 WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND given > 0 LIMIT 1)`, eventID)

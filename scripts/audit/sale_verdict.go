@@ -26,11 +26,11 @@ type SaleVerdict struct {
 	OutOfOrder    *int `json:"out_of_order"`
 	ExtraTurns    *int `json:"extra_turns"`
 	ForgedIn      int  `json:"forged_in"`
-	// Unbalanced counts the payments of which the provider keeps another amount than they pay for; nil:
-	// unknown.
+	// Unbalanced counts the payments of which the provider keeps another amount than they pay for;
+	// nil: unknown.
 	Unbalanced *int `json:"unbalanced"`
-	// OpenedAfterRefund counts the tickets that a door let in after their refund was decided, by the
-	// stores or by what the visitors saw.
+	// OpenedAfterRefund counts the tickets that a door let in after their refund was decided, by
+	// the stores or by what the visitors saw.
 	OpenedAfterRefund int `json:"opened_after_refund"`
 	// Other counts all other inconsistencies of the stores; the last line contains it if it is not
 	// 0.

@@ -17,9 +17,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// cancelledSize is the size of a sale that is cancelled: orders of two tickets that are sold, orders at
-// checkout, others that are being charged, and refunds by users and by hand. undoAfter is how long
-// after the first cancellation it is undone.
+// cancelledSize is the size of a sale that is cancelled: orders of two tickets that are sold,
+// orders at checkout, others that are being charged, and refunds by users and by hand. undoAfter is
+// how long after the first cancellation it is undone.
 type cancelledSize struct {
 	sold, held, charged, refunding, waiting int
 	undoAfter                               time.Duration
@@ -45,10 +45,10 @@ type buyer struct {
 	Amount                            int64
 }
 
-// TestCancelledSale cancels a sale while many are at checkout and being charged. After an undo, shortly
-// before the refunds would have begun, every ticket and every waiting place is there, and what was
-// being charged has become tickets. It is cancelled again while buyers pay, give tickets back and are
-// refunded by hand: everything that was paid goes back once, whatever dies meanwhile.
+// TestCancelledSale cancels a sale while many are at checkout and being charged. After an undo,
+// shortly before the refunds would have begun, every ticket and every waiting place is there, and
+// what was being charged has become tickets. It is cancelled again while buyers pay, give tickets
+// back and are refunded by hand: everything that was paid goes back once, whatever dies meanwhile.
 func TestCancelledSale(t *testing.T) {
 	sideBySide(t)
 	seed, _ := order(t)
@@ -173,8 +173,8 @@ func (c *cancelled) buy(ctx context.Context, b *buyer, key string) {
 		map[string]any{"orderId": b.OrderID, "paymentKey": key + uuid.NewString(), "amount": b.Amount}, nil)
 }
 
-// join puts visitors into the line of the paused sale, one after the other. Those who are let in, since
-// queue has not heard of the pause yet, do not count.
+// join puts visitors into the line of the paused sale, one after the other. Those who are let in,
+// since queue has not heard of the pause yet, do not count.
 func (c *cancelled) join() []*harness.Client {
 	visitors := make([]*harness.Client, c.waiting)
 	for i := range visitors {

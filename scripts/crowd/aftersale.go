@@ -15,11 +15,11 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// AfterSale says what buyers do with their tickets: some give one of two back, and every third goes to
-// the doors.
+// AfterSale says what buyers do with their tickets: some give one of two back, and every third goes
+// to the doors.
 type AfterSale struct {
-	// ProviderURL is the payment sandbox, at which a person refunds some orders without the platform's
-	// knowledge; empty: nobody does.
+	// ProviderURL is the payment sandbox, at which a person refunds some orders without the
+	// platform's knowledge; empty: nobody does.
 	ProviderURL string
 }
 
@@ -66,8 +66,8 @@ func newAfterSale(c *Crowd, o AfterSale) *afterSale {
 	return a
 }
 
-// begin decides what becomes of an order of some places, before it is paid: when all places are sold,
-// it must be known that some may come back. end is called when they cannot any more.
+// begin decides what becomes of an order of some places, before it is paid: when all places are
+// sold, it must be known that some may come back. end is called when they cannot any more.
 func (a *afterSale) begin(places int) (f fate, end func()) {
 	if a == nil || places != 2 {
 		return kept, func() {}
@@ -91,8 +91,8 @@ func (a *afterSale) begin(places int) (f fate, end func()) {
 	}
 }
 
-// final reports whether a sale that was said to be sold out stays so: no place may come back after the
-// status was asked for.
+// final reports whether a sale that was said to be sold out stays so: no place may come back after
+// the status was asked for.
 func (a *afterSale) final(asked time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

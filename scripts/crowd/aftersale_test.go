@@ -97,8 +97,8 @@ func sell(t *testing.T, g *gateway) *crowd.Tally {
 	return c.Tally()
 }
 
-// Of twenty orders one is refunded by hand, and three give one ticket back. A third of what is kept is
-// checked in, and no ticket lets anybody in twice or after its refund.
+// Of twenty orders one is refunded by hand, and three give one ticket back. A third of what is kept
+// is checked in, and no ticket lets anybody in twice or after its refund.
 func TestAfterSale(t *testing.T) {
 	t.Parallel()
 	for _, loses := range []bool{false, true} {

@@ -26,7 +26,8 @@ func (a *API) Pay(ctx context.Context, cards int) error {
 	return v.pay(ctx, reservation{ReservationID: "r"})
 }
 
-// UseTickets buys an order as a visitor does whose tickets are given, and does with them what buyers do.
+// UseTickets buys an order as a visitor does whose tickets are given, and does with them what
+// buyers do.
 func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string) error {
 	becomes, end := c.after.begin(len(ids))
 	defer end()

@@ -26,8 +26,8 @@ type standing struct {
 // over reports whether all is given back.
 func (s standing) over() bool { return s.State == "ENDED" && s.Holds+s.Orders+s.Refunds == 0 }
 
-// cancelled is a small sale beside the large one. When all have bought, an operator cancels it, changes
-// his mind, cancels it again, and lets the refunds begin.
+// cancelled is a small sale beside the large one. When all have bought, an operator cancels it,
+// changes his mind, cancels it again, and lets the refunds begin.
 type cancelled struct {
 	sale  crowd.Sale
 	crowd *crowd.Crowd

@@ -24,8 +24,8 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// maxPaymentAttempts is how many valid cards a visitor tries: a charge that was lost while a store was
-// unavailable is voided and reported as declined.
+// maxPaymentAttempts is how many valid cards a visitor tries: a charge that was lost while a store
+// was unavailable is voided and reported as declined.
 const maxPaymentAttempts = 3
 
 // run is one run of the demo of a sale.
