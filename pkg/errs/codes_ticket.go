@@ -2,19 +2,24 @@ package errs
 
 // Events and their sale.
 var (
-	ErrEventNotFound   = declare(NotFound, "EVENT_NOT_FOUND", "The event does not exist")
-	ErrEventLocked     = declare(Conflict, "EVENT_LOCKED", "This can no longer be changed once the sale has begun")
-	ErrEventCancelled  = declare(Conflict, "EVENT_CANCELLED", "The event is cancelled")
-	ErrWrongEvent      = declare(Forbidden, "WRONG_EVENT", "The entry token is for another event")
-	ErrSaleNotOpen     = declare(Conflict, "SALE_NOT_OPEN", "The sale is not open")
-	ErrSeatingMismatch = declare(Conflict, "SEATING_MISMATCH", "The event is not sold this way")
-	ErrSectionNotFound = declare(NotFound, "SECTION_NOT_FOUND", "The section does not exist")
-	ErrSeatNotFound    = declare(NotFound, "SEAT_NOT_FOUND", "The seat does not exist")
-	ErrSeatTaken       = declare(Conflict, "SEAT_TAKEN", "The seat is taken")
-	ErrLimitExceeded   = declare(Conflict, "LIMIT_EXCEEDED", "The limit per person is reached")
-	ErrSoldOut         = declare(Conflict, "SOLD_OUT", "Not enough seats are left")
-	ErrNotAdjacent     = declare(Conflict, "SEATS_NOT_ADJACENT", "Enough seats are free, but not next to each other")
-	ErrTryAgain        = declare(Conflict, "TRY_AGAIN", "Seats are being chosen by others, try again")
+	ErrEventNotFound  = declare(NotFound, "EVENT_NOT_FOUND", "The event does not exist")
+	ErrEventLocked    = declare(Conflict, "EVENT_LOCKED", "This can no longer be changed once the sale has begun")
+	ErrEventCancelled = declare(Conflict, "EVENT_CANCELLED", "The event is cancelled")
+	// For operators whose act needs another state of the event.
+	ErrEventNotCancelled = declare(Conflict, "EVENT_NOT_CANCELLED", "The event is not cancelled")
+	ErrRefundsBegun      = declare(Conflict, "REFUNDS_BEGUN", "The refunds have begun, so the cancellation can no longer be undone")
+	ErrUsePostpone       = declare(Conflict, "USE_POSTPONE", "Tickets are sold, so the times can only be moved by postponing the event")
+	ErrStartPast         = declare(Conflict, "START_PAST", "The new start is not in the future")
+	ErrWrongEvent        = declare(Forbidden, "WRONG_EVENT", "The entry token is for another event")
+	ErrSaleNotOpen       = declare(Conflict, "SALE_NOT_OPEN", "The sale is not open")
+	ErrSeatingMismatch   = declare(Conflict, "SEATING_MISMATCH", "The event is not sold this way")
+	ErrSectionNotFound   = declare(NotFound, "SECTION_NOT_FOUND", "The section does not exist")
+	ErrSeatNotFound      = declare(NotFound, "SEAT_NOT_FOUND", "The seat does not exist")
+	ErrSeatTaken         = declare(Conflict, "SEAT_TAKEN", "The seat is taken")
+	ErrLimitExceeded     = declare(Conflict, "LIMIT_EXCEEDED", "The limit per person is reached")
+	ErrSoldOut           = declare(Conflict, "SOLD_OUT", "Not enough seats are left")
+	ErrNotAdjacent       = declare(Conflict, "SEATS_NOT_ADJACENT", "Enough seats are free, but not next to each other")
+	ErrTryAgain          = declare(Conflict, "TRY_AGAIN", "Seats are being chosen by others, try again")
 )
 
 // Reservations and tickets.
@@ -24,4 +29,13 @@ var (
 	ErrHoldExpired         = declare(Conflict, "HOLD_EXPIRED", "The hold has expired")
 	ErrTicketNotFound      = declare(NotFound, "TICKET_NOT_FOUND", "The ticket does not exist")
 	ErrTicketCodeInvalid   = declare(Invalid, "TICKET_CODE_INVALID", "The ticket code is not genuine")
+)
+
+// Doors.
+var (
+	ErrAlreadyUsed  = declare(Conflict, "ALREADY_USED", "The ticket has been used")
+	ErrNotValid     = declare(Conflict, "NOT_VALID", "The ticket admits nobody")
+	ErrListNotReady = declare(Conflict, "LIST_NOT_READY", "Tickets may still change hands or be given back")
+	ErrScanNotFound = declare(NotFound, "SCAN_NOT_FOUND", "The scan does not exist")
+	ErrUndoTooLate  = declare(Conflict, "UNDO_TOO_LATE", "The scan can no longer be undone")
 )

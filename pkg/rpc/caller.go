@@ -43,11 +43,12 @@ func ValidUserFrom(msg any) (string, error) {
 // HasRole reports whether the caller has a role ("staff", "admin").
 func HasRole(c *commonv1.Caller, role string) bool { return slices.Contains(c.GetRoles(), role) }
 
-// RequireRole returns the user when the caller has the role, else errs.ErrUnauthenticated or
-// errs.ErrRoleRequired.
-func RequireRole(msg any, role string) (string, error) {
+// RequireRole returns the user when the caller has one of the roles, else errs.ErrUnauthenticated or
+// errs.ErrRoleRequired with the first of them.
+func RequireRole(msg any, role string, others ...string) (string, error) {
 	user, err := UserFrom(msg)
-	if err == nil && !HasRole(CallerFrom(msg), role) {
+	has := func(role string) bool { return HasRole(CallerFrom(msg), role) }
+	if err == nil && !has(role) && !slices.ContainsFunc(others, has) {
 		return "", errs.ErrRoleRequired.With("role", role)
 	}
 	return user, err

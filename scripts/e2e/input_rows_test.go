@@ -31,6 +31,8 @@ var (
 	noReservation = want{http.StatusNotFound, "RESERVATION_NOT_FOUND"}
 	noTicket      = want{http.StatusNotFound, "TICKET_NOT_FOUND"}
 	noPayment     = want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}
+	noRefund      = want{http.StatusNotFound, "REFUND_NOT_FOUND"}
+	notRefundable = want{http.StatusConflict, "NOT_REFUNDABLE"}
 	noReference   = want{http.StatusNotFound, "REFERENCE_NOT_FOUND"}
 	noCampaign    = want{http.StatusNotFound, "CAMPAIGN_NOT_FOUND"}
 	noReward      = want{http.StatusNotFound, "REWARD_NOT_FOUND"}
@@ -87,6 +89,10 @@ var (
 		{"salesCloseAt", `"2028-12-31T10:00:00Z"`, invalid, "salesCloseAt"},
 		{"startsAt", `"2028-12-31T10:00:00Z"`, invalid, "startsAt"},
 		{"seating", `"ASSIGNED"`, invalid, "sections[0].rows"},
+		{"doorsAt", `"2031-01-01T00:00:00Z"`, invalid, "doorsAt"},
+		{"closesAt", `"2031-01-01T00:00:00Z"`, invalid, "closesAt"},
+		{"refundUntil", `"never"`, invalid, "refundUntil"},
+		{"refundUntil", `"2030-01-01T09:30:00Z"`, invalid, "refundUntil"},
 		{"timeZone", `"Asia/Soul"`, invalid, "timeZone"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
@@ -141,6 +147,7 @@ var visitorRows = map[string]inputRow{
 	"DELETE /api/v1/my/reservations/{reservationId}":                   {stranger: noReservation},
 	"GET /api/v1/my/tickets/{ticketId}":                                {stranger: noTicket},
 	"GET /api/v1/my/reservations/{reservationId}/payments/{paymentId}": {stranger: noReservation},
+	"GET /api/v1/my/tickets/{ticketId}/qr.svg":                         {stranger: noTicket},
 
 	// Payments
 	"POST /api/v1/payments/prepare": {
@@ -161,6 +168,9 @@ var visitorRows = map[string]inputRow{
 		keyed: true, stranger: noPayment,
 	},
 	"GET /api/v1/payments/{paymentId}": {stranger: noPayment},
+	"POST /api/v1/payments/{paymentId}/refund": {
+		body: text(`{"reason":"R"}`), keyed: true, stranger: noPayment, misused: notRefundable, // it is not paid
+	},
 	"POST /api/v1/payments/webhooks/{provider}": {
 		body: text(`{"id":"n-1","type":"charge.captured"}`), stranger: want{http.StatusUnauthorized, "WEBHOOK_SIGNATURE_INVALID"},
 	},
@@ -216,6 +226,24 @@ var visitorRows = map[string]inputRow{
 }
 
 var operatorRows = map[string]inputRow{
+	// Doors
+	"POST /api/v1/check-in": {
+		body:    func(w *inputWorld) string { return `{"eventId":"` + w.calm + `","code":"x"}` },
+		bad:     []badValue{{"eventId", `"nowhere"`, noEvent, ""}},
+		misused: want{http.StatusConflict, "NOT_VALID"},
+	},
+	"POST /api/v1/check-in/{eventId}/undo": {
+		body: text(`{"scanId":"` + absentID + `"}`), unknown: noEvent, misused: want{http.StatusNotFound, "SCAN_NOT_FOUND"},
+	},
+	"GET /api/v1/check-in/{eventId}": {unknown: noEvent},
+	"GET /api/v1/check-in/{eventId}/list": {
+		unknown: noEvent, queries: badPages, misused: want{http.StatusConflict, "LIST_NOT_READY"},
+	},
+	"POST /api/v1/check-in/{eventId}/scans": {
+		body: text(`{"epoch":1,"scans":[{"scanId":"` + absentID + `","code":"x","at":"2030-01-01T00:00:00Z"}]}`), unknown: noEvent,
+	},
+	"GET /api/v1/check-in/{eventId}/conflicts": {queries: badPages},
+
 	"POST /api/v1/admin/vwr/activate/{eventId}": {
 		busy: true, body: text(`{"inlet":"PERIODIC","next":"QUEUE"}`), unknown: noEvent,
 		bad: []badValue{
@@ -223,22 +251,37 @@ var operatorRows = map[string]inputRow{
 			{"next", `"PROMO"`, invalid, "next"},                 // the id is not that of a promotion
 		},
 	},
-	"POST /api/v1/admin/vwr/deactivate/{eventId}": {busy: true, body: text(`{}`), unknown: noRoom},
-	"POST /api/v1/admin/vwr/advance/{eventId}":    {busy: true, body: text(`{}`), unknown: noRoom},
-	"GET /api/v1/admin/vwr/status/{eventId}":      {busy: true, unknown: noRoom},
-	"PUT /api/v1/queue/admin/threshold/{eventId}": {body: text(`{"threshold":5}`), unknown: noEvent},
-	"GET /api/v1/queue/admin/{eventId}":           {unknown: noEvent},
-	"POST /api/v1/queue/admin/{eventId}/pause":    {body: text(`{}`), unknown: noEvent},
-	"POST /api/v1/queue/admin/{eventId}/resume":   {body: text(`{}`), unknown: noEvent},
-	"POST /api/v1/queue/admin/{eventId}/revoke":   {body: text(`{"userId":"nobody"}`), unknown: noEvent},
-	"POST /api/v1/queue/admin/{eventId}/block":    {body: text(`{"userId":"nobody"}`), unknown: noEvent},
-	"POST /api/v1/queue/admin/{eventId}/unblock":  {body: text(`{"userId":"nobody"}`), unknown: noEvent},
-	"POST /api/v1/admin/events":                   {body: text(saleBody), bad: badSales},
-	"GET /api/v1/admin/events/{eventId}":          {unknown: noEvent},
-	"PUT /api/v1/admin/events/{eventId}":          {body: text(saleBody), bad: badSales, misused: want{http.StatusConflict, "EVENT_LOCKED"}},
-	"GET /api/v1/admin/stats/events/{eventId}":    {none: anyEvent},
-	"GET /api/v1/admin/audit":                     {queries: map[string]want{"cursor=x": invalidCursor, "cursor=1.x": invalidCursor}},
-	"GET /api/v1/admin/live/{eventId}":            {none: edgeAlone},
+	"POST /api/v1/admin/vwr/deactivate/{eventId}":     {busy: true, body: text(`{}`), unknown: noRoom},
+	"POST /api/v1/admin/vwr/advance/{eventId}":        {busy: true, body: text(`{}`), unknown: noRoom},
+	"GET /api/v1/admin/vwr/status/{eventId}":          {busy: true, unknown: noRoom},
+	"PUT /api/v1/queue/admin/threshold/{eventId}":     {body: text(`{"threshold":5}`), unknown: noEvent},
+	"GET /api/v1/queue/admin/{eventId}":               {unknown: noEvent},
+	"POST /api/v1/queue/admin/{eventId}/pause":        {body: text(`{}`), unknown: noEvent},
+	"POST /api/v1/queue/admin/{eventId}/resume":       {body: text(`{}`), unknown: noEvent},
+	"POST /api/v1/queue/admin/{eventId}/revoke":       {body: text(`{"userId":"nobody"}`), unknown: noEvent},
+	"POST /api/v1/queue/admin/{eventId}/block":        {body: text(`{"userId":"nobody"}`), unknown: noEvent},
+	"POST /api/v1/queue/admin/{eventId}/unblock":      {body: text(`{"userId":"nobody"}`), unknown: noEvent},
+	"POST /api/v1/admin/events":                       {body: text(saleBody), bad: badSales},
+	"GET /api/v1/admin/events/{eventId}":              {unknown: noEvent},
+	"PUT /api/v1/admin/events/{eventId}":              {body: text(saleBody), bad: badSales, misused: want{http.StatusConflict, "USE_POSTPONE"}},
+	"POST /api/v1/admin/events/{eventId}/pause":       {body: text(`{}`), unknown: noEvent},
+	"POST /api/v1/admin/events/{eventId}/resume":      {body: text(`{}`), unknown: noEvent},
+	"POST /api/v1/admin/events/{eventId}/cancel":      {body: text(`{"graceSeconds":604800}`), unknown: noEvent},
+	"POST /api/v1/admin/events/{eventId}/cancel/undo": {body: text(`{}`), unknown: noEvent},
+	"POST /api/v1/admin/events/{eventId}/cancel/refund": {
+		body: text(`{}`), unknown: noEvent, misused: want{http.StatusConflict, "EVENT_NOT_CANCELLED"},
+	},
+	"POST /api/v1/admin/events/{eventId}/postpone": {
+		body: text(`{"startsAt":"2125-01-01T10:00:00Z"}`), unknown: noEvent, bad: []badValue{
+			{"startsAt", `"2020-01-01T10:00:00Z"`, want{http.StatusConflict, "START_PAST"}, ""},
+			{"doorsAt", `"2125-01-01T11:00:00Z"`, invalid, "doorsAt"},
+			{"refundUntil", `"2125-01-01T10:00:00Z"`, invalid, "refundUntil"},
+			{"salesCloseAt", `"2020-01-01T10:00:00Z"`, invalid, "salesCloseAt"},
+		},
+	},
+	"GET /api/v1/admin/stats/events/{eventId}": {none: anyEvent},
+	"GET /api/v1/admin/audit":                  {queries: map[string]want{"cursor=x": invalidCursor, "cursor=1.x": invalidCursor}},
+	"GET /api/v1/admin/live/{eventId}":         {none: edgeAlone},
 	"POST /api/v1/admin/rewards/events": {
 		body: text(campaignBody),
 		bad: []badValue{
@@ -258,7 +301,11 @@ var operatorRows = map[string]inputRow{
 	"GET /api/v1/admin/rewards": {queries: map[string]want{
 		"status=FAILED&cursor=x": invalidCursor, "cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
 	}},
-	"GET /api/v1/admin/rewards/{allocationId}": {unknown: noReward},
+	"POST /api/v1/admin/payments/{paymentId}/refund": {body: text(`{"reason":"R"}`), keyed: true, misused: notRefundable},
+	"GET /api/v1/admin/refunds":                      {queries: badPages},
+	"POST /api/v1/admin/refunds/{refundId}/retry":    {body: text(`{}`), misused: noRefund},
+	"POST /api/v1/admin/refunds/{refundId}/resolve":  {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
+	"GET /api/v1/admin/rewards/{allocationId}":       {unknown: noReward},
 	"POST /api/v1/admin/rewards/{allocationId}/retry": {
 		body: text(`{}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_RETRYABLE"}, // it is paid
 	},

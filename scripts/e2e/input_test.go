@@ -174,6 +174,8 @@ func (c asker) right() person {
 		return person{}
 	case "admin":
 		return person{session: c.w.p.SessionToken("operator", "admin")}
+	case "staff":
+		return person{session: c.w.p.SessionToken("door", "staff")}
 	default:
 		return c.w.owner
 	}
@@ -195,7 +197,8 @@ func (c asker) fill(param, value string) string {
 	values := map[string]string{
 		"{eventId}": event, "{reservationId}": c.w.held.ReservationID, "{paymentId}": c.w.paying.PaymentID, "{ticketId}": c.w.ticket,
 		"{requestId}": request, "{topic}": "payment-events", "{provider}": "sandbox", "{allocationId}": c.w.reward, "{name}": "point",
-		"{chunk}": "0",
+		"{chunk}":    "0",
+		"{refundId}": absentID,
 	}
 	if param != "" {
 		values[param] = value

@@ -71,9 +71,9 @@ func testJourney(t *testing.T) {
 }
 
 // startSession signs a user in without the sign-in page.
-func (b *tab) startSession(user string) {
+func (b *tab) startSession(user string, roles ...string) {
 	b.t.Helper()
-	call(b, network.SetCookie, network.SetCookieParams{Name: sessionCookie, Value: signInAs(b.t, user).token, URL: b.base})
+	call(b, network.SetCookie, network.SetCookieParams{Name: sessionCookie, Value: signInAs(b.t, user, roles...).token, URL: b.base})
 }
 
 // logIn submits the development sign-in form.

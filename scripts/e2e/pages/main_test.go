@@ -81,7 +81,10 @@ func TestPages(t *testing.T) {
 	startBrowser(t)
 
 	t.Run("Journey", testJourney)
+	t.Run("Refund", testRefund)
 	t.Run("GeneralAdmission", testGeneralAdmission)
+	t.Run("CheckIn", testCheckIn)
+	t.Run("UndoneCheckIn", testUndoneCheckIn)
 	t.Run("BestSeats", testBestSeats)
 	t.Run("RoomKeepsThePosition", testRoomKeepsThePosition)
 	t.Run("Lobby", testLobby)
@@ -121,6 +124,7 @@ func TestPages(t *testing.T) {
 	t.Run("PausedSale", testPausedSale)
 	t.Run("OperatorsActs", testOperatorsActs)
 	t.Run("CancelledSale", testCancelledSale)
+	t.Run("PostponedSale", testPostponedSale)
 	t.Run("TimesShowTheirZone", testTimesShowTheirZone)
 	t.Run("TimeZoneName", testTimeZoneName)
 	t.Run("UnknownEvent", testUnknownEvent)

@@ -2,23 +2,19 @@ package pages_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"urr.guru/pkg/testkit"
-	"urr.guru/scripts/platform"
 )
 
-// setState pauses, cancels or reopens a sale in ticket's database, since no RPC does that yet.
-func setState(t *testing.T, event, state string) {
+// operate pauses, resumes, cancels or postpones an event.
+func operate(t *testing.T, event, act string, body object) {
 	t.Helper()
-	ctx, cancel := testkit.Context(t)
-	defer cancel()
-	changed, err := services.DB(platform.Ticket).Exec(ctx, `UPDATE events SET state = $2 WHERE event_id = $1`, event, state)
-	require.NoError(t, err)
-	require.EqualValues(t, 1, changed.RowsAffected())
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/events/"+event+"/"+act, body)
 }
 
 // skipOnForeignPlatform skips tests that need the stores of the platform.
@@ -33,10 +29,9 @@ func skipOnForeignPlatform(t *testing.T) {
 // in the language.
 func pausedSale(t *testing.T, language string) (event string, says map[string]string) {
 	t.Helper()
-	skipOnForeignPlatform(t)
 	parallelTab(t)
 	event = sale{}.open(t)
-	setState(t, event, "PAUSED")
+	operate(t, event, "pause", object{})
 	return event, words(t, language)["sale"]
 }
 
@@ -53,12 +48,12 @@ func testPausedSale(t *testing.T) {
 	b.waitFor("#position")
 	b.waitForText(says["PAUSED"])
 	b.checkPage("paused line")
-	setState(t, event, "OPEN")
+	operate(t, event, "resume", object{})
 	b.waitForPath("/events/" + event + "/seats")
 }
 
-// testCancelledSale: a cancelled event ends the wait in its line, and its page no longer links to
-// the line.
+// testCancelledSale: while a cancellation can be undone, line, room and event say that the event is
+// cancelled, and places are kept; when its refunds have begun, the wait in the line ends.
 func testCancelledSale(t *testing.T) {
 	event, says := pausedSale(t, "en")
 	b := openTab(t, platformURL, desktop, "en")
@@ -70,12 +65,34 @@ func testCancelledSale(t *testing.T) {
 	inRoom.visit("/vwr/" + event)
 	inRoom.waitFor("#line")
 	inRoom.waitForText(says["PAUSED"])
-	setState(t, event, "CANCELLED")
+	operate(t, event, "cancel", object{"graceSeconds": 3600})
 	b.waitForText(says["CANCELLED"])
-	b.until("the way home", fmt.Sprintf("!document.querySelector('#position') && %s", visible(`main a[href="/"]`)))
 	b.checkPage("cancelled line")
+	inRoom.waitForText(says["CANCELLED"])
+	operate(t, event, "cancel/undo", object{})
+	b.waitFor("#position")
+	inRoom.waitForText(says["PAUSED"])
+
+	operate(t, event, "cancel", object{"graceSeconds": 3600})
+	operate(t, event, "cancel/refund", object{})
+	b.waitForText(says["refundsBegun"])
+	b.until("the way home", fmt.Sprintf("!document.querySelector('#position') && %s", visible(`main a[href="/"]`)))
 	b.visit("/events/" + event)
 	b.waitForText(says["CANCELLED"])
 	require.True(t, eval[bool](b, `document.querySelector(".enter a") === null`))
 	b.checkPage("cancelled event")
+}
+
+// testPostponedSale: a postponed event shows its old and its new date.
+func testPostponedSale(t *testing.T) {
+	parallelTab(t)
+	event := sale{}.open(t)
+	operate(t, event, "postpone", object{"startsAt": time.Now().UTC().AddDate(0, 3, 0)})
+	for _, language := range []string{"en", "ko"} {
+		b := openTab(t, platformURL, phone, language)
+		before, _, _ := strings.Cut(words(t, language)["sale"]["postponed"], "{before}")
+		b.visit("/events/" + event)
+		b.until("the old and the new date", fmt.Sprintf(`[...document.querySelectorAll(".notice")].some((n) => n.textContent.startsWith(%q))`, before))
+		b.checkPage("postponed event")
+	}
 }

@@ -49,6 +49,7 @@ func testSignInReason(t *testing.T) {
 			for path, reason := range map[string]string{
 				"/queue/" + event: says["toQueue"],
 				"/checkout/01990f5e-7b5a-7c3e-9d1a-3b5c7d9e1f20": says["toCheckout"],
+				"/orders/01990f5e-7b5a-7c3e-9d1a-3b5c7d9e1f20":   says["toOrder"],
 				"/my": says["toMy"],
 			} {
 				b.visit(path)

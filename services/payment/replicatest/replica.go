@@ -17,7 +17,6 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/kafka"
-	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	"urr.guru/services/payment/internal/guard"
 	paymentkafka "urr.guru/services/payment/internal/kafka"
 	"urr.guru/services/payment/internal/payment"
@@ -68,7 +67,7 @@ const voidAfter = 20 * time.Second
 
 // Register registers the RPCs.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {
-	paymentv1.RegisterPaymentServiceServer(s, rpc.New(r.service))
+	rpc.Register(s, r.service)
 }
 
 // Consume handles a record of reservation-events.
@@ -94,7 +93,7 @@ func (r *Replica) RetryRefund(ctx context.Context, id uuid.UUID) error {
 
 // ResolveRefund ends a held refund that was paid otherwise.
 func (r *Replica) ResolveRefund(ctx context.Context, id uuid.UUID) error {
-	_, err := r.service.ResolveRefund(ctx, id, "paid otherwise")
+	_, err := r.service.ResolveRefund(ctx, id, false, "paid otherwise")
 	return refusal(err)
 }
 
@@ -105,7 +104,8 @@ func (r *Replica) Wait(ctx context.Context) error { return r.service.Wait(ctx) }
 var ErrRefused = errors.New("refused")
 
 func refusal(err error) error {
-	if errors.Is(err, payment.ErrNotRefundable) || errors.Is(err, payment.ErrNotHeld) || errors.Is(err, payment.ErrNotFound) {
+	if errors.Is(err, payment.ErrNotRefundable) || errors.Is(err, payment.ErrNotHeld) || errors.Is(err, payment.ErrNotFound) ||
+		errors.Is(err, payment.ErrRefundNotFound) || errors.Is(err, payment.ErrTooManyRefunds) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +36,9 @@ func TestDocumentIsValid(t *testing.T) {
 		refused := op.Responses.Default().Value.Content["application/problem+json"]
 		require.NotNil(t, refused, "%s", r)
 		require.Equal(t, "#/components/schemas/Problem", refused.Schema.Ref, "%s", r)
-		keyed := r.Status == http.StatusCreated || r.ID == "PaymentService.Confirm" || r.ID == "promotions.apply"
+		keyed := r.Status == http.StatusCreated || slices.Contains([]string{
+			"PaymentService.Confirm", "RefundService.RefundPayment", "RefundAdminService.RefundAnyPayment", "promotions.apply",
+		}, r.ID)
 		require.Equal(t, keyed, op.Parameters.GetByInAndName("header", "Idempotency-Key") != nil, "%s", r)
 		require.Equal(t, strings.HasPrefix(r.ID, "queue."), op.Parameters.GetByInAndName("header", "X-Queue-Ticket") != nil, "%s", r)
 		require.Equal(t, r.ID == "vwr.check", op.Parameters.GetByInAndName("header", "X-Vwr-Ticket") != nil, "%s", r)

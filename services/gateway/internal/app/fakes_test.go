@@ -265,7 +265,40 @@ func (f *fakeQueue) GetLine(_ context.Context, in *queuev1.GetLineRequest) (*que
 
 type fakePayment struct {
 	paymentv1.UnimplementedPaymentServiceServer
+	paymentv1.UnimplementedRefundServiceServer
+	paymentv1.UnimplementedRefundAdminServiceServer
 	callLog
+}
+
+func (f *fakePayment) register(r grpc.ServiceRegistrar) {
+	paymentv1.RegisterPaymentServiceServer(r, f)
+	paymentv1.RegisterRefundServiceServer(r, f)
+	paymentv1.RegisterRefundAdminServiceServer(r, f)
+}
+
+func (f *fakePayment) RefundPayment(_ context.Context, in *paymentv1.RefundPaymentRequest) (*paymentv1.Refund, error) {
+	f.add("RefundPayment", in.GetCaller(), in)
+	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "PENDING"}, nil
+}
+
+func (f *fakePayment) RefundAnyPayment(_ context.Context, in *paymentv1.RefundAnyPaymentRequest) (*paymentv1.Refund, error) {
+	f.add("RefundAnyPayment", in.GetCaller(), in)
+	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "PENDING"}, nil
+}
+
+func (f *fakePayment) ListRefunds(_ context.Context, in *paymentv1.ListRefundsRequest) (*paymentv1.ListRefundsResponse, error) {
+	f.add("ListRefunds", in.GetCaller(), in)
+	return &paymentv1.ListRefundsResponse{}, nil
+}
+
+func (f *fakePayment) RetryRefund(_ context.Context, in *paymentv1.RetryRefundRequest) (*paymentv1.Refund, error) {
+	f.add("RetryRefund", in.GetCaller(), in)
+	return &paymentv1.Refund{RefundId: in.GetRefundId(), Status: "PENDING"}, nil
+}
+
+func (f *fakePayment) ResolveRefund(_ context.Context, in *paymentv1.ResolveRefundRequest) (*paymentv1.Refund, error) {
+	f.add("ResolveRefund", in.GetCaller(), in)
+	return &paymentv1.Refund{RefundId: in.GetRefundId(), Status: "DONE"}, nil
 }
 
 func (f *fakePayment) Prepare(_ context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {

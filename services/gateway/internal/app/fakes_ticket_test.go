@@ -4,10 +4,12 @@ import (
 	"context"
 	"sync/atomic"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"urr.guru/pkg/errs"
 
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -19,11 +21,14 @@ type fakeTicket struct {
 	ticketv1.UnimplementedHoldServiceServer
 	ticketv1.UnimplementedReservationServiceServer
 	ticketv1.UnimplementedTicketServiceServer
+	ticketv1.UnimplementedCheckInServiceServer
 	callLog
 
 	hold func(event string) *ticketv1.HoldResult
 	// taken is how many seats there are beside the twelve that are free.
 	taken int64
+	// status and code of every ticket.
+	status, code string
 	// price of the only section.
 	price int64
 	// down makes GetEventInfo fail.
@@ -80,6 +85,39 @@ func (f *fakeTicket) GetEventSettings(_ context.Context, in *ticketv1.GetEventSe
 	return &ticketv1.EventSettings{Spec: &ticketv1.EventSpec{Title: in.GetEventId(), Threshold: new(int64(5))}, Etag: new("settings1")}, nil
 }
 
+// act records an operator's act on an event.
+func (f *fakeTicket) act(name string, caller *commonv1.Caller, in interface {
+	proto.Message
+	GetEventId() string
+}) (*ticketv1.EventState, error) {
+	f.add(name, caller, in)
+	return &ticketv1.EventState{EventId: in.GetEventId(), State: "CANCELLED"}, nil
+}
+
+func (f *fakeTicket) PauseEvent(_ context.Context, in *ticketv1.PauseEventRequest) (*ticketv1.EventState, error) {
+	return f.act("PauseEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) ResumeEvent(_ context.Context, in *ticketv1.ResumeEventRequest) (*ticketv1.EventState, error) {
+	return f.act("ResumeEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) CancelEvent(_ context.Context, in *ticketv1.CancelEventRequest) (*ticketv1.EventState, error) {
+	return f.act("CancelEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) UndoCancelEvent(_ context.Context, in *ticketv1.UndoCancelEventRequest) (*ticketv1.EventState, error) {
+	return f.act("UndoCancelEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) RefundEvent(_ context.Context, in *ticketv1.RefundEventRequest) (*ticketv1.EventState, error) {
+	return f.act("RefundEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) PostponeEvent(_ context.Context, in *ticketv1.PostponeEventRequest) (*ticketv1.EventState, error) {
+	return f.act("PostponeEvent", in.GetCaller(), in)
+}
+
 func (f *fakeTicket) HoldSeats(_ context.Context, in *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
 	out := &ticketv1.HoldResponse{}
 	for _, i := range in.GetItems() {
@@ -130,5 +168,35 @@ func (f *fakeTicket) ListMyTickets(_ context.Context, in *ticketv1.ListMyTickets
 
 func (f *fakeTicket) GetMyTicket(_ context.Context, in *ticketv1.GetMyTicketRequest) (*ticketv1.Ticket, error) {
 	f.add("GetMyTicket", in.GetCaller(), in)
-	return &ticketv1.Ticket{TicketId: in.GetTicketId()}, nil
+	return &ticketv1.Ticket{TicketId: in.GetTicketId(), Status: f.status, Code: f.code}, nil
+}
+
+func (f *fakeTicket) CheckIn(_ context.Context, in *ticketv1.CheckInRequest) (*ticketv1.CheckedIn, error) {
+	f.add("CheckIn", in.GetCaller(), in)
+	return &ticketv1.CheckedIn{Section: "A"}, nil
+}
+
+func (f *fakeTicket) UndoCheckIn(_ context.Context, in *ticketv1.UndoCheckInRequest) (*ticketv1.CheckedIn, error) {
+	f.add("UndoCheckIn", in.GetCaller(), in)
+	return &ticketv1.CheckedIn{ScanId: in.GetScanId()}, nil
+}
+
+func (f *fakeTicket) GetDoorCounts(_ context.Context, in *ticketv1.GetDoorCountsRequest) (*ticketv1.DoorCounts, error) {
+	f.add("GetDoorCounts", in.GetCaller(), in)
+	return &ticketv1.DoorCounts{}, nil
+}
+
+func (f *fakeTicket) GetDoorList(_ context.Context, in *ticketv1.GetDoorListRequest) (*ticketv1.DoorList, error) {
+	f.add("GetDoorList", in.GetCaller(), in)
+	return &ticketv1.DoorList{}, nil
+}
+
+func (f *fakeTicket) UploadScans(_ context.Context, in *ticketv1.UploadScansRequest) (*ticketv1.UploadedScans, error) {
+	f.add("UploadScans", in.GetCaller(), in)
+	return &ticketv1.UploadedScans{}, nil
+}
+
+func (f *fakeTicket) ListConflicts(_ context.Context, in *ticketv1.ListConflictsRequest) (*ticketv1.ListConflictsResponse, error) {
+	f.add("ListConflicts", in.GetCaller(), in)
+	return &ticketv1.ListConflictsResponse{}, nil
 }

@@ -29,7 +29,6 @@ import (
 	"urr.guru/services/gateway/internal/web"
 
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
-	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
@@ -214,10 +213,11 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterHoldServiceServer(r, w.ticket)
 			ticketv1.RegisterReservationServiceServer(r, w.ticket)
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
+			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")
 		}, written, as),
 		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
-			paymentv1.RegisterPaymentServiceServer(r, w.payment)
+			w.payment.register(r)
 			w.letters.register(r, "payment")
 		}, written, as),
 		Stats: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {

@@ -185,6 +185,7 @@ func (g *Gateway) newEndpoints(
 		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
 		webhooks: &handlers.WebhookHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
+		tickets:  &handlers.TicketHandlers{Tickets: ticketv1.NewTicketServiceClient(s.Ticket)},
 		checkout: &handlers.CheckoutHandlers{
 			Reservations: ticketv1.NewReservationServiceClient(s.Ticket), Payments: paymentv1.NewPaymentServiceClient(s.Payment),
 		},

@@ -60,7 +60,8 @@ func readReference(t *testing.T, w *fixture) reference {
 // documentedPath returns the path of a route as written in the API reference.
 func documentedPath(r *edge.Route) string {
 	return strings.NewReplacer("event_id", "eventId", "request_id", "requestId", "reservation_id", "reservationId",
-		"ticket_id", "ticketId", "payment_id", "paymentId", "allocation_id", "allocationId").Replace(r.Pattern)
+		"ticket_id", "ticketId", "payment_id", "paymentId", "allocation_id", "allocationId",
+		"refund_id", "refundId").Replace(r.Pattern)
 }
 
 func (d reference) describe(r *edge.Route) described {

@@ -24,6 +24,7 @@ type badValue struct {
 var (
 	longID   = `"` + strings.Repeat("a", 65) + `"`
 	longText = `"` + strings.Repeat("a", 201) + `"`
+	scan     = `{"scanId":"` + requestID + `","code":"x","at":"2030-01-01T00:00:00Z"}`
 	// pages are the queries of a list.
 	pages = map[string]string{
 		"limit=101": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "limit=1&limit=2": "INVALID_REQUEST",
@@ -47,7 +48,9 @@ var (
 			{member: "currency", value: `"krw"`, code: "INVALID_REQUEST"},
 			{member: "maxPerUser", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "timeZone", value: `"Local"`, code: "INVALID_REQUEST"},
+			{member: "refundUntil", value: `"` + strings.Repeat("n", 65) + `"`, code: "INVALID_REQUEST"},
 			{member: "sections", value: `[]`, code: "INVALID_REQUEST"},
+			{member: "sections", value: `[{"section":"A","fee":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].fee"},
 			{member: "sections", value: `[{"section":"A","price":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].price"},
 		},
 	}
@@ -124,6 +127,21 @@ func requestPages() map[string]string {
 	return all
 }
 
+// badRefunds are bad requests for refunds.
+var badRefunds = []badValue{
+	{member: "ticketIds", value: `["42"]`, code: "INVALID_REQUEST", path: "ticketIds[0]"},
+	{member: "ticketIds", value: `["` + requestID + `","` + requestID + `"]`, code: "INVALID_REQUEST"},
+	{member: "reason", value: `"` + strings.Repeat("a", 501) + `"`, code: "INVALID_REQUEST"},
+	{member: "paymentId", value: `"` + requestID + `"`, code: "UNKNOWN_FIELD"}, // it is in the path
+}
+
+// refundPages are the queries of the operators' list of refunds.
+func refundPages() map[string]string {
+	all := maps.Clone(pages)
+	all["status=SENT"] = "INVALID_REQUEST"
+	return all
+}
+
 // auditPages are the queries of the audit log.
 func auditPages() map[string]string {
 	all := maps.Clone(pages)
@@ -159,8 +177,40 @@ var inputs = map[string]input{
 	"EventService.ListEvents":               {queries: pages},
 	"ReservationService.ListMyReservations": {queries: pages},
 	"TicketService.ListMyTickets":           {queries: pages},
-	"StatsService.ListActs":                 {queries: auditPages()},
+	"CheckInService.ListConflicts":          {queries: pages},
+	"CheckInService.GetDoorList": {queries: map[string]string{
+		"limit=5001": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
+	}},
+	"StatsService.ListActs": {queries: auditPages()},
 
+	"CheckInService.CheckIn": {
+		required: map[string]string{"code": "INVALID_REQUEST", "eventId": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "code", value: `"` + strings.Repeat("a", 513) + `"`, code: "INVALID_REQUEST"},
+			{member: "eventId", value: `"a b"`, code: "INVALID_REQUEST"},
+			{member: "deviceId", value: `"a\nb"`, code: "INVALID_REQUEST"},
+			{member: "deviceId", value: longText, code: "INVALID_REQUEST"},
+		},
+	},
+	"CheckInService.UndoCheckIn": {
+		required: map[string]string{"scanId": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "scanId", value: `"42"`, code: "INVALID_REQUEST"},
+			{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}, // it is in the path
+		},
+	},
+	"CheckInService.UploadScans": {
+		required: map[string]string{"epoch": "INVALID_REQUEST", "scans": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "epoch", value: `0`, code: "INVALID_REQUEST"},
+			{member: "deviceId", value: longText, code: "INVALID_REQUEST"},
+			{member: "scans", value: `[]`, code: "INVALID_REQUEST"},
+			{member: "scans", value: `[` + strings.Repeat(scan+",", 200) + scan + `]`, code: "INVALID_REQUEST"},
+			{member: "scans", value: `[{"scanId":"42","code":"x","at":"2030-01-01T00:00:00Z"}]`, code: "INVALID_REQUEST", path: "scans[0].scanId"},
+			{member: "scans", value: `[{"scanId":"` + requestID + `","code":"","at":"2030-01-01T00:00:00Z"}]`, code: "INVALID_REQUEST", path: "scans[0].code"},
+			{member: "scans", value: `[{"scanId":"` + requestID + `","code":"x"}]`, code: "INVALID_REQUEST", path: "scans[0].at"},
+		},
+	},
 	"seats.reserve": {required: map[string]string{"eventId": "INVALID_ID"}, bad: badEvents},
 	"reservations.best": {
 		required: map[string]string{"eventId": "INVALID_ID"},
@@ -182,11 +232,34 @@ var inputs = map[string]input{
 			{member: "amount", value: `-1`, code: "INVALID_REQUEST"},
 		},
 	},
+	"RefundService.RefundPayment": {bad: badRefunds},
+	"RefundAdminService.RefundAnyPayment": {
+		required: map[string]string{"reason": "INVALID_REQUEST"},
+		bad:      append([]badValue{{member: "reason", value: `""`, code: "INVALID_REQUEST"}}, badRefunds...),
+	},
+	"RefundAdminService.ListRefunds": {queries: refundPages()},
+	"RefundAdminService.RetryRefund": {},
+	"RefundAdminService.ResolveRefund": {
+		required: map[string]string{"paidOtherwise": "INVALID_REQUEST", "note": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "note", value: `""`, code: "INVALID_REQUEST"}},
+	},
 
 	"EventAdminService.CreateEvent": sale,
 	"EventAdminService.PutEvent": {
 		required: sale.required,
 		bad:      append([]badValue{{member: "eventId", value: `"calm"`, code: "UNKNOWN_FIELD"}}, sale.bad...), // it is in the path
+	},
+	"EventAdminService.PauseEvent":      {},
+	"EventAdminService.ResumeEvent":     {},
+	"EventAdminService.UndoCancelEvent": {},
+	"EventAdminService.RefundEvent":     {},
+	"EventAdminService.CancelEvent": {bad: []badValue{
+		{member: "graceSeconds", value: `-1`, code: "INVALID_REQUEST"},
+		{member: "graceSeconds", value: `604801`, code: "INVALID_REQUEST"},
+	}},
+	"EventAdminService.PostponeEvent": {
+		required: map[string]string{"startsAt": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "doorsAt", value: `"tomorrow"`, code: "INVALID_REQUEST"}},
 	},
 	"QueueAdminService.SetThreshold": {
 		required: map[string]string{"threshold": "INVALID_REQUEST"},

@@ -47,10 +47,18 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"eventId":"` + event + `","section":"A","quantity":2}`
 	case "EventAdminService.CreateEvent", "EventAdminService.PutEvent":
 		return sale
+	case "EventAdminService.PostponeEvent":
+		return `{"startsAt":"2031-01-01T10:00:00Z"}`
 	case "QueueAdminService.SetThreshold":
 		return `{"threshold":100}`
 	case "QueueAdminService.Revoke", "QueueAdminService.Block", "QueueAdminService.Unblock":
 		return `{"userId":"nobody"}`
+	case "CheckInService.CheckIn":
+		return `{"eventId":"` + event + `","code":"x"}`
+	case "CheckInService.UndoCheckIn":
+		return `{"scanId":"` + requestID + `"}`
+	case "CheckInService.UploadScans":
+		return `{"epoch":1,"scans":[` + scan + `]}`
 	case "PaymentService.Prepare":
 		return `{"paymentType":"reservation","referenceId":"` + requestID + `"}`
 	case "RewardAdminService.CreateCampaign":
@@ -63,6 +71,10 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"title":"Shoes","eventType":"FIRST_COME","capacityTotal":5,"opensAt":"2026-03-01T00:00:00Z","closesAt":"2026-04-01T00:00:00Z"}`
 	case "WorkerAdminService.SubmitBeacon":
 		return `{"value":"` + strings.Repeat("ab", 32) + `","signature":"` + strings.Repeat("ab", 48) + `"}`
+	case "RefundAdminService.RefundAnyPayment":
+		return `{"reason":"goodwill"}`
+	case "RefundAdminService.ResolveRefund":
+		return `{"paidOtherwise":true,"note":"by bank"}`
 	case "PaymentService.Confirm":
 		return `{"orderId":"o-1","paymentKey":"ok-1","amount":55000}`
 	}

@@ -34,6 +34,7 @@ type endpoints struct {
 	line       *handlers.LineHandlers
 	seats      *handlers.SeatHandlers
 	webhooks   *handlers.WebhookHandlers
+	tickets    *handlers.TicketHandlers
 	checkout   *handlers.CheckoutHandlers
 	rewards    *handlers.RewardHandlers    // nil: there are none
 	promotions *handlers.PromotionHandlers // nil: there are none
@@ -194,6 +195,9 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			Answer: &ticketv1.Reservation{},
 		},
 		{
+			ID: "tickets.qr", Method: http.MethodGet, Pattern: "/api/v1/my/tickets/{ticket_id}/qr.svg", Access: edge.User, Handler: e.tickets.QR,
+		},
+		{
 			ID: "my.checkout", Method: http.MethodGet, Pattern: "/api/v1/my/reservations/{reservation_id}/payments/{payment_id}", Access: edge.User,
 			Handler: e.checkout.Get, Poll: true, Answer: &gatewayv1.Checkout{},
 		},
@@ -271,6 +275,8 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 		pageRow("page.room", "/vwr/{event_id}", edge.Public, edge.None, handlers.FromHTTP(e.pages.WaitingRoom)),
 		pageRow("page.queue", "/queue/{event_id}", edge.Public, edge.None, e.page("queue")),
 		pageRow("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
+		pageRow("page.check-in", "/check-in", edge.Staff, edge.None, e.page("check-in")),
+		pageRow("page.order", "/orders/{payment_id}", edge.Public, edge.None, e.page("order")),
 		pageRow("page.my", "/my", edge.Public, edge.None, e.page("my")),
 		pageRow("page.login", "/login", edge.Public, edge.None, e.page("login")),
 		pageRow("page.docs", "/docs", edge.Public, edge.None, e.reference.Page),
@@ -302,26 +308,31 @@ func (e *endpoints) promotionPages() []*edge.Route {
 // service knows which, since it knows the present value. So these acts are marked whatever the
 // value.
 var passThroughDetails = map[string]edge.RouteDetails{
-	queuev1.QueueAdminService_SetThreshold_FullMethodName:      {Stops: true},
-	queuev1.QueueAdminService_Pause_FullMethodName:             {Stops: true},
-	queuev1.QueueAdminService_Revoke_FullMethodName:            {Stops: true},
-	queuev1.QueueAdminService_Block_FullMethodName:             {Stops: true},
-	vwrv1.VwrAdminService_Activate_FullMethodName:              {Stops: true},
-	ingestv1.IngestAdminService_PausePromotion_FullMethodName:  {Stops: true},
-	rewardv1.RewardAdminService_PauseProvider_FullMethodName:   {Stops: true},
-	paymentv1.PaymentService_Prepare_FullMethodName:            {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
-	paymentv1.PaymentService_Confirm_FullMethodName:            {Timeout: 20 * time.Second, Headers: []edge.Header{docs.RequiredKey}},
-	ticketv1.EventAdminService_CreateEvent_FullMethodName:      {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
-	ticketv1.EventAdminService_PutEvent_FullMethodName:         {Headers: []edge.Header{docs.IfMatch}},
-	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:  {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
-	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:  {Status: http.StatusAccepted},
-	rewardv1.RewardAdminService_CancelReward_FullMethodName:    {Status: http.StatusAccepted},
-	rewardv1.RewardAdminService_RetryRewards_FullMethodName:    {Status: http.StatusAccepted},
-	ingestv1.IngestAdminService_CreatePromotion_FullMethodName: {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
-	workerv1.WorkerAdminService_RedriveRequests_FullMethodName: {Timeout: 15 * time.Second},
-	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:      {Timeout: handlers.DeadLettersTimeout},
+	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {Stops: true},
+	queuev1.QueueAdminService_Pause_FullMethodName:               {Stops: true},
+	queuev1.QueueAdminService_Revoke_FullMethodName:              {Stops: true},
+	queuev1.QueueAdminService_Block_FullMethodName:               {Stops: true},
+	vwrv1.VwrAdminService_Activate_FullMethodName:                {Stops: true},
+	ingestv1.IngestAdminService_PausePromotion_FullMethodName:    {Stops: true},
+	rewardv1.RewardAdminService_PauseProvider_FullMethodName:     {Stops: true},
+	paymentv1.PaymentService_Prepare_FullMethodName:              {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.PaymentService_Confirm_FullMethodName:              {Timeout: 20 * time.Second, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.RefundService_RefundPayment_FullMethodName:         {Status: http.StatusAccepted, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.RefundAdminService_RefundAnyPayment_FullMethodName: {Status: http.StatusAccepted, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.RefundAdminService_RetryRefund_FullMethodName:      {Status: http.StatusAccepted},
+	paymentv1.RefundAdminService_ResolveRefund_FullMethodName:    {Status: http.StatusAccepted},
+	ticketv1.EventAdminService_CreateEvent_FullMethodName:        {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	ticketv1.EventAdminService_PutEvent_FullMethodName:           {Headers: []edge.Header{docs.IfMatch}},
+	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:    {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_CancelReward_FullMethodName:      {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_RetryRewards_FullMethodName:      {Status: http.StatusAccepted},
+	ingestv1.IngestAdminService_CreatePromotion_FullMethodName:   {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	workerv1.WorkerAdminService_RedriveRequests_FullMethodName:   {Timeout: 15 * time.Second},
+	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:        {Timeout: handlers.DeadLettersTimeout},
 
 	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
+	paymentv1.RefundAdminService_ListRefunds_FullMethodName:             {Personal: true},
 	rewardv1.RewardAdminService_ListRewards_FullMethodName:              {Personal: true},
 	rewardv1.RewardAdminService_GetReward_FullMethodName:                {Personal: true},
 	ingestv1.IngestAdminService_ListRequests_FullMethodName:             {Personal: true},

@@ -77,9 +77,12 @@ func (s *Services) listServices(p *Peers) []peerService {
 			exposeAPI(ticketv1.EventAdminService_ServiceDesc, ticketv1.NewEventAdminServiceClient, ticketv1.RegisterEventAdminServiceHandlerClient),
 			exposeAPI(ticketv1.ReservationService_ServiceDesc, ticketv1.NewReservationServiceClient, ticketv1.RegisterReservationServiceHandlerClient),
 			exposeAPI(ticketv1.TicketService_ServiceDesc, ticketv1.NewTicketServiceClient, ticketv1.RegisterTicketServiceHandlerClient),
+			exposeAPI(ticketv1.CheckInService_ServiceDesc, ticketv1.NewCheckInServiceClient, ticketv1.RegisterCheckInServiceHandlerClient),
 		}},
 		{"payment", p.Payment, &s.Payment, nil, []exposedAPI{
 			exposeAPI(paymentv1.PaymentService_ServiceDesc, paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
+			exposeAPI(paymentv1.RefundService_ServiceDesc, paymentv1.NewRefundServiceClient, paymentv1.RegisterRefundServiceHandlerClient),
+			exposeAPI(paymentv1.RefundAdminService_ServiceDesc, paymentv1.NewRefundAdminServiceClient, paymentv1.RegisterRefundAdminServiceHandlerClient),
 		}},
 		{"stats", p.Stats, &s.Stats, breaker, []exposedAPI{
 			exposeAPI(statsv1.StatsService_ServiceDesc, statsv1.NewStatsServiceClient, statsv1.RegisterStatsServiceHandlerClient),

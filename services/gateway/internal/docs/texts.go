@@ -46,6 +46,10 @@ var texts = map[string]routeText{
 		description: "Begins a session and leads to `returnTo`. It takes part only in an attempt that this browser began (cookie `urr-sign-in-…`), once and within 15 minutes; every failure leads to `/login`, which says what happened.",
 	},
 	"auth.dev-login": {summary: "Signs in as anybody (development only)"},
+	"tickets.qr": {
+		summary:     "The code of a ticket as a QR image",
+		description: "Errors: as GET /api/v1/my/tickets/{ticketId}, and NOT_VALID (metadata why: the status of a ticket that has no code).",
+	},
 	"vwr.assign": {
 		summary: "Gives the visitor a position, the same again when repeated",
 		description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start), UNAUTHENTICATED (the event wants a signed-in user, as whose position it " +

@@ -36,6 +36,8 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 			c.Existence.Forget(m.GetEventId())
 			c.Events.Forget(m.GetEventId())
 		}
+	case *ticketv1.EventState:
+		c.Events.Forget(m.GetEventId())
 	case *vwrv1.VwrStatus:
 		// The other gateways receive the change within a second.
 		old := c.Rooms.Get(m.GetEventId())

@@ -74,9 +74,15 @@ var details = map[string]sentences{
 	"TOO_MANY_BLOCKED":     {"No more users can be blocked from this line. Unblock others first.", "이 대기열에는 더 이상 이용자를 차단할 수 없습니다. 다른 이용자의 차단을 먼저 해제해 주세요."},
 	"LINE_RECOVERING":      {"The line is being restored. Your place is kept.", "대기열을 복구하고 있습니다. 순번은 유지됩니다."},
 
-	"EVENT_NOT_FOUND":    {"This event does not exist.", "존재하지 않는 공연입니다."},
-	"EVENT_LOCKED":       {"This can no longer be changed: the sale has begun.", "판매가 시작되어 변경할 수 없습니다."},
-	"EVENT_CANCELLED":    {"The event is cancelled.", "취소된 공연입니다."},
+	"EVENT_NOT_FOUND": {"This event does not exist.", "존재하지 않는 공연입니다."},
+	"EVENT_LOCKED":    {"This can no longer be changed: the sale has begun.", "판매가 시작되어 변경할 수 없습니다."},
+	"EVENT_CANCELLED": {"The event is cancelled.", "취소된 공연입니다."},
+
+	"EVENT_NOT_CANCELLED": {"The event is not cancelled.", "취소된 공연이 아닙니다."},
+	"REFUNDS_BEGUN":       {"The refunds have begun, so the cancellation can no longer be undone.", "환불이 시작되어 취소를 되돌릴 수 없습니다."},
+	"USE_POSTPONE":        {"Tickets are sold already. Postpone the event to move its times.", "이미 판매된 티켓이 있습니다. 공연 일시는 연기 기능으로 변경해 주세요."},
+	"START_PAST":          {"The new start must be in the future.", "새 공연 일시는 현재 이후여야 합니다."},
+
 	"WRONG_EVENT":        {"Your entry is for another event.", "다른 공연의 입장권입니다."},
 	"SALE_NOT_OPEN":      {"The sale is not open.", "판매 기간이 아닙니다."},
 	"SEATING_MISMATCH":   {"The tickets of this event are not sold this way.", "이 공연은 해당 방식으로 예매할 수 없습니다."},
@@ -94,6 +100,12 @@ var details = map[string]sentences{
 	"TICKET_NOT_FOUND":      {"This ticket does not exist.", "존재하지 않는 티켓입니다."},
 	"TICKET_CODE_INVALID":   {"This ticket code is not genuine.", "유효하지 않은 티켓 코드입니다."},
 
+	"ALREADY_USED":   {"This ticket has been used already.", "이미 사용된 티켓입니다."},
+	"NOT_VALID":      {"This ticket is not valid here.", "이곳에서 사용할 수 없는 티켓입니다."},
+	"LIST_NOT_READY": {"The list for the doors is not ready yet.", "아직 입장 명단이 준비되지 않았습니다."},
+	"SCAN_NOT_FOUND": {"This check-in does not exist.", "존재하지 않는 입장 기록입니다."},
+	"UNDO_TOO_LATE":  {"This check-in can no longer be undone.", "입장 처리를 더 이상 취소할 수 없습니다."},
+
 	"PAYMENT_NOT_FOUND":         {"This payment does not exist.", "존재하지 않는 결제입니다."},
 	"REFERENCE_NOT_FOUND":       {"What is to be paid does not exist.", "결제 대상을 찾을 수 없습니다."},
 	"NOT_PAYABLE":               {"This cannot be paid any more.", "더 이상 결제할 수 없습니다."},
@@ -104,6 +116,10 @@ var details = map[string]sentences{
 	"PROVIDER_UNKNOWN":          {"This payment provider is not known.", "알 수 없는 결제사입니다."},
 	"SETTLEMENT_DELAYED":        {"Payments are not taken for a moment. You have not been charged, and your places are still held. Please try again shortly.", "잠시 결제를 받지 않고 있습니다. 결제되지 않았으며 선택하신 자리는 그대로 유지됩니다. 잠시 후 다시 시도해 주세요."},
 	"PROVIDER_UNAVAILABLE":      {"The payment provider does not answer. Please try again shortly.", "결제사가 응답하지 않습니다. 잠시 후 다시 시도해 주세요."},
+	"NOT_REFUNDABLE":            {"This cannot be given back.", "환불할 수 없습니다."},
+	"REFUND_NOT_FOUND":          {"This refund does not exist.", "존재하지 않는 환불입니다."},
+	"REFUND_NOT_HELD":           {"Only a refund that waits for an operator can be decided on.", "운영자 확인을 기다리는 환불만 처리할 수 있습니다."},
+	"REFUND_NOT_PAID":           {"No refund made by hand at the payment provider covers this one.", "결제사에서 직접 처리한 환불 내역 중 이 환불에 해당하는 금액이 없습니다."},
 	"WEBHOOK_SIGNATURE_INVALID": {"The signature is not valid.", "서명이 유효하지 않습니다."},
 
 	"CAMPAIGN_NOT_FOUND":     {"This campaign does not exist.", "존재하지 않는 캠페인입니다."},

@@ -183,7 +183,7 @@ func retryAfter(e *errs.Error) int64 {
 }
 
 // encode adds the metadata of the error as members. Metadata holds lists joined by commas; their
-// names end in Ids.
+// names end in Ids or Reasons.
 func encode(doc problemDocument, e *errs.Error) []byte {
 	body, err := json.Marshal(doc)
 	if err != nil { // strings and numbers only
@@ -202,7 +202,7 @@ func encode(doc problemDocument, e *errs.Error) []byte {
 	b := bytes.NewBuffer(body[:len(body)-1])
 	for _, name := range names {
 		var value any = e.Metadata[name]
-		if strings.HasSuffix(name, "Ids") {
+		if strings.HasSuffix(name, "Ids") || strings.HasSuffix(name, "Reasons") {
 			value = strings.Split(e.Metadata[name], ",")
 		}
 		k, kerr := json.Marshal(name)

@@ -49,7 +49,7 @@ type pageFrame struct {
 // render renders a page in one variant; refusal is nil except for the error page.
 func (f *pageFrame) render(name string, e bundleEntry, v pageVariant, refusal *refusalText) ([]byte, error) {
 	c := f.catalogues[v.lang]
-	strings, err := c.textGroups("common", "wait", "sale", "reward", "request", name)
+	strings, err := c.textGroups("common", "wait", "sale", "reward", "request", "refund", name)
 	if err != nil {
 		return nil, err
 	}

@@ -20,12 +20,13 @@ async function play(
   replies: Reply[],
   solve: (puzzle: Puzzle) => string | undefined = () => undefined,
   captcha = "",
-): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[] }> {
+): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[]; sales: unknown[] }> {
   const storage = new Map([[key, JSON.stringify(stored)]]);
   const calls: string[] = [];
   const proofs: (string | undefined)[] = [];
   const tokens: (string | undefined)[] = [];
   const shown: string[] = [];
+  const sales: unknown[] = [];
   const left = [...replies];
   Object.assign(globalThis, {
     addEventListener: () => undefined,
@@ -45,13 +46,16 @@ async function play(
       return Promise.resolve(new Response(JSON.stringify(body), { status }));
     },
   });
-  const screen = new Proxy({}, { get: (_, name: string) => () => void shown.push(name) }) as Screen;
+  const screen = new Proxy({}, { get: (_, name: string) => (of: { sale?: string }) => {
+      shown.push(name);
+      if (name === "progress") sales.push(of.sale);
+    } }) as Screen;
   const over = new Promise<void>((resolve) => {
     const clock = { wait: () => (left.length > 0 ? Promise.resolve() : new Promise(() => resolve())) } as unknown as Clock;
     void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle)), captcha).run().then(resolve);
   });
   await over;
-  return { calls, shown, proofs, tokens, kept: JSON.parse(storage.get(key) ?? "null") };
+  return { calls, shown, proofs, tokens, sales, kept: JSON.parse(storage.get(key) ?? "null") };
 }
 
 const signedOut: Reply = [401, { status: 401, code: "UNAUTHENTICATED" }];
@@ -157,4 +161,16 @@ test("a visitor is sent to the test of a challenge provider once, and comes back
   deepEqual(back.shown, ["taking", "offline", "taking", "progress"]);
   const refused = await play({}, [tested], undefined, "token");
   deepEqual(refused.shown, ["taking", "refused"]);
+});
+
+test("a cancelled event that may take place again is shown as cancelled, and the number is kept", async () => {
+  const paused: Reply = [200, { admitted: false, position: 42, servingCounter: 0, ahead: 42, nextPoll: 2, saleStatus: "PAUSED" }];
+  const serving: Reply = [200, { servingCounter: 0, isActive: true, saleStatus: "PAUSED" }];
+  const stored = { requestId: "n", position: 42, ticket: "t42" };
+  const got = await play(stored, [paused, [200, { status: "CANCELLED" }], serving, serving]);
+  deepEqual(got.calls, [`GET check/${event}/n`, `GET /api/v1/events/${event}`, `GET serving/${event}`, `GET serving/${event}`]);
+  deepEqual(got.sales, ["CANCELLED", "CANCELLED", "CANCELLED"]);
+  deepEqual(got.kept, stored);
+  const unread = await play(stored, [paused, [503, { status: 503, code: "UNAVAILABLE" }], serving]);
+  deepEqual(unread.sales, ["PAUSED", "PAUSED"]);
 });

@@ -13,7 +13,6 @@ import (
 	"urr.guru/pkg/outbox"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/proto/events"
-	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	"urr.guru/services/payment/internal/guard"
 	"urr.guru/services/payment/internal/kafka"
 	"urr.guru/services/payment/internal/payment"
@@ -81,7 +80,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewLetters(pool)); err != nil {
 		return err
 	}
-	paymentv1.RegisterPaymentServiceServer(server, rpc.New(service))
+	rpc.Register(server, service)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		provider.Rekey(next.WebhookSecret)
 		return errors.Join(conn.Rekey(next.Ticket.Key), server.Rekey(next.RPC.Accept))

@@ -101,9 +101,9 @@ func TestBeginChecksUserBeforeAmount(t *testing.T) {
 }
 
 // whenPaid takes the refusal of a payment that is not paid for no change.
-func whenPaid(decide Decide) Decide {
+func whenPaid(decide DecideRequest) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
-		c, err := decide(p, now)
+		c, err := decide(p, Requested{}, now)
 		if errors.Is(err, ErrNotRefundable) {
 			return nil, nil //nolint:nilnil // as the refusal means
 		}

@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"errors"
 	"slices"
 
 	"urr.guru/pkg/errs"
@@ -23,10 +22,16 @@ var (
 
 // The errors of refunds.
 var (
-	// ErrNotRefundable refuses a refund of a payment that is not paid.
-	ErrNotRefundable = errors.New("the payment cannot be refunded")
+	// ErrNotRefundable refuses a refund, of a payment that is not paid or of tickets.
+	ErrNotRefundable  = errs.ErrNotRefundable
+	ErrEventCancelled = errs.ErrEventCancelled
+	ErrRefundNotFound = errs.ErrRefundNotFound
 	// ErrNotHeld refuses a person's decision about a refund that needs none.
-	ErrNotHeld = errors.New("the refund is not held")
+	ErrNotHeld = errs.ErrRefundNotHeld
+	// ErrNotPaidByHand refuses to resolve a refund by money that nobody gave at the provider.
+	ErrNotPaidByHand = errs.ErrRefundNotPaid
+	// ErrTooManyRefunds refuses a user's request for a refund for a while.
+	ErrTooManyRefunds = errs.ErrRateLimited
 )
 
 // expiryError returns the error of an expired payment. That of a reservation is the one of its

@@ -105,6 +105,13 @@ type Entry struct {
 	Note   string
 }
 
+// Shown is a payment with its timeline and its refunds, oldest first.
+type Shown struct {
+	Payment  Payment
+	Timeline []Entry
+	Refunds  []Refund
+}
+
 // Event is the type of an event about a payment.
 type Event string
 

@@ -69,16 +69,16 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	}, key)
 }
 
-// Get returns a payment of the user (of anyone for an operator) with its timeline, or ErrNotFound.
-func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (Payment, []Entry, error) {
-	p, timeline, err := s.store.Show(ctx, id)
+// Get returns a payment of the user (of anyone for an operator) with all about it, or ErrNotFound.
+func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (Shown, error) {
+	p, err := s.store.Show(ctx, id)
 	if err != nil {
-		return Payment{}, nil, err
+		return Shown{}, err
 	}
-	if p.UserID != userID && !operator {
-		return Payment{}, nil, ErrNotFound
+	if p.Payment.UserID != userID && !operator {
+		return Shown{}, ErrNotFound
 	}
-	return p, timeline, nil
+	return p, nil
 }
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

@@ -60,6 +60,12 @@ type RefundItem struct {
 	Amount   int64
 }
 
+// Left is a ticket that a refund does not end, and why: its status, or a reason of ticket's.
+type Left struct {
+	TicketID uuid.UUID `json:"ticketId"`
+	Reason   string    `json:"reason"`
+}
+
 // Want is what a refund asks of ticket.
 type Want struct {
 	// UserID is who asks.
@@ -111,8 +117,14 @@ type Refund struct {
 	Lease     int64
 	LastError string
 	CreatedAt time.Time
-	// Items are the tickets that end with the refund.
+	// Items are the tickets that end with the refund, Left those that ticket would not let go.
 	Items []RefundItem
+	Left  []Left
+}
+
+// Holds reports whether the refund has its tickets, or will ask ticket for those that it names.
+func (r Refund) Holds() bool {
+	return r.AbortDue || r.Status != RefundRejected && r.Status != RefundRefused
 }
 
 // DueRefund is a refund that the sweeper has leased, and its payment.

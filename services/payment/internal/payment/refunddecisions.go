@@ -29,23 +29,6 @@ func owed(r Refund) Decide {
 	}
 }
 
-// requested returns the decision that inserts a refund that a person asks for.
-func requested(r Refund) Decide {
-	return func(p Payment, _ time.Time) (*Change, error) {
-		switch {
-		case r.Cause == ByUser && p.UserID != r.Want.UserID:
-			return nil, ErrNotFound
-		case p.Status != Confirmed:
-			return nil, ErrNotRefundable
-		}
-		n := r
-		n.PaymentID, n.Provider, n.Status = p.ID, p.Provider, RefundRequested
-		c := p.withMoney(0, 0, 0, "refund requested: "+r.Reason)
-		c.NewRefund = &n
-		return c, nil
-	}
-}
-
 // begun records ticket's answer to BeginRefund. Of a refund by hand the money is gone already: its
 // items are paid out of what was given by hand, and what is left of it counts for nothing yet.
 func begun(claim Claim) DecideRefund {
@@ -54,6 +37,7 @@ func begun(claim Claim) DecideRefund {
 			return nil, nil //nolint:nilnil // the answer is known
 		}
 		c := &RefundChange{Refund: r, NewItems: claim.Items}
+		c.Refund.Left = claim.Left
 		var sum int64
 		for _, item := range claim.Items {
 			sum += item.Amount
@@ -210,14 +194,21 @@ func retried(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund is tried again")}, nil
 }
 
-// resolved ends a held refund that a person has paid otherwise.
-func resolved(note string) DecideRefund {
+// resolved ends a held refund that a person has paid. By hand at the provider: then that money, which
+// counts for nothing yet, counts for the refund. Otherwise the books keep it as paid elsewhere.
+func resolved(byHand bool, note string) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
-		if r.Status != RefundHeld {
+		var counts int64
+		switch {
+		case r.Status != RefundHeld:
 			return nil, ErrNotHeld
+		case byHand && p.Hand-p.HandUsed < r.Send:
+			return nil, ErrNotPaidByHand
+		case byHand:
+			counts = r.Send
 		}
-		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund paid otherwise: "+note)}
-		c.Refund.Status, c.Refund.Reason = RefundResolved, note
+		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, counts, fmt.Sprintf("refund %s paid by a person: %s", r.ID, note))}
+		c.Refund.Status, c.Refund.Reason, c.Refund.Send = RefundResolved, note, r.Send-counts
 		return c.publishing(p), nil
 	}
 }

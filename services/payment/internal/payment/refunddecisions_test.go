@@ -43,9 +43,10 @@ func TestRefundDecisions(t *testing.T) {
 		"refused": {
 			refusedByProvider(3, RefundAnswer{State: ProviderRefused}, 1000), map[RefundStatus]RefundStatus{RefundPending: RefundRefused},
 		},
-		"aborted":  {aborted, nil},
-		"retried":  {retried, map[RefundStatus]RefundStatus{RefundHeld: RefundPending}},
-		"resolved": {resolved("paid"), map[RefundStatus]RefundStatus{RefundHeld: RefundResolved}},
+		"aborted":          {aborted, nil},
+		"retried":          {retried, map[RefundStatus]RefundStatus{RefundHeld: RefundPending}},
+		"resolved":         {resolved(false, "paid"), map[RefundStatus]RefundStatus{RefundHeld: RefundResolved}},
+		"not paid by hand": {resolved(true, "paid"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/failpoint"
-	"urr.guru/pkg/idempotency"
 )
 
 const (
@@ -85,49 +84,6 @@ func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
 	return s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(n))
 }
 
-// RefundRequest asks to refund tickets of a payment.
-type RefundRequest struct {
-	PaymentID uuid.UUID
-	Cause     Cause // ByUser or ByOperator
-	Reason    string
-	Want      Want
-	// IdempotencyKey is required. A repeated request returns the first refund.
-	IdempotencyKey string
-}
-
-// RequestRefund stores a refund that a person asks for; the sweeper makes it. Errors: those of
-// idempotency, ErrNotFound (also for a user's request of another user's payment), ErrNotRefundable.
-func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, error) {
-	if _, err := idempotency.Require(q.Want.UserID, "refund", q.IdempotencyKey); err != nil {
-		return Refund{}, err
-	}
-	r := Refund{ID: newID(), PaymentID: q.PaymentID, Cause: q.Cause, Request: q.IdempotencyKey, Reason: q.Reason, Want: q.Want}
-	stored, err := s.store.AddRefund(ctx, r, requested(r))
-	if err != nil {
-		return Refund{}, err
-	}
-	if !stored.Want.equal(q.Want) {
-		return Refund{}, idempotency.ErrReused
-	}
-	failpoint.Hit("payment.refund.requested")
-	s.wakeSweeper(Claims)
-	return stored, nil
-}
-
-// RetryRefund sends a held refund again. Errors: ErrNotFound, ErrNotHeld.
-func (s *Service) RetryRefund(ctx context.Context, id uuid.UUID) (Refund, error) {
-	r, _, err := s.store.ApplyRefund(ctx, id, retried)
-	return r, err
-}
-
-// ResolveRefund ends a held refund that a person has paid otherwise, as the note says. Errors:
-// ErrNotFound, ErrNotHeld.
-func (s *Service) ResolveRefund(ctx context.Context, id uuid.UUID, note string) (Refund, error) {
-	r, _, err := s.store.ApplyRefund(ctx, id, resolved(note))
-	s.opts.Published()
-	return r, err
-}
-
 // stepRefund makes the next step of a leased refund. After an error it is due again soon.
 func (s *Service) stepRefund(ctx context.Context, d DueRefund) {
 	r := d.Refund
@@ -155,7 +111,8 @@ func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error 
 	case r.AbortDue:
 		return s.abortRefund(ctx, r)
 	case r.Status == RefundRequested:
-		return s.beginRefund(ctx, p, r)
+		_, err := s.beginRefund(ctx, p, r)
+		return err
 	case r.Status == RefundAccepted:
 		return s.askAccepted(ctx, p, r)
 	case r.Send == 0: // free, or given back by hand
@@ -165,27 +122,28 @@ func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error 
 	}
 }
 
-// beginRefund claims the tickets of a refund.
-func (s *Service) beginRefund(ctx context.Context, p Payment, r Refund) error {
+// beginRefund claims the tickets of a refund, and returns the refund with the answer. It needs no lease:
+// every call of it gets the first answer.
+func (s *Service) beginRefund(ctx context.Context, p Payment, r Refund) (Refund, error) {
 	var claim Claim // of a wrong amount: it was never published as paid, and a claim would never end
 	if p.Captured == p.Amount {
 		claimCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
 		defer cancel()
 		var err error
 		if claim, err = s.tickets.BeginRefund(claimCtx, p, r); err != nil {
-			return fmt.Errorf("claim tickets: %w", err)
+			return r, fmt.Errorf("claim tickets: %w", err)
 		}
 	}
 	failpoint.Hit("payment.refund.after_begin")
 	after, _, err := s.store.ApplyRefund(ctx, r.ID, begun(claim))
 	if err != nil {
-		return err
+		return r, err
 	}
 	if after.Published {
 		s.opts.Published()
 	}
 	s.wakeSweeper(Requests)
-	return nil
+	return after, nil
 }
 
 // abortRefund gives up the claim of a refund that the provider has refused.

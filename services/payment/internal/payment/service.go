@@ -77,6 +77,8 @@ type Claim struct {
 	Refused bool
 	Reason  string
 	Items   []RefundItem
+	// Left are the tickets that were not claimed.
+	Left []Left
 }
 
 // Provider charges cards. After an error the outcome is unknown, except for ErrNotSent and
@@ -222,9 +224,12 @@ type Begun struct {
 type Reader interface {
 	// Get returns a payment, or ErrNotFound.
 	Get(ctx context.Context, id uuid.UUID) (Payment, error)
-	// Show returns a payment with its timeline, or ErrNotFound. It is for payers who look again and
+	// Show returns a payment with all about it, or ErrNotFound. It is for payers who look again and
 	// again, and takes no connections of charges.
-	Show(ctx context.Context, id uuid.UUID) (Payment, []Entry, error)
+	Show(ctx context.Context, id uuid.UUID) (Shown, error)
+	// ListRefunds returns refunds in a status (empty: any) with smaller ids than before (zero: all),
+	// newest first.
+	ListRefunds(ctx context.Context, status RefundStatus, limit int, before uuid.UUID) ([]DueRefund, error)
 }
 
 // Lane is a kind of the sweeper's work. Each lane has its own workers, so that a dependency that
@@ -258,8 +263,8 @@ type Refunds interface {
 	// ApplyOnce applies decide to a payment, as Apply does, at most once per event key.
 	ApplyOnce(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
 	// AddRefund applies decide, which inserts r, to r's payment, and returns the payment's refund of
-	// r's cause and request: r, or the one of an earlier request.
-	AddRefund(ctx context.Context, r Refund, decide Decide) (Refund, error)
+	// r's cause and request: r, or the one of an earlier request, for which decide is not called.
+	AddRefund(ctx context.Context, r Refund, decide DecideRequest) (Refund, error)
 	// ClaimRefunds leases up to n due refunds of a cause: those that need ticket, or those that need
 	// the provider.
 	ClaimRefunds(ctx context.Context, c Cause, atTicket bool, n int, lease time.Duration) ([]DueRefund, error)

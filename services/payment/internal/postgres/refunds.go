@@ -39,29 +39,6 @@ func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, de
 	return nil
 }
 
-func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.Decide) (stored payment.Refund, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		p, err := s.lock(ctx, q, r.PaymentID)
-		if err != nil {
-			return err
-		}
-		find := db.GetRefundByRequestParams{PaymentID: p.ID, Cause: string(r.Cause), Request: r.Request}
-		row, err := q.GetRefundByRequest(ctx, find)
-		if errors.Is(err, pgx.ErrNoRows) {
-			if _, _, err := s.apply(ctx, tx, q, p, decide); err != nil {
-				return err
-			}
-			row, err = q.GetRefundByRequest(ctx, find)
-		}
-		if err != nil {
-			return fmt.Errorf("refund of payment %s: %w", p.ID, err)
-		}
-		stored, err = toRefund(row.Refund)
-		return err
-	})
-	return stored, err
-}
-
 // insertRefund inserts a refund with its items. inserted is false when the payment has one of the
 // same cause and request.
 func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refund) (inserted bool, err error) {
@@ -71,7 +48,7 @@ func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refun
 	}
 	n, err := q.InsertRefund(ctx, db.InsertRefundParams{
 		ID: r.ID, PaymentID: r.PaymentID, Cause: string(r.Cause), Request: r.Request, Reason: r.Reason, Amount: r.Amount, Want: want,
-		Status: string(r.Status), Provider: r.Provider, ProviderID: text(r.ProviderID), Now: s.now(),
+		AskedBy: askedBy(r), Status: string(r.Status), Provider: r.Provider, ProviderID: text(r.ProviderID), Now: s.now(),
 	})
 	if err == nil && n > 0 {
 		err = insertItems(ctx, q, r.ID, r.Items)
@@ -132,6 +109,9 @@ func (s *Store) ApplyRefund(ctx context.Context, id uuid.UUID, decide payment.De
 			return err
 		}
 		after = c.Refund
+		if c.NewItems != nil {
+			after.Items = c.NewItems
+		}
 		return s.writeRefund(ctx, tx, q, p, r, c)
 	})
 	return after, changed, err
@@ -163,10 +143,14 @@ func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p loc
 	if r.Status != before.Status || r.Gen != before.Gen {
 		r.Attempts = 0 // it goes on
 	}
+	left, err := json.Marshal(append([]payment.Left{}, r.Left...))
+	if err != nil {
+		return fmt.Errorf("update refund %s: %w", r.ID, err)
+	}
 	update := db.UpdateRefundParams{
 		ID: r.ID, SeenStatus: string(before.Status), SeenLease: before.Lease, Status: string(r.Status), Amount: r.Amount, Send: r.Send,
 		Reason: r.Reason, Gen: int32(r.Gen), FirstSent: optional(r.FirstSent), LastSent: optional(r.LastSent), //nolint:gosec // a small number
-		DoubtAt: optional(r.DoubtAt), ProviderID: text(r.ProviderID), Published: r.Published, AbortDue: r.AbortDue,
+		DoubtAt: optional(r.DoubtAt), LeftOut: left, ProviderID: text(r.ProviderID), Published: r.Published, AbortDue: r.AbortDue,
 		Attempts: int32(r.Attempts), LastError: r.LastError, //nolint:gosec // a small number
 	}
 	if c.Wait != payment.Keep {
@@ -239,7 +223,7 @@ func toRefund(row db.Refund) (payment.Refund, error) {
 	if row.ProviderID != nil {
 		r.ProviderID = *row.ProviderID
 	}
-	if err := json.Unmarshal(row.Want, &r.Want); err != nil {
+	if err := errors.Join(json.Unmarshal(row.Want, &r.Want), json.Unmarshal(row.LeftOut, &r.Left)); err != nil {
 		return payment.Refund{}, fmt.Errorf("refund %s: %w", row.ID, err)
 	}
 	return r, nil

@@ -88,20 +88,23 @@ func (s *Store) Get(ctx context.Context, id uuid.UUID) (payment.Payment, error) 
 	return toPayment(row.Payment), nil
 }
 
-func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Payment, []payment.Entry, error) {
+func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
 	row, err := s.reads.GetPayment(ctx, id)
 	if err != nil {
-		return payment.Payment{}, nil, notFound(err)
+		return payment.Shown{}, notFound(err)
 	}
 	rows, err := s.reads.Timeline(ctx, id)
 	if err != nil {
-		return payment.Payment{}, nil, postgres.Err(err)
+		return payment.Shown{}, postgres.Err(err)
 	}
-	timeline := make([]payment.Entry, len(rows))
+	shown := payment.Shown{Payment: toPayment(row.Payment), Timeline: make([]payment.Entry, len(rows))}
 	for i, r := range rows {
-		timeline[i] = payment.Entry{At: r.At, Status: payment.Status(r.Status), Note: r.Note}
+		shown.Timeline[i] = payment.Entry{At: r.At, Status: payment.Status(r.Status), Note: r.Note}
 	}
-	return toPayment(row.Payment), timeline, nil
+	if shown.Payment.Captured > 0 || shown.Payment.Amount == 0 { // else nothing can be refunded: payers poll this
+		shown.Refunds, err = refundsOf(ctx, s.reads, id)
+	}
+	return shown, postgres.Err(err)
 }
 
 func (s *Store) ClaimDue(

@@ -187,10 +187,10 @@ func TestShowTakesNoConnectionOfCharges(t *testing.T) {
 	s := postgres.NewStore(pools[0], postgres.Options{Reads: pools[1]})
 	p := open(t, s, time.Now().Add(time.Hour))
 	before := pools[0].Stat().AcquireCount()
-	shown, timeline, err := s.Show(t.Context(), p.ID)
+	shown, err := s.Show(t.Context(), p.ID)
 	require.NoError(t, err)
-	require.Equal(t, p.ID, shown.ID)
-	require.Len(t, timeline, 1)
+	require.Equal(t, p.ID, shown.Payment.ID)
+	require.Len(t, shown.Timeline, 1)
 	require.Equal(t, before, pools[0].Stat().AcquireCount())
 }
 

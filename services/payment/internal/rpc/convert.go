@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"cmp"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -30,7 +32,8 @@ func toConfirmed(a payment.Answer) *paymentv1.ConfirmResponse {
 	}
 }
 
-func toPayment(p payment.Payment, timeline []payment.Entry) *paymentv1.Payment {
+func toPayment(shown payment.Shown) *paymentv1.Payment {
+	p, timeline := shown.Payment, shown.Timeline
 	out := &paymentv1.Payment{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
 		EventId: p.EventID, Amount: p.Amount, Currency: p.Currency, Provider: p.Provider, Status: status(p.Status),
@@ -40,6 +43,59 @@ func toPayment(p payment.Payment, timeline []payment.Entry) *paymentv1.Payment {
 	}
 	for i, e := range timeline {
 		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: status(e.Status), Note: e.Note}
+	}
+	given := map[string]*paymentv1.RefundItem{} // by ticket: that of a buyer may be refunded again after a transfer
+	for _, r := range shown.Refunds {
+		out.Refunds = append(out.Refunds, toRefund(r))
+		for _, item := range r.Items {
+			id := item.TicketID.String()
+			if !r.Holds() {
+				continue
+			}
+			if given[id] == nil {
+				given[id] = &paymentv1.RefundItem{TicketId: id}
+				out.Items = append(out.Items, given[id])
+			}
+			given[id].Amount += item.Amount
+		}
+	}
+	return out
+}
+
+// payersStatus are the statuses of refunds as payers see them, where they differ.
+var payersStatus = map[payment.RefundStatus]payment.RefundStatus{
+	payment.RefundAccepted: payment.RefundPending, payment.RefundResolved: payment.RefundDone, payment.RefundRejected: payment.RefundRefused,
+}
+
+func toRefund(r payment.Refund) *paymentv1.Refund {
+	return &paymentv1.Refund{
+		RefundId: r.ID.String(), PaymentId: r.PaymentID.String(), Cause: string(r.Cause), Status: string(cmp.Or(payersStatus[r.Status], r.Status)),
+		Amount: r.Amount, Items: toItems(r.Items), Left: toLeft(r.Left), CreatedAt: timestamppb.New(r.CreatedAt),
+	}
+}
+
+func toDetail(d payment.DueRefund) *paymentv1.RefundDetail {
+	r, p := d.Refund, d.Payment
+	return &paymentv1.RefundDetail{
+		RefundId: r.ID.String(), PaymentId: r.PaymentID.String(), OrderId: p.OrderID, ProviderRefundId: r.ProviderID, UserId: p.UserID,
+		EventId: p.EventID, Cause: string(r.Cause), Status: string(r.Status), Reason: r.Reason, Amount: r.Amount, Send: r.Send,
+		Currency: p.Currency, Items: toItems(r.Items), Left: toLeft(r.Left), LastError: r.LastError,
+		Attempts: int32(r.Attempts), CreatedAt: timestamppb.New(r.CreatedAt), //nolint:gosec // a small number
+	}
+}
+
+func toItems(items []payment.RefundItem) []*paymentv1.RefundItem {
+	out := make([]*paymentv1.RefundItem, len(items))
+	for i, item := range items {
+		out[i] = &paymentv1.RefundItem{TicketId: item.TicketID.String(), Amount: item.Amount}
+	}
+	return out
+}
+
+func toLeft(left []payment.Left) []*paymentv1.RefundLeft {
+	out := make([]*paymentv1.RefundLeft, len(left))
+	for i, l := range left {
+		out[i] = &paymentv1.RefundLeft{TicketId: l.TicketID.String(), Reason: l.Reason}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
@@ -12,14 +13,24 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Server implements urr.payment.v1.PaymentService.
+// roleAdmin is required for operators' calls. The gateway has checked it too.
+const roleAdmin = "admin"
+
+// Server implements urr.payment.v1.PaymentService, RefundService and RefundAdminService.
 type Server struct {
 	paymentv1.UnimplementedPaymentServiceServer
+	paymentv1.UnimplementedRefundServiceServer
+	paymentv1.UnimplementedRefundAdminServiceServer
 	payments *payment.Service
 }
 
-// New makes the server.
-func New(payments *payment.Service) *Server { return &Server{payments: payments} }
+// Register serves payments at r.
+func Register(r grpc.ServiceRegistrar, payments *payment.Service) {
+	s := &Server{payments: payments}
+	paymentv1.RegisterPaymentServiceServer(r, s)
+	paymentv1.RegisterRefundServiceServer(r, s)
+	paymentv1.RegisterRefundAdminServiceServer(r, s)
+}
 
 func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {
 	user, id, err := userAndID(in, in.GetReferenceId())
@@ -60,11 +71,11 @@ func (s *Server) GetPayment(ctx context.Context, in *paymentv1.GetPaymentRequest
 	if err != nil {
 		return nil, err
 	}
-	p, timeline, err := s.payments.Get(ctx, id, user, rpc.HasRole(in.GetCaller(), "admin"))
+	p, err := s.payments.Get(ctx, id, user, rpc.HasRole(in.GetCaller(), roleAdmin))
 	if err != nil {
 		return nil, err
 	}
-	return toPayment(p, timeline), nil
+	return toPayment(p), nil
 }
 
 func (s *Server) HandleWebhook(ctx context.Context, in *paymentv1.HandleWebhookRequest) (*paymentv1.HandleWebhookResponse, error) {

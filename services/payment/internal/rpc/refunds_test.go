@@ -172,9 +172,10 @@ func TestTicketRejectsRefund(t *testing.T) {
 	p, _ := b.paid(30000, 25000)
 	b.ask(p, payment.ByUser, "k1", 0)
 	b.untilRefund(p, "USER", "DONE")
+	b.tickets.Use(p.GetPaymentId(), 1)
 	b.tickets.Fail("BeginRefund", errs.ErrUnavailable)
 	b.tickets.Fail("BeginRefundAnswer", errs.ErrUnavailable)
-	r := b.ask(p, payment.ByOperator, "k2", 0)
+	r := b.ask(p, payment.ByOperator, "k2", 1)
 	rejected := b.untilRefund(p, "OPERATOR", "REJECTED")
 	require.Contains(t, rejected.reason, "NOT_REFUNDABLE")
 	require.Equal(t, "REFUSED", b.tickets.Claim(r.ID.String()))
@@ -221,7 +222,7 @@ func TestRefusedCompensationIsHeld(t *testing.T) {
 			b.untilRefund(p, "COMPENSATION", "DONE")
 			require.Equal(t, "REFUNDED", b.get(p).GetStatus())
 		} else {
-			_, err := b.service.ResolveRefund(t.Context(), id, "bank transfer of 3 May")
+			_, err := b.service.ResolveRefund(t.Context(), id, false, "bank transfer of 3 May")
 			require.NoError(t, err)
 			require.Equal(t, "RESOLVED", b.refund(p, "COMPENSATION").status)
 		}

@@ -133,7 +133,7 @@ func (w *walk) person() {
 	if w.rand.IntN(2) == 0 {
 		_, err = w.service.RetryRefund(w.t.Context(), id)
 	} else {
-		_, err = w.service.ResolveRefund(w.t.Context(), id, "paid otherwise")
+		_, err = w.service.ResolveRefund(w.t.Context(), id, false, "paid otherwise")
 	}
 	require.NoError(w.t, err)
 }

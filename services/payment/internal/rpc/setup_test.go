@@ -54,15 +54,17 @@ var unlimited = guard.Limits{ChargesAtOnce: chargesAtOnce, Refunds: 1e6, Lookups
 // test controls. All use the test's clock, and only sweep runs the sweeper, so that a test decides
 // what happens when.
 type bundle struct {
-	t        *testing.T
-	clock    *testkit.Clock
-	pool     *pgxpool.Pool
-	provider *paymenttest.Provider
-	sandbox  *sandbox.Client // of provider
-	tickets  *paymenttest.Tickets
-	server   *httptest.Server
-	client   paymentv1.PaymentServiceClient
-	service  *payment.Service
+	t         *testing.T
+	clock     *testkit.Clock
+	pool      *pgxpool.Pool
+	provider  *paymenttest.Provider
+	sandbox   *sandbox.Client // of provider
+	tickets   *paymenttest.Tickets
+	server    *httptest.Server
+	client    paymentv1.PaymentServiceClient
+	refunds   paymentv1.RefundServiceClient
+	operators paymentv1.RefundAdminServiceClient
+	service   *payment.Service
 	// unknownOrders counts webhooks about orders that are not stored.
 	unknownOrders atomic.Int64
 }
@@ -83,9 +85,8 @@ func setup(t *testing.T) *bundle {
 	b.server = httptest.NewServer(b.provider.Handler())
 	t.Cleanup(b.server.Close)
 	b.service = b.newService(voidAfter)
-	b.client = paymentv1.NewPaymentServiceClient(rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
-		paymentv1.RegisterPaymentServiceServer(r, rpc.New(b.service))
-	}, withoutTimeout()))
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { rpc.Register(r, b.service) }, withoutTimeout())
+	b.client, b.refunds, b.operators = paymentv1.NewPaymentServiceClient(conn), paymentv1.NewRefundServiceClient(conn), paymentv1.NewRefundAdminServiceClient(conn)
 	return b
 }
 

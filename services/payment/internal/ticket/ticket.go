@@ -77,7 +77,9 @@ func (c *Client) BeginRefund(ctx context.Context, p payment.Payment, r payment.R
 	case "BEGUN", "DONE":
 		return toClaim(out)
 	case "REFUSED", "ABORTED":
-		return payment.Claim{Refused: true, Reason: reason(out)}, nil
+		claim, err := toClaim(out)
+		claim.Refused, claim.Reason = true, cmp.Or(out.GetReason(), out.GetStatus())
+		return claim, err
 	default:
 		return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("claim of refund %s has the unknown status %q", r.ID, out.GetStatus()))
 	}
@@ -92,16 +94,14 @@ func toClaim(out *ticketv1.RefundClaim) (payment.Claim, error) {
 		}
 		claim.Items = append(claim.Items, payment.RefundItem{TicketID: id, Amount: item.GetAmount()})
 	}
-	return claim, nil
-}
-
-// reason names why a claim was refused, with the tickets that stand in the way.
-func reason(out *ticketv1.RefundClaim) string {
-	text := cmp.Or(out.GetReason(), out.GetStatus())
-	for i, problem := range out.GetProblems() {
-		text += cmp.Or(map[int]string{0: ": "}[i], ", ") + problem.GetTicketId() + " " + problem.GetReason()
+	for _, problem := range out.GetProblems() {
+		id, err := uuid.Parse(problem.GetTicketId())
+		if err != nil {
+			return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("problem %v of a claim: %w", problem, err))
+		}
+		claim.Left = append(claim.Left, payment.Left{TicketID: id, Reason: problem.GetReason()})
 	}
-	return text
+	return claim, nil
 }
 
 func (c *Client) AbortRefund(ctx context.Context, refundID uuid.UUID) error {

@@ -14,14 +14,18 @@ import (
 	pkgpostgres "urr.guru/pkg/postgres"
 	topics "urr.guru/proto/events"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/cancellation"
+	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
@@ -73,6 +77,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 	sweep(a, cfg, expiry.NewStore(database), eventStore, log)
+	endCancelled(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
@@ -88,6 +93,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge))
 	ticketService := ticket.NewService(tickets.NewStore(database), cfg.keys)
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(ticketService))
+	ticketv1.RegisterCheckInServiceServer(server, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		ticketService.Rekey(next.keys)
@@ -108,6 +114,14 @@ func sweep(a *lifecycle.App, cfg *Config, holds reservation.Expirer, store *even
 	a.Go("sold", soldPlaces.run)
 	a.Go("seat changes", store.Pruner(log))
 	a.Go("acts on lines", store.ActPruner(log))
+}
+
+// endCancelled ends cancelled events in the background.
+func endCancelled(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) {
+	ends := cancellations.NewStore(database)
+	walker := &cancellation.Walker{Store: ends, Holds: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log}
+	a.Go("cancelled events", walker.Run)
+	a.Go("left of cancelled events", reportLeft(ends.Left, log))
 }
 
 // Outbox returns the command with which operators handle parked events of the outbox.

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"urr.guru/pkg/processtest"
+	"urr.guru/pkg/testkit"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/postgres"
 )
@@ -184,6 +186,31 @@ func TestCrashWhileAborting(t *testing.T) {
 			require.Equal(t, 2, s.count(`SELECT count(*) FROM tickets WHERE status = 'VALID' AND given = 0`))
 			require.Equal(t, 1, s.count(`SELECT count(*) FROM refund_claims WHERE status = 'ABORTED'`))
 			s.mustClaimRefund(r, uuid.NewString(), payment)
+		})
+	}
+}
+
+// At whichever point the process dies, payment is told of an order of a cancelled event once.
+func TestCrashWhileEndingAnEvent(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"ticket.walk.before_commit", "ticket.walk.after_commit"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := newReadyService(t)
+			p := s.start(point + "@1=exit")
+			s.putSale("ASSIGNED", rows("A", 1, 10))
+			r := s.mustHold("ann", "A-1-1", "A-1-2")
+			s.pay(r, uuid.NewString())
+			s.waitForStatus(r, "CONFIRMED")
+			// It may die before it answers.
+			_, _ = s.CancelEvent(t.Context(), &ticketv1.CancelEventRequest{
+				Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}, EventId: s.event, GraceSeconds: new(int32(0)),
+			})
+			s.waitForCrash(p)
+			s.start("")
+			testkit.Until(t, func() bool { return s.count(`SELECT count(*) FROM tickets WHERE status = 'REFUNDING'`) == 2 }, "all is owed")
+			require.Equal(t, 1, s.count(`SELECT count(*) FROM refund_claims WHERE status = 'BEGUN'`))
+			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "TICKETS_REFUND_DUE"}, s.published(r))
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"urr.guru/pkg/loop"
+	"urr.guru/services/ticket/internal/cancellation"
 )
 
 const (
@@ -26,6 +27,26 @@ var sold = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals 
 	Name: "urr_sold",
 	Help: "Places sold and not refunded, by event, of sales that are open or ended less than a day ago. Every replica reports the same.",
 }, []string{"event"})
+
+var cancelledLeft = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_cancelled_left",
+	Help: "What is left of events whose refunds have begun: unpaid reservations (holds), and orders of which a place was not given back. Every replica reports the same.",
+}, []string{"what"})
+
+// reportLeft returns a worker that updates the metric urr_cancelled_left. The last figures stay when new
+// ones cannot be read.
+func reportLeft(left func(context.Context) (cancellation.Left, error), log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, soldEvery, log, "rest of cancelled events not counted", func(ctx context.Context) error {
+			l, err := left(ctx)
+			if err == nil {
+				cancelledLeft.WithLabelValues("holds").Set(float64(l.Holds))
+				cancelledLeft.WithLabelValues("orders").Set(float64(l.Orders))
+			}
+			return err
+		})
+	}
+}
 
 // soldGauge updates the metric urr_sold, the number of sold places by event.
 type soldGauge struct {

@@ -186,3 +186,9 @@ func (c *cache[K, V]) evictExpired() {
 		}
 	}
 }
+
+// Cached returns a function that reads values by load, at most maxAge old: one load of a key at a
+// time, however many readers want it.
+func Cached[V any](maxAge time.Duration, load func(context.Context, string) (V, error)) func(context.Context, string) (V, error) {
+	return newCache(maxAge, maxCached, load).get
+}

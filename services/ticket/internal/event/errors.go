@@ -8,6 +8,10 @@ var (
 	ErrLocked          = errs.ErrEventLocked
 	ErrChanged         = errs.ErrPreconditionFailed
 	ErrCancelled       = errs.ErrEventCancelled
+	ErrNotCancelled    = errs.ErrEventNotCancelled
+	ErrRefundsBegun    = errs.ErrRefundsBegun
+	ErrUsePostpone     = errs.ErrUsePostpone
+	ErrStartPast       = errs.ErrStartPast
 	ErrWrongEvent      = errs.ErrWrongEvent
 	ErrSaleNotOpen     = errs.ErrSaleNotOpen
 	ErrSeatingMismatch = errs.ErrSeatingMismatch

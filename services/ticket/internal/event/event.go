@@ -46,9 +46,19 @@ const (
 type Event struct {
 	ID string
 	Spec
+	History
 	State State
 	// Version grows with every change.
 	Version int64
+}
+
+// History has what operators' acts have left on an event; zero times: nothing.
+type History struct {
+	// PostponedFrom is the start before the latest postponement. Since then users get their fees back
+	// too, until FeesUntil.
+	PostponedFrom, FeesUntil time.Time
+	// RefundsAt is when the refunds of a cancelled event begin, or have begun.
+	RefundsAt time.Time
 }
 
 // Closing has what decides, under the locks of a transaction, whether payments of an event are
@@ -60,6 +70,8 @@ type Closing struct {
 	// RefundUntil ends refunds by users; UserRefunds is false when the event allows none.
 	RefundUntil time.Time
 	UserRefunds bool
+	// FeesUntil is the time before which users get price and fee back, since the event was postponed.
+	FeesUntil time.Time
 }
 
 // Count is the number of places of a section that are not free (Taken), and of those that will not

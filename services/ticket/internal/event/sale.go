@@ -32,6 +32,15 @@ func (s Sale) CheckOpen(now time.Time) error {
 	return ErrSaleNotOpen.With("saleStatus", string(status)).With("salesOpenAt", s.OpenAt.UTC().Format(time.RFC3339))
 }
 
+// LineStatus returns the status for the event's line. While a cancellation can be undone it is PAUSED
+// there: queue deletes the line of a cancelled sale, and an undo must find every place.
+func (s Sale) LineStatus(now time.Time, soldOut bool) Status {
+	if s.State == Cancelled {
+		s.State = Paused
+	}
+	return s.Status(now, soldOut)
+}
+
 // Status returns the status at the time now. soldOut says that every place is sold; held places do
 // not count as sold, since they may become free again.
 func (s Sale) Status(now time.Time, soldOut bool) Status {

@@ -63,6 +63,7 @@ type Writer interface {
 	// any do). A repeated call with the same key (nil: none) returns the event that the first call
 	// created.
 	PutEvent(ctx context.Context, e Event, match *Match, key *idempotency.Key) (Event, error)
+	Operator
 }
 
 // SettingsStore reads and changes the settings of events and waiting lines.
@@ -155,9 +156,14 @@ func (s *Service) put(ctx context.Context, id string, spec Spec, match *Match, k
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s.snapshots.invalidate(e.ID)
-	s.heads.invalidate(e.ID)
-	s.saleStatuses.invalidate(e.ID)
-	s.pages.invalidateAll()
+	s.forget(e.ID)
 	return s.reader.Snapshot(ctx, e.ID)
+}
+
+// forget drops what is cached of an event that was changed.
+func (s *Service) forget(id string) {
+	s.snapshots.invalidate(id)
+	s.heads.invalidate(id)
+	s.saleStatuses.invalidate(id)
+	s.pages.invalidateAll()
 }

@@ -20,7 +20,8 @@ type LineSettings struct {
 	ClosesAt     *time.Time
 	Paused       bool
 	BlockedUsers []string
-	// Closed says that the sale has ended, by its closing time or because the event is cancelled.
+	// Closed says that the sale has ended, by its closing time or because the refunds of the cancelled
+	// event have begun.
 	Closed bool
 	// NeverOpened says that queue has not opened the line yet.
 	NeverOpened bool

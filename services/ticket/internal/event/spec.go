@@ -42,15 +42,84 @@ type Spec struct {
 	Threshold   *int64
 	// TimeZone is the IANA time zone of the venue.
 	TimeZone *string
+	// DoorsAt is when doors open; nil: nobody has said it.
+	DoorsAt *time.Time
+	// ClosesAt ends refunds and transfers; nil: DoorsAt, or an hour before the start.
+	ClosesAt *time.Time
+	// UserRefunds says until when users may give tickets back; nil: until ClosesAt.
+	UserRefunds *UserRefunds
 	// Sections are in the order in which the operator put them.
 	Sections []Section
+}
+
+// UserRefunds is the end of refunds by users, or says that there are None.
+type UserRefunds struct {
+	None  bool
+	Until time.Time
+}
+
+// Closing returns what a spec says about the end of refunds.
+func (s *Spec) Closing() Closing {
+	c := Closing{ClosesAt: s.StartsAt.Add(-time.Hour), UserRefunds: true}
+	switch {
+	case s.ClosesAt != nil:
+		c.ClosesAt = *s.ClosesAt
+	case s.DoorsAt != nil:
+		c.ClosesAt = *s.DoorsAt
+	}
+	c.RefundUntil = c.ClosesAt
+	if r := s.UserRefunds; r != nil {
+		c.UserRefunds = !r.None
+		if !r.None && r.Until.Before(c.ClosesAt) {
+			c.RefundUntil = r.Until
+		}
+	}
+	return c
+}
+
+// CheckClosing checks the times of the doors and of the end of refunds of a complete spec. The error is
+// ErrInvalid with a field for each broken rule.
+func (s *Spec) CheckClosing() error {
+	var bad []errs.Field
+	if s.DoorsAt != nil && s.DoorsAt.After(s.StartsAt) {
+		bad = append(bad, errs.Field{Path: "doorsAt", Message: "must not be after startsAt"})
+	}
+	if s.ClosesAt != nil && s.ClosesAt.After(s.StartsAt) {
+		bad = append(bad, errs.Field{Path: "closesAt", Message: "must not be after startsAt"})
+	}
+	if r := s.UserRefunds; r != nil && !r.None && r.Until.After(s.Closing().ClosesAt) {
+		bad = append(bad, errs.Field{Path: "refundUntil", Message: "must not be after closesAt (by default when doors open, or an hour before the start)"})
+	}
+	if len(bad) > 0 {
+		return ErrInvalid.WithFields(bad...)
+	}
+	return nil
+}
+
+// Moved returns the members of new that move what buyers have paid for: the start, the doors, and the
+// end of refunds.
+func Moved(old, new *Spec) (members []string) {
+	if !old.StartsAt.Equal(new.StartsAt) {
+		members = append(members, "startsAt")
+	}
+	if !sameTime(old.DoorsAt, new.DoorsAt) {
+		members = append(members, "doorsAt")
+	}
+	if !old.Closing().ClosesAt.Equal(new.Closing().ClosesAt) {
+		members = append(members, "closesAt")
+	}
+	return members
+}
+
+func sameTime(a, b *time.Time) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
 }
 
 // Section is a part of the venue with one price.
 type Section struct {
 	Name string
-	// Price is in the currency's minor unit.
-	Price int64
+	// Price is in the currency's minor unit, Fee is paid on top of it.
+	Price, Fee int64
 	// Capacity is set by operators with general admission, and computed from the rows otherwise.
 	Capacity int64
 	// Rows and SeatsPerRow are set with assigned seating only. First is the index of the first
@@ -96,6 +165,15 @@ func (s Spec) Validated() (Spec, error) {
 		return Spec{}, ErrInvalid.WithFields(fields...)
 	}
 	s.StartsAt, s.SalesOpenAt, s.SalesCloseAt = toMicroseconds(s.StartsAt), toMicroseconds(s.SalesOpenAt), toMicroseconds(s.SalesCloseAt)
+	if s.DoorsAt != nil {
+		s.DoorsAt = new(toMicroseconds(*s.DoorsAt))
+	}
+	if s.ClosesAt != nil {
+		s.ClosesAt = new(toMicroseconds(*s.ClosesAt))
+	}
+	if r := s.UserRefunds; r != nil && !r.None {
+		s.UserRefunds = &UserRefunds{Until: toMicroseconds(r.Until)}
+	}
 	s.Sections = sections
 	return s, nil
 }

@@ -155,3 +155,61 @@ func TestStatus(t *testing.T) {
 		}
 	}
 }
+
+// The end of refunds follows from the times that are set.
+func TestClosing(t *testing.T) {
+	t.Parallel()
+	start := assigned().StartsAt
+	at := func(before time.Duration) *time.Time { return ptr(start.Add(-before)) }
+	until := func(before time.Duration) *event.UserRefunds { return &event.UserRefunds{Until: start.Add(-before)} }
+	for name, c := range map[string]struct {
+		doors, closes       *time.Time
+		users               *event.UserRefunds
+		closesAt, refundEnd time.Duration // before the start
+		none                bool
+	}{
+		"nothing":             {closesAt: time.Hour, refundEnd: time.Hour},
+		"doors":               {doors: at(2 * time.Hour), closesAt: 2 * time.Hour, refundEnd: 2 * time.Hour},
+		"closing":             {doors: at(2 * time.Hour), closes: at(3 * time.Hour), closesAt: 3 * time.Hour, refundEnd: 3 * time.Hour},
+		"users":               {closes: at(3 * time.Hour), users: until(5 * time.Hour), closesAt: 3 * time.Hour, refundEnd: 5 * time.Hour},
+		"users, not later":    {users: until(time.Minute), closesAt: time.Hour, refundEnd: time.Hour},
+		"no refunds by users": {users: &event.UserRefunds{None: true}, closesAt: time.Hour, refundEnd: time.Hour, none: true},
+	} {
+		s := assigned()
+		s.DoorsAt, s.ClosesAt, s.UserRefunds = c.doors, c.closes, c.users
+		got := s.Closing()
+		require.Equal(t, start.Add(-c.closesAt), got.ClosesAt, name)
+		require.Equal(t, start.Add(-c.refundEnd), got.RefundUntil, name)
+		require.Equal(t, !c.none, got.UserRefunds, name)
+	}
+}
+
+func TestCheckClosing(t *testing.T) {
+	t.Parallel()
+	start := assigned().StartsAt
+	s := assigned()
+	require.NoError(t, s.CheckClosing())
+	s.DoorsAt, s.ClosesAt, s.UserRefunds = ptr(start.Add(1)), ptr(start.Add(2)), &event.UserRefunds{Until: start.Add(3)}
+	var paths []string
+	for _, f := range errs.From(s.CheckClosing()).Fields {
+		paths = append(paths, f.Path)
+	}
+	require.Equal(t, []string{"doorsAt", "closesAt", "refundUntil"}, paths)
+	s.DoorsAt, s.ClosesAt, s.UserRefunds = &start, &start, &event.UserRefunds{Until: start}
+	require.NoError(t, s.CheckClosing())
+	s.UserRefunds = &event.UserRefunds{None: true, Until: start.Add(3)}
+	require.NoError(t, s.CheckClosing())
+}
+
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	old, changed := assigned(), assigned()
+	changed.UserRefunds = &event.UserRefunds{None: true}
+	require.Empty(t, event.Moved(&old, &changed), "users' time may change")
+	changed.DoorsAt = ptr(changed.StartsAt.Add(-time.Hour))
+	require.Equal(t, []string{"doorsAt"}, event.Moved(&old, &changed), "an hour before the start is when it closed")
+	changed.StartsAt = changed.StartsAt.Add(time.Hour)
+	require.Equal(t, []string{"startsAt", "doorsAt"}, event.Moved(&old, &changed))
+	changed.ClosesAt = ptr(old.StartsAt)
+	require.Equal(t, []string{"startsAt", "doorsAt", "closesAt"}, event.Moved(&old, &changed))
+}

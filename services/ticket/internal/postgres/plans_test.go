@@ -31,7 +31,14 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	for name, index := range map[string]string{
 		"LockTickets": "tickets_pkey", "ReservationsOf": "tickets_pkey", "UpdateTickets": "tickets_pkey", "LockClaims": "refund_claims_pkey",
 		"EndPlaces": "places_pkey", "GiveSeatsBack": "places_pkey", "EndedPayments": "ended_payments_pkey",
+		"FindAdmission": "scans_admitted_once", "FindScans": "scans_pkey", "UndoScan": "scans_pkey", "ListConflicts": "scans_conflicts",
+		"Door": "tickets_transferring", "DoorTickets": "tickets_by_event",
 	} {
 		require.Contains(t, plans[name], index, name)
+	}
+	// A page of a door's list reads its own tickets, and the figures of the doors no ticket.
+	require.NotContains(t, plans["DoorTickets"], "Sort")
+	for _, index := range []string{"scans_admitted_once", "scans_conflicts", "sections_pkey"} {
+		require.Contains(t, plans["DoorCounts"], index)
 	}
 }

@@ -3,8 +3,9 @@
 //
 // Every transaction takes its locks in one order: claims of refunds by id, the advisory locks of
 // payments, then those of (event, user), then seats by their index (sections with general
-// admission), then reservations by id, then tickets by id. All times are the database's, so that
-// the clocks of replicas need not agree. Tests may replace it.
+// admission), then reservations by id, then tickets by id. Whoever needs an event's row locks it
+// before all of these. All times are the database's, so that the clocks of replicas need not agree.
+// Tests may replace it.
 package postgres
 
 import (

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -16,6 +18,27 @@ type Sale struct {
 	event.Closing
 
 	Now time.Time
+}
+
+// takesUserRefunds reports whether users may give tickets back: as the event is set, and in any case
+// for a while after it was postponed.
+func (s *Sale) takesUserRefunds() bool {
+	return s.Now.Before(s.userRefundsUntil())
+}
+
+// keepsFees reports whether users get no fees back, as they do for a while after the event was
+// postponed.
+func (s *Sale) keepsFees() bool { return !s.Now.Before(s.FeesUntil) }
+
+// userRefundsUntil is the end of refunds by users; zero: there are none.
+func (s *Sale) userRefundsUntil() (until time.Time) {
+	if s.UserRefunds {
+		until = s.RefundUntil
+	}
+	if !s.keepsFees() && s.FeesUntil.After(until) {
+		until = s.FeesUntil
+	}
+	return until
 }
 
 // Decide answers a request, and changes the tickets that it claims. The tickets are those that the
@@ -41,14 +64,41 @@ func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
 		return c.refused(ReasonNotRefundable)
 	}
 	for _, t := range claimed {
-		amount := t.Paid - t.Given
-		if req.Cause == User || req.KeepFees {
-			amount = max(0, amount-t.Fee)
-		}
+		amount := giveBack(t, req.KeepFees || (req.Cause == User && sale.keepsFees()))
 		t.Claim(req.ID, amount)
 		c.Items = append(c.Items, Item{TicketID: t.ID, Amount: amount})
 	}
 	return c
+}
+
+// giveBack returns what a refund of a ticket gives back.
+func giveBack(t *ticket.Ticket, keepFee bool) int64 {
+	if keepFee {
+		return max(0, t.Paid-t.Given-t.Fee)
+	}
+	return t.Paid - t.Given
+}
+
+// Offer is what a ticket's holder would get back now.
+type Offer struct {
+	// Until is the end of refunds by users; zero: there are none.
+	Until  time.Time
+	Amount int64
+	// Reason is why the ticket cannot be given back; empty: it can.
+	Reason string
+}
+
+// OfferTo decides about a ticket as Decide does about its holder's request for it.
+func OfferTo(t *ticket.Ticket, sale Sale) Offer {
+	req := Request{PaymentID: t.PaymentID, Cause: User, UserID: t.UserID, AskedAt: sale.Now}
+	o := Offer{Amount: giveBack(t, sale.keepsFees()), Until: sale.userRefundsUntil()}
+	if o.Reason = refusal(&req, &sale); o.Reason == "" {
+		o.Reason = problemOf(&req, t, &sale)
+	}
+	if t.PaymentID == uuid.Nil && (o.Reason == "" || t.Status == ticket.Valid) {
+		o.Reason = ReasonNotPaid
+	}
+	return o
 }
 
 func (c *Claim) refused(reason string) Claim {
@@ -76,7 +126,9 @@ func problemOf(req *Request, t *ticket.Ticket, sale *Sale) string {
 		return ProblemNotYours
 	case t.Status != ticket.Valid:
 		return string(t.Status)
-	case req.Cause == User && (!sale.UserRefunds || !sale.Now.Before(sale.RefundUntil)):
+	case req.Cause == User && !sale.takesUserRefunds() && !sale.UserRefunds:
+		return ProblemNoRefunds
+	case req.Cause == User && !sale.takesUserRefunds():
 		return ProblemTooLate
 	case req.Cause == ByHand && !sale.Now.Before(sale.ClosesAt): // doors may have it on their lists
 		return ProblemTooLate

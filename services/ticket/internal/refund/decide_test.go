@@ -114,7 +114,7 @@ func TestDecideRefuses(t *testing.T) {
 		"in time":     {func(*refund.Request, *ticket.Ticket, *refund.Sale) {}, "", "", ""},
 		"last moment": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil.Add(-1) }, "", "", ""},
 		"users' end":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil }, too, "", ""},
-		"no refunds":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.UserRefunds = false }, too, "", ""},
+		"no refunds":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.UserRefunds = false }, refund.ProblemNoRefunds, "", ""},
 		"closed":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.ClosesAt }, too, "", too},
 		"paused":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.State = event.Paused }, "", "", ""},
 		"cancelled":   {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.State = event.Cancelled }, gone, gone, ""},
@@ -158,4 +158,37 @@ func TestRefundByHandInPart(t *testing.T) {
 	req.Whole = true
 	require.True(t, req.EndsUnknownPayment(0))
 	require.False(t, req.EndsUnknownPayment(1))
+}
+
+// What a ticket's holder is offered is what a request of theirs would get.
+func TestOfferIsWhatARequestGets(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(tk *ticket.Ticket, sale *refund.Sale){
+		"in time":   func(*ticket.Ticket, *refund.Sale) {},
+		"given":     func(tk *ticket.Ticket, _ *refund.Sale) { tk.Given = 30 },
+		"used":      func(tk *ticket.Ticket, _ *refund.Sale) { tk.Status = ticket.Used },
+		"refunded":  func(tk *ticket.Ticket, _ *refund.Sale) { tk.Status = ticket.Refunded },
+		"too late":  func(_ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil },
+		"none":      func(_ *ticket.Ticket, s *refund.Sale) { s.UserRefunds = false },
+		"cancelled": func(_ *ticket.Ticket, s *refund.Sale) { s.State = event.Cancelled },
+	} {
+		tk, sale := bought(ticket.Valid), onSale()
+		change(tk, &sale)
+		offer := refund.OfferTo(tk, sale)
+		req := request(refund.User)
+		req.TicketIDs, req.AskedAt = []uuid.UUID{tk.ID}, sale.Now
+		claim := refund.Decide(req, []*ticket.Ticket{tk}, sale)
+		switch {
+		case offer.Reason == "":
+			require.Equal(t, []refund.Item{{TicketID: tk.ID, Amount: offer.Amount}}, claim.Items, name)
+		case claim.Reason == refund.ReasonEventCancelled:
+			require.Equal(t, claim.Reason, offer.Reason, name)
+		default:
+			require.Equal(t, []refund.Problem{{TicketID: tk.ID, Reason: offer.Reason}}, claim.Problems, name)
+		}
+		require.Equal(t, sale.UserRefunds, !offer.Until.IsZero(), name)
+	}
+	gift := bought(ticket.Valid)
+	gift.PaymentID = uuid.Nil
+	require.Equal(t, refund.ReasonNotPaid, refund.OfferTo(gift, onSale()).Reason)
 }

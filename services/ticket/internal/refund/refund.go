@@ -47,9 +47,13 @@ const (
 
 // Reasons why one ticket is not claimed, besides its status.
 const (
-	ProblemTooLate  = "TOO_LATE"
-	ProblemNotYours = "NOT_YOURS"
+	ProblemTooLate   = "TOO_LATE"
+	ProblemNoRefunds = "NO_REFUNDS" // users cannot give tickets of the event back at all
+	ProblemNotYours  = "NOT_YOURS"
 )
+
+// ReasonNotPaid is why a gift is not given back.
+const ReasonNotPaid = "NOT_PAID"
 
 // Claim is the answer to a request for a refund, which never changes: the tickets that the refund
 // ends.
@@ -89,6 +93,15 @@ func (c *Claim) TicketIDs() []uuid.UUID {
 	return ids
 }
 
+// Amounts returns what the claimed tickets give back, in the order of TicketIDs.
+func (c *Claim) Amounts() []int64 {
+	amounts := make([]int64, len(c.Items))
+	for i, item := range c.Items {
+		amounts[i] = item.Amount
+	}
+	return amounts
+}
+
 // Request asks for a claim.
 type Request struct {
 	// ID is the refund's, and becomes the claim's.
@@ -98,7 +111,7 @@ type Request struct {
 	UserID string
 	// TicketIDs are the tickets, all of them or none; empty: every VALID ticket of the payment.
 	TicketIDs []uuid.UUID
-	// KeepFees leaves the fees with the organiser. A user's refund always does.
+	// KeepFees leaves the fees with the organiser. A user's refund does, unless the event was postponed.
 	KeepFees bool
 	// Whole says of a refund by hand that nothing is left of the payment at the provider.
 	Whole   bool

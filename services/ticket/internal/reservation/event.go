@@ -18,6 +18,7 @@ const (
 	EventCancelled       EventType = events.ReservationCancelled
 	EventExpired         EventType = events.ReservationExpired
 	EventPaymentRejected EventType = events.ReservationRejected
+	EventRefundDue       EventType = events.TicketsRefundDue
 )
 
 // Event is a change of a reservation, with the reservation right after the change.
@@ -29,6 +30,29 @@ type Event struct {
 	// PaymentID is the payment that confirmed the reservation or was rejected; zero: none.
 	PaymentID uuid.UUID
 	At        time.Time
+	// Due is set for EventRefundDue only.
+	Due Due
+}
+
+// Due is a refund that payment has to make, since the event is cancelled.
+type Due struct {
+	// ClaimID is that of the claim, and becomes the refund's id.
+	ClaimID, PaymentID uuid.UUID
+	Cause              string
+	Items              []DueItem
+}
+
+// DueItem is a ticket, and what it gives back in the currency's minor unit.
+type DueItem struct {
+	TicketID uuid.UUID
+	Amount   int64
+}
+
+// OweRefund emits the event on which the payment service refunds tickets of the reservation.
+func (r *Reservation) OweRefund(due Due, now time.Time) {
+	r.Version++
+	r.emit(EventRefundDue, "", due.PaymentID, now)
+	r.events[len(r.events)-1].Due = due
 }
 
 // TakeEvents returns and removes the events since the reservation was read. The transaction of the

@@ -41,13 +41,14 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Pa
 }
 
 // BeginPayment reserves time for a payment (see Reservation.BeginPayment). It must succeed before
-// the provider is called.
+// the provider is called. For a cancelled event none begins, although the head that Payable reads may be
+// older.
 func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
 	p, err := s.Payable(ctx, userID, id)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
+	r, err := s.store.ChangeOfEvent(ctx, id, func(r *Reservation, now time.Time) error {
 		return r.BeginPayment(payment, now, s.maxExtension)
 	})
 	if err != nil {

@@ -49,6 +49,9 @@ type Store interface {
 	// Change locks a reservation, calls decide, and writes the changes and events in the same
 	// transaction. Nothing is written when decide returns an error.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
+	// ChangeOfEvent is Change for an event that takes place; else it returns event.ErrCancelled. The
+	// event's state is read after the locks.
+	ChangeOfEvent(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
 }
 
 // Service holds places, and reads, cancels and begins to pay reservations.

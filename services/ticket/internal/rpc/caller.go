@@ -18,6 +18,8 @@ import (
 const (
 	// roleAdmin is required for operators' calls. The gateway has checked it too.
 	roleAdmin = "admin"
+	// roleStaff is required for the calls of doors, unless the caller is an operator.
+	roleStaff = "staff"
 	// defaultLimit is the length of a page when the request sets none.
 	defaultLimit = 20
 )

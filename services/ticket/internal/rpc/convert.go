@@ -3,10 +3,12 @@ package rpc
 import (
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -14,7 +16,7 @@ import (
 func fromSections(s *event.Snapshot) []*ticketv1.Section {
 	out := make([]*ticketv1.Section, len(s.Event.Sections))
 	for i, sec := range s.Event.Sections {
-		out[i] = &ticketv1.Section{Section: sec.Name, Price: sec.Price, Capacity: sec.Capacity, Free: s.Free[i]}
+		out[i] = &ticketv1.Section{Section: sec.Name, Price: sec.Price, Fee: sec.Fee, Capacity: sec.Capacity, Free: s.Free[i]}
 	}
 	return out
 }
@@ -75,13 +77,25 @@ func fromSeat(s *reservation.Seat) *ticketv1.Seat {
 	return &ticketv1.Seat{SeatId: s.ID, Section: s.Section, Row: s.Row, Number: int32(s.Number), Price: s.Price} //nolint:gosec // ≤ MaxSeats
 }
 
-func fromTicket(t *ticket.Ticket, code string) *ticketv1.Ticket {
+func fromTicket(t *ticket.Shown, code string) *ticketv1.Ticket {
 	out := &ticketv1.Ticket{
 		TicketId: t.ID.String(), Code: code, EventId: t.EventID, Section: t.Section, Status: string(t.Status),
-		ReservationId: t.ReservationID.String(), IssuedAt: timestamp(t.IssuedAt),
+		ReservationId: t.ReservationID.String(), IssuedAt: timestamp(t.IssuedAt), Price: t.Price, Fee: t.Fee, Currency: t.Currency,
+		Refundable: fromOffer(refund.OfferTo(&t.Ticket, refund.Sale{Closing: t.Closing, Now: t.Now})),
+	}
+	if t.PaymentID != uuid.Nil {
+		out.PaymentId = new(t.PaymentID.String())
 	}
 	if t.Seat != nil {
 		out.Seat = fromSeat(t.Seat)
+	}
+	return out
+}
+
+func fromOffer(o refund.Offer) *ticketv1.Refundable {
+	out := &ticketv1.Refundable{Until: timestamp(o.Until), Amount: o.Amount}
+	if o.Reason != "" {
+		out.Reason = &o.Reason
 	}
 	return out
 }

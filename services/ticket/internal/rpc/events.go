@@ -147,7 +147,11 @@ func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventR
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.events.Create(ctx, toSpec(req.GetSpec()), key)
+	spec, err := toSpec(req.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.events.Create(ctx, spec, key)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +166,11 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.events.Put(ctx, req.GetEventId(), toSpec(req.GetSpec()), match)
+	spec, err := toSpec(req.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.events.Put(ctx, req.GetEventId(), spec, match)
 	if err != nil {
 		return nil, err
 	}

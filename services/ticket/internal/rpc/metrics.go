@@ -19,3 +19,14 @@ func countHold(err error) {
 	}
 	holdsTotal.WithLabelValues(result).Inc()
 }
+
+// The doors of a check-in.
+const (
+	doorOnline  = "online"
+	doorOffline = "offline"
+)
+
+var checkInsTotal = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_check_ins_total",
+	Help: "Codes read at doors, by door (online, or offline: uploaded later, also repeatedly) and result: ADMITTED, or why not.",
+}, []string{"door", "result"})

@@ -20,12 +20,14 @@ import (
 	"urr.guru/pkg/token/tokentest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
@@ -47,6 +49,7 @@ type client struct {
 	ticketv1.ReservationServiceClient
 	ticketv1.PayableServiceClient
 	ticketv1.TicketServiceClient
+	ticketv1.CheckInServiceClient
 
 	clock      *testkit.Clock
 	pool       *pgxpool.Pool
@@ -79,13 +82,16 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
 		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(targets, refunds.NewStore(database), age(90*time.Second)))
-		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticket.NewService(tickets.NewStore(database), keys)))
+		ticketService := ticket.NewService(tickets.NewStore(database), keys)
+		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
+		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
 	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // a call has the time that the machine needs
 	return &client{
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
-		clock: clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
+		CheckInServiceClient: ticketv1.NewCheckInServiceClient(conn),
+		clock:                clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
 	}
 }
 

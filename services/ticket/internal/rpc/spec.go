@@ -1,13 +1,19 @@
 package rpc
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/event"
 )
 
-func toSpec(in *ticketv1.EventSpec) event.Spec {
+// noRefunds is the refundUntil of an event whose users cannot give tickets back.
+const noRefunds = "none"
+
+func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 	s := event.Spec{
 		Title: in.GetTitle(), Artist: in.GetArtist(), Venue: in.GetVenue(), StartsAt: in.GetStartsAt().AsTime(),
 		SalesOpenAt: in.GetSalesOpenAt().AsTime(), SalesCloseAt: in.GetSalesCloseAt().AsTime(),
@@ -17,11 +23,28 @@ func toSpec(in *ticketv1.EventSpec) event.Spec {
 	}
 	for i, sec := range in.GetSections() {
 		s.Sections[i] = event.Section{
-			Name: sec.GetSection(), Price: sec.GetPrice(), Capacity: sec.GetCapacity(),
+			Name: sec.GetSection(), Price: sec.GetPrice(), Fee: sec.GetFee(), Capacity: sec.GetCapacity(),
 			Rows: int(sec.GetRows()), SeatsPerRow: int(sec.GetSeatsPerRow()),
 		}
 	}
-	return s
+	if in.GetDoorsAt() != nil {
+		s.DoorsAt = new(in.GetDoorsAt().AsTime())
+	}
+	if in.GetClosesAt() != nil {
+		s.ClosesAt = new(in.GetClosesAt().AsTime())
+	}
+	if in.RefundUntil == nil {
+		return s, nil
+	}
+	s.UserRefunds = &event.UserRefunds{None: in.GetRefundUntil() == noRefunds}
+	if s.UserRefunds.None {
+		return s, nil
+	}
+	var err error
+	if s.UserRefunds.Until, err = time.Parse(time.RFC3339, in.GetRefundUntil()); err != nil {
+		return s, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "refundUntil", Message: "must be a time (RFC 3339) or none"})
+	}
+	return s, nil
 }
 
 // fromSpec is the inverse of toSpec: a PUT of its result changes nothing.
@@ -34,7 +57,7 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 		Sections: make([]*ticketv1.SectionSpec, len(s.Sections)),
 	}
 	for i, sec := range s.Sections {
-		spec := &ticketv1.SectionSpec{Section: sec.Name, Price: sec.Price}
+		spec := &ticketv1.SectionSpec{Section: sec.Name, Price: sec.Price, Fee: sec.Fee}
 		if s.Seating == event.Assigned {
 			spec.Rows, spec.SeatsPerRow = new(int32(sec.Rows)), new(int32(sec.SeatsPerRow)) //nolint:gosec // ≤ 1000
 		} else {
@@ -42,16 +65,41 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 		}
 		out.Sections[i] = spec
 	}
+	if s.DoorsAt != nil {
+		out.DoorsAt = timestamppb.New(*s.DoorsAt)
+	}
+	if s.ClosesAt != nil {
+		out.ClosesAt = timestamppb.New(*s.ClosesAt)
+	}
+	switch r := s.UserRefunds; {
+	case r == nil:
+	case r.None:
+		out.RefundUntil = new(noRefunds)
+	default:
+		out.RefundUntil = new(r.Until.Format(time.RFC3339Nano))
+	}
 	return out
 }
 
 // fromSnapshot returns the event as visitors see it.
 func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 	e := &s.Event
-	return &ticketv1.Event{
+	closing := e.Closing()
+	out := &ticketv1.Event{
 		EventId: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue, StartsAt: timestamppb.New(e.StartsAt),
 		SalesOpenAt: timestamppb.New(e.SalesOpenAt), SalesCloseAt: timestamppb.New(e.SalesCloseAt), Seating: string(e.Seating),
 		Sections: fromSections(s), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		TimeZone: e.TimeZone, Status: string(s.Status()),
+		TimeZone: e.TimeZone, Status: string(s.Status()), ClosesAt: timestamppb.New(closing.ClosesAt),
+		PostponedFrom: timestamp(e.PostponedFrom), RefundsAt: timestamp(e.RefundsAt),
 	}
+	if e.DoorsAt != nil {
+		out.DoorsAt = timestamppb.New(*e.DoorsAt)
+	}
+	if closing.UserRefunds {
+		out.RefundUntil = timestamppb.New(closing.RefundUntil)
+	}
+	if e.FeesUntil.After(closing.RefundUntil) || !closing.UserRefunds && !e.FeesUntil.IsZero() {
+		out.RefundUntil = timestamppb.New(e.FeesUntil) // it was postponed
+	}
+	return out
 }

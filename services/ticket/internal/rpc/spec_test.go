@@ -5,20 +5,26 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire/wiretest"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 // fullSpec has every setting that an event with this seating may have.
 func fullSpec(seating string) *ticketv1.EventSpec {
 	given := map[string]any{
 		"seating": seating, "currency": "USD", "time_zone": "America/Argentina/Buenos_Aires",
-		"starts_at":     timestamppb.New(opening.Add(48 * time.Hour)),
+		"starts_at": timestamppb.New(opening.Add(48 * time.Hour)),
+		"doors_at":  timestamppb.New(opening.Add(46 * time.Hour)), "closes_at": timestamppb.New(opening.Add(45 * time.Hour)),
+		"refund_until":  opening.Add(44 * time.Hour).UTC().Format(time.RFC3339),
 		"sales_open_at": timestamppb.New(opening.Add(-time.Hour)), "sales_close_at": timestamppb.New(opening.Add(24 * time.Hour)),
 	}
 	if seating == "ASSIGNED" {
@@ -44,7 +50,8 @@ func TestSettingsRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, cmp.Diff(want, got.GetSpec(), protocmp.Transform()))
 		require.Equal(t, answer.GetEtag(), got.GetEtag())
-		wiretest.RequireShown(t, want, answer, "sections") // an event shows what is free
+		wiretest.RequireShown(t, want, answer, "sections", "refund_until") // an event shows what is free, and a time
+		require.Equal(t, want.GetRefundUntil(), answer.GetRefundUntil().AsTime().Format(time.RFC3339))
 	}
 	for _, seating := range []string{"ASSIGNED", "GENERAL"} {
 		full := fullSpec(seating)
@@ -145,4 +152,62 @@ func TestIfMatch(t *testing.T) {
 	}
 	req.EventId = "absent"
 	requireReason(t, with("*"), "PRECONDITION_FAILED")
+}
+
+// Users see until when they get what for their tickets. Once something was sold the times stay.
+func TestTimesOfRefunds(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	req := putEvent("e", "ASSIGNED", rows("A", 1, 5))
+	req.Spec.Sections[0].Fee = 1000
+	put := c.put(t, req)
+	require.EqualValues(t, 1000, put.GetSections()[0].GetFee())
+	require.Equal(t, opening.Add(47*time.Hour).UTC(), put.GetClosesAt().AsTime())
+	require.Equal(t, put.GetClosesAt().AsTime(), put.GetRefundUntil().AsTime())
+	require.Nil(t, put.DoorsAt)
+	for member, spec := range map[string]func(s *ticketv1.EventSpec){
+		"refundUntil": func(s *ticketv1.EventSpec) { s.RefundUntil = ptr("never") },
+		"doorsAt":     func(s *ticketv1.EventSpec) { s.DoorsAt = timestamppb.New(opening.Add(49 * time.Hour)) },
+		"closesAt":    func(s *ticketv1.EventSpec) { s.ClosesAt = timestamppb.New(opening.Add(49 * time.Hour)) },
+	} {
+		bad := proto.CloneOf(req)
+		spec(bad.Spec)
+		_, err := c.PutEvent(t.Context(), bad)
+		requireReason(t, err, "INVALID_REQUEST", member)
+	}
+
+	r := c.holdSeats(t, "u", "A-1-1")
+	require.EqualValues(t, 56000, r.GetAmount())
+	pays := uuid.New()
+	require.NoError(t, c.settlement.Settle(t.Context(), "group", []settlement.PaymentEvent{{
+		Key: "k", ReservationID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: pays, Amount: r.GetAmount(), Currency: "KRW"},
+	}}))
+	mine := func() *ticketv1.Ticket {
+		list, err := c.ListMyTickets(t.Context(), &ticketv1.ListMyTicketsRequest{Caller: signedIn("u")})
+		require.NoError(t, err)
+		return list.GetItems()[0]
+	}
+	got := mine()
+	require.Equal(t, pays.String(), got.GetPaymentId())
+	require.EqualValues(t, 55000, got.GetPrice())
+	require.EqualValues(t, 1000, got.GetFee())
+	require.EqualValues(t, 55000, got.GetRefundable().GetAmount())
+	require.Equal(t, put.GetRefundUntil().AsTime(), got.GetRefundable().GetUntil().AsTime())
+	require.Nil(t, got.GetRefundable().Reason)
+
+	for member, spec := range map[string]func(s *ticketv1.EventSpec){
+		"startsAt": func(s *ticketv1.EventSpec) { s.StartsAt = timestamppb.New(opening.Add(50 * time.Hour)) },
+		"doorsAt":  func(s *ticketv1.EventSpec) { s.DoorsAt = timestamppb.New(opening.Add(46 * time.Hour)) },
+		"closesAt": func(s *ticketv1.EventSpec) { s.ClosesAt = timestamppb.New(opening.Add(46 * time.Hour)) },
+	} {
+		moved := proto.CloneOf(req)
+		spec(moved.Spec)
+		_, err := c.PutEvent(t.Context(), moved)
+		requireReason(t, err, "USE_POSTPONE")
+		require.Equal(t, member, errs.From(err).Metadata["member"])
+	}
+	req.Spec.RefundUntil = ptr("none")
+	require.Nil(t, c.put(t, req).GetRefundUntil())
+	require.Nil(t, mine().GetRefundable().GetUntil())
+	require.Equal(t, "NO_REFUNDS", mine().GetRefundable().GetReason())
 }

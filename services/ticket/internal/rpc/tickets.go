@@ -28,7 +28,7 @@ func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTickets
 	}
 	res := &ticketv1.ListMyTicketsResponse{Items: make([]*ticketv1.Ticket, len(list)), NextCursor: encodeIDCursor(next)}
 	for i := range list {
-		res.Items[i] = fromTicket(&list[i], s.tickets.Code(&list[i]))
+		res.Items[i] = fromTicket(&list[i], s.tickets.Code(&list[i].Ticket))
 	}
 	return res, nil
 }
@@ -42,5 +42,5 @@ func (s *Tickets) GetMyTicket(ctx context.Context, req *ticketv1.GetMyTicketRequ
 	if err != nil {
 		return nil, err
 	}
-	return fromTicket(t, s.tickets.Code(t)), nil
+	return fromTicket(t, s.tickets.Code(&t.Ticket)), nil
 }

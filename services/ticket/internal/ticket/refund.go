@@ -11,11 +11,20 @@ import (
 // messages can lead to.
 var ErrNotClaimed = errors.New("the ticket is not claimed by this refund")
 
-// Claim claims a VALID ticket for a refund that gives the amount back.
+// Claim claims a VALID ticket, or a USED one of a cancelled event, for a refund that gives the amount back.
 func (t *Ticket) Claim(refund uuid.UUID, amount int64) {
 	t.Status, t.RefundID = Refunding, refund
 	t.Given += amount
 }
+
+// Owed is what its holder has paid and did not get back.
+func (t *Ticket) Owed() int64 { return t.Paid - t.Given }
+
+// End ends a ticket of a cancelled event for which nothing is owed.
+func (t *Ticket) End() { t.Status = Refunded }
+
+// GiveRest promises what is owed for a ticket that was passed on, whose place is another ticket's.
+func (t *Ticket) GiveRest() { t.Given = t.Paid }
 
 // Unclaim makes a ticket VALID again after its refund was refused.
 func (t *Ticket) Unclaim(refund uuid.UUID, amount int64) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -23,6 +24,9 @@ var (
 //
 //	VALID → USED                         at the door
 //	VALID → REFUNDING → REFUNDED         claimed by a refund, which then was made; or back to VALID
+//	USED → REFUNDING                     of a cancelled event
+//	VALID, USED → REFUNDED               of a cancelled event, if nothing is owed
+//	USED → VALID                         of a postponed event
 //	VALID → TRANSFERRING → TRANSFERRED   while a buyer pays for it; or back to VALID
 //
 // Only the transaction that has locked the ticket's row may change it.
@@ -85,12 +89,21 @@ func Issue(r *reservation.Reservation) []Ticket {
 	return tickets
 }
 
+// Shown is a ticket as its holder sees it, with what decides whether it can be given back.
+type Shown struct {
+	Ticket
+
+	Closing event.Closing
+	// Now is the database's time.
+	Now time.Time
+}
+
 // Store reads tickets.
 type Store interface {
 	// FindTicket returns a ticket, or ErrNotFound.
-	FindTicket(ctx context.Context, id uuid.UUID) (*Ticket, error)
+	FindTicket(ctx context.Context, id uuid.UUID) (*Shown, error)
 	// ListTickets returns a user's tickets with smaller ids than before (zero: all), newest first.
-	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, error)
+	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
 }
 
 // Service reads users' own tickets and signs their codes.
@@ -109,7 +122,7 @@ func NewService(store Store, keys Keys) *Service {
 func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
 // Get returns a user's own ticket. ErrNotFound for another user's.
-func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket, error) {
+func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
 	t, err := s.store.FindTicket(ctx, id)
 	if err != nil {
 		return nil, err
@@ -121,7 +134,7 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Ticket
 }
 
 // List returns a user's own tickets, newest first, and the `before` of the next page (zero: none).
-func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Ticket, uuid.UUID, error) {
+func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.ListTickets(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
 		return list, uuid.Nil, err
@@ -129,11 +142,16 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Code returns the ticket's signed code, empty unless the ticket is VALID: a door that checks
-// signatures only would admit the bearer. Codes are never stored, so that a stolen database contains
-// no valid ones.
+// Verify decodes a genuine code, else ErrCodeInvalid.
+func (s *Service) Verify(code string) (Code, error) { return s.keys.Load().Verify(code) }
+
+func (s *Service) SignDoorList(l *DoorList) string { return s.keys.Load().SignDoorList(l) }
+
+// Code returns the ticket's signed code, empty unless the ticket is VALID, or its holder may keep it
+// since a buyer has not paid yet: a door that checks signatures only would admit the bearer. Codes are
+// never stored, so that a stolen database contains no valid ones.
 func (s *Service) Code(t *Ticket) string {
-	if t.Status != Valid {
+	if t.Status != Valid && t.Status != Transferring {
 		return ""
 	}
 	code := Code{TicketID: t.ID, Serial: uint32(t.Serial), EventID: t.EventID, Place: t.Section} //nolint:gosec // counts from 1

@@ -391,7 +391,11 @@ type Payment struct {
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Every change, oldest first.
-	Timeline      []*TimelineEntry `protobuf:"bytes,14,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	Timeline []*TimelineEntry `protobuf:"bytes,14,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	// What its refunds give back on account of each ticket, those REFUSED left out.
+	Items []*RefundItem `protobuf:"bytes,15,rep,name=items,proto3" json:"items,omitempty"`
+	// Oldest first.
+	Refunds       []*Refund `protobuf:"bytes,16,rep,name=refunds,proto3" json:"refunds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -520,6 +524,20 @@ func (x *Payment) GetExpiresAt() *timestamppb.Timestamp {
 func (x *Payment) GetTimeline() []*TimelineEntry {
 	if x != nil {
 		return x.Timeline
+	}
+	return nil
+}
+
+func (x *Payment) GetItems() []*RefundItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *Payment) GetRefunds() []*Refund {
+	if x != nil {
+		return x.Refunds
 	}
 	return nil
 }
@@ -685,7 +703,7 @@ var File_urr_payment_v1_payment_proto protoreflect.FileDescriptor
 
 const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\n" +
-	"\x1curr/payment/v1/payment.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xb9\x01\n" +
+	"\x1curr/payment/v1/payment.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\x1a\x1burr/payment/v1/refund.proto\"\xb9\x01\n" +
 	"\x0ePrepareRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12K\n" +
 	"\fpayment_type\x18\x02 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
@@ -722,7 +740,7 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\x11GetPaymentRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
 	"\n" +
-	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\x9f\x04\n" +
+	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\x83\x05\n" +
 	"\aPayment\x12\x1d\n" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x19\n" +
@@ -741,7 +759,9 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
-	"\btimeline\x18\x0e \x03(\v2\x1d.urr.payment.v1.TimelineEntryR\btimelineB\x0f\n" +
+	"\btimeline\x18\x0e \x03(\v2\x1d.urr.payment.v1.TimelineEntryR\btimeline\x120\n" +
+	"\x05items\x18\x0f \x03(\v2\x1a.urr.payment.v1.RefundItemR\x05items\x120\n" +
+	"\arefunds\x18\x10 \x03(\v2\x16.urr.payment.v1.RefundR\arefundsB\x0f\n" +
 	"\r_decline_code\"g\n" +
 	"\rTimelineEntry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
@@ -796,6 +816,8 @@ var file_urr_payment_v1_payment_proto_goTypes = []any{
 	nil,                           // 10: urr.payment.v1.HandleWebhookRequest.HeadersEntry
 	(*v1.Caller)(nil),             // 11: urr.common.v1.Caller
 	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*RefundItem)(nil),            // 13: urr.payment.v1.RefundItem
+	(*Refund)(nil),                // 14: urr.payment.v1.Refund
 }
 var file_urr_payment_v1_payment_proto_depIdxs = []int32{
 	11, // 0: urr.payment.v1.PrepareRequest.caller:type_name -> urr.common.v1.Caller
@@ -806,21 +828,23 @@ var file_urr_payment_v1_payment_proto_depIdxs = []int32{
 	12, // 5: urr.payment.v1.Payment.created_at:type_name -> google.protobuf.Timestamp
 	12, // 6: urr.payment.v1.Payment.expires_at:type_name -> google.protobuf.Timestamp
 	6,  // 7: urr.payment.v1.Payment.timeline:type_name -> urr.payment.v1.TimelineEntry
-	12, // 8: urr.payment.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	10, // 9: urr.payment.v1.HandleWebhookRequest.headers:type_name -> urr.payment.v1.HandleWebhookRequest.HeadersEntry
-	0,  // 10: urr.payment.v1.PaymentService.Prepare:input_type -> urr.payment.v1.PrepareRequest
-	2,  // 11: urr.payment.v1.PaymentService.Confirm:input_type -> urr.payment.v1.ConfirmRequest
-	4,  // 12: urr.payment.v1.PaymentService.GetPayment:input_type -> urr.payment.v1.GetPaymentRequest
-	7,  // 13: urr.payment.v1.PaymentService.HandleWebhook:input_type -> urr.payment.v1.HandleWebhookRequest
-	1,  // 14: urr.payment.v1.PaymentService.Prepare:output_type -> urr.payment.v1.PrepareResponse
-	3,  // 15: urr.payment.v1.PaymentService.Confirm:output_type -> urr.payment.v1.ConfirmResponse
-	5,  // 16: urr.payment.v1.PaymentService.GetPayment:output_type -> urr.payment.v1.Payment
-	8,  // 17: urr.payment.v1.PaymentService.HandleWebhook:output_type -> urr.payment.v1.HandleWebhookResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	13, // 8: urr.payment.v1.Payment.items:type_name -> urr.payment.v1.RefundItem
+	14, // 9: urr.payment.v1.Payment.refunds:type_name -> urr.payment.v1.Refund
+	12, // 10: urr.payment.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	10, // 11: urr.payment.v1.HandleWebhookRequest.headers:type_name -> urr.payment.v1.HandleWebhookRequest.HeadersEntry
+	0,  // 12: urr.payment.v1.PaymentService.Prepare:input_type -> urr.payment.v1.PrepareRequest
+	2,  // 13: urr.payment.v1.PaymentService.Confirm:input_type -> urr.payment.v1.ConfirmRequest
+	4,  // 14: urr.payment.v1.PaymentService.GetPayment:input_type -> urr.payment.v1.GetPaymentRequest
+	7,  // 15: urr.payment.v1.PaymentService.HandleWebhook:input_type -> urr.payment.v1.HandleWebhookRequest
+	1,  // 16: urr.payment.v1.PaymentService.Prepare:output_type -> urr.payment.v1.PrepareResponse
+	3,  // 17: urr.payment.v1.PaymentService.Confirm:output_type -> urr.payment.v1.ConfirmResponse
+	5,  // 18: urr.payment.v1.PaymentService.GetPayment:output_type -> urr.payment.v1.Payment
+	8,  // 19: urr.payment.v1.PaymentService.HandleWebhook:output_type -> urr.payment.v1.HandleWebhookResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_urr_payment_v1_payment_proto_init() }
@@ -828,6 +852,7 @@ func file_urr_payment_v1_payment_proto_init() {
 	if File_urr_payment_v1_payment_proto != nil {
 		return
 	}
+	file_urr_payment_v1_refund_proto_init()
 	file_urr_payment_v1_payment_proto_msgTypes[2].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[3].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[5].OneofWrappers = []any{}

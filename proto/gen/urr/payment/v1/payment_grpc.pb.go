@@ -43,7 +43,7 @@ type PaymentServiceClient interface {
 	// PAYMENT_EXPIRED. After UNAVAILABLE, PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was
 	// charged; the same request may be repeated.
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
-	// A payment of the caller with its timeline; operators may read all.
+	// A payment of the caller with its refunds and its timeline; operators may read all.
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*Payment, error)
@@ -117,7 +117,7 @@ type PaymentServiceServer interface {
 	// PAYMENT_EXPIRED. After UNAVAILABLE, PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was
 	// charged; the same request may be repeated.
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
-	// A payment of the caller with its timeline; operators may read all.
+	// A payment of the caller with its refunds and its timeline; operators may read all.
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(context.Context, *GetPaymentRequest) (*Payment, error)

@@ -204,7 +204,17 @@ type Event struct {
 	// of it.
 	Etag *string `protobuf:"bytes,17,opt,name=etag,proto3,oneof" json:"etag,omitempty"`
 	// IANA time zone of the venue, in which the times are announced.
-	TimeZone      *string `protobuf:"bytes,18,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	TimeZone *string `protobuf:"bytes,18,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	// Absent: nobody has set it.
+	DoorsAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=doors_at,json=doorsAt,proto3" json:"doors_at,omitempty"`
+	// The end of all refunds but operators', from which on doors have their lists.
+	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	// The end of refunds by users; absent: there are none.
+	RefundUntil *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=refund_until,json=refundUntil,proto3" json:"refund_until,omitempty"`
+	// The start before the latest postponement.
+	PostponedFrom *timestamppb.Timestamp `protobuf:"bytes,40,opt,name=postponed_from,json=postponedFrom,proto3" json:"postponed_from,omitempty"`
+	// Of a cancelled event: when its refunds begin, or have begun.
+	RefundsAt     *timestamppb.Timestamp `protobuf:"bytes,41,opt,name=refunds_at,json=refundsAt,proto3" json:"refunds_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +375,41 @@ func (x *Event) GetTimeZone() string {
 	return ""
 }
 
+func (x *Event) GetDoorsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DoorsAt
+	}
+	return nil
+}
+
+func (x *Event) GetClosesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosesAt
+	}
+	return nil
+}
+
+func (x *Event) GetRefundUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefundUntil
+	}
+	return nil
+}
+
+func (x *Event) GetPostponedFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PostponedFrom
+	}
+	return nil
+}
+
+func (x *Event) GetRefundsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefundsAt
+	}
+	return nil
+}
+
 type WaitingRoom struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Active        bool                   `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
@@ -415,8 +460,10 @@ type Section struct {
 	// Minor units.
 	Price int64 `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
 	// Total number of seats or admissions, and how many of them are free.
-	Capacity      int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Free          int64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
+	Capacity int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Free     int64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
+	// Minor units, paid on top of the price of each place.
+	Fee           int64 `protobuf:"varint,5,opt,name=fee,proto3" json:"fee,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -475,6 +522,13 @@ func (x *Section) GetCapacity() int64 {
 func (x *Section) GetFree() int64 {
 	if x != nil {
 		return x.Free
+	}
+	return 0
+}
+
+func (x *Section) GetFee() int64 {
+	if x != nil {
+		return x.Fee
 	}
 	return 0
 }
@@ -1078,7 +1132,7 @@ func (x *GetSaleStatusResponse) GetMeasuredAgoMs() int64 {
 type SaleStatus struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// As Event.status.
+	// As Event.status, but PAUSED while a cancellation can be undone: the line must keep its places.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// From when somebody may buy, and until when.
 	OpensAt  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
@@ -1220,7 +1274,7 @@ type LineSettings struct {
 	ClosesAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
 	Paused       bool                   `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
 	BlockedUsers []string               `protobuf:"bytes,6,rep,name=blocked_users,json=blockedUsers,proto3" json:"blocked_users,omitempty"`
-	// The sale has ended: its closing time is over, or the event is cancelled.
+	// The sale has ended: its closing time is over, or the refunds of the cancelled event have begun.
 	Closed bool `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
 	// Nobody has opened the line yet (MarkLineOpened), so a line that begins has lost nothing.
 	NeverOpened bool `protobuf:"varint,8,opt,name=never_opened,json=neverOpened,proto3" json:"never_opened,omitempty"`
@@ -1750,7 +1804,15 @@ type EventSpec struct {
 	Sections  []*SectionSpec `protobuf:"bytes,13,rep,name=sections,proto3" json:"sections,omitempty"`
 	// IANA time zone of the venue, such as "Europe/Paris"; the default of a new event is
 	// "Asia/Seoul".
-	TimeZone      *string `protobuf:"bytes,14,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	TimeZone *string `protobuf:"bytes,14,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	// Not after the start.
+	DoorsAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=doors_at,json=doorsAt,proto3" json:"doors_at,omitempty"`
+	// The end of refunds and transfers, not after the start; default: doorsAt, or an hour before the
+	// start.
+	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
+	// The end of refunds by users, not after closesAt, as RFC 3339, or "none": there are none. Default:
+	// closesAt.
+	RefundUntil   *string `protobuf:"bytes,17,opt,name=refund_until,json=refundUntil,proto3,oneof" json:"refund_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1883,15 +1945,38 @@ func (x *EventSpec) GetTimeZone() string {
 	return ""
 }
 
+func (x *EventSpec) GetDoorsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DoorsAt
+	}
+	return nil
+}
+
+func (x *EventSpec) GetClosesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosesAt
+	}
+	return nil
+}
+
+func (x *EventSpec) GetRefundUntil() string {
+	if x != nil && x.RefundUntil != nil {
+		return *x.RefundUntil
+	}
+	return ""
+}
+
 // Assigned seating has rows × seats_per_row, general admission a capacity.
 type SectionSpec struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
 	// Minor units, of one seat or admission.
-	Price         int64  `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
-	Rows          *int32 `protobuf:"varint,3,opt,name=rows,proto3,oneof" json:"rows,omitempty"`
-	SeatsPerRow   *int32 `protobuf:"varint,4,opt,name=seats_per_row,json=seatsPerRow,proto3,oneof" json:"seats_per_row,omitempty"`
-	Capacity      *int64 `protobuf:"varint,5,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`
+	Price       int64  `protobuf:"varint,2,opt,name=price,proto3" json:"price,omitempty"`
+	Rows        *int32 `protobuf:"varint,3,opt,name=rows,proto3,oneof" json:"rows,omitempty"`
+	SeatsPerRow *int32 `protobuf:"varint,4,opt,name=seats_per_row,json=seatsPerRow,proto3,oneof" json:"seats_per_row,omitempty"`
+	Capacity    *int64 `protobuf:"varint,5,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`
+	// Minor units, paid on top of the price; users who give a ticket back do not get it.
+	Fee           int64 `protobuf:"varint,6,opt,name=fee,proto3" json:"fee,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1961,6 +2046,466 @@ func (x *SectionSpec) GetCapacity() int64 {
 	return 0
 }
 
+func (x *SectionSpec) GetFee() int64 {
+	if x != nil {
+		return x.Fee
+	}
+	return 0
+}
+
+type PauseEventRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseEventRequest) Reset() {
+	*x = PauseEventRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseEventRequest) ProtoMessage() {}
+
+func (x *PauseEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseEventRequest.ProtoReflect.Descriptor instead.
+func (*PauseEventRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *PauseEventRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *PauseEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type ResumeEventRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeEventRequest) Reset() {
+	*x = ResumeEventRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeEventRequest) ProtoMessage() {}
+
+func (x *ResumeEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeEventRequest.ProtoReflect.Descriptor instead.
+func (*ResumeEventRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ResumeEventRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ResumeEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type CancelEventRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Seconds until the refunds begin; default 300.
+	GraceSeconds  *int32 `protobuf:"varint,3,opt,name=grace_seconds,json=graceSeconds,proto3,oneof" json:"grace_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelEventRequest) Reset() {
+	*x = CancelEventRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelEventRequest) ProtoMessage() {}
+
+func (x *CancelEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelEventRequest.ProtoReflect.Descriptor instead.
+func (*CancelEventRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CancelEventRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *CancelEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *CancelEventRequest) GetGraceSeconds() int32 {
+	if x != nil && x.GraceSeconds != nil {
+		return *x.GraceSeconds
+	}
+	return 0
+}
+
+type UndoCancelEventRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndoCancelEventRequest) Reset() {
+	*x = UndoCancelEventRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndoCancelEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndoCancelEventRequest) ProtoMessage() {}
+
+func (x *UndoCancelEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndoCancelEventRequest.ProtoReflect.Descriptor instead.
+func (*UndoCancelEventRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *UndoCancelEventRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *UndoCancelEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type RefundEventRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundEventRequest) Reset() {
+	*x = RefundEventRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundEventRequest) ProtoMessage() {}
+
+func (x *RefundEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundEventRequest.ProtoReflect.Descriptor instead.
+func (*RefundEventRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *RefundEventRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *RefundEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type PostponeEventRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Caller   *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId  string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	StartsAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	// Default: an hour before the start.
+	DoorsAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=doors_at,json=doorsAt,proto3" json:"doors_at,omitempty"`
+	// Default: as before.
+	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
+	// Until when users get price and fee back; default: 7 days from now, or when doors open.
+	RefundUntil   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=refund_until,json=refundUntil,proto3" json:"refund_until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PostponeEventRequest) Reset() {
+	*x = PostponeEventRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PostponeEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PostponeEventRequest) ProtoMessage() {}
+
+func (x *PostponeEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PostponeEventRequest.ProtoReflect.Descriptor instead.
+func (*PostponeEventRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PostponeEventRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *PostponeEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *PostponeEventRequest) GetStartsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartsAt
+	}
+	return nil
+}
+
+func (x *PostponeEventRequest) GetDoorsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DoorsAt
+	}
+	return nil
+}
+
+func (x *PostponeEventRequest) GetSalesCloseAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SalesCloseAt
+	}
+	return nil
+}
+
+func (x *PostponeEventRequest) GetRefundUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefundUntil
+	}
+	return nil
+}
+
+// What an operator's act has made of an event.
+type EventState struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// "OPEN", "PAUSED", "CANCELLED" (can be undone) or "ENDED" (its refunds have begun).
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Of a cancelled event: when its refunds begin, or have begun.
+	RefundsAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=refunds_at,json=refundsAt,proto3" json:"refunds_at,omitempty"`
+	// Unpaid reservations, and paid ones of which a place was not given back.
+	Holds  int64 `protobuf:"varint,4,opt,name=holds,proto3" json:"holds,omitempty"`
+	Orders int64 `protobuf:"varint,5,opt,name=orders,proto3" json:"orders,omitempty"`
+	// Tickets that admit somebody, and refunds of tickets that are under way.
+	Tickets       int64 `protobuf:"varint,6,opt,name=tickets,proto3" json:"tickets,omitempty"`
+	Refunds       int64 `protobuf:"varint,7,opt,name=refunds,proto3" json:"refunds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventState) Reset() {
+	*x = EventState{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventState) ProtoMessage() {}
+
+func (x *EventState) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventState.ProtoReflect.Descriptor instead.
+func (*EventState) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *EventState) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *EventState) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *EventState) GetRefundsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefundsAt
+	}
+	return nil
+}
+
+func (x *EventState) GetHolds() int64 {
+	if x != nil {
+		return x.Holds
+	}
+	return 0
+}
+
+func (x *EventState) GetOrders() int64 {
+	if x != nil {
+		return x.Orders
+	}
+	return 0
+}
+
+func (x *EventState) GetTickets() int64 {
+	if x != nil {
+		return x.Tickets
+	}
+	return 0
+}
+
+func (x *EventState) GetRefunds() int64 {
+	if x != nil {
+		return x.Refunds
+	}
+	return 0
+}
+
 var File_urr_ticket_v1_event_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_event_proto_rawDesc = "" +
@@ -1974,7 +2519,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf9\x05\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa6\b\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -1995,7 +2540,13 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\fslot_seconds\x18\x0f \x01(\x03H\x01R\vslotSeconds\x88\x01\x01\x12!\n" +
 	"\tthreshold\x18\x10 \x01(\x03H\x02R\tthreshold\x88\x01\x01\x12\x17\n" +
 	"\x04etag\x18\x11 \x01(\tH\x03R\x04etag\x88\x01\x01\x12 \n" +
-	"\ttime_zone\x18\x12 \x01(\tH\x04R\btimeZone\x88\x01\x01B\x0f\n" +
+	"\ttime_zone\x18\x12 \x01(\tH\x04R\btimeZone\x88\x01\x01\x125\n" +
+	"\bdoors_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
+	"\tcloses_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12=\n" +
+	"\frefund_until\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\vrefundUntil\x12A\n" +
+	"\x0epostponed_from\x18( \x01(\v2\x1a.google.protobuf.TimestampR\rpostponedFrom\x129\n" +
+	"\n" +
+	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAtB\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -2004,12 +2555,13 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"_time_zone\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
-	"\x06active\x18\x01 \x01(\bR\x06active\"i\n" +
+	"\x06active\x18\x01 \x01(\bR\x06active\"{\n" +
 	"\aSection\x12\x18\n" +
 	"\asection\x18\x01 \x01(\tR\asection\x12\x14\n" +
 	"\x05price\x18\x02 \x01(\x03R\x05price\x12\x1a\n" +
 	"\bcapacity\x18\x03 \x01(\x03R\bcapacity\x12\x12\n" +
-	"\x04free\x18\x04 \x01(\x03R\x04free\"{\n" +
+	"\x04free\x18\x04 \x01(\x03R\x04free\x12\x10\n" +
+	"\x03fee\x18\x05 \x01(\x03R\x03fee\"{\n" +
 	"\x11GetSeatMapRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa3\x01\n" +
@@ -2102,7 +2654,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xcf\x06\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x81\b\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -2123,13 +2675,17 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\fslot_seconds\x18\v \x01(\x03B\v\xbaH\b\"\x06\x18\x80\xa3\x05(\x05H\x01R\vslotSeconds\x88\x01\x01\x12/\n" +
 	"\tthreshold\x18\f \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x00H\x02R\tthreshold\x88\x01\x01\x12C\n" +
 	"\bsections\x18\r \x03(\v2\x1a.urr.ticket.v1.SectionSpecB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bsections\x12]\n" +
-	"\ttime_zone\x18\x0e \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01B\x0f\n" +
+	"\ttime_zone\x18\x0e \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01\x125\n" +
+	"\bdoors_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
+	"\tcloses_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12/\n" +
+	"\frefund_until\x18\x11 \x01(\tB\a\xbaH\x04r\x02\x18@H\x04R\vrefundUntil\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
 	"_thresholdB\f\n" +
 	"\n" +
-	"_time_zone\"\x9a\x02\n" +
+	"_time_zoneB\x0f\n" +
+	"\r_refund_until\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +
@@ -2137,10 +2693,45 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\x04rows\x88\x01\x01\x123\n" +
 	"\rseats_per_row\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x01R\vseatsPerRow\x88\x01\x01\x12-\n" +
-	"\bcapacity\x18\x05 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x01H\x02R\bcapacity\x88\x01\x01B\a\n" +
+	"\bcapacity\x18\x05 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x01H\x02R\bcapacity\x88\x01\x01\x12 \n" +
+	"\x03fee\x18\x06 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x03feeB\a\n" +
 	"\x05_rowsB\x10\n" +
 	"\x0e_seats_per_rowB\v\n" +
-	"\t_capacity2\xe7\a\n" +
+	"\t_capacity\"{\n" +
+	"\x11PauseEventRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"|\n" +
+	"\x12ResumeEventRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc5\x01\n" +
+	"\x12CancelEventRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x125\n" +
+	"\rgrace_seconds\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xf5$(\x00H\x00R\fgraceSeconds\x88\x01\x01B\x10\n" +
+	"\x0e_grace_seconds\"\x80\x01\n" +
+	"\x16UndoCancelEventRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"|\n" +
+	"\x12RefundEventRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf7\x02\n" +
+	"\x14PostponeEventRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12?\n" +
+	"\tstarts_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bstartsAt\x125\n" +
+	"\bdoors_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x12@\n" +
+	"\x0esales_close_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fsalesCloseAt\x12=\n" +
+	"\frefund_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vrefundUntil\"\xda\x01\n" +
+	"\n" +
+	"EventState\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x129\n" +
+	"\n" +
+	"refunds_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAt\x12\x14\n" +
+	"\x05holds\x18\x04 \x01(\x03R\x05holds\x12\x16\n" +
+	"\x06orders\x18\x05 \x01(\x03R\x06orders\x12\x18\n" +
+	"\atickets\x18\x06 \x01(\x03R\atickets\x12\x18\n" +
+	"\arefunds\x18\a \x01(\x03R\arefunds2\xe7\a\n" +
 	"\fEventService\x12\x85\x01\n" +
 	"\n" +
 	"ListEvents\x12 .urr.ticket.v1.ListEventsRequest\x1a!.urr.ticket.v1.ListEventsResponse\"2\xa2\xbb\x18\t\n" +
@@ -2164,7 +2755,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutLineSettings\x12%.urr.ticket.v1.PutLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
 	"\x05queue\x90\x02\x02\x12j\n" +
 	"\x0eMarkLineOpened\x12$.urr.ticket.v1.MarkLineOpenedRequest\x1a%.urr.ticket.v1.MarkLineOpenedResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x05queue2\xca\x03\n" +
+	"\x05queue2\x89\v\n" +
 	"\x11EventAdminService\x12\x82\x01\n" +
 	"\vCreateEvent\x12!.urr.ticket.v1.CreateEventRequest\x1a\x14.urr.ticket.v1.Event\":\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
@@ -2174,7 +2765,26 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05admin\x82\xd3\xe4\x93\x02'b\x04spec\x12\x1f/api/v1/admin/events/{event_id}\x90\x02\x01\x12\x8a\x01\n" +
 	"\bPutEvent\x12\x1e.urr.ticket.v1.PutEventRequest\x1a\x14.urr.ticket.v1.Event\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02':\x04spec\x1a\x1f/api/v1/admin/events/{event_id}\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02':\x04spec\x1a\x1f/api/v1/admin/events/{event_id}\x90\x02\x02\x12\x96\x01\n" +
+	"\n" +
+	"PauseEvent\x12 .urr.ticket.v1.PauseEventRequest\x1a\x19.urr.ticket.v1.EventState\"K\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/events/{event_id}/pause\x90\x02\x02\x12\x99\x01\n" +
+	"\vResumeEvent\x12!.urr.ticket.v1.ResumeEventRequest\x1a\x19.urr.ticket.v1.EventState\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/events/{event_id}/resume\x90\x02\x02\x12\x99\x01\n" +
+	"\vCancelEvent\x12!.urr.ticket.v1.CancelEventRequest\x1a\x19.urr.ticket.v1.EventState\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/events/{event_id}/cancel\x90\x02\x02\x12\xa6\x01\n" +
+	"\x0fUndoCancelEvent\x12%.urr.ticket.v1.UndoCancelEventRequest\x1a\x19.urr.ticket.v1.EventState\"Q\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/events/{event_id}/cancel/undo\x90\x02\x02\x12\xa0\x01\n" +
+	"\vRefundEvent\x12!.urr.ticket.v1.RefundEventRequest\x1a\x19.urr.ticket.v1.EventState\"S\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/admin/events/{event_id}/cancel/refund\x90\x02\x02\x12\x9f\x01\n" +
+	"\rPostponeEvent\x12#.urr.ticket.v1.PostponeEventRequest\x1a\x19.urr.ticket.v1.EventState\"N\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/events/{event_id}/postpone\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
 var (
 	file_urr_ticket_v1_event_proto_rawDescOnce sync.Once
@@ -2188,7 +2798,7 @@ func file_urr_ticket_v1_event_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_event_proto_rawDescData
 }
 
-var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*ListEventsRequest)(nil),       // 0: urr.ticket.v1.ListEventsRequest
 	(*ListEventsResponse)(nil),      // 1: urr.ticket.v1.ListEventsResponse
@@ -2218,64 +2828,101 @@ var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*PutEventRequest)(nil),         // 25: urr.ticket.v1.PutEventRequest
 	(*EventSpec)(nil),               // 26: urr.ticket.v1.EventSpec
 	(*SectionSpec)(nil),             // 27: urr.ticket.v1.SectionSpec
-	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
-	(*v1.Caller)(nil),               // 29: urr.common.v1.Caller
+	(*PauseEventRequest)(nil),       // 28: urr.ticket.v1.PauseEventRequest
+	(*ResumeEventRequest)(nil),      // 29: urr.ticket.v1.ResumeEventRequest
+	(*CancelEventRequest)(nil),      // 30: urr.ticket.v1.CancelEventRequest
+	(*UndoCancelEventRequest)(nil),  // 31: urr.ticket.v1.UndoCancelEventRequest
+	(*RefundEventRequest)(nil),      // 32: urr.ticket.v1.RefundEventRequest
+	(*PostponeEventRequest)(nil),    // 33: urr.ticket.v1.PostponeEventRequest
+	(*EventState)(nil),              // 34: urr.ticket.v1.EventState
+	(*timestamppb.Timestamp)(nil),   // 35: google.protobuf.Timestamp
+	(*v1.Caller)(nil),               // 36: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	3,  // 0: urr.ticket.v1.ListEventsResponse.items:type_name -> urr.ticket.v1.Event
-	28, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
-	28, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
-	28, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
+	35, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
+	35, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
+	35, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
 	5,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
 	4,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
-	29, // 6: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
-	8,  // 7: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
-	9,  // 8: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	29, // 9: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
-	5,  // 10: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
-	16, // 11: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	28, // 12: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	28, // 13: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	28, // 14: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	29, // 15: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 16: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
-	29, // 17: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 18: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	29, // 19: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 20: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	28, // 21: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
-	28, // 22: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
-	28, // 23: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
-	27, // 24: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
-	0,  // 25: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 26: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	6,  // 27: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	10, // 28: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	12, // 29: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	14, // 30: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	17, // 31: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	21, // 32: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	19, // 33: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	24, // 34: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	22, // 35: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	25, // 36: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	1,  // 37: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 38: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	7,  // 39: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	11, // 40: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	13, // 41: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	15, // 42: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	18, // 43: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	18, // 44: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	20, // 45: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 46: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	23, // 47: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 48: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	37, // [37:49] is the sub-list for method output_type
-	25, // [25:37] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	35, // 6: urr.ticket.v1.Event.doors_at:type_name -> google.protobuf.Timestamp
+	35, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
+	35, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
+	35, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
+	35, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
+	36, // 11: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	8,  // 12: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
+	9,  // 13: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
+	36, // 14: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	5,  // 15: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
+	16, // 16: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
+	35, // 17: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	35, // 18: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	35, // 19: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	36, // 20: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 21: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
+	36, // 22: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 23: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	36, // 24: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 25: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	35, // 26: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	35, // 27: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	35, // 28: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	27, // 29: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
+	35, // 30: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
+	35, // 31: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
+	36, // 32: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 33: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 34: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 35: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 36: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
+	36, // 37: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
+	35, // 38: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	35, // 39: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
+	35, // 40: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	35, // 41: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
+	35, // 42: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
+	0,  // 43: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 44: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	6,  // 45: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	10, // 46: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	12, // 47: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	14, // 48: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	17, // 49: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	21, // 50: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	19, // 51: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	24, // 52: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	22, // 53: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	25, // 54: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	28, // 55: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
+	29, // 56: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
+	30, // 57: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
+	31, // 58: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
+	32, // 59: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
+	33, // 60: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
+	1,  // 61: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 62: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	7,  // 63: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	11, // 64: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	13, // 65: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	15, // 66: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	18, // 67: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	18, // 68: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	20, // 69: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 70: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	23, // 71: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 72: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	34, // 73: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
+	34, // 74: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
+	34, // 75: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
+	34, // 76: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
+	34, // 77: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
+	34, // 78: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
+	61, // [61:79] is the sub-list for method output_type
+	43, // [43:61] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }
@@ -2289,13 +2936,14 @@ func file_urr_ticket_v1_event_proto_init() {
 	file_urr_ticket_v1_event_proto_msgTypes[23].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[26].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[27].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_event_proto_rawDesc), len(file_urr_ticket_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -480,6 +480,12 @@ const (
 	EventAdminService_CreateEvent_FullMethodName      = "/urr.ticket.v1.EventAdminService/CreateEvent"
 	EventAdminService_GetEventSettings_FullMethodName = "/urr.ticket.v1.EventAdminService/GetEventSettings"
 	EventAdminService_PutEvent_FullMethodName         = "/urr.ticket.v1.EventAdminService/PutEvent"
+	EventAdminService_PauseEvent_FullMethodName       = "/urr.ticket.v1.EventAdminService/PauseEvent"
+	EventAdminService_ResumeEvent_FullMethodName      = "/urr.ticket.v1.EventAdminService/ResumeEvent"
+	EventAdminService_CancelEvent_FullMethodName      = "/urr.ticket.v1.EventAdminService/CancelEvent"
+	EventAdminService_UndoCancelEvent_FullMethodName  = "/urr.ticket.v1.EventAdminService/UndoCancelEvent"
+	EventAdminService_RefundEvent_FullMethodName      = "/urr.ticket.v1.EventAdminService/RefundEvent"
+	EventAdminService_PostponeEvent_FullMethodName    = "/urr.ticket.v1.EventAdminService/PostponeEvent"
 )
 
 // EventAdminServiceClient is the client API for EventAdminService service.
@@ -502,8 +508,35 @@ type EventAdminServiceClient interface {
 	// GetEventSettings, or of this answer) the call fails if the settings have changed since. The
 	// answer has the resulting settings.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, PRECONDITION_FAILED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, USE_POSTPONE (of a sale that has sold, to
+	// move startsAt, doorsAt or closesAt), PRECONDITION_FAILED.
 	PutEvent(ctx context.Context, in *PutEventRequest, opts ...grpc.CallOption) (*Event, error)
+	// Pauses the sale: nothing new is held. Places in the line and holds are kept.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED.
+	PauseEvent(ctx context.Context, in *PauseEventRequest, opts ...grpc.CallOption) (*EventState, error)
+	// Goes on with a paused sale.
+	//
+	// Errors: as PauseEvent.
+	ResumeEvent(ctx context.Context, in *ResumeEventRequest, opts ...grpc.CallOption) (*EventState, error)
+	// Cancels the event: from now on nothing is held, and no payment begins. It can be undone until the
+	// refunds begin, by themselves after the grace. A repeated call does not move their time.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	CancelEvent(ctx context.Context, in *CancelEventRequest, opts ...grpc.CallOption) (*EventState, error)
+	// Undoes a cancellation: the event is as before.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, REFUNDS_BEGUN.
+	UndoCancelEvent(ctx context.Context, in *UndoCancelEventRequest, opts ...grpc.CallOption) (*EventState, error)
+	// Begins the refunds of a cancelled event now, for good.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_NOT_CANCELLED.
+	RefundEvent(ctx context.Context, in *RefundEventRequest, opts ...grpc.CallOption) (*EventState, error)
+	// Moves the event to another date, also after its start: lists of doors are void, used tickets are
+	// valid again, holds stay. A repeated call with the same times changes nothing.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED, START_PAST.
+	PostponeEvent(ctx context.Context, in *PostponeEventRequest, opts ...grpc.CallOption) (*EventState, error)
 }
 
 type eventAdminServiceClient struct {
@@ -544,6 +577,66 @@ func (c *eventAdminServiceClient) PutEvent(ctx context.Context, in *PutEventRequ
 	return out, nil
 }
 
+func (c *eventAdminServiceClient) PauseEvent(ctx context.Context, in *PauseEventRequest, opts ...grpc.CallOption) (*EventState, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EventState)
+	err := c.cc.Invoke(ctx, EventAdminService_PauseEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventAdminServiceClient) ResumeEvent(ctx context.Context, in *ResumeEventRequest, opts ...grpc.CallOption) (*EventState, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EventState)
+	err := c.cc.Invoke(ctx, EventAdminService_ResumeEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventAdminServiceClient) CancelEvent(ctx context.Context, in *CancelEventRequest, opts ...grpc.CallOption) (*EventState, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EventState)
+	err := c.cc.Invoke(ctx, EventAdminService_CancelEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventAdminServiceClient) UndoCancelEvent(ctx context.Context, in *UndoCancelEventRequest, opts ...grpc.CallOption) (*EventState, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EventState)
+	err := c.cc.Invoke(ctx, EventAdminService_UndoCancelEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventAdminServiceClient) RefundEvent(ctx context.Context, in *RefundEventRequest, opts ...grpc.CallOption) (*EventState, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EventState)
+	err := c.cc.Invoke(ctx, EventAdminService_RefundEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventAdminServiceClient) PostponeEvent(ctx context.Context, in *PostponeEventRequest, opts ...grpc.CallOption) (*EventState, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EventState)
+	err := c.cc.Invoke(ctx, EventAdminService_PostponeEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EventAdminServiceServer is the server API for EventAdminService service.
 // All implementations must embed UnimplementedEventAdminServiceServer
 // for forward compatibility.
@@ -564,8 +657,35 @@ type EventAdminServiceServer interface {
 	// GetEventSettings, or of this answer) the call fails if the settings have changed since. The
 	// answer has the resulting settings.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, PRECONDITION_FAILED.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_LOCKED, USE_POSTPONE (of a sale that has sold, to
+	// move startsAt, doorsAt or closesAt), PRECONDITION_FAILED.
 	PutEvent(context.Context, *PutEventRequest) (*Event, error)
+	// Pauses the sale: nothing new is held. Places in the line and holds are kept.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED.
+	PauseEvent(context.Context, *PauseEventRequest) (*EventState, error)
+	// Goes on with a paused sale.
+	//
+	// Errors: as PauseEvent.
+	ResumeEvent(context.Context, *ResumeEventRequest) (*EventState, error)
+	// Cancels the event: from now on nothing is held, and no payment begins. It can be undone until the
+	// refunds begin, by themselves after the grace. A repeated call does not move their time.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	CancelEvent(context.Context, *CancelEventRequest) (*EventState, error)
+	// Undoes a cancellation: the event is as before.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, REFUNDS_BEGUN.
+	UndoCancelEvent(context.Context, *UndoCancelEventRequest) (*EventState, error)
+	// Begins the refunds of a cancelled event now, for good.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_NOT_CANCELLED.
+	RefundEvent(context.Context, *RefundEventRequest) (*EventState, error)
+	// Moves the event to another date, also after its start: lists of doors are void, used tickets are
+	// valid again, holds stay. A repeated call with the same times changes nothing.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED, START_PAST.
+	PostponeEvent(context.Context, *PostponeEventRequest) (*EventState, error)
 	mustEmbedUnimplementedEventAdminServiceServer()
 }
 
@@ -584,6 +704,24 @@ func (UnimplementedEventAdminServiceServer) GetEventSettings(context.Context, *G
 }
 func (UnimplementedEventAdminServiceServer) PutEvent(context.Context, *PutEventRequest) (*Event, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutEvent not implemented")
+}
+func (UnimplementedEventAdminServiceServer) PauseEvent(context.Context, *PauseEventRequest) (*EventState, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseEvent not implemented")
+}
+func (UnimplementedEventAdminServiceServer) ResumeEvent(context.Context, *ResumeEventRequest) (*EventState, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeEvent not implemented")
+}
+func (UnimplementedEventAdminServiceServer) CancelEvent(context.Context, *CancelEventRequest) (*EventState, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelEvent not implemented")
+}
+func (UnimplementedEventAdminServiceServer) UndoCancelEvent(context.Context, *UndoCancelEventRequest) (*EventState, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndoCancelEvent not implemented")
+}
+func (UnimplementedEventAdminServiceServer) RefundEvent(context.Context, *RefundEventRequest) (*EventState, error) {
+	return nil, status.Error(codes.Unimplemented, "method RefundEvent not implemented")
+}
+func (UnimplementedEventAdminServiceServer) PostponeEvent(context.Context, *PostponeEventRequest) (*EventState, error) {
+	return nil, status.Error(codes.Unimplemented, "method PostponeEvent not implemented")
 }
 func (UnimplementedEventAdminServiceServer) mustEmbedUnimplementedEventAdminServiceServer() {}
 func (UnimplementedEventAdminServiceServer) testEmbeddedByValue()                           {}
@@ -660,6 +798,114 @@ func _EventAdminService_PutEvent_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventAdminService_PauseEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).PauseEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_PauseEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).PauseEvent(ctx, req.(*PauseEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventAdminService_ResumeEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).ResumeEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_ResumeEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).ResumeEvent(ctx, req.(*ResumeEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventAdminService_CancelEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).CancelEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_CancelEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).CancelEvent(ctx, req.(*CancelEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventAdminService_UndoCancelEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndoCancelEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).UndoCancelEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_UndoCancelEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).UndoCancelEvent(ctx, req.(*UndoCancelEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventAdminService_RefundEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RefundEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).RefundEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_RefundEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).RefundEvent(ctx, req.(*RefundEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventAdminService_PostponeEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PostponeEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).PostponeEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_PostponeEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).PostponeEvent(ctx, req.(*PostponeEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // EventAdminService_ServiceDesc is the grpc.ServiceDesc for EventAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -678,6 +924,30 @@ var EventAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutEvent",
 			Handler:    _EventAdminService_PutEvent_Handler,
+		},
+		{
+			MethodName: "PauseEvent",
+			Handler:    _EventAdminService_PauseEvent_Handler,
+		},
+		{
+			MethodName: "ResumeEvent",
+			Handler:    _EventAdminService_ResumeEvent_Handler,
+		},
+		{
+			MethodName: "CancelEvent",
+			Handler:    _EventAdminService_CancelEvent_Handler,
+		},
+		{
+			MethodName: "UndoCancelEvent",
+			Handler:    _EventAdminService_UndoCancelEvent_Handler,
+		},
+		{
+			MethodName: "RefundEvent",
+			Handler:    _EventAdminService_RefundEvent_Handler,
+		},
+		{
+			MethodName: "PostponeEvent",
+			Handler:    _EventAdminService_PostponeEvent_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

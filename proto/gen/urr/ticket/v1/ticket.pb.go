@@ -195,16 +195,25 @@ func (x *GetMyTicketRequest) GetTicketId() string {
 type Ticket struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
-	// Ed25519-signed, so that a door verifies it offline. Empty unless the ticket is VALID.
+	// Ed25519-signed, so that a door verifies it offline. Empty unless the ticket is VALID or
+	// TRANSFERRING.
 	Code    string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	EventId string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Absent for general admission.
 	Seat    *Seat  `protobuf:"bytes,4,opt,name=seat,proto3" json:"seat,omitempty"`
 	Section string `protobuf:"bytes,5,opt,name=section,proto3" json:"section,omitempty"`
-	// "VALID", "USED", "TRANSFERRED", "REFUNDING" or "REFUNDED".
+	// "VALID", "USED", "TRANSFERRING", "TRANSFERRED", "REFUNDING" or "REFUNDED".
 	Status        string                 `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
 	ReservationId string                 `protobuf:"bytes,7,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	IssuedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
+	// Absent for a gift.
+	PaymentId *string `protobuf:"bytes,9,opt,name=payment_id,json=paymentId,proto3,oneof" json:"payment_id,omitempty"`
+	// Face value, and what was paid on top of it, in minor units.
+	Price int64 `protobuf:"varint,10,opt,name=price,proto3" json:"price,omitempty"`
+	Fee   int64 `protobuf:"varint,11,opt,name=fee,proto3" json:"fee,omitempty"`
+	// ISO 4217.
+	Currency      string      `protobuf:"bytes,12,opt,name=currency,proto3" json:"currency,omitempty"`
+	Refundable    *Refundable `protobuf:"bytes,13,opt,name=refundable,proto3" json:"refundable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -295,6 +304,106 @@ func (x *Ticket) GetIssuedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Ticket) GetPaymentId() string {
+	if x != nil && x.PaymentId != nil {
+		return *x.PaymentId
+	}
+	return ""
+}
+
+func (x *Ticket) GetPrice() int64 {
+	if x != nil {
+		return x.Price
+	}
+	return 0
+}
+
+func (x *Ticket) GetFee() int64 {
+	if x != nil {
+		return x.Fee
+	}
+	return 0
+}
+
+func (x *Ticket) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *Ticket) GetRefundable() *Refundable {
+	if x != nil {
+		return x.Refundable
+	}
+	return nil
+}
+
+// What the caller would get back for a ticket now.
+type Refundable struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when users may give tickets back; absent: never.
+	Until *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=until,proto3" json:"until,omitempty"`
+	// Minor units; without the fee.
+	Amount int64 `protobuf:"varint,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	// Why it cannot be given back: the ticket's status, "TOO_LATE", "NO_REFUNDS", "EVENT_CANCELLED" (it
+	// gives everything back by itself) or "NOT_PAID". Absent: it can.
+	Reason        *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refundable) Reset() {
+	*x = Refundable{}
+	mi := &file_urr_ticket_v1_ticket_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refundable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refundable) ProtoMessage() {}
+
+func (x *Refundable) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_ticket_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refundable.ProtoReflect.Descriptor instead.
+func (*Refundable) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_ticket_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Refundable) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Refundable) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *Refundable) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
 var File_urr_ticket_v1_ticket_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_ticket_proto_rawDesc = "" +
@@ -310,7 +419,7 @@ const file_urr_ticket_v1_ticket_proto_rawDesc = "" +
 	"nextCursor\"j\n" +
 	"\x12GetMyTicketRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
-	"\tticket_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bticketId\"\x8f\x02\n" +
+	"\tticket_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bticketId\"\xc1\x03\n" +
 	"\x06Ticket\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x19\n" +
@@ -319,7 +428,23 @@ const file_urr_ticket_v1_ticket_proto_rawDesc = "" +
 	"\asection\x18\x05 \x01(\tR\asection\x12\x16\n" +
 	"\x06status\x18\x06 \x01(\tR\x06status\x12%\n" +
 	"\x0ereservation_id\x18\a \x01(\tR\rreservationId\x127\n" +
-	"\tissued_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bissuedAt2\xae\x02\n" +
+	"\tissued_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bissuedAt\x12\"\n" +
+	"\n" +
+	"payment_id\x18\t \x01(\tH\x00R\tpaymentId\x88\x01\x01\x12\x14\n" +
+	"\x05price\x18\n" +
+	" \x01(\x03R\x05price\x12\x10\n" +
+	"\x03fee\x18\v \x01(\x03R\x03fee\x12\x1a\n" +
+	"\bcurrency\x18\f \x01(\tR\bcurrency\x129\n" +
+	"\n" +
+	"refundable\x18\r \x01(\v2\x19.urr.ticket.v1.RefundableR\n" +
+	"refundableB\r\n" +
+	"\v_payment_id\"~\n" +
+	"\n" +
+	"Refundable\x120\n" +
+	"\x05until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount\x12\x1b\n" +
+	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
+	"\a_reason2\xae\x02\n" +
 	"\rTicketService\x12\x90\x01\n" +
 	"\rListMyTickets\x12#.urr.ticket.v1.ListMyTicketsRequest\x1a$.urr.ticket.v1.ListMyTicketsResponse\"4\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
@@ -340,31 +465,34 @@ func file_urr_ticket_v1_ticket_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_ticket_proto_rawDescData
 }
 
-var file_urr_ticket_v1_ticket_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_urr_ticket_v1_ticket_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_urr_ticket_v1_ticket_proto_goTypes = []any{
 	(*ListMyTicketsRequest)(nil),  // 0: urr.ticket.v1.ListMyTicketsRequest
 	(*ListMyTicketsResponse)(nil), // 1: urr.ticket.v1.ListMyTicketsResponse
 	(*GetMyTicketRequest)(nil),    // 2: urr.ticket.v1.GetMyTicketRequest
 	(*Ticket)(nil),                // 3: urr.ticket.v1.Ticket
-	(*v1.Caller)(nil),             // 4: urr.common.v1.Caller
-	(*Seat)(nil),                  // 5: urr.ticket.v1.Seat
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Refundable)(nil),            // 4: urr.ticket.v1.Refundable
+	(*v1.Caller)(nil),             // 5: urr.common.v1.Caller
+	(*Seat)(nil),                  // 6: urr.ticket.v1.Seat
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_urr_ticket_v1_ticket_proto_depIdxs = []int32{
-	4, // 0: urr.ticket.v1.ListMyTicketsRequest.caller:type_name -> urr.common.v1.Caller
+	5, // 0: urr.ticket.v1.ListMyTicketsRequest.caller:type_name -> urr.common.v1.Caller
 	3, // 1: urr.ticket.v1.ListMyTicketsResponse.items:type_name -> urr.ticket.v1.Ticket
-	4, // 2: urr.ticket.v1.GetMyTicketRequest.caller:type_name -> urr.common.v1.Caller
-	5, // 3: urr.ticket.v1.Ticket.seat:type_name -> urr.ticket.v1.Seat
-	6, // 4: urr.ticket.v1.Ticket.issued_at:type_name -> google.protobuf.Timestamp
-	0, // 5: urr.ticket.v1.TicketService.ListMyTickets:input_type -> urr.ticket.v1.ListMyTicketsRequest
-	2, // 6: urr.ticket.v1.TicketService.GetMyTicket:input_type -> urr.ticket.v1.GetMyTicketRequest
-	1, // 7: urr.ticket.v1.TicketService.ListMyTickets:output_type -> urr.ticket.v1.ListMyTicketsResponse
-	3, // 8: urr.ticket.v1.TicketService.GetMyTicket:output_type -> urr.ticket.v1.Ticket
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	5, // 2: urr.ticket.v1.GetMyTicketRequest.caller:type_name -> urr.common.v1.Caller
+	6, // 3: urr.ticket.v1.Ticket.seat:type_name -> urr.ticket.v1.Seat
+	7, // 4: urr.ticket.v1.Ticket.issued_at:type_name -> google.protobuf.Timestamp
+	4, // 5: urr.ticket.v1.Ticket.refundable:type_name -> urr.ticket.v1.Refundable
+	7, // 6: urr.ticket.v1.Refundable.until:type_name -> google.protobuf.Timestamp
+	0, // 7: urr.ticket.v1.TicketService.ListMyTickets:input_type -> urr.ticket.v1.ListMyTicketsRequest
+	2, // 8: urr.ticket.v1.TicketService.GetMyTicket:input_type -> urr.ticket.v1.GetMyTicketRequest
+	1, // 9: urr.ticket.v1.TicketService.ListMyTickets:output_type -> urr.ticket.v1.ListMyTicketsResponse
+	3, // 10: urr.ticket.v1.TicketService.GetMyTicket:output_type -> urr.ticket.v1.Ticket
+	9, // [9:11] is the sub-list for method output_type
+	7, // [7:9] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_ticket_proto_init() }
@@ -373,13 +501,15 @@ func file_urr_ticket_v1_ticket_proto_init() {
 		return
 	}
 	file_urr_ticket_v1_reservation_proto_init()
+	file_urr_ticket_v1_ticket_proto_msgTypes[3].OneofWrappers = []any{}
+	file_urr_ticket_v1_ticket_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_ticket_proto_rawDesc), len(file_urr_ticket_v1_ticket_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -6,7 +6,8 @@ import { call, follow } from "../lib/api";
 import { formatMoney } from "../lib/format";
 import { bySeat } from "../lib/order";
 import { fill, strings } from "../lib/page";
-import type { Prepared, Reservation } from "../lib/types";
+import { refundTerms } from "../lib/refund";
+import type { Prepared, Reservation, SaleEvent } from "../lib/types";
 import { Failure, Notice } from "../lib/ui";
 import { pay, type SandboxAnswer, sandboxAnswers, type Step } from "./payment";
 
@@ -15,13 +16,17 @@ const common = strings("common");
 
 interface OrderProps {
   reservation: Reservation;
+  event: SaleEvent | undefined;
   busy: boolean;
   setStep: (step: Step) => void;
 }
 
 /** The order, which can be cancelled until it is paid. */
-export function Order({ reservation, busy, setStep }: OrderProps) {
+export function Order({ reservation, event, busy, setStep }: OrderProps) {
   const [failure, setFailure] = useState<unknown>();
+  // Places have their own prices; of general admission the total says all.
+  const prices = reservation.seats.reduce((sum, seat) => sum + seat.price, 0);
+  const fee = reservation.seats.length > 0 ? reservation.amount - prices : 0;
   const cancel = async () => {
     if (!confirm(t.cancelSure)) return;
     try {
@@ -46,9 +51,16 @@ export function Order({ reservation, busy, setStep }: OrderProps) {
           <li>{fill(common.general, { section: reservation.section, quantity: reservation.quantity })}</li>
         )}
       </ul>
+      {fee > 0 && (
+        <p class="row">
+          <span>{t.fee}</span>
+          <span>{formatMoney(fee, reservation.currency)}</span>
+        </p>
+      )}
       <p class="sum">
         {common.total} <strong>{formatMoney(reservation.amount, reservation.currency)}</strong>
       </p>
+      {event && <p class="muted">{refundTerms(event)}</p>}
       {failure !== undefined && <Failure failure={failure} />}
       {reservation.status === "HELD" && (
         <button type="button" class="quiet" disabled={busy} onClick={() => void cancel()}>

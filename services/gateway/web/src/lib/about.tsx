@@ -1,14 +1,14 @@
 // The event of a reservation or a ticket.
 
 import { useEffect, useState } from "preact/hooks";
-import { readEvent } from "./sale";
+import { PostponedNotice, readEvent, SaleNotice } from "./sale";
 import type { SaleEvent } from "./types";
 import { formatEventTime } from "./zone";
 
 const events = new Map<string, Promise<SaleEvent | undefined>>();
 
 /** Reads an event once; undefined on failure. */
-function eventOf(eventId: string): Promise<SaleEvent | undefined> {
+export function eventOf(eventId: string): Promise<SaleEvent | undefined> {
   let event = events.get(eventId);
   if (!event) {
     event = readEvent(eventId).catch(() => undefined);
@@ -17,7 +17,7 @@ function eventOf(eventId: string): Promise<SaleEvent | undefined> {
   return event;
 }
 
-/** Title, time and venue of an event. */
+/** Title, time and venue of an event, and whether it is postponed or cancelled. */
 export function About({ eventId }: { eventId: string }) {
   const [event, setEvent] = useState<SaleEvent>();
   useEffect(() => void eventOf(eventId).then(setEvent), [eventId]);
@@ -30,6 +30,8 @@ export function About({ eventId }: { eventId: string }) {
         {event && <time dateTime={event.startsAt}>{formatEventTime(event.timeZone, event.startsAt)}</time>}
         {event?.venue && <> · <bdi>{event.venue}</bdi></>}
       </p>
+      {event && <PostponedNotice event={event} />}
+      {event?.status === "CANCELLED" && <SaleNotice status={event.status} event={event} />}
     </>
   );
 }

@@ -23,7 +23,7 @@ interface PageData {
 export const page: PageData = JSON.parse(document.getElementById("page")?.textContent ?? "{}") as PageData;
 
 /**
- * The sentences of a group in the page: "common", "wait", "sale", "reward", "request" and that of the page.
+ * The sentences of a group in the page: "common", "wait", "sale", "reward", "request", "refund" and that of the page.
  */
 export function strings<G extends keyof Catalogue>(group: G): Catalogue[G] {
   const found = page.strings[group];

@@ -11,6 +11,12 @@ export interface ProblemBody {
   redirectTo?: string;
   retryAfter?: number;
   seatIds?: string[];
+  // Of a code that admits nobody: why, when and where the ticket was used, and its place.
+  why?: string;
+  usedAt?: string;
+  deviceId?: string;
+  seatId?: string;
+  section?: string;
 }
 
 /** A refused or failed call. `status` is 0 when there was no response. */

@@ -22,6 +22,10 @@ export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE"
 export const priceOf = (event: SaleEvent, section: string): number =>
   event.sections.find((s) => s.section === section)?.price ?? 0;
 
+/** The event is cancelled, but may take place again. */
+export const undoable = (event: SaleEvent): boolean =>
+  event.status === "CANCELLED" && event.refundsAt !== undefined && Date.parse(event.refundsAt) > serverNow();
+
 /** Seconds until the sale opens, by the clock of the server; 0 afterwards. */
 const untilOpening = (event: SaleEvent): number => Math.max(0, (Date.parse(event.salesOpenAt) - serverNow()) / 1000);
 
@@ -30,6 +34,7 @@ const untilOpening = (event: SaleEvent): number => Math.max(0, (Date.parse(event
  * visitors wait for that instant, else a fixed interval.
  */
 export function untilChange(event: SaleEvent, spread = 2): number | undefined {
+  if (undoable(event)) return 30;
   if (isOver(event.status)) return undefined;
   if (event.status === "SCHEDULED") return Math.min(300, 1 + untilOpening(event)) + spread * Math.random();
   return event.status === "ON_SALE" ? 120 : 30;
@@ -86,11 +91,30 @@ export function SaleNotice({ status, event, waits = false }: SaleNoticeProps) {
   const text = saleText(status, t, waits);
   if (!text) return null;
   const scheduled = status === "SCHEDULED" ? event : undefined;
+  const cancelled = status === "CANCELLED" ? event : undefined;
   return (
     <Notice tone={status === "CANCELLED" ? "bad" : "info"}>
       <p>{text}</p>
+      {cancelled?.refundsAt && (
+        <p>
+          {undoable(cancelled)
+            ? fill(t.refundsAt, { time: formatEventTime(cancelled.timeZone, cancelled.refundsAt) })
+            : t.refundsBegun}
+        </p>
+      )}
       {scheduled && waits && <p>{fill(t.opensAt, { time: formatEventTime(scheduled.timeZone, scheduled.salesOpenAt) })}</p>}
       {scheduled && <Opening at={Date.parse(scheduled.salesOpenAt)} />}
+    </Notice>
+  );
+}
+
+/** The old and the new date of a postponed event. */
+export function PostponedNotice({ event }: { event: SaleEvent }) {
+  if (!event.postponedFrom || event.status === "CANCELLED") return null;
+  const times = { before: formatEventTime(event.timeZone, event.postponedFrom), time: formatEventTime(event.timeZone, event.startsAt) };
+  return (
+    <Notice>
+      <p>{fill(t.postponed, times)}</p>
     </Notice>
   );
 }

@@ -10,6 +10,8 @@ export interface Section {
   price: number;
   capacity: number;
   free: number;
+  // Paid on top of the price.
+  fee: number;
 }
 
 export interface SaleEvent {
@@ -28,6 +30,14 @@ export interface SaleEvent {
   // IANA time zone of the venue.
   timeZone?: string;
   waitingRoom?: { active: boolean };
+  // The start before the event was postponed.
+  postponedFrom?: string;
+  // Of a cancelled event: when its refunds begin, or have begun. Until then it may take place again.
+  refundsAt?: string;
+  doorsAt?: string;
+  closesAt: string;
+  // Until when users may give tickets back; absent: never.
+  refundUntil?: string;
 }
 
 export interface List<T> {
@@ -112,9 +122,48 @@ export interface Ticket {
   eventId: string;
   seat?: Seat;
   section: string;
-  status: "VALID" | "USED" | "TRANSFERRED" | "REFUNDING" | "REFUNDED";
+  status: "VALID" | "USED" | "TRANSFERRING" | "TRANSFERRED" | "REFUNDING" | "REFUNDED";
   reservationId: string;
   issuedAt: string;
+  // Absent for a gift.
+  paymentId?: string;
+  price: number;
+  fee: number;
+  currency: string;
+  refundable: Refundable;
+}
+
+export interface Refundable {
+  // Absent: never.
+  until?: string;
+  amount: number;
+  // Why the ticket cannot be given back; absent: it can.
+  reason?: "USED" | "TRANSFERRING" | "TRANSFERRED" | "REFUNDING" | "REFUNDED" | "TOO_LATE" | "NO_REFUNDS" | "EVENT_CANCELLED" | "NOT_PAID";
+}
+
+export interface Refund {
+  refundId: string;
+  cause: "USER" | "OPERATOR" | "EVENT_CANCELLED" | "COMPENSATION" | "TRANSFER" | "BY_HAND";
+  status: "REQUESTED" | "PENDING" | "DONE" | "REFUSED" | "HELD";
+  amount: number;
+  items: { ticketId: string; amount: number }[];
+  createdAt: string;
+}
+
+/** A check-in. */
+export interface CheckedIn {
+  scanId: string;
+  ticketId: string;
+  section: string;
+  // Absent for general admission.
+  seat?: Seat;
+  at: string;
+}
+
+export interface DoorCounts {
+  sold: number;
+  checkedIn: number;
+  conflicts: number;
 }
 
 export interface Prepared {
@@ -136,6 +185,12 @@ export interface Payment {
   paymentId: string;
   status: "PREPARED" | "PENDING" | "CONFIRMED" | "DECLINED" | "EXPIRED" | "REFUNDED";
   declineCode?: string;
+  eventId: string;
+  amount: number;
+  currency: string;
+  refundedAmount: number;
+  createdAt: string;
+  refunds: Refund[];
 }
 /** A reservation, and, while it is not paid, one of its payments. */
 export interface Checkout {

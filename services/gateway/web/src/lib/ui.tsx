@@ -11,7 +11,7 @@ import { fill, strings } from "./page";
 
 const common = strings("common");
 
-type Tone = "info" | "good" | "bad";
+type Tone = "info" | "good" | "warn" | "bad";
 
 /** A message; bad ones are announced at once. */
 export function Notice({ tone = "info", children }: { tone?: Tone; children: ComponentChildren }) {

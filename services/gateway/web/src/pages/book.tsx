@@ -9,7 +9,7 @@ import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
 import { onward } from "../lib/onward";
 import { fill, pathPart, strings } from "../lib/page";
-import { buyable, readEvent, SaleNotice, useSale } from "../lib/sale";
+import { buyable, PostponedNotice, readEvent, SaleNotice, useSale } from "../lib/sale";
 import { start } from "../lib/start";
 import { enter, TurnBar, useTurn } from "../lib/turn";
 import type { Reservation, SaleEvent, Section } from "../lib/types";
@@ -109,6 +109,7 @@ function Choice({ event: opened, held: first }: Opened) {
   return (
     <form class="card narrow" onSubmit={(submitted) => void submit(submitted)}>
       <HeldNotice held={held} />
+      <PostponedNotice event={event} />
       <SaleNotice status={!section && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} event={event} />
       {availability.failure !== undefined && <Failure failure={availability.failure} retrying />}
       <Sections sections={sections} currency={event.currency} chosen={section?.section ?? ""} choose={setSelected} />

@@ -1,6 +1,7 @@
 // Pays for a reservation and waits until it is confirmed.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { eventOf } from "../lib/about";
 import { follow } from "../lib/api";
 import { open, prepare, awaitOutcome, type Step, watchHold } from "../checkout/payment";
 import { Order, Pay } from "../checkout/view";
@@ -8,19 +9,23 @@ import { Line } from "../lib/line";
 import { fill, pathPart, strings } from "../lib/page";
 import { start } from "../lib/start";
 import { useTurn } from "../lib/turn";
-import type { Prepared } from "../lib/types";
+import type { Prepared, SaleEvent } from "../lib/types";
 import { Countdown, Failure, Loading, NotLoaded, Notice, useLoad, useMainFocus } from "../lib/ui";
 
 const t = strings("checkout");
 const reservationId = pathPart(1);
 
 function Checkout() {
-  const loaded = useLoad((signal) => open(reservationId, signal));
+  const loaded = useLoad(async (signal) => {
+    const step = await open(reservationId, signal);
+    // Before the order is shown, which would move when it comes later.
+    return { step, event: await eventOf(step.reservation.eventId) };
+  });
   if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
-  return <Steps loaded={loaded.value} />;
+  return <Steps loaded={loaded.value.step} event={loaded.value.event} />;
 }
 
-function Steps({ loaded }: { loaded: Step }) {
+function Steps({ loaded, event }: { loaded: Step; event: SaleEvent | undefined }) {
   const [step, setStep] = useState(loaded);
   const [busy, setBusy] = useState(false);
   const { reservation } = step;
@@ -47,7 +52,7 @@ function Steps({ loaded }: { loaded: Step }) {
           <Payment step={step} setStep={setStep} busy={busy} setBusy={setBusy} />
         )}
       </div>
-      <Order reservation={reservation} busy={busy} setStep={setStep} />
+      <Order reservation={reservation} event={event} busy={busy} setStep={setStep} />
     </div>
   );
 }

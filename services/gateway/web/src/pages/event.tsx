@@ -3,7 +3,8 @@
 import { formatMoney, formatNumber } from "../lib/format";
 import { onward } from "../lib/onward";
 import { fill, pathPart, strings } from "../lib/page";
-import { readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
+import { refundTerms } from "../lib/refund";
+import { PostponedNotice, readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
 import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
@@ -37,7 +38,10 @@ function Sections({ event }: { event: SaleEvent }) {
           {event.sections.map((s) => (
             <tr key={s.section}>
               <th scope="row">{s.section}</th>
-              <td class="number">{formatMoney(s.price, event.currency)}</td>
+              <td class="number">
+                {formatMoney(s.price, event.currency)}
+                {s.fee > 0 && <p class="muted">{fill(t.fee, { fee: formatMoney(s.fee, event.currency) })}</p>}
+              </td>
               <td class="number">{formatNumber(s.capacity)}</td>
               <td class="number">{formatNumber(s.free)}</td>
             </tr>
@@ -67,6 +71,16 @@ function Facts({ event }: { event: SaleEvent }) {
       <div>
         <dt>{t.sale}</dt>
         <dd>{formatEventTimes(event.timeZone, event.salesOpenAt, event.salesCloseAt)}</dd>
+      </div>
+      {event.doorsAt && (
+        <div>
+          <dt>{t.doors}</dt>
+          <dd>{formatEventTime(event.timeZone, event.doorsAt)}</dd>
+        </div>
+      )}
+      <div>
+        <dt>{t.refunds}</dt>
+        <dd>{refundTerms(event)}</dd>
       </div>
       <div>
         <dt>{t.limit}</dt>
@@ -101,6 +115,7 @@ function Entrance({ event: known }: { event: SaleEvent }) {
   return (
     <section class="card enter" aria-labelledby="tickets">
       <h2 id="tickets">{t.tickets}</h2>
+      <PostponedNotice event={event} />
       <SaleNotice status={event.status} event={event} />
       {event.waitingRoom?.active && !over && <p>{t.waitingRoom}</p>}
       {!over && <LineLink event={event} />}

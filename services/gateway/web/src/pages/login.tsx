@@ -18,7 +18,9 @@ function Reason() {
     [/^\/checkout\//, t.toCheckout],
     [/^\/rewards\//, t.toRewards],
     [/^\/promo\//, t.toPromotion],
+    [/^\/orders\//, t.toOrder],
     [/^\/my$/, t.toMy],
+    [/^\/check-in$/, t.toDoor],
   ];
   const path = new URL(returnTo, location.origin).pathname;
   const reason = reasons.find(([pattern]) => pattern.test(path))?.[1];

@@ -19,23 +19,27 @@ const words = strings("reward");
 const requests = strings("request");
 
 function TicketCard({ ticket }: { ticket: Ticket }) {
-  const place = ticket.seat;
+  const seat = ticket.seat;
+  const place = seat
+    ? fill(common.seat, { section: seat.section, row: seat.row, number: seat.number })
+    : fill(common.section, { section: ticket.section });
   return (
     <li class="card">
       <p class={`badge ${ticket.status === "VALID" ? "good" : ""}`}>{t[ticket.status] ?? ticket.status}</p>
       <About eventId={ticket.eventId} />
-      <p>
-        {place
-          ? fill(common.seat, { section: place.section, row: place.row, number: place.number })
-          : fill(common.section, { section: ticket.section })}
-      </p>
-      {/* Only a valid ticket has a code. */}
-      {ticket.code && <Code code={ticket.code} />}
+      <p>{place}</p>
+      {ticket.paymentId && (
+        <p>
+          <a href={`/orders/${ticket.paymentId}`}>{ticket.refundable.reason ? t.toOrder : t.toRefund}</a>
+        </p>
+      )}
+      {/* Only a ticket that admits its holder has a code. */}
+      {ticket.code && <Code code={ticket.code} ticketId={ticket.ticketId} place={place} />}
     </li>
   );
 }
 
-function Code({ code }: { code: string }) {
+function Code({ code, ticketId, place }: { code: string; ticketId: string; place: string }) {
   const [copied, setCopied] = useState(false);
   // The clipboard exists only in secure contexts (https); else the code can be selected.
   const clipboard: Clipboard | undefined = navigator.clipboard;
@@ -44,6 +48,11 @@ function Code({ code }: { code: string }) {
     <details>
       <summary>{t.code}</summary>
       <p class="muted">{t.codeHelp}</p>
+      <figure class="qr">
+        {/* Loaded once the details are open. */}
+        <img src={`/api/v1/my/tickets/${ticketId}/qr.svg`} alt={t.qr} loading="lazy" width="320" height="320" />
+        <figcaption>{place}</figcaption>
+      </figure>
       <p>
         <code class="code">{code}</code>
       </p>

@@ -8,7 +8,7 @@ import { Line } from "../lib/line";
 import { onward } from "../lib/onward";
 import { clock, repeat } from "../lib/pace";
 import { pathPart, strings } from "../lib/page";
-import { readEvent, SaleNotice, untilChange } from "../lib/sale";
+import { PostponedNotice, readEvent, SaleNotice, undoable, untilChange } from "../lib/sale";
 import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
 import { readStored, writeStored } from "../lib/store";
@@ -22,8 +22,9 @@ const eventId = pathPart(1);
 const line = new Line(eventId);
 // The least time between two announcements of the place.
 const announceMs = 20_000;
-// The sale is read every so many polls: its opening may have been moved.
+// The sale is read every so many polls: its opening may have been moved, or a paused sale be cancelled.
 const salePollInterval = 10;
+const pausedPollInterval = 2;
 // Seconds until the next poll when the line says that the sale is over and the event does not.
 const recheckSeconds = 5;
 // Before anybody has joined a line, queue learns the status of the sale only after the first poll. A
@@ -59,15 +60,19 @@ async function keepsPlaces(signal: AbortSignal): Promise<boolean> {
 }
 
 /**
- * Checks a place whose sale is over: the event is read too and decides. For some seconds after a
- * sale is reopened the line may not know it, and the page would end for good.
+ * Checks a place whose sale is over: the event is read too, shown, and decides. For some seconds after
+ * a sale is reopened the line may not know it, and the page would end for good; and for some seconds
+ * after a cancellation has become final, the event may not say so.
  */
-async function confirmOver(place: Place, signal: AbortSignal): Promise<Place> {
+async function confirmOver(place: Place, show: Show, signal: AbortSignal): Promise<Place> {
   if (!isOver(place.saleStatus)) return place;
   const event = await readSale(signal);
-  if (isOver(event?.status)) return place;
+  if (event) show.sale(event);
+  const final = isOver(event?.status) && !(event && undoable(event));
+  if (final) return place;
   const { saleStatus: _, ...rest } = place;
-  return { ...rest, ...(event && { saleStatus: event.status }), nextPoll: recheckSeconds };
+  const saleStatus = event && undoable(event) ? "PAUSED" : event?.status;
+  return { ...rest, ...(saleStatus && { saleStatus }), nextPoll: recheckSeconds };
 }
 
 /**
@@ -79,24 +84,34 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
   let join = true;
   let answers = 0;
   let unknown = 0;
+  // The event when it was read last, and whether the line says that the sale is paused. It says so too of
+  // a cancelled event that may take place again.
+  let last: SaleEvent | undefined;
+  let paused = false;
   return repeat(
     async () => {
-      const event = answers % salePollInterval === 0 ? await readSale(signal) : undefined;
+      const event = answers % (paused ? pausedPollInterval : salePollInterval) === 0 ? await readSale(signal) : undefined;
       if (event) {
+        last = event;
         show.sale(event);
-        if (isOver(event.status)) return undefined;
+        // Who has a place polls on, and keeps it in case the event takes place again.
+        if (isOver(event.status) && (join || !undoable(event))) return untilChange(event);
         if (event.status === "SCHEDULED" && join && !(await keepsPlaces(signal))) {
           return ++unknown < unknownPolls ? unknownSeconds : untilChange(event);
         }
       }
-      const place = await confirmOver(await (join ? line.check(signal) : line.status(signal)), signal);
+      const place = await confirmOver(await (join ? line.check(signal) : line.status(signal)), show, signal);
       answers++;
       // Unknown to the line: evicted after a long absence, or the line was lost. Joining again
       // restores the old place.
       const over = isOver(place.saleStatus);
       const lost = place.status === "none" && !join && !over;
       join = place.status === "none";
-      if (!lost) show.place(place);
+      if (place.saleStatus === "PAUSED" && !paused) last = (await readSale(signal)) ?? last;
+      paused = place.saleStatus === "PAUSED";
+      const cancelled = paused && last?.status === "CANCELLED" ? last : undefined;
+      if (cancelled) show.sale(cancelled);
+      if (!lost) show.place(cancelled ? { ...place, saleStatus: cancelled.status } : place);
       if (place.status === "active" || over) return undefined;
       return lost ? 0 : clampPoll(place.nextPoll);
     },
@@ -219,6 +234,7 @@ function Queue() {
   const paused = queued && place.paused && (!status || status === "ON_SALE");
   return (
     <div class="card room">
+      {event && <PostponedNotice event={event} />}
       <SaleNotice status={status} event={event} waits={queued} />
       {paused && <Notice>{t.paused}</Notice>}
       {failed && !over && <Failure {...failed} retry={failed.retrying ? undefined : again} />}

@@ -10,7 +10,7 @@ import { Line } from "../lib/line";
 import { onward } from "../lib/onward";
 import { bySeat } from "../lib/order";
 import { fill, pathPart, strings } from "../lib/page";
-import { priceOf, readEvent, SaleNotice, useSale } from "../lib/sale";
+import { PostponedNotice, priceOf, readEvent, SaleNotice, useSale } from "../lib/sale";
 import { start } from "../lib/start";
 import { enter, TurnBar, useTurn } from "../lib/turn";
 import type { Reservation, SaleEvent, SeatMap } from "../lib/types";
@@ -112,6 +112,7 @@ function Hall({ event: opened, map, held: first }: Opened) {
     <div class="columns hall">
       <div>
         <HeldNotice held={held} />
+        <PostponedNotice event={event} />
         <SaleNotice status={soldOut && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} event={event} />
         {availability.failure !== undefined && <Failure failure={availability.failure} retrying />}
         <SeatMapView event={event} layout={layout} free={free} chosen={chosen} pick={pick} describe={describe} />

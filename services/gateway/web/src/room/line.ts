@@ -83,6 +83,8 @@ const checkEvery = 5;
 const overLimit = 3;
 // Seconds until the next attempt after a challenge was refused.
 const challengeRetry = 5;
+// The least time between two reads of an event whose sale is paused.
+const pausedMs = 20_000;
 // Seconds between two polls of who has to sign in again.
 const signedOutPoll = 30;
 
@@ -97,6 +99,9 @@ export class Room {
   private lost = 0;
   // Responses in a row that the sale is over.
   private overs = 0;
+  // When the event was read, and whether it was cancelled then.
+  private eventReadAt = -Infinity;
+  private cancelled = false;
   private schedule: Schedule | undefined;
   // The proof of work for a number, and how many were refused in a row.
   private proof: string | undefined;
@@ -177,9 +182,28 @@ export class Room {
     this.polls++;
     if (isOver(this.sale)) return this.over(this.sale);
     this.overs = 0;
-    this.screen.progress({ ...progressOf(standing, this.last, this.serving), sale: this.sale });
+    this.screen.progress({ ...progressOf(standing, this.last, this.serving), sale: await this.shownSale() });
     // The counter has reached the number: the next call returns the token.
     return this.serving >= standing.position ? 0.5 : Math.min(60, Math.max(0.5, this.last.nextPoll));
+  }
+
+  /**
+   * The state of the sale to show. A cancelled event that may take place again is paused for the room,
+   * which keeps its numbers: the event itself says so.
+   */
+  private async shownSale(): Promise<EventStatus | undefined> {
+    if (this.sale !== "PAUSED") {
+      this.cancelled = false;
+      return this.sale;
+    }
+    if (Date.now() - this.eventReadAt >= pausedMs) {
+      this.eventReadAt = Date.now();
+      // Without an answer the last one counts: the wait does not depend on it.
+      const init = { method: "GET", headers: { Accept: "application/json" } };
+      const answer = await request(`/api/v1/events/${this.eventId}`, init).catch(() => undefined);
+      if (answer?.ok) this.cancelled = ((await answer.json()) as { status?: EventStatus }).status === "CANCELLED";
+    }
+    return this.cancelled ? "CANCELLED" : this.sale;
   }
 
   private inLobby(standing: Standing, checked: Checked): number | undefined {

@@ -56,6 +56,8 @@ type Refund struct {
 	Amount     int64
 	Send       int64
 	Want       []byte
+	AskedBy    string
+	LeftOut    []byte
 	Status     string
 	Gen        int32
 	FirstSent  *time.Time

@@ -12,6 +12,39 @@ import (
 	"github.com/google/uuid"
 )
 
+const AskedSince = `-- name: AskedSince :many
+SELECT created_at FROM refunds
+WHERE asked_by = $1 AND asked_by <> ''
+  AND created_at > coalesce($2::timestamptz, now()) - make_interval(secs => $3)
+ORDER BY created_at
+`
+
+type AskedSinceParams struct {
+	UserID  string
+	Now     *time.Time
+	Seconds float64
+}
+
+func (q *Queries) AskedSince(ctx context.Context, arg AskedSinceParams) ([]time.Time, error) {
+	rows, err := q.db.Query(ctx, AskedSince, arg.UserID, arg.Now, arg.Seconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []time.Time
+	for rows.Next() {
+		var created_at time.Time
+		if err := rows.Scan(&created_at); err != nil {
+			return nil, err
+		}
+		items = append(items, created_at)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ClaimRefunds = `-- name: ClaimRefunds :many
 UPDATE refunds AS r
 SET lease = r.lease + 1, attempts = r.attempts + 1,
@@ -24,7 +57,7 @@ FROM (
     ORDER BY due.due_at LIMIT $5 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease
 `
 
 type ClaimRefundsParams struct {
@@ -66,6 +99,8 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Refund.Amount,
 			&i.Refund.Send,
 			&i.Refund.Want,
+			&i.Refund.AskedBy,
+			&i.Refund.LeftOut,
 			&i.Refund.Status,
 			&i.Refund.Gen,
 			&i.Refund.FirstSent,
@@ -129,7 +164,7 @@ func (q *Queries) CountHeldRefunds(ctx context.Context, causes []string) (int64,
 }
 
 const GetRefund = `-- name: GetRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE id = $1
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE id = $1
 `
 
 type GetRefundRow struct {
@@ -148,50 +183,8 @@ func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, er
 		&i.Refund.Amount,
 		&i.Refund.Send,
 		&i.Refund.Want,
-		&i.Refund.Status,
-		&i.Refund.Gen,
-		&i.Refund.FirstSent,
-		&i.Refund.LastSent,
-		&i.Refund.DoubtAt,
-		&i.Refund.Provider,
-		&i.Refund.ProviderID,
-		&i.Refund.Published,
-		&i.Refund.AbortDue,
-		&i.Refund.DueAt,
-		&i.Refund.Lease,
-		&i.Refund.Attempts,
-		&i.Refund.LastError,
-		&i.Refund.CreatedAt,
-	)
-	return i, err
-}
-
-const GetRefundByRequest = `-- name: GetRefundByRequest :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
-`
-
-type GetRefundByRequestParams struct {
-	PaymentID uuid.UUID
-	Cause     string
-	Request   string
-}
-
-type GetRefundByRequestRow struct {
-	Refund Refund
-}
-
-func (q *Queries) GetRefundByRequest(ctx context.Context, arg GetRefundByRequestParams) (GetRefundByRequestRow, error) {
-	row := q.db.QueryRow(ctx, GetRefundByRequest, arg.PaymentID, arg.Cause, arg.Request)
-	var i GetRefundByRequestRow
-	err := row.Scan(
-		&i.Refund.ID,
-		&i.Refund.PaymentID,
-		&i.Refund.Cause,
-		&i.Refund.Request,
-		&i.Refund.Reason,
-		&i.Refund.Amount,
-		&i.Refund.Send,
-		&i.Refund.Want,
+		&i.Refund.AskedBy,
+		&i.Refund.LeftOut,
 		&i.Refund.Status,
 		&i.Refund.Gen,
 		&i.Refund.FirstSent,
@@ -211,9 +204,9 @@ func (q *Queries) GetRefundByRequest(ctx context.Context, arg GetRefundByRequest
 }
 
 const InsertRefund = `-- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, status, provider, provider_id, due_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10,
-        coalesce($11::timestamptz, now()), coalesce($11::timestamptz, now()))
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, due_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11,
+        coalesce($12::timestamptz, now()), coalesce($12::timestamptz, now()))
 ON CONFLICT DO NOTHING
 `
 
@@ -225,6 +218,7 @@ type InsertRefundParams struct {
 	Reason     string
 	Amount     int64
 	Want       []byte
+	AskedBy    string
 	Status     string
 	Provider   string
 	ProviderID *string
@@ -241,6 +235,7 @@ func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int
 		arg.Reason,
 		arg.Amount,
 		arg.Want,
+		arg.AskedBy,
 		arg.Status,
 		arg.Provider,
 		arg.ProviderID,
@@ -268,8 +263,215 @@ func (q *Queries) InsertRefundItems(ctx context.Context, arg InsertRefundItemsPa
 	return err
 }
 
+const ItemsOfRefunds = `-- name: ItemsOfRefunds :many
+SELECT refund_id, ticket_id, amount FROM refund_items WHERE refund_id = ANY ($1::uuid[]) ORDER BY refund_id, ticket_id
+`
+
+func (q *Queries) ItemsOfRefunds(ctx context.Context, refundIds []uuid.UUID) ([]RefundItem, error) {
+	rows, err := q.db.Query(ctx, ItemsOfRefunds, refundIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundItem
+	for rows.Next() {
+		var i RefundItem
+		if err := rows.Scan(&i.RefundID, &i.TicketID, &i.Amount); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ListRefunds = `-- name: ListRefunds :many
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+WHERE r.id < $1::uuid ORDER BY r.id DESC LIMIT $2::int
+`
+
+type ListRefundsParams struct {
+	Before uuid.UUID
+	Max    int32
+}
+
+type ListRefundsRow struct {
+	Refund  Refund
+	Payment Payment
+}
+
+func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]ListRefundsRow, error) {
+	rows, err := q.db.Query(ctx, ListRefunds, arg.Before, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRefundsRow
+	for rows.Next() {
+		var i ListRefundsRow
+		if err := rows.Scan(
+			&i.Refund.ID,
+			&i.Refund.PaymentID,
+			&i.Refund.Cause,
+			&i.Refund.Request,
+			&i.Refund.Reason,
+			&i.Refund.Amount,
+			&i.Refund.Send,
+			&i.Refund.Want,
+			&i.Refund.AskedBy,
+			&i.Refund.LeftOut,
+			&i.Refund.Status,
+			&i.Refund.Gen,
+			&i.Refund.FirstSent,
+			&i.Refund.LastSent,
+			&i.Refund.DoubtAt,
+			&i.Refund.Provider,
+			&i.Refund.ProviderID,
+			&i.Refund.Published,
+			&i.Refund.AbortDue,
+			&i.Refund.DueAt,
+			&i.Refund.Lease,
+			&i.Refund.Attempts,
+			&i.Refund.LastError,
+			&i.Refund.CreatedAt,
+			&i.Payment.ID,
+			&i.Payment.OrderID,
+			&i.Payment.PaymentType,
+			&i.Payment.ReferenceID,
+			&i.Payment.UserID,
+			&i.Payment.EventID,
+			&i.Payment.Amount,
+			&i.Payment.Currency,
+			&i.Payment.Provider,
+			&i.Payment.Status,
+			&i.Payment.PaymentKey,
+			&i.Payment.ChargeID,
+			&i.Payment.DeclineCode,
+			&i.Payment.Captured,
+			&i.Payment.Refunded,
+			&i.Payment.Hand,
+			&i.Payment.HandUsed,
+			&i.Payment.Version,
+			&i.Payment.CreatedAt,
+			&i.Payment.ExpiresAt,
+			&i.Payment.ConfirmingAt,
+			&i.Payment.AbortDue,
+			&i.Payment.CheckAt,
+			&i.Payment.Checks,
+			&i.Payment.Hinted,
+			&i.Payment.Lease,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ListRefundsByStatus = `-- name: ListRefundsByStatus :many
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+WHERE r.status = $1 AND r.id < $2::uuid ORDER BY r.id DESC LIMIT $3::int
+`
+
+type ListRefundsByStatusParams struct {
+	Status string
+	Before uuid.UUID
+	Max    int32
+}
+
+type ListRefundsByStatusRow struct {
+	Refund  Refund
+	Payment Payment
+}
+
+func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStatusParams) ([]ListRefundsByStatusRow, error) {
+	rows, err := q.db.Query(ctx, ListRefundsByStatus, arg.Status, arg.Before, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRefundsByStatusRow
+	for rows.Next() {
+		var i ListRefundsByStatusRow
+		if err := rows.Scan(
+			&i.Refund.ID,
+			&i.Refund.PaymentID,
+			&i.Refund.Cause,
+			&i.Refund.Request,
+			&i.Refund.Reason,
+			&i.Refund.Amount,
+			&i.Refund.Send,
+			&i.Refund.Want,
+			&i.Refund.AskedBy,
+			&i.Refund.LeftOut,
+			&i.Refund.Status,
+			&i.Refund.Gen,
+			&i.Refund.FirstSent,
+			&i.Refund.LastSent,
+			&i.Refund.DoubtAt,
+			&i.Refund.Provider,
+			&i.Refund.ProviderID,
+			&i.Refund.Published,
+			&i.Refund.AbortDue,
+			&i.Refund.DueAt,
+			&i.Refund.Lease,
+			&i.Refund.Attempts,
+			&i.Refund.LastError,
+			&i.Refund.CreatedAt,
+			&i.Payment.ID,
+			&i.Payment.OrderID,
+			&i.Payment.PaymentType,
+			&i.Payment.ReferenceID,
+			&i.Payment.UserID,
+			&i.Payment.EventID,
+			&i.Payment.Amount,
+			&i.Payment.Currency,
+			&i.Payment.Provider,
+			&i.Payment.Status,
+			&i.Payment.PaymentKey,
+			&i.Payment.ChargeID,
+			&i.Payment.DeclineCode,
+			&i.Payment.Captured,
+			&i.Payment.Refunded,
+			&i.Payment.Hand,
+			&i.Payment.HandUsed,
+			&i.Payment.Version,
+			&i.Payment.CreatedAt,
+			&i.Payment.ExpiresAt,
+			&i.Payment.ConfirmingAt,
+			&i.Payment.AbortDue,
+			&i.Payment.CheckAt,
+			&i.Payment.Checks,
+			&i.Payment.Hinted,
+			&i.Payment.Lease,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const LockAsker = `-- name: LockAsker :exec
+SELECT pg_advisory_xact_lock(hashtextextended('refunds of ' || $1::text, 0))
+`
+
+// One user's requests are counted by one transaction at a time.
+func (q *Queries) LockAsker(ctx context.Context, userID string) error {
+	_, err := q.db.Exec(ctx, LockAsker, userID)
+	return err
+}
+
 const LockRefund = `-- name: LockRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE id = $1 FOR UPDATE
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE id = $1 FOR UPDATE
 `
 
 type LockRefundRow struct {
@@ -288,6 +490,8 @@ func (q *Queries) LockRefund(ctx context.Context, id uuid.UUID) (LockRefundRow, 
 		&i.Refund.Amount,
 		&i.Refund.Send,
 		&i.Refund.Want,
+		&i.Refund.AskedBy,
+		&i.Refund.LeftOut,
 		&i.Refund.Status,
 		&i.Refund.Gen,
 		&i.Refund.FirstSent,
@@ -399,12 +603,65 @@ func (q *Queries) RefundItems(ctx context.Context, refundID uuid.UUID) ([]Refund
 	return items, nil
 }
 
+const RefundsOfPayment = `-- name: RefundsOfPayment :many
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE payment_id = $1 ORDER BY created_at, id
+`
+
+type RefundsOfPaymentRow struct {
+	Refund Refund
+}
+
+func (q *Queries) RefundsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]RefundsOfPaymentRow, error) {
+	rows, err := q.db.Query(ctx, RefundsOfPayment, paymentID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundsOfPaymentRow
+	for rows.Next() {
+		var i RefundsOfPaymentRow
+		if err := rows.Scan(
+			&i.Refund.ID,
+			&i.Refund.PaymentID,
+			&i.Refund.Cause,
+			&i.Refund.Request,
+			&i.Refund.Reason,
+			&i.Refund.Amount,
+			&i.Refund.Send,
+			&i.Refund.Want,
+			&i.Refund.AskedBy,
+			&i.Refund.LeftOut,
+			&i.Refund.Status,
+			&i.Refund.Gen,
+			&i.Refund.FirstSent,
+			&i.Refund.LastSent,
+			&i.Refund.DoubtAt,
+			&i.Refund.Provider,
+			&i.Refund.ProviderID,
+			&i.Refund.Published,
+			&i.Refund.AbortDue,
+			&i.Refund.DueAt,
+			&i.Refund.Lease,
+			&i.Refund.Attempts,
+			&i.Refund.LastError,
+			&i.Refund.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const UpdateRefund = `-- name: UpdateRefund :execrows
 UPDATE refunds
 SET status = $1, amount = $2, send = $3, reason = $4, gen = $5, first_sent = $6, last_sent = $7,
-    doubt_at = $8, provider_id = $9, published = $10, abort_due = $11,
-    due_at = coalesce($12::timestamptz, due_at), attempts = $13, last_error = $14
-WHERE id = $15 AND status = $16 AND lease = $17
+    doubt_at = $8, left_out = $9, provider_id = $10, published = $11, abort_due = $12,
+    due_at = coalesce($13::timestamptz, due_at), attempts = $14, last_error = $15
+WHERE id = $16 AND status = $17 AND lease = $18
 `
 
 type UpdateRefundParams struct {
@@ -416,6 +673,7 @@ type UpdateRefundParams struct {
 	FirstSent  *time.Time
 	LastSent   *time.Time
 	DoubtAt    *time.Time
+	LeftOut    []byte
 	ProviderID *string
 	Published  bool
 	AbortDue   bool
@@ -438,6 +696,7 @@ func (q *Queries) UpdateRefund(ctx context.Context, arg UpdateRefundParams) (int
 		arg.FirstSent,
 		arg.LastSent,
 		arg.DoubtAt,
+		arg.LeftOut,
 		arg.ProviderID,
 		arg.Published,
 		arg.AbortDue,

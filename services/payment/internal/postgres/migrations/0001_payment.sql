@@ -81,6 +81,10 @@ CREATE TABLE refunds (
     send         bigint      NOT NULL,
     -- What was asked of ticket: tickets, fees, and whether the whole payment is gone.
     want         jsonb       NOT NULL DEFAULT '{}',
+    -- The user who asked for it; empty for other causes than USER.
+    asked_by     text        NOT NULL DEFAULT '',
+    -- The tickets that ticket would not let go, and why.
+    left_out     jsonb       NOT NULL DEFAULT '[]',
     status       text        NOT NULL CHECK (status IN
         ('REQUESTED', 'PENDING', 'ACCEPTED', 'DONE', 'REJECTED', 'REFUSED', 'HELD', 'RESOLVED')),
     -- The provider's idempotency key is id#gen. A new generation begins only when no call with an older key can act any more.
@@ -108,6 +112,9 @@ CREATE TABLE refunds (
     CHECK (gen = 0 OR first_sent IS NOT NULL AND last_sent IS NOT NULL)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 CREATE INDEX refunds_due ON refunds (cause, due_at) WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due;
+CREATE INDEX refunds_by_status ON refunds (status, id);
+-- A user's requests of the last hour.
+CREATE INDEX refunds_asked ON refunds (asked_by, created_at) WHERE asked_by <> '';
 CREATE INDEX refunds_held ON refunds (cause, created_at) WHERE status = 'HELD';
 
 -- What a refund gives back on account of which ticket.

@@ -1,7 +1,7 @@
 -- InsertRefund names no index of the conflict: while a row moves in the indexes, as a lease moves it, PostgreSQL may find it in another one only.
 -- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, status, provider, provider_id, due_at, created_at)
-VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @want, @status, @provider, sqlc.narg('provider_id'),
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, due_at, created_at)
+VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @want, @asked_by, @status, @provider, sqlc.narg('provider_id'),
         coalesce(sqlc.narg('now')::timestamptz, now()), coalesce(sqlc.narg('now')::timestamptz, now()))
 ON CONFLICT DO NOTHING;
 
@@ -15,8 +15,29 @@ SELECT ticket_id, amount FROM refund_items WHERE refund_id = $1 ORDER BY ticket_
 -- name: GetRefund :one
 SELECT sqlc.embed(refunds) FROM refunds WHERE id = $1;
 
--- name: GetRefundByRequest :one
-SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3;
+-- One user's requests are counted by one transaction at a time.
+-- name: LockAsker :exec
+SELECT pg_advisory_xact_lock(hashtextextended('refunds of ' || @user_id::text, 0));
+
+-- name: AskedSince :many
+SELECT created_at FROM refunds
+WHERE asked_by = @user_id AND asked_by <> ''
+  AND created_at > coalesce(sqlc.narg('now')::timestamptz, now()) - make_interval(secs => @seconds)
+ORDER BY created_at;
+
+-- name: RefundsOfPayment :many
+SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = $1 ORDER BY created_at, id;
+
+-- name: ItemsOfRefunds :many
+SELECT refund_id, ticket_id, amount FROM refund_items WHERE refund_id = ANY (@refund_ids::uuid[]) ORDER BY refund_id, ticket_id;
+
+-- name: ListRefunds :many
+SELECT sqlc.embed(r), sqlc.embed(p) FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+WHERE r.id < @before::uuid ORDER BY r.id DESC LIMIT @max::int;
+
+-- name: ListRefundsByStatus :many
+SELECT sqlc.embed(r), sqlc.embed(p) FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+WHERE r.status = @status AND r.id < @before::uuid ORDER BY r.id DESC LIMIT @max::int;
 
 -- name: LockRefund :one
 SELECT sqlc.embed(refunds) FROM refunds WHERE id = $1 FOR UPDATE;
@@ -25,7 +46,7 @@ SELECT sqlc.embed(refunds) FROM refunds WHERE id = $1 FOR UPDATE;
 -- name: UpdateRefund :execrows
 UPDATE refunds
 SET status = @status, amount = @amount, send = @send, reason = @reason, gen = @gen, first_sent = @first_sent, last_sent = @last_sent,
-    doubt_at = @doubt_at, provider_id = @provider_id, published = @published, abort_due = @abort_due,
+    doubt_at = @doubt_at, left_out = @left_out, provider_id = @provider_id, published = @published, abort_due = @abort_due,
     due_at = coalesce(sqlc.narg('due_at')::timestamptz, due_at), attempts = @attempts, last_error = @last_error
 WHERE id = @id AND status = @seen_status AND lease = @seen_lease;
 

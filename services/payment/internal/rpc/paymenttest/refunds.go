@@ -38,6 +38,13 @@ func (t *Tickets) Issue(paymentID string, tickets ...Ticket) {
 	t.tickets[paymentID] = append(t.tickets[paymentID], tickets...)
 }
 
+// Use makes the ticket i of a payment USED, as a door does.
+func (t *Tickets) Use(paymentID string, i int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tickets[paymentID][i].Status = "USED"
+}
+
 // Of returns the tickets of a payment.
 func (t *Tickets) Of(paymentID string) []Ticket {
 	t.mu.Lock()

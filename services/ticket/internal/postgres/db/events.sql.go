@@ -13,8 +13,8 @@ import (
 const Closings = `-- name: Closings :many
 SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
-       coalesce(e.refund_until, e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS refund_until,
-       coalesce(e.user_refunds, false)::boolean AS user_refunds
+       least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
+       coalesce(e.user_refunds, false)::boolean AS user_refunds, coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now) t
 LEFT JOIN events e ON e.event_id = ANY ($2::text[])
 `
@@ -31,6 +31,7 @@ type ClosingsRow struct {
 	ClosesAt    time.Time
 	RefundUntil time.Time
 	UserRefunds bool
+	FeesUntil   time.Time
 }
 
 // What decides whether payments of the events are honoured and tickets given back, and the time after
@@ -51,6 +52,7 @@ func (q *Queries) Closings(ctx context.Context, arg ClosingsParams) ([]ClosingsR
 			&i.ClosesAt,
 			&i.RefundUntil,
 			&i.UserRefunds,
+			&i.FeesUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -164,7 +166,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -196,7 +198,11 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.MaxPerUser,
 		&i.Event.HoldSeconds,
 		&i.Event.State,
+		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
+		&i.Event.WalkAt,
+		&i.Event.PostponedFrom,
+		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
 		&i.Event.ClosesAt,
 		&i.Event.RefundUntil,
@@ -227,8 +233,8 @@ func (q *Queries) HasLiveReservations(ctx context.Context, eventID string) (bool
 
 const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds, time_zone)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                    hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT DO NOTHING
 `
 
@@ -245,6 +251,10 @@ type InsertEventParams struct {
 	MaxPerUser   int32
 	HoldSeconds  *int32
 	TimeZone     string
+	DoorsAt      *time.Time
+	ClosesAt     *time.Time
+	RefundUntil  *time.Time
+	UserRefunds  bool
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -261,6 +271,10 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.MaxPerUser,
 		arg.HoldSeconds,
 		arg.TimeZone,
+		arg.DoorsAt,
+		arg.ClosesAt,
+		arg.RefundUntil,
+		arg.UserRefunds,
 	)
 	if err != nil {
 		return 0, err
@@ -285,11 +299,11 @@ func (q *Queries) InsertSeats(ctx context.Context, eventID string) (int64, error
 }
 
 const InsertSections = `-- name: InsertSections :exec
-INSERT INTO sections (event_id, section, ordinal, price, capacity, seat_rows, seats_per_row, first_idx)
-SELECT $1::text, n.section, n.ordinal, n.price, n.capacity, nullif(n.seat_rows, 0), nullif(n.seats_per_row, 0), n.first_idx
+INSERT INTO sections (event_id, section, ordinal, price, fee, capacity, seat_rows, seats_per_row, first_idx)
+SELECT $1::text, n.section, n.ordinal, n.price, n.fee, n.capacity, nullif(n.seat_rows, 0), nullif(n.seats_per_row, 0), n.first_idx
 FROM (SELECT unnest($2::text[]) AS section, unnest($3::int[]) AS ordinal, unnest($4::bigint[]) AS price,
-             unnest($5::bigint[]) AS capacity, unnest($6::int[]) AS seat_rows,
-             unnest($7::int[]) AS seats_per_row, unnest($8::int[]) AS first_idx) n
+             unnest($5::bigint[]) AS fee, unnest($6::bigint[]) AS capacity, unnest($7::int[]) AS seat_rows,
+             unnest($8::int[]) AS seats_per_row, unnest($9::int[]) AS first_idx) n
 `
 
 type InsertSectionsParams struct {
@@ -297,18 +311,21 @@ type InsertSectionsParams struct {
 	Sections    []string
 	Ordinals    []int32
 	Prices      []int64
+	Fees        []int64
 	Capacities  []int64
 	SeatRows    []int32
 	SeatsPerRow []int32
 	FirstIdx    []int32
 }
 
+// Of a sale that has sold, also if everything was given back.
 func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) error {
 	_, err := q.db.Exec(ctx, InsertSections,
 		arg.EventID,
 		arg.Sections,
 		arg.Ordinals,
 		arg.Prices,
+		arg.Fees,
 		arg.Capacities,
 		arg.SeatRows,
 		arg.SeatsPerRow,
@@ -318,7 +335,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -366,7 +383,11 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.MaxPerUser,
 			&i.Event.HoldSeconds,
 			&i.Event.State,
+			&i.Event.UndoTo,
 			&i.Event.RefundAfter,
+			&i.Event.WalkAt,
+			&i.Event.PostponedFrom,
+			&i.Event.FeesUntil,
 			&i.Event.DoorsAt,
 			&i.Event.ClosesAt,
 			&i.Event.RefundUntil,
@@ -392,7 +413,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.refund_after, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -425,7 +446,11 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.MaxPerUser,
 		&i.Event.HoldSeconds,
 		&i.Event.State,
+		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
+		&i.Event.WalkAt,
+		&i.Event.PostponedFrom,
+		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
 		&i.Event.ClosesAt,
 		&i.Event.RefundUntil,
@@ -643,7 +668,7 @@ func (q *Queries) SeatChanges(ctx context.Context, arg SeatChangesParams) ([]Sea
 }
 
 const Sections = `-- name: Sections :many
-SELECT event_id, section, price, capacity, seat_rows, seats_per_row, first_idx
+SELECT event_id, section, price, fee, capacity, seat_rows, seats_per_row, first_idx
 FROM sections
 WHERE event_id = ANY ($1::text[])
 ORDER BY event_id, ordinal
@@ -653,6 +678,7 @@ type SectionsRow struct {
 	EventID     string
 	Section     string
 	Price       int64
+	Fee         int64
 	Capacity    int64
 	SeatRows    *int32
 	SeatsPerRow *int32
@@ -672,6 +698,7 @@ func (q *Queries) Sections(ctx context.Context, eventIds []string) ([]SectionsRo
 			&i.EventID,
 			&i.Section,
 			&i.Price,
+			&i.Fee,
 			&i.Capacity,
 			&i.SeatRows,
 			&i.SeatsPerRow,
@@ -778,7 +805,8 @@ func (q *Queries) TakenSeats(ctx context.Context, arg TakenSeatsParams) (TakenSe
 const UpdateEvent = `-- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
-    max_per_user = $10, hold_seconds = $11, time_zone = $12, version = version + 1, updated_at = now()
+    max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
+    version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
@@ -795,6 +823,10 @@ type UpdateEventParams struct {
 	MaxPerUser   int32
 	HoldSeconds  *int32
 	TimeZone     string
+	DoorsAt      *time.Time
+	ClosesAt     *time.Time
+	RefundUntil  *time.Time
+	UserRefunds  bool
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -811,14 +843,19 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.MaxPerUser,
 		arg.HoldSeconds,
 		arg.TimeZone,
+		arg.DoorsAt,
+		arg.ClosesAt,
+		arg.RefundUntil,
+		arg.UserRefunds,
 	)
 	return err
 }
 
 const UpdateSections = `-- name: UpdateSections :execrows
 UPDATE sections s
-SET price = n.price, capacity = n.capacity
-FROM (SELECT unnest($2::text[]) AS section, unnest($3::bigint[]) AS price, unnest($4::bigint[]) AS capacity) n
+SET price = n.price, fee = n.fee, capacity = n.capacity
+FROM (SELECT unnest($2::text[]) AS section, unnest($3::bigint[]) AS price, unnest($4::bigint[]) AS fee,
+             unnest($5::bigint[]) AS capacity) n
 WHERE s.event_id = $1 AND s.section = n.section AND s.held + s.sold + s.house + s.returns <= n.capacity
 `
 
@@ -826,15 +863,17 @@ type UpdateSectionsParams struct {
 	EventID    string
 	Sections   []string
 	Prices     []int64
+	Fees       []int64
 	Capacities []int64
 }
 
-// Prices of holds to come, and capacities down to what is not free.
+// Prices and fees of holds to come, and capacities down to what is not free.
 func (q *Queries) UpdateSections(ctx context.Context, arg UpdateSectionsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, UpdateSections,
 		arg.EventID,
 		arg.Sections,
 		arg.Prices,
+		arg.Fees,
 		arg.Capacities,
 	)
 	if err != nil {

@@ -29,7 +29,11 @@ type Event struct {
 	MaxPerUser         int32
 	HoldSeconds        *int32
 	State              string
+	UndoTo             *string
 	RefundAfter        *time.Time
+	WalkAt             *time.Time
+	PostponedFrom      *time.Time
+	FeesUntil          *time.Time
 	DoorsAt            *time.Time
 	ClosesAt           *time.Time
 	RefundUntil        *time.Time
@@ -124,11 +128,16 @@ type Reservation struct {
 }
 
 type Scan struct {
-	ScanID    uuid.UUID
-	TicketID  uuid.UUID
-	Epoch     int32
-	Result    string
-	ScannedAt time.Time
+	EventID    string
+	ScanID     uuid.UUID
+	N          int64
+	TicketID   uuid.NullUUID
+	Epoch      int32
+	Device     string
+	UserID     string
+	Result     string
+	ScannedAt  time.Time
+	RecordedAt time.Time
 }
 
 type Seat struct {

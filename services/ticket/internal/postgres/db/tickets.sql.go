@@ -7,22 +7,40 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
 
 const FindTicket = `-- name: FindTicket :one
-SELECT tickets.ticket_id, tickets.reservation_id, tickets.n, tickets.prev, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.paid, tickets.fee, tickets.given, tickets.currency, tickets.payment_id, tickets.status, tickets.refund_id, tickets.serial, tickets.issued_at, tickets.updated_at
-FROM tickets
-WHERE ticket_id = $1
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
+       least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
+       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+FROM tickets t
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+WHERE t.ticket_id = $2
 `
 
-type FindTicketRow struct {
-	Ticket Ticket
+type FindTicketParams struct {
+	Now      *time.Time
+	TicketID uuid.UUID
 }
 
-func (q *Queries) FindTicket(ctx context.Context, ticketID uuid.UUID) (FindTicketRow, error) {
-	row := q.db.QueryRow(ctx, FindTicket, ticketID)
+type FindTicketRow struct {
+	Ticket      Ticket
+	Now         time.Time
+	State       string
+	UserRefunds bool
+	ClosesAt    time.Time
+	RefundUntil time.Time
+	FeesUntil   time.Time
+}
+
+// A ticket with what decides whether it can be given back, as Closings reads it. Of an empty table of events PostgreSQL would read all;
+// OFFSET makes it look each up.
+func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTicketRow, error) {
+	row := q.db.QueryRow(ctx, FindTicket, arg.Now, arg.TicketID)
 	var i FindTicketRow
 	err := row.Scan(
 		&i.Ticket.TicketID,
@@ -44,6 +62,12 @@ func (q *Queries) FindTicket(ctx context.Context, ticketID uuid.UUID) (FindTicke
 		&i.Ticket.Serial,
 		&i.Ticket.IssuedAt,
 		&i.Ticket.UpdatedAt,
+		&i.Now,
+		&i.State,
+		&i.UserRefunds,
+		&i.ClosesAt,
+		&i.RefundUntil,
+		&i.FeesUntil,
 	)
 	return i, err
 }
@@ -97,25 +121,41 @@ func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) er
 }
 
 const ListTickets = `-- name: ListTickets :many
-SELECT tickets.ticket_id, tickets.reservation_id, tickets.n, tickets.prev, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.paid, tickets.fee, tickets.given, tickets.currency, tickets.payment_id, tickets.status, tickets.refund_id, tickets.serial, tickets.issued_at, tickets.updated_at
-FROM tickets
-WHERE user_id = $1 AND ticket_id < $2::uuid
-ORDER BY ticket_id DESC
-LIMIT $3::int
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
+       least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
+       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+FROM tickets t
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+WHERE t.user_id = $2 AND t.ticket_id < $3::uuid
+ORDER BY t.ticket_id DESC
+LIMIT $4::int
 `
 
 type ListTicketsParams struct {
+	Now    *time.Time
 	UserID string
 	Before uuid.UUID
 	Max    int32
 }
 
 type ListTicketsRow struct {
-	Ticket Ticket
+	Ticket      Ticket
+	Now         time.Time
+	State       string
+	UserRefunds bool
+	ClosesAt    time.Time
+	RefundUntil time.Time
+	FeesUntil   time.Time
 }
 
 func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]ListTicketsRow, error) {
-	rows, err := q.db.Query(ctx, ListTickets, arg.UserID, arg.Before, arg.Max)
+	rows, err := q.db.Query(ctx, ListTickets,
+		arg.Now,
+		arg.UserID,
+		arg.Before,
+		arg.Max,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +183,12 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,
+			&i.Now,
+			&i.State,
+			&i.UserRefunds,
+			&i.ClosesAt,
+			&i.RefundUntil,
+			&i.FeesUntil,
 		); err != nil {
 			return nil, err
 		}

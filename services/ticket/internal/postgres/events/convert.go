@@ -1,24 +1,57 @@
 package events
 
 import (
+	"time"
+
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
 func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
-	e := event.Event{ID: r.EventID, State: event.State(r.State), Version: r.Version, Spec: event.Spec{
+	e := event.Event{ID: r.EventID, State: event.State(r.State), Version: r.Version, History: event.History{
+		PostponedFrom: timeOrZero(r.PostponedFrom), FeesUntil: timeOrZero(r.FeesUntil), RefundsAt: timeOrZero(r.RefundAfter),
+	}, Spec: event.Spec{
 		Title: r.Title, Artist: r.Artist, Venue: r.Venue,
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
-		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, Sections: make([]event.Section, len(sections)),
+		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, DoorsAt: utc(r.DoorsAt), ClosesAt: utc(r.ClosesAt),
+		Sections: make([]event.Section, len(sections)),
 	}}
+	switch {
+	case !r.UserRefunds:
+		e.UserRefunds = &event.UserRefunds{None: true}
+	case r.RefundUntil != nil:
+		e.UserRefunds = &event.UserRefunds{Until: r.RefundUntil.UTC()}
+	}
 	for i, s := range sections {
 		e.Sections[i] = event.Section{
-			Name: s.Section, Price: s.Price, Capacity: s.Capacity,
+			Name: s.Section, Price: s.Price, Fee: s.Fee, Capacity: s.Capacity,
 			Rows: orZero(s.SeatRows), SeatsPerRow: orZero(s.SeatsPerRow), First: int(s.FirstIdx),
 		}
 	}
 	return e
+}
+
+func timeOrZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// orNull is the inverse of timeOrZero.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC())
 }
 
 func orZero(n *int32) int {
@@ -30,10 +63,17 @@ func orZero(n *int32) int {
 
 // toRow is the inverse of toEvent. Its result serves InsertEvent and UpdateEvent.
 func toRow(e *event.Event) db.InsertEventParams {
-	return db.InsertEventParams{
+	row := db.InsertEventParams{
 		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue,
 		StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt, SalesCloseAt: e.SalesCloseAt,
 		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
-		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone,
+		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
 	}
+	if r := e.UserRefunds; r != nil {
+		row.UserRefunds = !r.None
+		if !r.None {
+			row.RefundUntil = &r.Until
+		}
+	}
+	return row
 }

@@ -100,7 +100,7 @@ func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]even
 	for _, r := range rows {
 		sale := event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt.UTC(), CloseAt: r.SalesCloseAt.UTC()}
 		found[r.EventID] = event.SaleStatus{
-			Status: sale.Status(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt, SettingsVersion: r.SettingsVersion,
+			Status: sale.LineStatus(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt, SettingsVersion: r.SettingsVersion,
 		}
 	}
 	return found, pkgpostgres.Err(err)

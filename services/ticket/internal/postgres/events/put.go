@@ -39,6 +39,9 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, match *event.Match,
 func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *event.Match) error {
 	created := e
 	created.Complete(nil)
+	if err := created.CheckClosing(); err != nil {
+		return err
+	}
 	inserted, err := q.InsertEvent(ctx, toRow(&created))
 	if err != nil {
 		return err
@@ -84,6 +87,9 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if !diff.Any {
 		return nil
 	}
+	if err := checkTimes(ctx, q, &old.Spec, e); err != nil {
+		return err
+	}
 	if diff.Structure {
 		err = replacePlaces(ctx, q, &old, e, now)
 	} else {
@@ -93,6 +99,23 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 		return err
 	}
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
+}
+
+// checkTimes checks the times of the changed event, and refuses to move those of an event with tickets:
+// their buyers would not be told.
+func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *event.Event) error {
+	if err := e.CheckClosing(); err != nil {
+		return err
+	}
+	moved := event.Moved(old, &e.Spec)
+	if len(moved) == 0 {
+		return nil
+	}
+	sold, err := q.HasTickets(ctx, e.ID)
+	if err == nil && sold {
+		err = event.ErrUsePostpone.With("member", moved[0])
+	}
+	return err
 }
 
 // lockSettings locks an existing event and its line against changes, and returns the event with all
@@ -148,11 +171,12 @@ func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event
 func insertPlaces(ctx context.Context, q *postgres.Queries, e *event.Event) error {
 	n := len(e.Sections)
 	arg := db.InsertSectionsParams{
-		EventID: e.ID, Sections: make([]string, n), Ordinals: make([]int32, n), Prices: make([]int64, n), Capacities: make([]int64, n),
+		EventID: e.ID, Sections: make([]string, n), Ordinals: make([]int32, n), Prices: make([]int64, n), Fees: make([]int64, n), Capacities: make([]int64, n),
 		SeatRows: make([]int32, n), SeatsPerRow: make([]int32, n), FirstIdx: make([]int32, n),
 	}
 	for i, s := range e.Sections {
 		arg.Sections[i], arg.Ordinals[i], arg.Prices[i], arg.Capacities[i] = s.Name, int32(i), s.Price, s.Capacity //nolint:gosec // ≤ 200
+		arg.Fees[i] = s.Fee
 		arg.SeatRows[i], arg.SeatsPerRow[i], arg.FirstIdx[i] = int32(s.Rows), int32(s.SeatsPerRow), int32(s.First) //nolint:gosec // ≤ MaxSeats
 	}
 	if err := q.InsertSections(ctx, arg); err != nil {
@@ -174,7 +198,7 @@ func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) er
 	arg := db.UpdateSectionsParams{EventID: e.ID}
 	for _, s := range e.Sections {
 		arg.Sections = append(arg.Sections, s.Name)
-		arg.Prices = append(arg.Prices, s.Price)
+		arg.Prices, arg.Fees = append(arg.Prices, s.Price), append(arg.Fees, s.Fee)
 		arg.Capacities = append(arg.Capacities, s.Capacity)
 	}
 	// LockSections runs first: it locks in the same order as holds do, so no deadlock is possible.

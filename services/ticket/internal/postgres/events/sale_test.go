@@ -27,8 +27,8 @@ func statuses(t *testing.T, svc *storetest.Service, ids ...string) map[string]ev
 func TestSaleStatuses(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	ids := []string{"soon", "on", "paused", "over", "cancelled", "nowhere", "campaign"}
-	for _, id := range ids[:5] {
+	ids := []string{"soon", "on", "paused", "over", "cancelled", "ended", "nowhere", "campaign"}
+	for _, id := range ids[:6] {
 		s := storetest.Spec(id, event.General, storetest.Admissions("A", 70, 2))
 		switch id {
 		case "soon":
@@ -38,14 +38,14 @@ func TestSaleStatuses(t *testing.T) {
 		}
 		svc.Put(t, s)
 	}
-	_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET state = upper(event_id) WHERE event_id IN ('paused', 'cancelled')`)
+	_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET state = upper(event_id) WHERE event_id IN ('paused', 'cancelled', 'ended')`)
 	require.NoError(t, err)
 	_, err = svc.Events.ChangeLine(t.Context(), "campaign", event.LineChange{})
 	require.NoError(t, err)
 
 	require.Equal(t, map[string]event.Status{
 		"soon": event.StatusScheduled, "on": event.StatusOnSale, "paused": event.StatusPaused, "over": event.StatusClosed,
-		"cancelled": event.StatusCancelled,
+		"cancelled": event.StatusPaused, "ended": event.StatusCancelled,
 	}, statuses(t, svc, ids...))
 	found, err := svc.EventStore.SaleStatuses(t.Context(), ids[:1])
 	require.NoError(t, err)

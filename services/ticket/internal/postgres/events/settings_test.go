@@ -231,8 +231,8 @@ func TestPutEventKeepsTheLinesSettings(t *testing.T) {
 	require.EqualValues(t, 60, *line(t, svc).SlotSeconds)
 }
 
-// A line is closed at its sale's closing time, by the database's clock, or when the event is
-// cancelled. A line without a sale never is.
+// A line is closed at its sale's closing time, by the database's clock, or when the refunds of its
+// cancelled event have begun. A line without a sale never is.
 func TestLineIsClosedAfterItsSale(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -243,6 +243,9 @@ func TestLineIsClosedAfterItsSale(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, line(t, svc).Closed, "it goes on")
 	_, err = svc.Pool.Exec(t.Context(), `UPDATE events SET state = 'CANCELLED'`)
+	require.NoError(t, err)
+	require.False(t, line(t, svc).Closed, "an undo must find its places")
+	_, err = svc.Pool.Exec(t.Context(), `UPDATE events SET state = 'ENDED'`)
 	require.NoError(t, err)
 	require.True(t, line(t, svc).Closed)
 	_, err = svc.Pool.Exec(t.Context(), `UPDATE events SET state = 'OPEN'`)

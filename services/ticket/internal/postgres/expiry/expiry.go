@@ -46,35 +46,50 @@ func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	expired, err := s.expire(ctx, ids)
+	return s.endEach(ctx, ids, func(l *reservations.Locked) int { return len(l.Expire()) })
+}
+
+// CancelWithEvent ends up to max unpaid reservations of an event that has ended, as ExpireDue does.
+func (s *Store) CancelWithEvent(ctx context.Context, eventID string, max int) (int, error) {
+	ids, err := s.database.Queries().HoldsOf(ctx, db.HoldsOfParams{EventID: eventID, Max: int32(max)}) //nolint:gosec // a batch
+	if err != nil || len(ids) == 0 {
+		return 0, pkgpostgres.Err(err)
+	}
+	return s.endEach(ctx, ids, (*reservations.Locked).CancelWithEvent)
+}
+
+// endEach ends reservations in one transaction, or, if one of them contradicts other rows, each in a
+// transaction of its own.
+func (s *Store) endEach(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
+	ended, err := s.end(ctx, ids, end)
 	if !isContradiction(err) {
-		return expired, err
+		return ended, err
 	}
 	var bad []error
-	for _, id := range ids { // at least one is inconsistent, so each gets its own transaction
-		n, err := s.expire(ctx, []uuid.UUID{id})
-		switch expired += n; {
+	for _, id := range ids {
+		n, err := s.end(ctx, []uuid.UUID{id}, end)
+		switch ended += n; {
 		case isContradiction(err):
-			s.failures.addInconsistent(id, now)
+			s.failures.addInconsistent(id, s.database.Now())
 			bad = append(bad, fmt.Errorf("reservation %s: %w", id, err))
 		case err != nil:
-			return expired, err
+			return ended, err
 		}
 	}
-	return expired, errors.Join(bad...)
+	return ended, errors.Join(bad...)
 }
 
 func (s *Store) Inconsistent() int { return s.failures.inconsistent() }
 
-// expire ends those reservations that are due and not locked by another transaction.
-func (s *Store) expire(ctx context.Context, ids []uuid.UUID) (int, error) {
-	expired := 0
+// end ends those reservations that end decides on and no other transaction has locked.
+func (s *Store) end(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
+	ended := 0
 	var locked *reservations.Locked
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
 		if locked, err = reservations.LockAvailable(ctx, tx, ids); err != nil {
 			return err
 		}
-		expired = len(locked.Expire())
+		ended = end(locked)
 		events, err := locked.Save(ctx, tx)
 		if err != nil {
 			return err
@@ -91,10 +106,10 @@ func (s *Store) expire(ctx context.Context, ids []uuid.UUID) (int, error) {
 			s.failures.remove(id)
 		}
 	}
-	if expired > 0 {
+	if ended > 0 {
 		s.database.Published()
 	}
-	return expired, nil
+	return ended, nil
 }
 
 // isContradiction reports errors that the state of a row causes: a conditional write that found

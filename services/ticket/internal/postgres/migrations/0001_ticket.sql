@@ -21,8 +21,15 @@ CREATE TABLE events (
     -- What operators did to the sale; whether it is on sale follows from this, the clock and the free seats. CANCELLED can be undone, until
     -- refunds begin (ENDED).
     state          text        NOT NULL DEFAULT 'OPEN' CHECK (state IN ('OPEN', 'PAUSED', 'CANCELLED', 'ENDED')),
-    -- When the refunds of a cancelled event begin by themselves; NULL: only when an operator begins them.
+    -- The state before CANCELLED, to which an undo returns.
+    undo_to        text CHECK (undo_to IN ('OPEN', 'PAUSED')),
+    -- When the refunds of a cancelled event begin by themselves, or have begun.
     refund_after   timestamptz CHECK (refund_after IS NULL OR state IN ('CANCELLED', 'ENDED')),
+    -- When a cancelled event is looked at next: for its end, or for what is left of it. Whoever looks at it moves this on, as a lease.
+    walk_at        timestamptz,
+    -- The start before the latest postponement, and until when users get their fees back too since then.
+    postponed_from timestamptz,
+    fees_until     timestamptz,
     doors_at       timestamptz,
     -- The end of refunds and transfers, from which on doors have their lists; NULL: doors_at, else an hour before the start.
     closes_at      timestamptz,
@@ -43,6 +50,7 @@ CREATE TABLE events (
     CHECK (refund_until <= closes_at)
 );
 CREATE INDEX events_by_start ON events (starts_at, event_id);
+CREATE INDEX events_to_walk ON events (state, walk_at) WHERE state IN ('CANCELLED', 'ENDED');
 
 -- Prices, and counters. For general admission sold + held + house + returns + free = capacity. With assigned seating the held seats
 -- themselves are counted, since a counter that every hold writes would make one queue of all of them; only payments and refunds write the
@@ -263,7 +271,10 @@ CREATE TABLE tickets (
     CHECK (status <> 'REFUNDING' OR refund_id IS NOT NULL)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 CREATE INDEX tickets_by_user ON tickets (user_id, ticket_id);
-CREATE INDEX tickets_by_event ON tickets (event_id, user_id);
+-- The id is for the lists of doors, which go along it.
+CREATE INDEX tickets_by_event ON tickets (event_id, user_id, ticket_id);
+-- A door's list waits for them.
+CREATE INDEX tickets_transferring ON tickets (event_id) WHERE status = 'TRANSFERRING';
 CREATE UNIQUE INDEX tickets_passed_on_once ON tickets (prev) WHERE prev IS NOT NULL;
 CREATE INDEX tickets_by_payment ON tickets (payment_id) WHERE payment_id IS NOT NULL;
 -- A place admits one person, seated or not.
@@ -289,7 +300,7 @@ CREATE TABLE transfers (
     CHECK ((status = 'COMPLETED') = (new_ticket IS NOT NULL))
 );
 CREATE UNIQUE INDEX transfers_one_open ON transfers (ticket_id) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
-CREATE INDEX transfers_by_buyer ON transfers (event_id, buyer) WHERE status = 'AWAITING_PAYMENT';
+CREATE INDEX transfers_by_buyer ON transfers (event_id, buyer) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
 
 CREATE TABLE memberships (
     membership_id uuid PRIMARY KEY,
@@ -341,16 +352,31 @@ CREATE TABLE ended_payments (
     why        text NOT NULL CHECK (why <> '')
 );
 
--- What doors have scanned.
+-- What doors have scanned: whom they admitted, and the scans without a network that should not have admitted anybody.
 CREATE TABLE scans (
-    -- Made by the device.
-    scan_id    uuid PRIMARY KEY,
-    ticket_id  uuid        NOT NULL,
-    -- The event's epoch on the device's list.
-    epoch      integer     NOT NULL,
-    result     text        NOT NULL,
-    scanned_at timestamptz NOT NULL
+    event_id    text COLLATE "C" NOT NULL,
+    -- Made by the device, or for a check-in by ticket.
+    scan_id     uuid        NOT NULL,
+    -- The order in which they were recorded, but for those of concurrent transactions.
+    n           bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- NULL: the code was not genuine.
+    ticket_id   uuid,
+    -- The event's epoch at the door.
+    epoch       integer     NOT NULL,
+    device      text        NOT NULL,
+    -- Who checked in, or uploaded.
+    user_id     text        NOT NULL,
+    -- ADMITTED, UNDONE, or why it is a conflict.
+    result      text        NOT NULL CHECK (result <> ''),
+    -- By the clock of a door without a network.
+    scanned_at  timestamptz NOT NULL,
+    recorded_at timestamptz NOT NULL,
+    PRIMARY KEY (event_id, scan_id),
+    CHECK (result NOT IN ('ADMITTED', 'UNDONE') OR ticket_id IS NOT NULL)
 );
+-- A ticket admits one person, on each date to which the event is postponed.
+CREATE UNIQUE INDEX scans_admitted_once ON scans (event_id, epoch, ticket_id) WHERE result = 'ADMITTED';
+CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITTED', 'UNDONE');
 
 -- +goose Down
 DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, places, reservations, line_acts, line_settings,

@@ -18,7 +18,7 @@ ORDER BY starts_at DESC, event_id DESC
 LIMIT @max::int;
 
 -- name: Sections :many
-SELECT event_id, section, price, capacity, seat_rows, seats_per_row, first_idx
+SELECT event_id, section, price, fee, capacity, seat_rows, seats_per_row, first_idx
 FROM sections
 WHERE event_id = ANY (@event_ids::text[])
 ORDER BY event_id, ordinal;
@@ -122,24 +122,26 @@ WHERE seats.event_id = @event_id
 
 -- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds, time_zone)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                    hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT DO NOTHING;
 
 -- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
-    max_per_user = $10, hold_seconds = $11, time_zone = $12, version = version + 1, updated_at = now()
+    max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
+    version = version + 1, updated_at = now()
 WHERE event_id = $1;
 
 -- name: HasLiveReservations :one
 SELECT EXISTS (SELECT 1 FROM reservations WHERE event_id = $1 AND status IN ('HELD', 'PAYING', 'CONFIRMED'));
 
+-- Of a sale that has sold, also if everything was given back.
 -- name: InsertSections :exec
-INSERT INTO sections (event_id, section, ordinal, price, capacity, seat_rows, seats_per_row, first_idx)
-SELECT @event_id::text, n.section, n.ordinal, n.price, n.capacity, nullif(n.seat_rows, 0), nullif(n.seats_per_row, 0), n.first_idx
+INSERT INTO sections (event_id, section, ordinal, price, fee, capacity, seat_rows, seats_per_row, first_idx)
+SELECT @event_id::text, n.section, n.ordinal, n.price, n.fee, n.capacity, nullif(n.seat_rows, 0), nullif(n.seats_per_row, 0), n.first_idx
 FROM (SELECT unnest(@sections::text[]) AS section, unnest(@ordinals::int[]) AS ordinal, unnest(@prices::bigint[]) AS price,
-             unnest(@capacities::bigint[]) AS capacity, unnest(@seat_rows::int[]) AS seat_rows,
+             unnest(@fees::bigint[]) AS fee, unnest(@capacities::bigint[]) AS capacity, unnest(@seat_rows::int[]) AS seat_rows,
              unnest(@seats_per_row::int[]) AS seats_per_row, unnest(@first_idx::int[]) AS first_idx) n;
 
 -- name: InsertSeats :execrows
@@ -162,11 +164,12 @@ WHERE event_id = @event_id AND section = ANY (@sections::text[])
 ORDER BY section
 FOR UPDATE;
 
--- Prices of holds to come, and capacities down to what is not free.
+-- Prices and fees of holds to come, and capacities down to what is not free.
 -- name: UpdateSections :execrows
 UPDATE sections s
-SET price = n.price, capacity = n.capacity
-FROM (SELECT unnest(@sections::text[]) AS section, unnest(@prices::bigint[]) AS price, unnest(@capacities::bigint[]) AS capacity) n
+SET price = n.price, fee = n.fee, capacity = n.capacity
+FROM (SELECT unnest(@sections::text[]) AS section, unnest(@prices::bigint[]) AS price, unnest(@fees::bigint[]) AS fee,
+             unnest(@capacities::bigint[]) AS capacity) n
 WHERE s.event_id = @event_id AND s.section = n.section AND s.held + s.sold + s.house + s.returns <= n.capacity;
 
 -- What decides whether payments of the events are honoured and tickets given back, and the time after
@@ -174,7 +177,7 @@ WHERE s.event_id = @event_id AND s.section = n.section AND s.held + s.sold + s.h
 -- name: Closings :many
 SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
-       coalesce(e.refund_until, e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS refund_until,
-       coalesce(e.user_refunds, false)::boolean AS user_refunds
+       least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
+       coalesce(e.user_refunds, false)::boolean AS user_refunds, coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
 FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now) t
 LEFT JOIN events e ON e.event_id = ANY (@event_ids::text[]);

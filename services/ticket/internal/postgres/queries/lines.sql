@@ -1,8 +1,9 @@
--- Returns no row when the id has neither settings nor an event.
+-- Returns no row when the id has neither settings nor an event. A line of a cancelled event is closed when its refunds begin: an undo must
+-- find its places.
 -- name: LineSettings :one
 SELECT l.threshold, l.slot_seconds, coalesce(l.paused, false)::boolean AS paused,
        coalesce(l.blocked_users, '{}')::text[] AS blocked_users, e.sales_close_at,
-       coalesce(e.state IN ('CANCELLED', 'ENDED') OR e.sales_close_at <= coalesce(sqlc.narg('now')::timestamptz, now()), false)::boolean AS closed,
+       coalesce(e.state = 'ENDED' OR e.sales_close_at <= coalesce(sqlc.narg('now')::timestamptz, now()), false)::boolean AS closed,
        (l.event_id IS NOT NULL AND l.opened_at IS NULL)::boolean AS never_opened,
        coalesce((SELECT max(a.act) FROM line_acts a WHERE a.event_id = q.id), 0)::bigint AS act
 FROM (SELECT @event_id::text AS id) q

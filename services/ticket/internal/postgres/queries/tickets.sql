@@ -34,14 +34,24 @@ FROM (SELECT unnest(@ticket_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unn
              unnest(@statuses::text[]) AS status, unnest(@given::bigint[]) AS given, unnest(@refund_ids::uuid[]) AS refund_id) c
 WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
 
+-- A ticket with what decides whether it can be given back, as Closings reads it. Of an empty table of events PostgreSQL would read all;
+-- OFFSET makes it look each up.
 -- name: FindTicket :one
-SELECT sqlc.embed(tickets)
-FROM tickets
-WHERE ticket_id = $1;
+SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
+       least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
+       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+FROM tickets t
+CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+WHERE t.ticket_id = @ticket_id;
 
 -- name: ListTickets :many
-SELECT sqlc.embed(tickets)
-FROM tickets
-WHERE user_id = @user_id AND ticket_id < @before::uuid
-ORDER BY ticket_id DESC
+SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
+       least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
+       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+FROM tickets t
+CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+WHERE t.user_id = @user_id AND t.ticket_id < @before::uuid
+ORDER BY t.ticket_id DESC
 LIMIT @max::int;

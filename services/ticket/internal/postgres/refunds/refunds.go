@@ -105,14 +105,20 @@ func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund
 	return sale, err
 }
 
+// InsertBegun stores a claim that has begun, under an id that nobody else knows.
+func InsertBegun(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
+	arg := db.InsertBegunClaimParams{
+		RefundID: c.ID, PaymentID: uuid.NullUUID{UUID: c.PaymentID, Valid: true}, Cause: string(c.Cause), BegunAt: c.BegunAt,
+		TicketIds: c.TicketIDs(), Amounts: c.Amounts(),
+	}
+	return q.InsertBegunClaim(ctx, arg)
+}
+
 // answer stores the answer of a claim whose row is locked.
 func answer(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 	arg := db.AnswerClaimParams{
-		RefundID: c.ID, Status: string(c.Status), Reason: c.Reason, BegunAt: c.BegunAt, TicketIds: c.TicketIDs(), Amounts: []int64{},
+		RefundID: c.ID, Status: string(c.Status), Reason: c.Reason, BegunAt: c.BegunAt, TicketIds: c.TicketIDs(), Amounts: c.Amounts(),
 		ProblemIds: []uuid.UUID{}, ProblemReasons: []string{},
-	}
-	for _, item := range c.Items {
-		arg.Amounts = append(arg.Amounts, item.Amount)
 	}
 	for _, p := range c.Problems {
 		arg.ProblemIds, arg.ProblemReasons = append(arg.ProblemIds, p.TicketID), append(arg.ProblemReasons, p.Reason)

@@ -65,7 +65,7 @@ func find(t *testing.T, svc *storetest.Service, id uuid.UUID) *ticket.Ticket {
 	t.Helper()
 	found, err := svc.Tickets.FindTicket(t.Context(), id)
 	require.NoError(t, err)
-	return found
+	return &found.Ticket
 }
 
 // sell puts an event of nine seats, and sells the seats.

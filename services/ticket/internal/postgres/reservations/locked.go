@@ -59,6 +59,16 @@ func (l *Locked) Expire() []*reservation.Reservation {
 	return expired
 }
 
+// CancelWithEvent ends the unpaid reservations, whose event has ended, and returns their number.
+func (l *Locked) CancelWithEvent() (ended int) {
+	for _, c := range l.changes {
+		if c.current.CancelWithEvent(l.Now); c.changed() {
+			ended++
+		}
+	}
+	return ended
+}
+
 // Lock locks and reads reservations, after the locks of the payments that change them, of their
 // users and of their seats or sections.
 func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, payments ...uuid.UUID) (*Locked, error) {

@@ -43,6 +43,12 @@ func payload(e *reservation.Event) *eventsv1.ReservationEvent {
 	if e.Reason != "" {
 		p.Reason = proto.String(e.Reason)
 	}
+	if e.Type == reservation.EventRefundDue {
+		p.ClaimId, p.Cause = proto.String(e.Due.ClaimID.String()), proto.String(e.Due.Cause)
+		for _, item := range e.Due.Items {
+			p.Items = append(p.Items, &eventsv1.RefundItem{TicketId: item.TicketID.String(), Amount: item.Amount})
+		}
+	}
 	if e.Type == reservation.EventCreated {
 		p.ExpiresAt = timestamppb.New(r.ExpiresAt)
 	}

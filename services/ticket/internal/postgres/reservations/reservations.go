@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/reservation"
@@ -68,7 +69,29 @@ func (s *Store) List(
 	return list, rows[0].Now.UTC(), nil
 }
 
-func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (changed *reservation.Reservation, err error) {
+func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, error) {
+	return s.change(ctx, id, func(_ context.Context, _ *postgres.Tx, r *reservation.Reservation, now time.Time) error {
+		return decide(r, now)
+	})
+}
+
+func (s *Store) ChangeOfEvent(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, error) {
+	return s.change(ctx, id, func(ctx context.Context, tx *postgres.Tx, r *reservation.Reservation, _ time.Time) error {
+		closings, now, err := postgres.Closings(ctx, tx, []string{r.EventID})
+		if err != nil {
+			return err
+		}
+		if !closings[r.EventID].State.TakesPlace() {
+			return event.ErrCancelled
+		}
+		return decide(r, now)
+	})
+}
+
+// change locks a reservation, lets decide change it, and writes the changes and events.
+func (s *Store) change(
+	ctx context.Context, id uuid.UUID, decide func(context.Context, *postgres.Tx, *reservation.Reservation, time.Time) error,
+) (changed *reservation.Reservation, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := Lock(ctx, tx, []uuid.UUID{id})
 		if err != nil {
@@ -77,7 +100,7 @@ func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Dec
 		if changed = locked.Find(id); changed == nil {
 			return reservation.ErrNotFound
 		}
-		if err := decide(changed, locked.Now); err != nil {
+		if err := decide(ctx, tx, changed, locked.Now); err != nil {
 			return err
 		}
 		events, err := locked.Save(ctx, tx)

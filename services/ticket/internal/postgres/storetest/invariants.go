@@ -80,7 +80,13 @@ var invariants = map[string]string{
 	"a ticket is what its claim says": `
 		SELECT t.ticket_id || ' ' || t.status
 		FROM tickets t LEFT JOIN refund_claims c ON c.refund_id = t.refund_id
-		WHERE (t.status = 'REFUNDING' AND c.status IS DISTINCT FROM 'BEGUN') OR (t.status = 'REFUNDED' AND c.status IS DISTINCT FROM 'DONE')`,
+		WHERE (t.status = 'REFUNDING' AND c.status IS DISTINCT FROM 'BEGUN')
+		   OR (t.status = 'REFUNDED' AND t.refund_id IS NOT NULL AND c.status IS DISTINCT FROM 'DONE')
+		   OR (t.status = 'REFUNDED' AND t.refund_id IS NULL AND t.given < t.paid)`,
+	"who was admitted has used the ticket": `
+		SELECT s.ticket_id || ' ' || t.status
+		FROM scans s JOIN events e USING (event_id) JOIN tickets t USING (ticket_id)
+		WHERE s.result = 'ADMITTED' AND s.epoch = e.epoch AND t.status IN ('VALID', 'TRANSFERRING', 'TRANSFERRED')`,
 	"every status of a reservation was published": `
 		SELECT r.reservation_id || ' ' || r.status
 		FROM reservations r

@@ -169,7 +169,7 @@ func ForEachTicketStatus(t *testing.T, test func(t *testing.T, in TicketInStatus
 		require.Equal(t, status, found.Status)
 		t.Run(string(status), func(t *testing.T) {
 			test(t, TicketInStatus{
-				Service: s, Status: status, Ticket: *found, Other: ids[1], Reservation: s.Find(t, held.ID), Payment: p,
+				Service: s, Status: status, Ticket: found.Ticket, Other: ids[1], Reservation: s.Find(t, held.ID), Payment: p,
 			})
 			s.RequireInvariants(t)
 		})

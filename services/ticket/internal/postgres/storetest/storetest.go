@@ -5,6 +5,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -17,13 +18,16 @@ import (
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/testkit"
+	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/refund"
@@ -58,6 +62,8 @@ type Service struct {
 	ReservationStore *reservations.Store
 	Settlement       *payments.Store
 	Refunds          *refunds.Store
+	Walker           *cancellation.Walker
+	Scans            *scans.Store
 	Events           *event.Service
 	Reservations     *reservation.Service
 }
@@ -93,9 +99,10 @@ func (s *Service) Replica(t *testing.T) *Service {
 		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
 		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
-		Refunds: refunds.NewStore(database),
+		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
+	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
 	other.Reservations = reservation.NewService(other.Events, other.Holds, other.ReservationStore, MaxExtension)
 	t.Cleanup(func() { require.NoError(t, other.Holds.Close(context.Background())) })
 	return other
@@ -236,6 +243,16 @@ type OutboxEvent struct {
 	Reason        string   `json:"reason"`
 	ExpiresAt     string   `json:"expiresAt"`
 	Version       int64    `json:"version"`
+	ClaimID       string   `json:"claimId"`
+	Cause         string   `json:"cause"`
+	// Items are nil unless the event has some.
+	Items []DueItem `json:"items"`
+}
+
+// DueItem is what payment is told to give back for a ticket.
+type DueItem struct {
+	TicketID string `json:"ticketId"`
+	Amount   int64  `json:"amount"`
 }
 
 // OutboxEvents returns the events of a reservation, in order.
@@ -254,6 +271,9 @@ func (s *Service) OutboxEvents(t *testing.T, id uuid.UUID) []OutboxEvent {
 		require.Equal(t, "reservation-events", topic)
 		require.Equal(t, typ, e.Type)
 		require.Equal(t, version, e.Version)
+		if len(e.Items) == 0 {
+			e.Items = nil
+		}
 		return e, err
 	})
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/reservation"
@@ -21,27 +22,36 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Ticket, error) {
-	row, err := s.database.ReadQueries().FindTicket(ctx, id)
+func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Shown, error) {
+	q := s.database.ReadQueries()
+	row, err := q.FindTicket(ctx, db.FindTicketParams{TicketID: id, Now: q.AsOf})
 	if err != nil {
 		return nil, postgres.OrNotFound(err, ticket.ErrNotFound)
 	}
-	t := toTicket(row.Ticket)
+	t := toShown(db.ListTicketsRow(row))
 	return &t, nil
 }
 
-func (s *Store) ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]ticket.Ticket, error) {
-	rows, err := s.database.ReadQueries().ListTickets(ctx, db.ListTicketsParams{
-		UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
+func (s *Store) ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]ticket.Shown, error) {
+	q := s.database.ReadQueries()
+	rows, err := q.ListTickets(ctx, db.ListTicketsParams{
+		Now: q.AsOf, UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
 	})
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
-	list := make([]ticket.Ticket, len(rows))
+	list := make([]ticket.Shown, len(rows))
 	for i, r := range rows {
-		list[i] = toTicket(r.Ticket)
+		list[i] = toShown(r)
 	}
 	return list, nil
+}
+
+func toShown(r db.ListTicketsRow) ticket.Shown {
+	return ticket.Shown{Ticket: toTicket(r.Ticket), Now: r.Now.UTC(), Closing: event.Closing{
+		State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
+		FeesUntil: r.FeesUntil.UTC(),
+	}}
 }
 
 func toTicket(r db.Ticket) ticket.Ticket {

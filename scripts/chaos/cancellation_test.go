@@ -1,0 +1,319 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// cancelledSize is the size of a sale that is cancelled: orders of two tickets that are sold,
+// orders at checkout, others that are being charged, and refunds by users and by hand. undoAfter is
+// how long after the first cancellation it is undone.
+type cancelledSize struct {
+	sold, held, charged, refunding, waiting int
+	undoAfter                               time.Duration
+}
+
+var (
+	longCancellation  = cancelledSize{sold: 1000, held: 200, charged: 20, refunding: 50, waiting: 200, undoAfter: 4 * time.Minute}
+	shortCancellation = cancelledSize{sold: 12, held: 4, charged: 2, refunding: 4, waiting: 3, undoAfter: 2 * time.Second}
+)
+
+// cancelled is a sale that is cancelled while buyers are at checkout.
+type cancelled struct {
+	*run
+
+	cancelledSize
+	event string
+}
+
+// buyer is a signed-in user with an order.
+type buyer struct {
+	*harness.Client
+	ReservationID, OrderID, PaymentID string
+	Amount                            int64
+}
+
+// TestCancelledSale cancels a sale while many are at checkout and being charged. After an undo,
+// shortly before the refunds would have begun, every ticket and every waiting place is there, and
+// what was being charged has become tickets. It is cancelled again while buyers pay, give tickets
+// back and are refunded by hand: everything that was paid goes back once, whatever dies meanwhile.
+func TestCancelledSale(t *testing.T) {
+	sideBySide(t)
+	seed, _ := order(t)
+	of := shortCancellation
+	if *full {
+		of = longCancellation
+	}
+	c := &cancelled{cancelledSize: of, event: "cancelled-" + uuid.NewString()[:8], run: setup(t, shortSale, seed, func(o *harness.Options) {
+		o.Env[platform.Payment] = append(o.Env[platform.Payment], "PAYMENT_REFUNDS_PER_SECOND=200")
+	})}
+	c.put()
+	sold := c.each(c.sold, func(ctx context.Context, b *buyer) { c.buy(ctx, b, "ok-") })
+	c.requireStatus(sold, "CONFIRMED")
+	held := c.each(c.held, c.hold)
+
+	charged := c.charge()
+	c.act("pause", map[string]any{})
+	places := c.join()
+	c.act("cancel", map[string]any{}) // the grace is five minutes
+	paid := append(sold, charged()...)
+	c.stayInLine(places)
+	c.act("cancel/undo", map[string]any{})
+	c.requireTickets()
+	c.requirePlaces(places)
+	c.act("resume", map[string]any{})
+
+	late := c.charge()
+	var others sync.WaitGroup
+	others.Go(func() { c.tryToPay(held[:c.held/2]) })
+	others.Go(func() { c.giveByHand(sold[:c.refunding/2]) })
+	others.Go(func() { c.giveBack(sold[c.refunding/2 : c.refunding]) })
+	c.act("cancel", map[string]any{})
+	require.Zero(t, c.tryToPay(held[c.held/2:]), "paid for a cancelled event")
+	c.act("cancel/refund", map[string]any{})
+	if *full {
+		for i := range 2 {
+			c.Service(platform.Ticket).Kill(i)
+			c.Service(platform.Payment).Kill(i)
+			c.Service(platform.Ticket).Start(i)
+			c.Service(platform.Payment).Start(i)
+		}
+	}
+	others.Wait()
+	c.requireRefunded(append(paid, late()...))
+}
+
+// charge lets other buyers pay, whose charges the provider makes some seconds later, and returns when all
+// have begun. The result waits until they have an answer.
+func (c *cancelled) charge() (wait func() []*buyer) {
+	ticket := c.DB(platform.Ticket)
+	begun := func(ctx context.Context) (n int, err error) {
+		err = ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND status IN ('PAYING', 'CONFIRMED')`, c.event).Scan(&n)
+		return n, err
+	}
+	before, err := begun(c.t.Context())
+	require.NoError(c.t, err)
+	done := make(chan []*buyer, 1)
+	go func() { done <- c.each(c.charged, func(ctx context.Context, b *buyer) { c.buy(ctx, b, "late-") }) }()
+	c.Eventually(func(ctx context.Context) error {
+		n, err := begun(ctx)
+		if err == nil && n < before+c.charged {
+			err = fmt.Errorf("%d payments have begun, not %d", n-before, c.charged)
+		}
+		return err
+	})
+	return func() []*buyer { return <-done }
+}
+
+func (c *cancelled) put() {
+	now := time.Now().UTC()
+	c.Operator().Must(c.t.Context(), http.MethodPut, "/api/v1/admin/events/"+c.event, map[string]any{
+		"title": "Cancelled", "artist": "Nobody", "venue": "Hall", "seating": "GENERAL", "currency": "KRW", "maxPerUser": 2,
+		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20), "holdSeconds": 3600,
+		"slotSeconds": 3600, "threshold": 100_000, "sections": []map[string]any{{"section": "A", "price": 55000, "capacity": 100_000}},
+	}, nil)
+}
+
+func (c *cancelled) act(act string, body any) {
+	c.Operator().Must(c.t.Context(), http.MethodPost, "/api/v1/admin/events/"+c.event+"/"+act, body, nil)
+}
+
+// each lets n new buyers in, and does something with each, some at a time.
+func (c *cancelled) each(n int, do func(context.Context, *buyer)) []*buyer {
+	buyers := make([]*buyer, n)
+	var all sync.WaitGroup
+	free := make(chan struct{}, 16)
+	for i := range buyers {
+		buyers[i] = &buyer{Client: c.Client("u-" + uuid.NewString()[:8])}
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			c.enter(buyers[i])
+			do(c.t.Context(), buyers[i])
+		})
+	}
+	all.Wait()
+	return buyers
+}
+
+// enter waits until the line lets a buyer in.
+func (c *cancelled) enter(b *buyer) {
+	c.Eventually(func(ctx context.Context) error {
+		var place struct{ Status string }
+		a, err := b.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+c.event, map[string]any{})
+		if err == nil && (a.Decode(&place) != nil || place.Status != "active") {
+			err = fmt.Errorf("not let in: %d %s", a.Status, a.Body)
+		}
+		return err
+	})
+}
+
+func (c *cancelled) hold(ctx context.Context, b *buyer) {
+	b.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/reservations",
+		map[string]any{"eventId": c.event, "section": "A", "quantity": 2}, b)
+}
+
+func (c *cancelled) buy(ctx context.Context, b *buyer, key string) {
+	c.hold(ctx, b)
+	b.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/payments/prepare",
+		map[string]any{"paymentType": "reservation", "referenceId": b.ReservationID}, b)
+	b.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/payments/confirm",
+		map[string]any{"orderId": b.OrderID, "paymentKey": key + uuid.NewString(), "amount": b.Amount}, nil)
+}
+
+// join puts visitors into the line of the paused sale, one after the other. Those who are let in,
+// since queue has not heard of the pause yet, do not count.
+func (c *cancelled) join() []*harness.Client {
+	visitors := make([]*harness.Client, c.waiting)
+	for i := range visitors {
+		c.Eventually(func(ctx context.Context) error {
+			visitors[i] = c.Client("w-" + uuid.NewString()[:8])
+			var place struct{ Status string }
+			a, err := visitors[i].Call(ctx, http.MethodPost, "/api/v1/queue/check/"+c.event, map[string]any{})
+			if err == nil && (a.Decode(&place) != nil || place.Status != "queued") {
+				err = fmt.Errorf("not in the line: %d %s", a.Status, a.Body)
+			}
+			return err
+		})
+	}
+	return visitors
+}
+
+// stayInLine lets the visitors wait until the cancellation is undone.
+func (c *cancelled) stayInLine(places []*harness.Client) {
+	for undo := time.Now().Add(c.undoAfter); time.Now().Before(undo); time.Sleep(time.Second) {
+		c.requirePlaces(places)
+	}
+}
+
+// requirePlaces requires that the visitors are in the line as they came.
+func (c *cancelled) requirePlaces(places []*harness.Client) {
+	for i, v := range places {
+		require.Equal(c.t, i+1, c.position(v), "a waiting place")
+	}
+}
+
+func (c *cancelled) position(v *harness.Client) int {
+	var place struct{ Position int }
+	v.Must(c.t.Context(), http.MethodGet, "/api/v1/queue/status/"+c.event, nil, &place)
+	return place.Position
+}
+
+// requireStatus waits until the reservations of buyers have a status.
+func (c *cancelled) requireStatus(buyers []*buyer, want string) {
+	for _, b := range buyers {
+		c.Eventually(func(ctx context.Context) error {
+			var r struct{ Status string }
+			a, err := b.Call(ctx, http.MethodGet, "/api/v1/my/reservations/"+b.ReservationID, nil)
+			if err == nil && (a.Decode(&r) != nil || r.Status != want) {
+				err = fmt.Errorf("reservation %s is %s, not %s", b.ReservationID, r.Status, want)
+			}
+			return err
+		})
+	}
+}
+
+// requireTickets waits until all that is paid has its tickets, and nothing else has.
+func (c *cancelled) requireTickets() {
+	c.Eventually(func(ctx context.Context) error {
+		sales, err := c.stores.Sales(ctx, c.event)
+		if want := 2 * (c.sold + c.charged); err == nil && sales.Sold != want {
+			err = fmt.Errorf("%d tickets, not %d", sales.Sold, want)
+		}
+		return err
+	})
+}
+
+// tryToPay lets buyers at checkout pay, and returns how many could.
+func (c *cancelled) tryToPay(buyers []*buyer) (paid int) {
+	for _, b := range buyers {
+		var p buyer
+		a, err := b.With("Idempotency-Key", uuid.NewString()).Call(c.t.Context(), http.MethodPost, "/api/v1/payments/prepare",
+			map[string]any{"paymentType": "reservation", "referenceId": b.ReservationID})
+		if err == nil && a.Status/100 == 2 && a.Decode(&p) == nil {
+			a, err = b.With("Idempotency-Key", uuid.NewString()).Call(c.t.Context(), http.MethodPost, "/api/v1/payments/confirm",
+				map[string]any{"orderId": p.OrderID, "paymentKey": "ok-" + uuid.NewString(), "amount": p.Amount})
+			if err == nil && a.Status/100 == 2 {
+				paid++
+				continue
+			}
+		}
+		c.expectRefusal(a, err, "EVENT_CANCELLED")
+	}
+	return paid
+}
+
+// giveBack lets buyers ask for refunds. Those that come too late get them anyway.
+func (c *cancelled) giveBack(buyers []*buyer) {
+	for _, b := range buyers {
+		a, err := b.With("Idempotency-Key", uuid.NewString()).Call(c.t.Context(), http.MethodPost, "/api/v1/payments/"+b.PaymentID+"/refund",
+			map[string]any{"reason": "cannot come"})
+		if err != nil || a.Status != http.StatusAccepted {
+			c.expectRefusal(a, err, "EVENT_CANCELLED", "NOT_REFUNDABLE")
+		}
+	}
+}
+
+// expectRefusal reports an answer that is no refusal with one of the codes, unless the platform was
+// overloaded.
+func (c *cancelled) expectRefusal(a harness.Answer, err error, codes ...string) {
+	if err != nil || !harness.Overloaded(a.Status) && !slices.Contains(codes, a.Code()) {
+		c.t.Errorf("answered %d %s: %v", a.Status, a.Body, err)
+	}
+}
+
+// giveByHand refunds orders at the provider, behind payment's back.
+func (c *cancelled) giveByHand(buyers []*buyer) {
+	for _, b := range buyers {
+		url := c.Wiring().SandboxURL + "/v1/charges/" + b.OrderID + "/refunds/by-hand"
+		req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+		if err == nil {
+			req.Header.Set("Content-Type", "application/json")
+			var res *http.Response
+			if res, err = http.DefaultClient.Do(req); err == nil {
+				_ = res.Body.Close() // a refusal: it is refunded already
+			}
+		}
+		if err != nil {
+			c.t.Errorf("refund by hand: %v", err)
+		}
+	}
+}
+
+// requireRefunded waits until nobody has a ticket, the reservations are at their ends, the ledger and
+// the tables agree, and payments have given back what they took.
+func (c *cancelled) requireRefunded(paid []*buyer) {
+	c.Eventually(func(ctx context.Context) error {
+		sales, err := c.stores.Sales(ctx, c.event)
+		if err != nil {
+			return err
+		}
+		faults, err := c.stores.CancelledFaults(ctx, c.event)
+		if all := faults.All(); err == nil && (len(all) > 0 || sales.Sold > 0 || sales.Unbalanced > 0) {
+			err = fmt.Errorf("%d tickets, %d unbalanced, %v", sales.Sold, sales.Unbalanced, all)
+		}
+		return err
+	})
+	for _, b := range paid {
+		c.Eventually(func(ctx context.Context) error {
+			var p struct{ Status string }
+			a, err := b.Call(ctx, http.MethodGet, "/api/v1/payments/"+b.PaymentID, nil)
+			if err == nil && (a.Decode(&p) != nil || p.Status != "REFUNDED") {
+				err = fmt.Errorf("payment %s is %s", b.PaymentID, p.Status)
+			}
+			return err
+		})
+	}
+}

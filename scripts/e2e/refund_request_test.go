@@ -1,0 +1,159 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/harness"
+)
+
+// refundAnswer is the answer to a request for a refund.
+type refundAnswer struct {
+	RefundID, Status string
+	Amount           int64
+	Items            []struct {
+		TicketID string
+		Amount   int64
+	}
+}
+
+// refundRefusal is the refusal of a request for a refund.
+type refundRefusal struct {
+	Code      string
+	TicketIDs []string
+}
+
+type shownTicket struct {
+	TicketID, Status, PaymentID, Code string
+	Seat                              struct{ SeatID string }
+	Refundable                        struct {
+		Amount int64
+		Reason string
+	}
+}
+
+func (b *buyer) shownTickets() (list []shownTicket) {
+	b.t.Helper()
+	var page struct{ Items []shownTicket }
+	b.Must(b.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &page)
+	return page.Items
+}
+
+// askRefund asks for a refund of tickets at a path, requires the status of the answer, and decodes it.
+func askRefund[T refundAnswer | refundRefusal](t *testing.T, c *harness.Client, path, key string, status int, tickets ...string) (r T) {
+	t.Helper()
+	a, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) {
+		return c.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, path, map[string]any{"ticketIds": tickets, "reason": "cannot come"})
+	})
+	require.NoError(t, err)
+	require.Equal(t, status, a.Status, "%s", a.Body)
+	require.NoError(t, json.Unmarshal(a.Body, &r))
+	return r
+}
+
+// paidFor buys seats.
+func (b *buyer) paidFor(p *harness.Platform, seats ...string) preparedPayment {
+	b.t.Helper()
+	held := b.hold(seats...)
+	paying := b.prepare(held)
+	b.confirm(paying, "ok-"+uuid.NewString())
+	b.awaitStatus(p, held, "CONFIRMED")
+	return paying
+}
+
+// TestRefundOfOneTicket buys two tickets and gives one back: the other stays valid, the seat is sold
+// again, and the provider's ledger has what the payment shows.
+func TestRefundOfOneTicket(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Options{})
+	event := newSale(t, p)
+	b := letIn(t, p, event)
+	paid := b.paidFor(p, "A-1-1", "A-1-2")
+	tickets := b.shownTickets()
+	i := slices.IndexFunc(tickets, func(x shownTicket) bool { return x.Seat.SeatID == "A-1-1" })
+	gone, kept := tickets[i], tickets[1-i]
+	require.Equal(t, paid.PaymentID, gone.PaymentID)
+	require.EqualValues(t, 55000, gone.Refundable.Amount)
+	path := "/api/v1/payments/" + paid.PaymentID + "/refund"
+
+	key := uuid.NewString()
+	r := askRefund[refundAnswer](t, b.Client, path, key, http.StatusAccepted, gone.TicketID)
+	require.EqualValues(t, 55000, r.Amount)
+	require.Equal(t, gone.TicketID, r.Items[0].TicketID)
+	require.Equal(t, r.RefundID, askRefund[refundAnswer](t, b.Client, path, key, http.StatusAccepted, gone.TicketID).RefundID)
+	refusal := askRefund[refundRefusal](t, b.Client, path, uuid.NewString(), http.StatusConflict, gone.TicketID, kept.TicketID)
+	require.Equal(t, "NOT_REFUNDABLE", refusal.Code)
+	require.Equal(t, []string{gone.TicketID}, refusal.TicketIDs)
+
+	b.awaitStatusAt(p, "/api/v1/my/tickets/"+gone.TicketID, "REFUNDED")
+	awaitSold(p, event, 1)
+	for _, ticket := range b.shownTickets() {
+		if ticket.TicketID == kept.TicketID {
+			require.Equal(t, "VALID", ticket.Status)
+			require.NotEmpty(t, ticket.Code)
+		} else {
+			require.Equal(t, "REFUNDED", ticket.Refundable.Reason)
+		}
+	}
+	requireCharged(t, p, paid, 55000)
+	var shown struct {
+		Status         string
+		RefundedAmount int64
+		Refunds        []refundAnswer
+	}
+	b.Must(t.Context(), http.MethodGet, "/api/v1/payments/"+paid.PaymentID, nil, &shown)
+	require.Equal(t, "CONFIRMED", shown.Status)
+	require.EqualValues(t, 55000, shown.RefundedAmount)
+	require.Equal(t, "DONE", shown.Refunds[0].Status)
+
+	letIn(t, p, event).paidFor(p, "A-1-1")
+	awaitSold(p, event, 2)
+}
+
+// TestRefundRaces: the user against an operator, and the same request twice. One refund is made.
+func TestRefundRaces(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, harness.Options{})
+	event := newSale(t, p)
+	for _, operator := range []bool{true, false} {
+		b := letIn(t, p, event)
+		seats := []string{"A-1-3", "A-1-4"}
+		paid := b.paidFor(p, seats...)
+		ids := []string{b.shownTickets()[0].TicketID, b.shownTickets()[1].TicketID}
+		path, key := "/api/v1/payments/"+paid.PaymentID+"/refund", uuid.NewString()
+		other, otherPath := b.Client, path
+		if operator {
+			other, otherPath = p.Operator(), "/api/v1/admin/payments/"+paid.PaymentID+"/refund"
+		}
+		body := map[string]any{"ticketIds": ids, "reason": "race"}
+		var answers [2]harness.Answer
+		var errs [2]error
+		var both sync.WaitGroup
+		both.Go(func() {
+			answers[0], errs[0] = b.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, path, body)
+		})
+		both.Go(func() {
+			answers[1], errs[1] = other.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, otherPath, body)
+		})
+		both.Wait()
+		require.NoError(t, errs[0])
+		require.NoError(t, errs[1])
+		statuses := []int{answers[0].Status, answers[1].Status}
+		require.Contains(t, statuses, http.StatusAccepted, "%s %s", answers[0].Body, answers[1].Body)
+		if operator {
+			require.Contains(t, statuses, http.StatusConflict, "%s %s", answers[0].Body, answers[1].Body)
+		}
+		b.awaitPayment(p, paid, "REFUNDED")
+		requireCharged(t, p, paid, paid.Amount)
+		for _, id := range ids {
+			b.awaitStatusAt(p, "/api/v1/my/tickets/"+id, "REFUNDED")
+		}
+		awaitSold(p, event, 0)
+	}
+}

@@ -1,0 +1,199 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/idempotency"
+)
+
+const (
+	// RefundsPerHour bounds a user's requests for refunds within RefundHour, by which everybody else's
+	// refunds wait less at the provider.
+	RefundsPerHour = 20
+	// RefundHour is the time within which RefundsPerHour counts.
+	RefundHour = time.Hour
+	// maxNamed bounds the tickets that an error names.
+	maxNamed = 100
+)
+
+// RefundRequest asks to refund tickets of a payment.
+type RefundRequest struct {
+	PaymentID uuid.UUID
+	Cause     Cause // ByUser or ByOperator
+	Reason    string
+	Want      Want
+	// IdempotencyKey is required. A repeated request returns the first refund.
+	IdempotencyKey string
+}
+
+// Requested is what was asked before a request for a refund.
+type Requested struct {
+	// Refunds are those of the payment.
+	Refunds []Refund
+	// Asked are the times of the user's latest requests within RefundHour, of any payment, oldest first;
+	// of causes other than ByUser: none.
+	Asked []time.Time
+}
+
+// DecideRequest is a Decide that also knows what was asked before.
+type DecideRequest func(p Payment, before Requested, now time.Time) (*Change, error)
+
+// AskRefund stores a refund that a person asks for, and waits for ticket's answer. Without one in time
+// the refund is returned as REQUESTED, and the sweeper continues with it. Errors: those of
+// RequestRefund, ErrEventCancelled.
+func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error) {
+	r, err := s.RequestRefund(ctx, q)
+	if err == nil && r.Status == RefundRequested {
+		r = s.tryBegin(ctx, r)
+	}
+	if err == nil && r.Status == RefundRejected {
+		return Refund{}, r.rejection()
+	}
+	return r, err
+}
+
+// tryBegin claims the tickets of a requested refund.
+func (s *Service) tryBegin(ctx context.Context, r Refund) Refund {
+	p, err := s.store.Get(ctx, r.PaymentID)
+	if err == nil {
+		r, err = s.beginRefund(ctx, p, r)
+	}
+	if err != nil {
+		s.log.WarnContext(ctx, "tickets of a refund not claimed yet", "refund_id", r.ID, "payment_id", r.PaymentID, "error", err)
+		s.wakeSweeper(Claims)
+	}
+	return r
+}
+
+// rejection returns the error of a refund that ticket has rejected.
+func (r Refund) rejection() error {
+	if r.Reason == ErrEventCancelled.Reason {
+		return ErrEventCancelled
+	}
+	return notRefundable(r.Left)
+}
+
+// notRefundable names the tickets that stand in the way, and why each does.
+func notRefundable(left []Left) *errs.Error {
+	if len(left) == 0 {
+		return ErrNotRefundable
+	}
+	var ids, reasons []string
+	for _, l := range left[:min(len(left), maxNamed)] {
+		ids, reasons = append(ids, l.TicketID.String()), append(reasons, l.Reason)
+	}
+	return ErrNotRefundable.With("ticketIds", strings.Join(ids, ",")).With("ticketReasons", strings.Join(reasons, ","))
+}
+
+// RequestRefund stores a refund that a person asks for; the sweeper makes it. Errors: those of
+// idempotency, ErrNotFound (also for a user's request of another user's payment), ErrNotRefundable,
+// ErrTooManyRefunds.
+func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, error) {
+	if _, err := idempotency.Require(q.Want.UserID, "refund", q.IdempotencyKey); err != nil {
+		return Refund{}, err
+	}
+	slices.SortFunc(q.Want.TicketIDs, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	r := Refund{ID: newID(), PaymentID: q.PaymentID, Cause: q.Cause, Request: q.IdempotencyKey, Reason: q.Reason, Want: q.Want}
+	stored, err := s.store.AddRefund(ctx, r, requested(r))
+	if err != nil {
+		return Refund{}, err
+	}
+	if !stored.Want.equal(q.Want) {
+		return Refund{}, idempotency.ErrReused
+	}
+	failpoint.Hit("payment.refund.requested")
+	return stored, nil
+}
+
+// requested returns the decision that inserts a refund that a person asks for.
+func requested(r Refund) DecideRequest {
+	return func(p Payment, before Requested, now time.Time) (*Change, error) {
+		switch {
+		case r.Cause == ByUser && p.UserID != r.Want.UserID:
+			return nil, ErrNotFound
+		case p.Status != Confirmed:
+			return nil, ErrNotRefundable
+		case len(before.Asked) >= RefundsPerHour:
+			oldest := before.Asked[len(before.Asked)-RefundsPerHour]
+			return nil, ErrTooManyRefunds.WithRetry(oldest.Add(RefundHour).Sub(now))
+		}
+		if taken := before.taken(r.Want.TicketIDs); len(taken) > 0 {
+			return nil, notRefundable(taken)
+		}
+		n := r
+		n.PaymentID, n.Provider, n.Status = p.ID, p.Provider, RefundRequested
+		c := p.withMoney(0, 0, 0, "refund requested: "+r.Reason)
+		c.NewRefund = &n
+		return c, nil
+	}
+}
+
+// taken returns those of the tickets that another refund has, or has asked for. Ticket would refuse
+// them; this costs neither a row nor a call.
+func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
+	held := map[uuid.UUID]string{}
+	for _, r := range b.Refunds {
+		if !r.Holds() {
+			continue
+		}
+		why := "REFUNDING"
+		if r.Published {
+			why = "REFUNDED"
+		}
+		for _, item := range r.Items {
+			held[item.TicketID] = why
+		}
+		if r.Status == RefundRequested {
+			for _, id := range r.Want.TicketIDs {
+				held[id] = why
+			}
+		}
+	}
+	for _, id := range tickets {
+		if why, ok := held[id]; ok {
+			taken = append(taken, Left{TicketID: id, Reason: why})
+		}
+	}
+	return taken
+}
+
+// RetryRefund sends a held refund again. Errors: ErrRefundNotFound, ErrNotHeld.
+func (s *Service) RetryRefund(ctx context.Context, id uuid.UUID) (Refund, error) {
+	r, err := s.decideHeld(ctx, id, retried)
+	s.wakeSweeper(Requests)
+	return r, err
+}
+
+// ResolveRefund ends a held refund that a person has paid, by hand at the provider or else otherwise, as
+// the note says. Errors: ErrRefundNotFound, ErrNotHeld, ErrNotPaidByHand.
+func (s *Service) ResolveRefund(ctx context.Context, id uuid.UUID, byHand bool, note string) (Refund, error) {
+	r, err := s.decideHeld(ctx, id, resolved(byHand, note))
+	s.opts.Published()
+	return r, err
+}
+
+func (s *Service) decideHeld(ctx context.Context, id uuid.UUID, decide DecideRefund) (Refund, error) {
+	r, _, err := s.store.ApplyRefund(ctx, id, decide)
+	if errors.Is(err, ErrNotFound) {
+		return Refund{}, ErrRefundNotFound
+	}
+	return r, err
+}
+
+// ListRefunds returns refunds in a status (empty: any), newest first, and the `before` of the next page
+// (zero: none).
+func (s *Service) ListRefunds(ctx context.Context, status RefundStatus, limit int, before uuid.UUID) ([]DueRefund, uuid.UUID, error) {
+	list, err := s.store.ListRefunds(ctx, status, limit+1, before)
+	if err != nil || len(list) <= limit {
+		return list, uuid.Nil, err
+	}
+	return list[:limit], list[limit-1].Refund.ID, nil
+}

@@ -1,0 +1,125 @@
+package rpc
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/payment"
+)
+
+// defaultLimit is the length of a page when the request sets none.
+const defaultLimit = 20
+
+func (s *Server) RefundPayment(ctx context.Context, in *paymentv1.RefundPaymentRequest) (*paymentv1.Refund, error) {
+	user, err := rpc.UserFrom(in)
+	if err != nil {
+		return nil, err
+	}
+	return s.askRefund(ctx, in.GetPaymentId(), in.GetTicketIds(), payment.RefundRequest{
+		Cause: payment.ByUser, Reason: in.GetReason(), Want: payment.Want{UserID: user}, IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+	})
+}
+
+func (s *Server) RefundAnyPayment(ctx context.Context, in *paymentv1.RefundAnyPaymentRequest) (*paymentv1.Refund, error) {
+	user, err := rpc.RequireRole(in, roleAdmin)
+	if err != nil {
+		return nil, err
+	}
+	return s.askRefund(ctx, in.GetPaymentId(), in.GetTicketIds(), payment.RefundRequest{
+		Cause: payment.ByOperator, Reason: in.GetReason(), Want: payment.Want{UserID: user, Fees: in.Fees},
+		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+	})
+}
+
+func (s *Server) askRefund(ctx context.Context, paymentID string, tickets []string, q payment.RefundRequest) (*paymentv1.Refund, error) {
+	var err error
+	if q.PaymentID, err = uuid.Parse(paymentID); err != nil {
+		return nil, errs.ErrInvalidID.Wrap(err)
+	}
+	for _, text := range tickets {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, errs.ErrInvalidID.Wrap(err)
+		}
+		q.Want.TicketIDs = append(q.Want.TicketIDs, id)
+	}
+	r, err := s.payments.AskRefund(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return toRefund(r), nil
+}
+
+func (s *Server) ListRefunds(ctx context.Context, in *paymentv1.ListRefundsRequest) (*paymentv1.ListRefundsResponse, error) {
+	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
+		return nil, err
+	}
+	before, err := decodeCursor(in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	limit := int(in.GetLimit())
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	list, next, err := s.payments.ListRefunds(ctx, payment.RefundStatus(in.GetStatus()), limit, before)
+	if err != nil {
+		return nil, err
+	}
+	out := &paymentv1.ListRefundsResponse{Items: make([]*paymentv1.RefundDetail, len(list))}
+	for i, d := range list {
+		out.Items[i] = toDetail(d)
+	}
+	if next != uuid.Nil {
+		out.NextCursor = base64.RawURLEncoding.EncodeToString(next[:])
+	}
+	return out, nil
+}
+
+// decodeCursor returns the id that a cursor stands for; zero: the beginning. Cursors are opaque to
+// clients.
+func decodeCursor(cursor string) (uuid.UUID, error) {
+	if cursor == "" {
+		return uuid.Nil, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return uuid.Nil, errs.ErrInvalidCursor
+	}
+	id, err := uuid.FromBytes(b)
+	if err != nil || id == uuid.Nil {
+		return uuid.Nil, errs.ErrInvalidCursor
+	}
+	return id, nil
+}
+
+func (s *Server) RetryRefund(ctx context.Context, in *paymentv1.RetryRefundRequest) (*paymentv1.Refund, error) {
+	return decideHeld(in, in.GetRefundId(), func(id uuid.UUID) (payment.Refund, error) { return s.payments.RetryRefund(ctx, id) })
+}
+
+func (s *Server) ResolveRefund(ctx context.Context, in *paymentv1.ResolveRefundRequest) (*paymentv1.Refund, error) {
+	return decideHeld(in, in.GetRefundId(), func(id uuid.UUID) (payment.Refund, error) {
+		return s.payments.ResolveRefund(ctx, id, !in.GetPaidOtherwise(), in.GetNote())
+	})
+}
+
+// decideHeld answers an operator's decision about a held refund.
+func decideHeld(in any, refundID string, decide func(id uuid.UUID) (payment.Refund, error)) (*paymentv1.Refund, error) {
+	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
+		return nil, err
+	}
+	id, err := uuid.Parse(refundID)
+	if err != nil {
+		return nil, errs.ErrInvalidID.Wrap(err)
+	}
+	r, err := decide(id)
+	if err != nil {
+		return nil, err
+	}
+	return toRefund(r), nil
+}

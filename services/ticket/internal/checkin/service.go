@@ -1,0 +1,149 @@
+package checkin
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// countsAge is the maximum age of the counts, which every door reads again and again.
+const countsAge = time.Second
+
+// Codes verifies the codes of tickets, and signs the lists of doors.
+type Codes interface {
+	Verify(code string) (ticket.Code, error)
+	SignDoorList(l *ticket.DoorList) string
+}
+
+var _ Codes = (*ticket.Service)(nil)
+
+// Service serves the doors.
+type Service struct {
+	store  Store
+	codes  Codes
+	counts func(context.Context, string) (Counts, error)
+}
+
+// NewService makes a Service.
+func NewService(store Store, codes Codes) *Service {
+	return &Service{store: store, codes: codes, counts: event.Cached(countsAge, store.Counts)}
+}
+
+// CheckIn admits the bearer of a code at a door with a network. The outcome is not nil if the event
+// exists, also with ErrAlreadyUsed and ErrNotValid.
+func (s *Service) CheckIn(ctx context.Context, door Batch, code string) (*Outcome, error) {
+	door.Epoch, door.Reads = 0, []Read{s.read(uuid.Must(uuid.NewV7()), code, time.Time{})}
+	list, err := s.store.Record(ctx, door)
+	if err != nil {
+		return nil, err
+	}
+	return &list[0], list[0].refusal()
+}
+
+// refusal returns why nobody is admitted, nil if somebody is.
+func (o *Outcome) refusal() error {
+	if o.Scan.Result == Admitted {
+		return nil
+	}
+	err := ErrNotValid.With("why", string(o.Scan.Result))
+	if o.Scan.Result == AlreadyUsed {
+		err = ErrAlreadyUsed
+	}
+	if o.Earlier != nil {
+		err = err.With("usedAt", o.Earlier.At.UTC().Format(time.RFC3339)).With("deviceId", o.Earlier.Device)
+	}
+	switch {
+	case o.Ticket == nil:
+	case o.Ticket.Seat != nil:
+		err = err.With("seatId", o.Ticket.Seat.ID)
+	default:
+		err = err.With("section", o.Ticket.Section)
+	}
+	return err
+}
+
+// Scanned is a code that a door without a network has read.
+type Scanned struct {
+	ScanID uuid.UUID
+	Code   string
+	At     time.Time
+}
+
+// Upload records what a door has read without a network, in the order of the scans.
+func (s *Service) Upload(ctx context.Context, door Batch, scans []Scanned) ([]Outcome, error) {
+	for _, one := range scans {
+		door.Reads = append(door.Reads, s.read(one.ScanID, one.Code, one.At))
+	}
+	return s.store.Record(ctx, door)
+}
+
+func (s *Service) read(id uuid.UUID, text string, at time.Time) Read {
+	r := Read{ScanID: id, At: at}
+	if code, err := s.codes.Verify(text); err == nil {
+		r.Code = &code
+	}
+	return r
+}
+
+// Undo makes the ticket of a scan valid again.
+func (s *Service) Undo(ctx context.Context, eventID string, scan uuid.UUID) (*Outcome, error) {
+	return s.store.Undo(ctx, eventID, scan)
+}
+
+// Counts returns the figures of an event's doors, at most 1 s old.
+func (s *Service) Counts(ctx context.Context, eventID string) (Counts, error) {
+	return s.counts(ctx, eventID)
+}
+
+// Conflicts returns the conflicts of an event, the latest first, and the `before` of the next page
+// (0: none).
+func (s *Service) Conflicts(ctx context.Context, eventID string, limit int, before int64) ([]Scan, int64, error) {
+	list, err := s.store.ListConflicts(ctx, eventID, limit+1, before)
+	if err != nil || len(list) <= limit {
+		return list, 0, err
+	}
+	return list[:limit], list[limit-1].N, nil
+}
+
+// defaultPage is the number of tickets on a page of a list.
+const defaultPage = 1000
+
+// Page is a signed page of a list, and where the next one begins (nil: there is none).
+type Page struct {
+	Signed string
+	Count  int
+	Position
+	Next *Position
+}
+
+// List returns a page of the list of a door; from is nil for the first page.
+func (s *Service) List(ctx context.Context, eventID string, from *Position, limit int) (*Page, error) {
+	e, err := s.store.Event(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	start, err := e.begin(from)
+	if err != nil {
+		return nil, err
+	}
+	limit = cmp.Or(limit, defaultPage)
+	// After the event: what is missing on the list is later than its time.
+	list, end, err := s.store.ListTickets(ctx, eventID, start, limit)
+	if err != nil {
+		return nil, err
+	}
+	p := &Page{Count: len(list), Position: start}
+	if len(list) == limit {
+		end.Page++
+		p.Next = &end
+	}
+	p.Signed = s.codes.SignDoorList(&ticket.DoorList{
+		EventID: eventID, Epoch: start.Epoch, Time: start.Time, Page: start.Page, Last: p.Next == nil, Tickets: list,
+	})
+	return p, nil
+}

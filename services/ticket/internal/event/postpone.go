@@ -1,0 +1,87 @@
+package event
+
+import (
+	"time"
+
+	"urr.guru/pkg/errs"
+)
+
+const (
+	// feesWithin is how long users get price and fee back after a postponement, by default.
+	feesWithin = 7 * 24 * time.Hour
+	// closesBefore is how long before the start an event without a time of its doors closes.
+	closesBefore = time.Hour
+)
+
+// Postponement asks for a new date of an event.
+type Postponement struct {
+	StartsAt time.Time
+	// DoorsAt is zero for the default, SalesCloseAt for what it was. RefundUntil is the time before
+	// which users get price and fee back; zero: 7 days from now, or when the event closes.
+	DoorsAt, SalesCloseAt, RefundUntil time.Time
+}
+
+// Postponed has the new times of an event.
+type Postponed struct{ StartsAt, DoorsAt, SalesCloseAt, FeesUntil time.Time }
+
+// Plan returns the new times of an event whose row is locked; nil if the event has them already.
+// doorsAt is that of the event, zero without one. Nothing else stands in the way of an event that has
+// begun, or whose sale is closed.
+func (p Postponement) Plan(e *Event, doorsAt, now time.Time) (*Postponed, error) {
+	if !e.State.TakesPlace() {
+		return nil, ErrCancelled
+	}
+	n := Postponed{
+		StartsAt: toMicroseconds(p.StartsAt), DoorsAt: toMicroseconds(p.DoorsAt), SalesCloseAt: toMicroseconds(p.SalesCloseAt),
+		FeesUntil: toMicroseconds(p.RefundUntil),
+	}
+	if p.SalesCloseAt.IsZero() {
+		n.SalesCloseAt = e.SalesCloseAt
+	}
+	repeated := p.RefundUntil.IsZero() || n.FeesUntil.Equal(e.FeesUntil)
+	if repeated && !e.PostponedFrom.IsZero() && n.sameDate(e, doorsAt) {
+		return nil, nil //nolint:nilnil // nothing changes
+	}
+	if !n.StartsAt.After(now) {
+		return nil, ErrStartPast
+	}
+	closes := n.closesAt(p.DoorsAt)
+	if p.RefundUntil.IsZero() {
+		n.FeesUntil = now.Add(feesWithin)
+		if closes.Before(n.FeesUntil) {
+			n.FeesUntil = closes
+		}
+	}
+	if bad := n.check(e, closes); len(bad) > 0 {
+		return nil, ErrInvalid.WithFields(bad...)
+	}
+	return &n, nil
+}
+
+func (n *Postponed) sameDate(e *Event, doorsAt time.Time) bool {
+	return n.StartsAt.Equal(e.StartsAt) && n.DoorsAt.Equal(doorsAt) && n.SalesCloseAt.Equal(e.SalesCloseAt)
+}
+
+// closesAt returns when refunds by users end.
+func (n *Postponed) closesAt(doorsAt time.Time) time.Time {
+	if doorsAt.IsZero() {
+		return n.StartsAt.Add(-closesBefore)
+	}
+	return n.DoorsAt
+}
+
+func (n *Postponed) check(e *Event, closes time.Time) (bad []errs.Field) {
+	if !n.StartsAt.After(e.SalesOpenAt) {
+		bad = append(bad, errs.Field{Path: "startsAt", Message: "must be after salesOpenAt"})
+	}
+	if n.DoorsAt.After(n.StartsAt) {
+		bad = append(bad, errs.Field{Path: "doorsAt", Message: "must not be after startsAt"})
+	}
+	if !n.SalesCloseAt.After(e.SalesOpenAt) {
+		bad = append(bad, errs.Field{Path: "salesCloseAt", Message: "must be after salesOpenAt"})
+	}
+	if n.FeesUntil.After(closes) {
+		bad = append(bad, errs.Field{Path: "refundUntil", Message: "must not be after doors open, or an hour before the start"})
+	}
+	return bad
+}

@@ -1,0 +1,144 @@
+// Package cancellations stores the ends of cancelled events.
+package cancellations
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/failpoint"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/cancellation"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/refunds"
+	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+var _ cancellation.Store = (*Store)(nil)
+
+// Store ends events.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+func (s *Store) EndCancelled(ctx context.Context) ([]string, error) {
+	q := s.database.Queries()
+	ids, err := q.EndCancelled(ctx, q.AsOf)
+	return ids, pkgpostgres.Err(err)
+}
+
+func (s *Store) Lease(ctx context.Context, lease time.Duration) (eventID string, ok bool, err error) {
+	q := s.database.Queries()
+	ids, err := q.LeaseEnded(ctx, db.LeaseEndedParams{Now: q.AsOf, LeaseSeconds: int32(lease / time.Second)}) //nolint:gosec // short
+	if err != nil || len(ids) == 0 {
+		return "", false, pkgpostgres.Err(err)
+	}
+	return ids[0], true, nil
+}
+
+func (s *Store) Return(ctx context.Context, eventID string, left bool) error {
+	q := s.database.Queries()
+	return pkgpostgres.Err(q.ReturnEnded(ctx, db.ReturnEndedParams{EventID: eventID, Now: q.AsOf, LeftOver: left}))
+}
+
+func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
+	_, err := s.database.Queries().CancelOffers(ctx, eventID)
+	return pkgpostgres.Err(err)
+}
+
+// Orders leaves out the last reservation if there are more tickets than max, since some of its tickets
+// may be among those: its payment is refunded at once.
+func (s *Store) Orders(ctx context.Context, eventID string, max int) ([]cancellation.Order, error) {
+	rows, err := s.database.Queries().OwedTickets(ctx, db.OwedTicketsParams{EventID: eventID, Max: int32(max)}) //nolint:gosec // a batch
+	var orders []cancellation.Order
+	index := make(map[uuid.UUID]int)
+	for _, r := range rows {
+		i, known := index[r.ReservationID]
+		if !known {
+			i = len(orders)
+			index[r.ReservationID] = i
+			orders = append(orders, cancellation.Order{ReservationID: r.ReservationID})
+		}
+		orders[i].TicketIDs = append(orders[i].TicketIDs, r.TicketID)
+	}
+	if len(rows) == max && len(orders) > 1 {
+		orders = orders[:len(orders)-1]
+	}
+	return orders, pkgpostgres.Err(err)
+}
+
+// Refund takes the locks in the order of all transactions. A claim's id is new, so that nobody waits for
+// it.
+func (s *Store) Refund(ctx context.Context, order cancellation.Order) error {
+	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		locked, err := reservations.Lock(ctx, tx, []uuid.UUID{order.ReservationID})
+		if err != nil {
+			return err
+		}
+		owed, err := tickets.Lock(ctx, tx.Queries, order.TicketIDs)
+		if err != nil {
+			return err
+		}
+		closings, now, err := postgres.Closings(ctx, tx, locked.EventIDs())
+		r := locked.Find(order.ReservationID)
+		if err != nil || r == nil || closings[r.EventID].State != event.Ended {
+			return err
+		}
+		claims, free := refund.ForEnded(owed.All(), now)
+		apply(r, claims, free, closings[r.EventID], now)
+		if err := save(ctx, tx, claims, owed, locked); err != nil {
+			return err
+		}
+		return failpoint.Err("ticket.walk.before_commit")
+	})
+	if err == nil {
+		failpoint.Hit("ticket.walk.after_commit")
+		s.database.Published()
+	}
+	return err
+}
+
+// apply tells payment of the claims, and gives the places of free tickets back.
+func apply(r *reservation.Reservation, claims []refund.Claim, free []*ticket.Ticket, closing event.Closing, now time.Time) {
+	for _, c := range claims {
+		due := reservation.Due{ClaimID: c.ID, PaymentID: c.PaymentID, Cause: string(c.Cause)}
+		for _, item := range c.Items {
+			due.Items = append(due.Items, reservation.DueItem(item))
+		}
+		r.OweRefund(due, now)
+	}
+	var places []reservation.GivenBack
+	for _, t := range free {
+		places = append(places, reservation.GivenBack{N: t.N, House: !now.Before(closing.ClosesAt)})
+	}
+	r.GiveBack(places, now)
+}
+
+func save(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *tickets.Locked, locked *reservations.Locked) error {
+	for i := range claims {
+		if err := refunds.InsertBegun(ctx, tx.Queries, &claims[i]); err != nil {
+			return err
+		}
+	}
+	if err := owed.Save(ctx, tx.Queries); err != nil {
+		return err
+	}
+	events, err := locked.Save(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return reservations.InsertEvents(ctx, tx, events)
+}
+
+func (s *Store) Left(ctx context.Context) (cancellation.Left, error) {
+	row, err := s.database.Queries().LeftOfEnded(ctx)
+	return cancellation.Left{Holds: row.Holds, Orders: row.Orders}, pkgpostgres.Err(err)
+}

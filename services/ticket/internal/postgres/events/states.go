@@ -1,0 +1,89 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+)
+
+// actAttempts bounds the tries of an act on an event whose state others change meanwhile.
+const actAttempts = 5
+
+// Act writes by one conditional statement, so that of two acts at once one changes nothing and is
+// answered by the state that the other has made.
+func (s *Store) Act(ctx context.Context, id string, act event.Act, grace time.Duration) error {
+	q := s.database.Queries()
+	for range actAttempts {
+		changed, err := change(ctx, q, id, act, grace)
+		if err != nil || changed == 1 {
+			return pkgpostgres.Err(err)
+		}
+		row, err := q.FindEvent(ctx, db.FindEventParams{EventID: id})
+		if err != nil {
+			return postgres.OrNotFound(err, event.ErrNotFound)
+		}
+		if changes, answer := act.Answer(event.State(row.Event.State)); !changes {
+			return answer
+		}
+	}
+	return fmt.Errorf("the state of event %s is being changed", id)
+}
+
+func change(ctx context.Context, q *postgres.Queries, id string, act event.Act, grace time.Duration) (int64, error) {
+	switch act {
+	case event.Pause:
+		return q.MoveState(ctx, db.MoveStateParams{EventID: id, Was: string(event.Open), State: string(event.Paused)})
+	case event.Resume:
+		return q.MoveState(ctx, db.MoveStateParams{EventID: id, Was: string(event.Paused), State: string(event.Open)})
+	case event.Cancel:
+		seconds := int32(grace / time.Second) //nolint:gosec // at most a week
+		return q.CancelEvent(ctx, db.CancelEventParams{EventID: id, GraceSeconds: seconds, Now: q.ClockTime()})
+	case event.Undo:
+		return q.UndoCancel(ctx, id)
+	case event.Refund:
+		return q.BeginRefunds(ctx, db.BeginRefundsParams{EventID: id, Now: q.ClockTime()})
+	default:
+		return 0, fmt.Errorf("act %q is not known", act)
+	}
+}
+
+func (s *Store) Standing(ctx context.Context, id string) (event.Standing, error) {
+	r, err := s.database.ReadQueries().EventStanding(ctx, id)
+	if err != nil {
+		return event.Standing{}, postgres.OrNotFound(err, event.ErrNotFound)
+	}
+	return event.Standing{
+		State: event.State(r.State), RefundsAt: timeOrZero(r.RefundAfter), Holds: r.Holds, Orders: r.Orders, Tickets: r.Tickets, Refunds: r.Refunds,
+	}, nil
+}
+
+// Postpone locks the event's row before the tickets, as a PUT locks it before seats.
+func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) error {
+	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		row, err := tx.LockEvent(ctx, db.LockEventParams{EventID: id, Now: tx.AsOf})
+		if err != nil {
+			return postgres.OrNotFound(err, event.ErrNotFound)
+		}
+		e := toEvent(row.Event, nil)
+		n, err := p.Plan(&e, timeOrZero(row.Event.DoorsAt), row.Now)
+		if err != nil || n == nil {
+			return err
+		}
+		err = tx.PostponeEvent(ctx, db.PostponeEventParams{
+			EventID: id, StartsAt: n.StartsAt, DoorsAt: orNull(n.DoorsAt), SalesCloseAt: n.SalesCloseAt, FeesUntil: orNull(n.FeesUntil),
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := tx.MakeUsedValid(ctx, id); err != nil {
+			return err
+		}
+		_, err = tx.CancelOffers(ctx, id)
+		return err
+	})
+}

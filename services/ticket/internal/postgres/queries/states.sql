@@ -1,0 +1,101 @@
+-- What operators do to an event. Each statement names the states that it changes; of two at once one changes nothing.
+
+-- name: MoveState :execrows
+UPDATE events SET state = @state, version = version + 1, updated_at = now() WHERE event_id = @event_id AND state = @was;
+
+-- name: CancelEvent :execrows
+UPDATE events
+SET state = 'CANCELLED', undo_to = state, refund_after = t.now + make_interval(secs => @grace_seconds::int),
+    walk_at = t.now + make_interval(secs => @grace_seconds::int), version = version + 1, updated_at = now()
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t
+WHERE event_id = @event_id AND state IN ('OPEN', 'PAUSED');
+
+-- name: UndoCancel :execrows
+UPDATE events
+SET state = undo_to, undo_to = NULL, refund_after = NULL, walk_at = NULL, version = version + 1, updated_at = now()
+WHERE event_id = @event_id AND state = 'CANCELLED';
+
+-- name: BeginRefunds :execrows
+UPDATE events
+SET state = 'ENDED', undo_to = NULL, refund_after = t.now, walk_at = t.now, version = version + 1, updated_at = now()
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t
+WHERE event_id = @event_id AND state = 'CANCELLED';
+
+-- Ends the cancelled events whose grace is over.
+-- name: EndCancelled :many
+UPDATE events
+SET state = 'ENDED', undo_to = NULL, version = version + 1, updated_at = now()
+WHERE state = 'CANCELLED' AND walk_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+RETURNING event_id;
+
+-- Leases the ended event that has waited longest. Replicas skip each other's.
+-- name: LeaseEnded :many
+UPDATE events
+SET walk_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @lease_seconds::int)
+WHERE event_id = (SELECT e.event_id FROM events e
+                  WHERE e.state = 'ENDED' AND e.walk_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+                  ORDER BY e.walk_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING event_id;
+
+-- An event of which nothing is left to do is looked at less and less often, but always again: a refund that is aborted makes a ticket
+-- valid.
+-- name: ReturnEnded :exec
+UPDATE events
+SET walk_at = t.now + CASE WHEN @left_over::boolean THEN interval '1 second'
+                           ELSE least(greatest((t.now - refund_after) / 10, interval '1 second'), interval '1 hour') END
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t
+WHERE event_id = @event_id AND state = 'ENDED';
+
+-- name: HoldsOf :many
+SELECT reservation_id FROM reservations WHERE event_id = @event_id AND status IN ('HELD', 'PAYING') LIMIT @max::int;
+
+-- Offers that nobody is paying for.
+-- name: CancelOffers :execrows
+UPDATE transfers SET status = 'CANCELLED', version = version + 1
+WHERE event_id = @event_id AND status IN ('OPEN', 'AWAITING_PAYMENT') AND payment_id IS NULL;
+
+-- The tickets of an event whose money is owed, or that admit somebody; those of a user one after the other.
+-- name: OwedTickets :many
+SELECT reservation_id, ticket_id
+FROM tickets
+WHERE event_id = @event_id AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
+ORDER BY event_id, user_id
+LIMIT @max::int;
+
+-- name: InsertBegunClaim :exec
+INSERT INTO refund_claims (refund_id, payment_id, cause, status, begun_at, ticket_ids, amounts)
+VALUES (@refund_id, @payment_id, @cause, 'BEGUN', @begun_at, @ticket_ids, @amounts);
+
+-- name: EventStanding :one
+SELECT e.state, e.refund_after,
+       (SELECT count(*) FROM reservations r WHERE r.event_id = e.event_id AND r.status IN ('HELD', 'PAYING')) AS holds,
+       (SELECT count(*) FROM reservations r WHERE r.event_id = e.event_id AND r.status = 'CONFIRMED') AS orders,
+       t.tickets, t.refunds
+FROM events e
+CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE k.status IN ('VALID', 'USED', 'TRANSFERRING')) AS tickets,
+                           count(DISTINCT k.refund_id) FILTER (WHERE k.status = 'REFUNDING') AS refunds
+                    FROM tickets k WHERE k.event_id = e.event_id) t
+WHERE e.event_id = @event_id;
+
+-- What is left of ended events: unpaid reservations, and orders with places that were not given back.
+-- name: LeftOfEnded :one
+SELECT coalesce(sum(l.holds), 0)::bigint AS holds, coalesce(sum(l.orders), 0)::bigint AS orders
+FROM events e
+CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE r.status <> 'CONFIRMED') AS holds, count(*) FILTER (WHERE r.status = 'CONFIRMED') AS orders
+                    FROM reservations r WHERE r.event_id = e.event_id AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')) l
+WHERE e.state = 'ENDED';
+
+-- The lists of doors are void, and closes_at follows the new times.
+-- name: PostponeEvent :exec
+UPDATE events
+SET postponed_from = starts_at, starts_at = @starts_at, doors_at = sqlc.narg(doors_at)::timestamptz, closes_at = NULL,
+    sales_close_at = @sales_close_at, fees_until = @fees_until, epoch = epoch + 1, version = version + 1, updated_at = now()
+WHERE event_id = @event_id;
+
+-- Tickets that were used on the old date admit again. They are locked in order, as everywhere.
+-- name: MakeUsedValid :execrows
+WITH used AS (SELECT u.ticket_id FROM tickets u WHERE u.event_id = @event_id AND u.status = 'USED' ORDER BY u.ticket_id FOR UPDATE)
+UPDATE tickets t SET status = 'VALID', updated_at = now() FROM used WHERE t.ticket_id = used.ticket_id;
+
+-- name: HasTickets :one
+SELECT EXISTS (SELECT 1 FROM tickets WHERE event_id = @event_id);

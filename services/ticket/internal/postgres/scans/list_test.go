@@ -1,0 +1,154 @@
+package scans_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/checkin"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// pages reads a whole list and verifies it as a door does.
+func (h *hall) pages(t *testing.T, limit int) (pages []*ticket.DoorList) {
+	t.Helper()
+	for from := (*checkin.Position)(nil); ; {
+		p, err := h.doors.List(t.Context(), "e", from, limit)
+		require.NoError(t, err)
+		l, err := h.keys.VerifyDoorList(p.Signed)
+		require.NoError(t, err)
+		require.Len(t, l.Tickets, p.Count)
+		require.Equal(t, len(pages), l.Page)
+		require.Equal(t, p.Next == nil, l.Last)
+		require.Equal(t, "e", l.EventID)
+		pages = append(pages, l)
+		require.Equal(t, pages[0].Time, l.Time, "one list")
+		if from = p.Next; from == nil {
+			return pages
+		}
+	}
+}
+
+// sellMany issues n valid tickets to a third as many users.
+func (h *hall) sellMany(t *testing.T, n int) {
+	t.Helper()
+	h.exec(t, `INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, expires_at,
+			hold_ends_at, payment_id)
+		VALUES (gen_random_uuid(), 'e', 'many', 's', 'A', $1, 0, 'KRW', 'CONFIRMED', now(), now(), gen_random_uuid())`, n)
+	h.exec(t, `INSERT INTO places (reservation_id, n, event_id, section, price)
+		SELECT reservation_id, generate_series(1, $1::int), 'e', 'A', 0 FROM reservations WHERE user_id = 'many'`, n)
+	h.exec(t, `INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, price, paid, fee, currency, payment_id, status)
+		SELECT gen_random_uuid(), p.reservation_id, p.n, 'e', 'u' || p.n % ($1::int / 3), 'A', 0, 0, 0, 'KRW', r.payment_id, 'VALID'
+		FROM places p JOIN reservations r USING (reservation_id) WHERE r.user_id = 'many'`, n)
+	h.exec(t, `ANALYZE tickets`)
+}
+
+func TestListHasEveryTicketOnce(t *testing.T) {
+	t.Parallel()
+	h := open(t, storetest.Rows("A", 70, 1, 9))
+	h.sellMany(t, 1000)
+	used := h.buy(t, "u", "A-1-1")
+	h.mustCheckIn(t, used.code)
+	h.Refund(t, h.buy(t, "v", "A-1-2").payment, refund.Operator)
+	h.close(checkin.ListAfter + time.Second)
+	rows, err := h.Pool.Query(t.Context(), `SELECT ticket_id FROM tickets WHERE status = 'VALID'`)
+	require.NoError(t, err)
+	valid, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	require.NoError(t, err)
+	for _, limit := range []int{0, 70, 100, 1001} {
+		var listed []uuid.UUID
+		for _, l := range h.pages(t, limit) {
+			require.Equal(t, 1, l.Epoch)
+			for _, tk := range l.Tickets {
+				require.Equal(t, 1, tk.Serial)
+				listed = append(listed, tk.ID)
+			}
+		}
+		require.ElementsMatch(t, valid, listed, "pages of %d", limit)
+	}
+}
+
+// A ticket that is sold after the list was read has a later id than the list's time.
+func TestTimeOfAList(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.close(checkin.ListAfter + time.Minute)
+	l := h.pages(t, 0)[0]
+	require.WithinDuration(t, h.Clock.Now().Add(-10*time.Second), l.Time, 2*time.Millisecond)
+	require.Empty(t, l.Tickets)
+	require.True(t, l.Last)
+}
+
+func TestListIsReadyOnceNothingChangesAnyMore(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	b := h.buy(t, "u", "A-1-1")
+	notReady := func(wait time.Duration) {
+		t.Helper()
+		_, err := h.doors.List(t.Context(), "e", nil, 0)
+		require.ErrorIs(t, err, checkin.ErrListNotReady)
+		require.InDelta(t, wait.Seconds(), errs.From(err).RetryAfter.Seconds(), 0.01)
+	}
+	h.close(-time.Minute)
+	notReady(time.Minute + checkin.ListAfter)
+	h.close(checkin.ListAfter - time.Second)
+	notReady(time.Second)
+	h.close(checkin.ListAfter)
+	h.exec(t, `UPDATE tickets SET status = 'TRANSFERRING'`)
+	notReady(5 * time.Second)
+	h.exec(t, `UPDATE tickets SET status = 'VALID'`)
+	require.Equal(t, []ticket.DoorTicket{{ID: b.id, Serial: 1}}, h.pages(t, 1)[0].Tickets)
+
+	// The doors open when the event says so.
+	h.exec(t, `UPDATE events SET doors_at = starts_at - interval '2 hours'`)
+	h.Clock.Set(storetest.Start.Add(46*time.Hour + checkin.ListAfter))
+	h.pages(t, 0)
+	h.exec(t, `UPDATE events SET closes_at = starts_at - interval '90 minutes'`)
+	notReady(30 * time.Minute)
+
+	_, err := h.doors.List(t.Context(), "none", nil, 0)
+	require.ErrorIs(t, err, event.ErrNotFound)
+	h.close(checkin.ListAfter)
+	p, err := h.doors.List(t.Context(), "e", nil, 1)
+	require.NoError(t, err)
+	for _, at := range []time.Time{{}, h.Clock.Now().Add(-time.Hour), h.Clock.Now()} {
+		made := *p.Next
+		made.Time = at
+		_, err = h.doors.List(t.Context(), "e", &made, 1)
+		require.ErrorIs(t, err, errs.ErrInvalidCursor, "it would admit whom the list does not")
+	}
+	h.exec(t, `UPDATE events SET epoch = 2`)
+	_, err = h.doors.List(t.Context(), "e", p.Next, 1)
+	require.ErrorIs(t, err, errs.ErrInvalidCursor, "half of a list of each date")
+	h.exec(t, `UPDATE events SET state = 'CANCELLED'`)
+	_, err = h.doors.List(t.Context(), "e", nil, 0)
+	require.ErrorIs(t, err, event.ErrCancelled)
+}
+
+// A door accepts no page that was changed.
+func TestForgedLists(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.buy(t, "u", "A-1-1")
+	h.close(checkin.ListAfter)
+	p, err := h.doors.List(t.Context(), "e", nil, 0)
+	require.NoError(t, err)
+	for i := range p.Signed {
+		changed := []byte(p.Signed)
+		changed[i] ^= 1
+		_, err := h.keys.VerifyDoorList(string(changed))
+		require.ErrorIs(t, err, ticket.ErrCodeInvalid, fmt.Sprint(i))
+		_, err = h.keys.VerifyDoorList(p.Signed[:i])
+		require.ErrorIs(t, err, ticket.ErrCodeInvalid, fmt.Sprint(i))
+	}
+	_, err = h.keys.Verify(p.Signed)
+	require.ErrorIs(t, err, ticket.ErrCodeInvalid, "a list is no code")
+}

@@ -1,0 +1,185 @@
+package scans_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/checkin"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+func TestCheckInOnce(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	b := h.buy(t, "u", "A-1-1")
+	o := h.mustCheckIn(t, b.code)
+	require.Equal(t, ticket.Used, h.find(t, b.id).Status)
+	require.Equal(t, "A-1-1", o.Ticket.Seat.ID)
+	require.Equal(t, checkin.Counts{Sold: 1, CheckedIn: 1}, h.counts(t))
+
+	h.Clock.Advance(time.Minute)
+	_, err := h.checkIn(t.Context(), b.code)
+	require.ErrorIs(t, err, checkin.ErrAlreadyUsed)
+	require.Equal(t, map[string]string{
+		"usedAt": o.Scan.At.Format(time.RFC3339), "deviceId": "gate-1", "seatId": "A-1-1",
+	}, errs.From(err).Metadata, "when, where, and which seat")
+	require.EqualValues(t, 1, h.Count(t, `SELECT count(*) FROM scans`), "a refusal admits nobody")
+
+	_, err = h.doors.CheckIn(t.Context(), checkin.Batch{EventID: "none"}, b.code)
+	require.ErrorIs(t, err, event.ErrNotFound)
+	_, err = h.doors.Counts(t.Context(), "none")
+	require.ErrorIs(t, err, event.ErrNotFound)
+}
+
+// Only a VALID ticket admits, at a door with a network and by an upload.
+func TestCheckInOfEveryTicketStatus(t *testing.T) {
+	t.Parallel()
+	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
+		t.Helper()
+		want := map[ticket.Status]checkin.Result{ticket.Valid: checkin.Admitted, ticket.Used: checkin.AlreadyUsed}[in.Status]
+		if want == "" {
+			want = checkin.Result(in.Status)
+		}
+		door := gate
+		for _, epoch := range []int{0, 1} {
+			door.Epoch = epoch
+			door.Reads = []checkin.Read{{ScanID: uuid.New(), At: in.Clock.Now(), Code: &ticket.Code{TicketID: in.Ticket.ID, Serial: 1, EventID: "e"}}}
+			list, err := in.Scans.Record(t.Context(), door)
+			require.NoError(t, err)
+			require.Equal(t, want, list[0].Scan.Result)
+			got, err := in.Tickets.FindTicket(t.Context(), in.Ticket.ID)
+			require.NoError(t, err)
+			if in.Status == ticket.Valid {
+				in.Ticket.Status, want = ticket.Used, checkin.AlreadyUsed
+			}
+			require.Equal(t, in.Ticket, got.Ticket)
+		}
+	})
+}
+
+func TestCodesThatAdmitNobody(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.Put(t, storetest.Spec("other", event.Assigned, storetest.Rows("A", 70, 1, 9)))
+	b := h.buy(t, "u", "A-1-1")
+	_, err := h.checkIn(t.Context(), b.code+"A")
+	requireWhy(t, checkin.UnknownCode, err)
+	_, err = h.checkIn(t.Context(), h.keys.Sign(ticket.Code{TicketID: uuid.New(), Serial: 1, EventID: "e", Place: "A-1-1"}))
+	requireWhy(t, checkin.UnknownCode, err)
+	elsewhere := gate
+	elsewhere.EventID = "other"
+	_, err = h.doors.CheckIn(t.Context(), elsewhere, b.code)
+	requireWhy(t, checkin.WrongEvent, err)
+
+	h.exec(t, `UPDATE tickets SET serial = 2`)
+	_, err = h.checkIn(t.Context(), b.code)
+	requireWhy(t, checkin.OldCode, err)
+	b.code = h.code(t, b.id)
+
+	for _, state := range []event.State{event.Cancelled, event.Ended} {
+		h.exec(t, `UPDATE events SET state = $1 WHERE event_id = 'e'`, string(state))
+		_, err = h.checkIn(t.Context(), b.code)
+		requireWhy(t, checkin.EventCancelled, err)
+	}
+	h.exec(t, `UPDATE events SET state = 'OPEN', epoch = 2 WHERE event_id = 'e'`)
+	_, err = h.checkIn(t.Context(), b.code)
+	requireWhy(t, checkin.EventPostponed, err)
+	h.close(0)
+	h.mustCheckIn(t, b.code)
+	h.RequireInvariants(t)
+}
+
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	b := h.buy(t, "u", "A-1-1")
+	first := h.mustCheckIn(t, b.code)
+	for range 2 {
+		o, err := h.doors.Undo(t.Context(), "e", first.Scan.ID)
+		require.NoError(t, err)
+		require.Equal(t, checkin.Undone, o.Scan.Result)
+		require.Equal(t, ticket.Valid, h.find(t, b.id).Status)
+	}
+	require.Equal(t, checkin.Counts{Sold: 1}, h.counts(t))
+
+	second := h.mustCheckIn(t, b.code)
+	_, err := h.doors.Undo(t.Context(), "e", first.Scan.ID)
+	require.NoError(t, err)
+	require.Equal(t, ticket.Used, h.find(t, b.id).Status, "by the second scan, whatever becomes of the first")
+
+	h.Clock.Advance(checkin.UndoWithin + time.Second)
+	_, err = h.doors.Undo(t.Context(), "e", second.Scan.ID)
+	require.ErrorIs(t, err, checkin.ErrUndoTooLate)
+	_, err = h.doors.Undo(t.Context(), "e", uuid.New())
+	require.ErrorIs(t, err, checkin.ErrScanNotFound)
+
+	c := h.buy(t, "v", "A-1-2")
+	postponed := h.mustCheckIn(t, c.code)
+	h.exec(t, `UPDATE events SET epoch = 2`)
+	h.exec(t, `UPDATE tickets SET status = 'VALID'`)
+	_, err = h.doors.Undo(t.Context(), "e", postponed.Scan.ID)
+	requireWhy(t, checkin.EventPostponed, err)
+	require.Equal(t, checkin.Counts{Sold: 2}, h.counts(t), "of the new date")
+	h.close(0)
+	h.mustCheckIn(t, c.code)
+	h.RequireInvariants(t)
+}
+
+func TestUploads(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	a, b, c := h.buy(t, "u", "A-1-1"), h.buy(t, "v", "A-1-2"), h.buy(t, "w", "A-1-3")
+	h.mustCheckIn(t, b.code)
+	h.Refund(t, c.payment, refund.Operator)
+	scans := []checkin.Scanned{h.offline(a.code), h.offline(a.code), h.offline(b.code), h.offline(c.code), h.offline("forged")}
+	want := []checkin.Result{
+		checkin.Admitted, checkin.AlreadyUsed, checkin.AlreadyUsed, checkin.Result(ticket.Refunded), checkin.UnknownCode,
+	}
+	for range 2 {
+		require.Equal(t, want, h.upload(t, 1, scans...), "a repeated upload gets the first results")
+	}
+	require.Equal(t, ticket.Used, h.find(t, a.id).Status)
+	require.Equal(t, checkin.Counts{Sold: 2, CheckedIn: 2, Conflicts: 4}, h.counts(t))
+	repeated := []checkin.Scanned{scans[0], scans[0]}
+	require.Equal(t, []checkin.Result{checkin.Admitted, checkin.Admitted}, h.upload(t, 1, repeated...), "one scan")
+
+	list, next, err := h.doors.Conflicts(t.Context(), "e", 3, 0)
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	require.Equal(t, checkin.UnknownCode, list[0].Result, "the latest first")
+	require.Equal(t, uuid.Nil, list[0].TicketID)
+	rest, next, err := h.doors.Conflicts(t.Context(), "e", 3, next)
+	require.NoError(t, err)
+	require.Zero(t, next)
+	require.Len(t, rest, 1)
+	require.Equal(t, a.id, rest[0].TicketID)
+	require.Equal(t, "gate-2", rest[0].Device)
+	require.Equal(t, "staff", rest[0].UserID)
+
+	_, err = h.doors.Undo(t.Context(), "e", scans[1].ScanID)
+	require.ErrorIs(t, err, checkin.ErrScanNotFound, "a conflict has changed nothing")
+	_, err = h.doors.Undo(t.Context(), "e", scans[0].ScanID)
+	require.NoError(t, err)
+	require.Equal(t, []checkin.Result{checkin.Undone}, h.upload(t, 1, scans[0]), "it is not admitted again")
+	h.RequireInvariants(t)
+}
+
+// A list is void once its event is postponed or cancelled.
+func TestUploadsOfVoidLists(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	b := h.buy(t, "u", "A-1-1")
+	h.exec(t, `UPDATE events SET epoch = 2`)
+	require.Equal(t, []checkin.Result{checkin.EventPostponed}, h.upload(t, 1, h.offline(b.code)))
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 2, h.offline(b.code)))
+	h.exec(t, `UPDATE events SET state = 'CANCELLED'`)
+	require.Equal(t, []checkin.Result{checkin.EventCancelled}, h.upload(t, 2, h.offline(b.code)))
+	require.Equal(t, checkin.Counts{Sold: 1, CheckedIn: 1, Conflicts: 2}, h.counts(t))
+}
