@@ -16,10 +16,12 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/checkin"
+	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
+	"urr.guru/services/ticket/internal/postgres/comps"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
@@ -93,6 +95,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge))
 	ticketService := ticket.NewService(tickets.NewStore(database), cfg.keys)
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(ticketService))
+	ticketv1.RegisterCompServiceServer(server, rpc.NewComps(comp.NewService(comps.NewStore(database))))
 	ticketv1.RegisterCheckInServiceServer(server, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
@@ -112,6 +115,7 @@ func sweep(a *lifecycle.App, cfg *Config, holds reservation.Expirer, store *even
 	soldPlaces := &soldGauge{count: store.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
+	a.Go("places given back", store.Releaser(cfg.SweepInterval, log))
 	a.Go("seat changes", store.Pruner(log))
 	a.Go("acts on lines", store.ActPruner(log))
 }
