@@ -115,6 +115,7 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/events/{eventId}":             {unknown: noEvent},
 	"GET /api/v1/seats/{eventId}":              {},
 	"GET /api/v1/seats/{eventId}/availability": {},
+	"GET /api/v1/seats/{eventId}/changes":      {},
 	"POST /api/v1/seats/reserve": {
 		body: func(w *inputWorld) string { return `{"eventId":"` + w.calm + `","seatIds":["A-1-5"]}` },
 		bad: []badValue{

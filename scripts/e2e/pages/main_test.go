@@ -99,6 +99,7 @@ func TestPages(t *testing.T) {
 	t.Run("KeyboardOnly", testKeyboardOnly)
 	t.Run("MouseOnTheMap", testMouseOnTheMap)
 	t.Run("SeatsTakenMeanwhile", testSeatsTakenMeanwhile)
+	t.Run("SeatsByStream", testSeatsByStream)
 	t.Run("SlotEnds", testSlotEnds)
 	t.Run("LargeHall", testLargeHall)
 	t.Run("LeavingTheLine", testLeavingTheLine)

@@ -362,7 +362,7 @@ type untilFirstEvent struct {
 }
 
 func (u *untilFirstEvent) Write(b []byte) (int, error) {
-	if bytes.HasPrefix(b, []byte("data: ")) {
+	if bytes.Contains(b, []byte("data: ")) {
 		u.leave()
 	}
 	return u.ResponseRecorder.Write(b)

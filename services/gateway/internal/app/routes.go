@@ -42,6 +42,7 @@ type endpoints struct {
 	draws      *handlers.DrawHandlers // nil: there are none
 	events     *handlers.EventHandlers
 	live       *handlers.LiveHandlers
+	changes    *handlers.ChangeHandlers
 	pages      *web.Pages
 	reference  *docs.Reference
 }
@@ -183,6 +184,10 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 		{
 			ID: "seats.availability", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/availability", Access: edge.Entry, Event: edge.FromPath,
 			Handler: e.seats.Availability, FastPath: true, Traced: true, Poll: true, Answer: &ticketv1.Availability{},
+		},
+		{
+			ID: "seats.changes", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/changes", Access: edge.Entry, Event: edge.FromPath,
+			Handler: e.changes.Stream, Stream: true, Poll: true, Answer: &gatewayv1.SeatChanges{}, Headers: []edge.Header{docs.LastEventID},
 		},
 		{
 			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
