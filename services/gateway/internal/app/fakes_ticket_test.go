@@ -22,6 +22,7 @@ type fakeTicket struct {
 	ticketv1.UnimplementedReservationServiceServer
 	ticketv1.UnimplementedTicketServiceServer
 	ticketv1.UnimplementedCheckInServiceServer
+	ticketv1.UnimplementedOrderAdminServiceServer
 	callLog
 
 	hold func(event string) *ticketv1.HoldResult

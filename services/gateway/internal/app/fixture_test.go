@@ -214,6 +214,7 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterReservationServiceServer(r, w.ticket)
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
 			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
+			ticketv1.RegisterOrderAdminServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")
 		}, written, as),
 		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {

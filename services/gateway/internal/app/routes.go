@@ -337,6 +337,8 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:        {Timeout: handlers.DeadLettersTimeout},
 
 	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
+	ticketv1.OrderAdminService_SearchOrders_FullMethodName:              {Personal: true},
+	ticketv1.OrderAdminService_GetOrder_FullMethodName:                  {Personal: true},
 	paymentv1.RefundAdminService_ListRefunds_FullMethodName:             {Personal: true},
 	rewardv1.RewardAdminService_ListRewards_FullMethodName:              {Personal: true},
 	rewardv1.RewardAdminService_GetReward_FullMethodName:                {Personal: true},

@@ -81,9 +81,9 @@ var texts = map[string]routeText{
 			"Whoever is refused polls `/availability`.\n\nErrors: UNAUTHENTICATED, QUEUE_TOKEN_REQUIRED, EVENT_NOT_FOUND, OVERLOADED (too many readers at this " +
 			"gateway), RATE_LIMITED (too many streams of this user).",
 	},
-	"seats.reserve":      {summary: "Holds the named seats, all or none"},
-	"reservations.best":  {summary: "Holds the best seats available, or general admissions"},
-	"payments.webhook":   {summary: "A payment provider's call; its signature is checked"},
+	"seats.reserve":     {summary: "Holds the named seats, all or none"},
+	"reservations.best": {summary: "Holds the best seats available, or general admissions"},
+	"payments.webhook":  {summary: "A payment provider's call; its signature is checked"},
 	"admin.live": {
 		summary: "What happens in an event now, each second",
 		description: "`text/event-stream` ([SSE](https://html.spec.whatwg.org/multipage/server-sent-events.html)): a message each second, its data as below. A " +
