@@ -85,6 +85,7 @@ func TestPages(t *testing.T) {
 	t.Run("GeneralAdmission", testGeneralAdmission)
 	t.Run("CheckIn", testCheckIn)
 	t.Run("UndoneCheckIn", testUndoneCheckIn)
+	t.Run("Orders", testOrders)
 	t.Run("BestSeats", testBestSeats)
 	t.Run("RoomKeepsThePosition", testRoomKeepsThePosition)
 	t.Run("Lobby", testLobby)

@@ -281,6 +281,8 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 		pageRow("page.queue", "/queue/{event_id}", edge.Public, edge.None, e.page("queue")),
 		pageRow("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
 		pageRow("page.check-in", "/check-in", edge.Staff, edge.None, e.page("check-in")),
+		pageRow("page.orders", "/admin/orders", edge.Admin, edge.None, e.page("orders")),
+		pageRow("page.admin-order", "/admin/orders/{reservation_id}", edge.Admin, edge.None, e.page("orders")),
 		pageRow("page.order", "/orders/{payment_id}", edge.Public, edge.None, e.page("order")),
 		pageRow("page.my", "/my", edge.Public, edge.None, e.page("my")),
 		pageRow("page.login", "/login", edge.Public, edge.None, e.page("login")),
