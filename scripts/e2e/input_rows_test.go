@@ -264,7 +264,7 @@ var operatorRows = map[string]inputRow{
 	"POST /api/v1/queue/admin/{eventId}/unblock":      {body: text(`{"userId":"nobody"}`), unknown: noEvent},
 	"POST /api/v1/admin/events":                       {body: text(saleBody), bad: badSales},
 	"GET /api/v1/admin/events/{eventId}":              {unknown: noEvent},
-	"PUT /api/v1/admin/events/{eventId}":              {body: text(saleBody), bad: badSales, misused: want{http.StatusConflict, "EVENT_LOCKED"}},
+	"PUT /api/v1/admin/events/{eventId}":              {body: text(saleBody), bad: badSales, misused: want{http.StatusConflict, "USE_POSTPONE"}},
 	"POST /api/v1/admin/events/{eventId}/pause":       {body: text(`{}`), unknown: noEvent},
 	"POST /api/v1/admin/events/{eventId}/resume":      {body: text(`{}`), unknown: noEvent},
 	"POST /api/v1/admin/events/{eventId}/cancel":      {body: text(`{"graceSeconds":604800}`), unknown: noEvent},

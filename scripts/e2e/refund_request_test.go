@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"sync"
@@ -12,15 +13,20 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// refundAnswer is the answer to a request for a refund, or its refusal.
+// refundAnswer is the answer to a request for a refund.
 type refundAnswer struct {
-	RefundID, Status, Code string
-	Amount                 int64
-	Items                  []struct {
+	RefundID, Status string
+	Amount           int64
+	Items            []struct {
 		TicketID string
 		Amount   int64
 	}
-	TicketIDs, TicketReasons []string
+}
+
+// refundRefusal is the refusal of a request for a refund.
+type refundRefusal struct {
+	Code      string
+	TicketIDs []string
 }
 
 type shownTicket struct {
@@ -39,15 +45,15 @@ func (b *buyer) shownTickets() (list []shownTicket) {
 	return page.Items
 }
 
-// askRefund asks for a refund of tickets at a path, and requires the status of the answer.
-func askRefund(t *testing.T, c *harness.Client, path, key string, status int, tickets ...string) (r refundAnswer) {
+// askRefund asks for a refund of tickets at a path, requires the status of the answer, and decodes it.
+func askRefund[T refundAnswer | refundRefusal](t *testing.T, c *harness.Client, path, key string, status int, tickets ...string) (r T) {
 	t.Helper()
 	a, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) {
 		return c.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, path, map[string]any{"ticketIds": tickets, "reason": "cannot come"})
 	})
 	require.NoError(t, err)
 	require.Equal(t, status, a.Status, "%s", a.Body)
-	require.NoError(t, a.Decode(&r))
+	require.NoError(t, json.Unmarshal(a.Body, &r))
 	return r
 }
 
@@ -77,11 +83,11 @@ func TestRefundOfOneTicket(t *testing.T) {
 	path := "/api/v1/payments/" + paid.PaymentID + "/refund"
 
 	key := uuid.NewString()
-	r := askRefund(t, b.Client, path, key, http.StatusAccepted, gone.TicketID)
+	r := askRefund[refundAnswer](t, b.Client, path, key, http.StatusAccepted, gone.TicketID)
 	require.EqualValues(t, 55000, r.Amount)
 	require.Equal(t, gone.TicketID, r.Items[0].TicketID)
-	require.Equal(t, r.RefundID, askRefund(t, b.Client, path, key, http.StatusAccepted, gone.TicketID).RefundID)
-	refusal := askRefund(t, b.Client, path, uuid.NewString(), http.StatusConflict, gone.TicketID, kept.TicketID)
+	require.Equal(t, r.RefundID, askRefund[refundAnswer](t, b.Client, path, key, http.StatusAccepted, gone.TicketID).RefundID)
+	refusal := askRefund[refundRefusal](t, b.Client, path, uuid.NewString(), http.StatusConflict, gone.TicketID, kept.TicketID)
 	require.Equal(t, "NOT_REFUNDABLE", refusal.Code)
 	require.Equal(t, []string{gone.TicketID}, refusal.TicketIDs)
 

@@ -163,13 +163,13 @@ func testTimesShowTheirZone(t *testing.T) {
 		call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
 		b.visit("/events/" + event)
 		b.waitFor(".facts")
-		require.Equal(t, 3, strings.Count(b.text(".facts"), "GMT+9"), "the event, the sale's opening and its end")
+		require.Equal(t, 4, strings.Count(b.text(".facts"), "GMT+9"), "the event, the sale's opening and its end, and that of refunds")
 		if own == "" {
 			require.NotContains(t, b.text(".facts"), "이용자", "a second time would be the same")
 			continue
 		}
 		require.Contains(t, b.text(".facts time"), "이용자 시간대")
-		require.Equal(t, 3, strings.Count(b.text(".facts"), own))
+		require.Equal(t, 4, strings.Count(b.text(".facts"), own))
 		b.checkPage("both zones")
 	}
 }

@@ -18,7 +18,8 @@ const (
 	// RefundsPerHour bounds a user's requests for refunds within RefundHour, by which everybody else's
 	// refunds wait less at the provider.
 	RefundsPerHour = 20
-	RefundHour     = time.Hour
+	// RefundHour is the time within which RefundsPerHour counts.
+	RefundHour = time.Hour
 	// maxNamed bounds the tickets that an error names.
 	maxNamed = 100
 )

@@ -60,15 +60,19 @@ async function keepsPlaces(signal: AbortSignal): Promise<boolean> {
 }
 
 /**
- * Checks a place whose sale is over: the event is read too and decides. For some seconds after a
- * sale is reopened the line may not know it, and the page would end for good.
+ * Checks a place whose sale is over: the event is read too, shown, and decides. For some seconds after
+ * a sale is reopened the line may not know it, and the page would end for good; and for some seconds
+ * after a cancellation has become final, the event may not say so.
  */
-async function confirmOver(place: Place, signal: AbortSignal): Promise<Place> {
+async function confirmOver(place: Place, show: Show, signal: AbortSignal): Promise<Place> {
   if (!isOver(place.saleStatus)) return place;
   const event = await readSale(signal);
-  if (isOver(event?.status)) return place;
+  if (event) show.sale(event);
+  const final = isOver(event?.status) && !(event && undoable(event));
+  if (final) return place;
   const { saleStatus: _, ...rest } = place;
-  return { ...rest, ...(event && { saleStatus: event.status }), nextPoll: recheckSeconds };
+  const saleStatus = event && undoable(event) ? "PAUSED" : event?.status;
+  return { ...rest, ...(saleStatus && { saleStatus }), nextPoll: recheckSeconds };
 }
 
 /**
@@ -96,7 +100,7 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
           return ++unknown < unknownPolls ? unknownSeconds : untilChange(event);
         }
       }
-      const place = await confirmOver(await (join ? line.check(signal) : line.status(signal)), signal);
+      const place = await confirmOver(await (join ? line.check(signal) : line.status(signal)), show, signal);
       answers++;
       // Unknown to the line: evicted after a long absence, or the line was lost. Joining again
       // restores the old place.

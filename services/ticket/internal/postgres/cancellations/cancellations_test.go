@@ -99,7 +99,7 @@ func TestEndOfEveryTicketStatus(t *testing.T) {
 			require.EqualValues(t, 75, item.Amount, "price and fee")
 		}
 		if in.Status == ticket.Transferred { // the friend's was a gift: nothing to refund
-			require.EqualValues(t, 1, in.Find(t, in.Reservation.ID).Released)
+			require.Equal(t, 1, in.Find(t, in.Reservation.ID).Released)
 			require.EqualValues(t, 1, in.Count(t, `SELECT count(*) FROM tickets WHERE prev = $1 AND status = 'REFUNDED'`, in.Ticket.ID))
 		}
 		in.Settle(t, made(t, due[0]))
