@@ -61,6 +61,12 @@ func (h *hall) set(change func()) {
 	change()
 }
 
+func (h *hall) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reads
+}
+
 // user is a reader of event "e", whose entry token the gateway has checked.
 func user(name string) *commonv1.Caller { return &commonv1.Caller{UserId: name, EventId: "e"} }
 
@@ -173,13 +179,13 @@ func TestOneReadForAllReaders(t *testing.T) {
 			all = append(all, listen(t, hub, strconv.Itoa(i), ""))
 		}
 		time.Sleep(10*time.Second + 250*time.Millisecond)
-		require.Equal(t, 21, h.reads)
+		require.Equal(t, 21, h.count())
 		for _, r := range all {
 			r.Leave()
 			r.Leave()
 		}
 		time.Sleep(time.Minute)
-		require.Equal(t, 21, h.reads)
+		require.Equal(t, 21, h.count())
 		require.NoError(t, hub.Close(t.Context()))
 	})
 }
@@ -200,9 +206,9 @@ func TestTheOnlyReaderConnectsAgain(t *testing.T) {
 		}
 		r.Leave()
 		h.set(func() { h.bitmap = []byte{0x7f} })
-		reads := h.reads
+		reads := h.count()
 		time.Sleep(119 * time.Second)
-		require.Equal(t, reads, h.reads, "nobody reads")
+		require.Equal(t, reads, h.count(), "nobody reads")
 		r = listen(t, hub, "a", "ff-0")
 		require.Contains(t, take(t, r), `"taken":[0],"freed":[]`)
 		r.Leave()
