@@ -37,7 +37,7 @@ func begun(claim Claim) DecideRefund {
 			return nil, nil //nolint:nilnil // the answer is known
 		}
 		c := &RefundChange{Refund: r, NewItems: claim.Items}
-		c.Refund.Left = claim.Left
+		c.Refund.Left = claim.Left[:min(len(claim.Left), maxNamed)]
 		var sum int64
 		for _, item := range claim.Items {
 			sum += item.Amount
@@ -49,10 +49,9 @@ func begun(claim Claim) DecideRefund {
 			return c.publishing(p), nil
 		case claim.Refused:
 			c.Refund.Status, c.Refund.Reason, c.NewItems = RefundRejected, claim.Reason, nil
-			c.Payment = p.withMoney(0, 0, 0, "refund rejected: "+claim.Reason)
 		default:
 			c.Refund.Status, c.Refund.Amount, c.Refund.Send = RefundPending, sum, sum
-			c.Payment = p.withMoney(0, 0, 0, "refunding")
+			c.Payment = p.withMoney(0, 0, 0, "refund requested: "+r.Reason)
 		}
 		return c, nil
 	}
