@@ -345,6 +345,8 @@ CREATE TABLE refund_claims (
     CHECK (cardinality(ticket_ids) = cardinality(amounts)),
     CHECK (cardinality(problem_ids) = cardinality(problem_reasons))
 );
+-- They are deleted when no call about them can claim anything any more.
+CREATE INDEX refund_claims_refused ON refund_claims (begun_at) WHERE status IN ('ABORTED', 'REFUSED');
 
 -- Payments that pay for nothing, for good: rejected for this reason, or REFUNDED before their confirmation was heard.
 CREATE TABLE ended_payments (
