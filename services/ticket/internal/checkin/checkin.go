@@ -161,8 +161,8 @@ type Position struct {
 	Epoch int
 	Time  time.Time
 	Page  int
-	// UserID and TicketID are of the last ticket before it; lists are in this order.
-	UserID   string
+	// TicketID is the last ticket before it, zero on the first page. Lists are in the order of users and
+	// tickets.
 	TicketID uuid.UUID
 }
 
