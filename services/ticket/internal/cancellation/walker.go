@@ -118,5 +118,6 @@ func (w *Walker) walkOne(ctx context.Context, id string) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, w.Store.Return(ctx, id, holds+len(orders) > 0))...)
+	failed := errors.Join(errs...) // what was not reached may be left too
+	return errors.Join(failed, w.Store.Return(ctx, id, failed != nil || holds+len(orders) > 0))
 }
