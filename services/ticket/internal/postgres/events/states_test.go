@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
@@ -165,6 +166,33 @@ func TestPostpone(t *testing.T) {
 	_, err = svc.Pool.Exec(t.Context(), `UPDATE events SET user_refunds = true, refund_until = NULL`)
 	require.NoError(t, err)
 	require.EqualValues(t, 70, svc.BeginRefund(t, svc.RefundRequest(p, refund.User)).Items[0].Amount, "the price")
+	svc.RequireInvariants(t)
+}
+
+// A PUT may bring the event forward after a postponement that promised fees until later. Once doors may
+// have lists, users give nothing back.
+func TestFeesEndWhenTheEventCloses(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9))
+	svc.Put(t, spec)
+	start := svc.Clock.Now().Add(30 * 24 * time.Hour).Truncate(time.Microsecond)
+	_, err := svc.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: start})
+	require.NoError(t, err)
+	spec.StartsAt = svc.Clock.Now().Add(24 * time.Hour).Truncate(time.Microsecond)
+	svc.Put(t, spec)
+	sold := svc.MustHoldSeats(t, "u", "A-1-1")
+	p := storetest.Payment(sold)
+	svc.Confirm(t, sold, p)
+	closesAt := spec.StartsAt.Add(-time.Hour)
+	found, err := svc.Tickets.FindTicket(t.Context(), svc.TicketIDs(t, p)[0])
+	require.NoError(t, err)
+	require.Equal(t, closesAt, found.Closing.FeesUntil)
+	list, err := svc.Tickets.ListTickets(t.Context(), "u", 1, uuid.Nil)
+	require.NoError(t, err)
+	require.Equal(t, closesAt, list[0].Closing.FeesUntil)
+	svc.Clock.Set(closesAt.Add(10 * time.Second))
+	require.Equal(t, refund.Refused, svc.BeginRefund(t, svc.RefundRequest(p, refund.User)).Status)
 	svc.RequireInvariants(t)
 }
 
