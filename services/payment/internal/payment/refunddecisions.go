@@ -51,7 +51,11 @@ func begun(claim Claim) DecideRefund {
 			c.Refund.Status, c.Refund.Reason, c.NewItems = RefundRejected, claim.Reason, nil
 		default:
 			c.Refund.Status, c.Refund.Amount, c.Refund.Send = RefundPending, sum, sum
-			c.Payment = p.withMoney(0, 0, 0, "refund requested: "+r.Reason)
+			note := "refund requested"
+			if r.Cause == ByUser && r.Reason != "" { // an operator's reason is not for the payer
+				note += ": " + r.Reason
+			}
+			c.Payment = p.withMoney(0, 0, 0, note)
 		}
 		return c, nil
 	}
@@ -206,7 +210,7 @@ func resolved(byHand bool, note string) DecideRefund {
 		case byHand:
 			counts = r.Send
 		}
-		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, counts, fmt.Sprintf("refund %s paid by a person: %s", r.ID, note))}
+		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, counts, "a refund was paid by a person")}
 		c.Refund.Status, c.Refund.Reason, c.Refund.Send = RefundResolved, note, r.Send-counts
 		return c.publishing(p), nil
 	}

@@ -217,6 +217,8 @@ func TestOperatorsRefund(t *testing.T) {
 	require.EqualValues(t, 25000, all.GetAmount(), "with the fee")
 	b.untilRefunds("DONE", 2)
 	b.requireBalanced(p)
+	require.Contains(t, notes(b.get(p)), "refund requested")
+	require.NotContains(t, strings.Join(notes(b.get(p)), ";"), "goodwill", "the reason is the operators' own")
 
 	page, err := b.operators.ListRefunds(t.Context(), &paymentv1.ListRefundsRequest{Caller: operator(""), Limit: 1})
 	require.NoError(t, err)
@@ -286,6 +288,7 @@ func TestHeldRefunds(t *testing.T) {
 				require.Zero(t, b.count(`SELECT sum(hand - hand_used)::bigint FROM payments`))
 			}
 			b.requireBalanced(p)
+			require.NotContains(t, strings.Join(notes(b.get(p)), ";"), "3 May", "the note is the operators' own")
 			_, err = resolve(held.id, true)
 			require.ErrorIs(t, err, errs.ErrRefundNotHeld)
 			b.requireBalanced(other)
