@@ -131,15 +131,17 @@ func (q *Queries) EventStanding(ctx context.Context, eventID string) (EventStand
 	return i, err
 }
 
-const HasTickets = `-- name: HasTickets :one
-SELECT EXISTS (SELECT 1 FROM tickets WHERE event_id = $1)
+const HasBuyers = `-- name: HasBuyers :one
+SELECT (EXISTS (SELECT 1 FROM tickets t WHERE t.event_id = $1)
+        OR EXISTS (SELECT 1 FROM reservations r WHERE r.event_id = $1 AND r.status IN ('PAYING', 'CONFIRMED')))::boolean
 `
 
-func (q *Queries) HasTickets(ctx context.Context, eventID string) (bool, error) {
-	row := q.db.QueryRow(ctx, HasTickets, eventID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+// Tickets, also those that were given back, and buyers who may be charged already.
+func (q *Queries) HasBuyers(ctx context.Context, eventID string) (bool, error) {
+	row := q.db.QueryRow(ctx, HasBuyers, eventID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const HoldsOf = `-- name: HoldsOf :many
@@ -327,28 +329,30 @@ func (q *Queries) OwedTickets(ctx context.Context, arg OwedTicketsParams) ([]Owe
 }
 
 const PostponeEvent = `-- name: PostponeEvent :exec
-UPDATE events
-SET postponed_from = starts_at, starts_at = $1, doors_at = $2::timestamptz, closes_at = NULL,
-    sales_close_at = $3, fees_until = $4, epoch = epoch + 1, version = version + 1, updated_at = now()
-WHERE event_id = $5
+UPDATE events e
+SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = NULL,
+    refund_until = CASE WHEN e.refund_until <= coalesce(n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
+    sales_close_at = $1, fees_until = $2, epoch = e.epoch + 1, version = e.version + 1, updated_at = now()
+FROM (SELECT $4::timestamptz AS starts_at, $5::timestamptz AS doors_at) n
+WHERE e.event_id = $3
 `
 
 type PostponeEventParams struct {
-	StartsAt     time.Time
-	DoorsAt      *time.Time
 	SalesCloseAt time.Time
 	FeesUntil    *time.Time
 	EventID      string
+	StartsAt     time.Time
+	DoorsAt      *time.Time
 }
 
-// The lists of doors are void, and closes_at follows the new times.
+// The lists of doors are void, and closes_at follows the new times; so does an end of refunds that would be later.
 func (q *Queries) PostponeEvent(ctx context.Context, arg PostponeEventParams) error {
 	_, err := q.db.Exec(ctx, PostponeEvent,
-		arg.StartsAt,
-		arg.DoorsAt,
 		arg.SalesCloseAt,
 		arg.FeesUntil,
 		arg.EventID,
+		arg.StartsAt,
+		arg.DoorsAt,
 	)
 	return err
 }

@@ -37,17 +37,22 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, match *event.Match,
 }
 
 func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *event.Match) error {
+	if e.ClosesAt != nil { // the row cannot be inserted otherwise, not even for an event that exists
+		if err := e.CheckClosing(); err != nil {
+			return err
+		}
+	}
 	created := e
 	created.Complete(nil)
-	if err := created.CheckClosing(); err != nil {
-		return err
-	}
 	inserted, err := q.InsertEvent(ctx, toRow(&created))
 	if err != nil {
 		return err
 	}
 	if inserted == 0 {
 		return changeEvent(ctx, q, &e, match)
+	}
+	if err := created.CheckClosing(); err != nil {
+		return err
 	}
 	if match != nil { // no settings existed that could match
 		return event.ErrChanged
@@ -101,8 +106,8 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 
-// checkTimes checks the times of the changed event, and refuses to move those of an event with tickets:
-// their buyers would not be told.
+// checkTimes checks the times of the changed event, and refuses to move those of an event with buyers:
+// they would not be told.
 func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *event.Event) error {
 	if err := e.CheckClosing(); err != nil {
 		return err
@@ -111,8 +116,8 @@ func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *ev
 	if len(moved) == 0 {
 		return nil
 	}
-	sold, err := q.HasTickets(ctx, e.ID)
-	if err == nil && sold {
+	bought, err := q.HasBuyers(ctx, e.ID)
+	if err == nil && bought {
 		err = event.ErrUsePostpone.With("member", moved[0])
 	}
 	return err
