@@ -30,22 +30,24 @@ func (s *store) failed(what string) error {
 }
 
 func (s *store) EndCancelled(context.Context) ([]string, error) { return nil, nil }
-func (s *store) Lease(context.Context, time.Duration) (string, bool, error) {
+func (s *store) Lease(context.Context, time.Duration) (cancellation.Position, bool, error) {
 	s.leased = !s.leased
-	return "e", s.leased, nil
+	return cancellation.Position{EventID: "e"}, s.leased, nil
 }
 
-func (s *store) Return(_ context.Context, _ string, left bool) error {
+func (s *store) Return(_ context.Context, _ cancellation.Position, left bool) error {
 	s.left = append(s.left, left)
 	return nil
 }
 func (s *store) CancelOffers(context.Context, string) error { return s.failed("offers") }
-func (s *store) Orders(context.Context, string, int) ([]cancellation.Order, error) {
-	return nil, s.failed("orders")
+func (s *store) Orders(context.Context, cancellation.Position, int) ([]cancellation.Order, string, error) {
+	return nil, "", s.failed("orders")
 }
-func (s *store) Refund(context.Context, cancellation.Order) error          { return nil }
-func (s *store) Left(context.Context) (cancellation.Left, error)           { return cancellation.Left{}, nil }
-func (s *store) CancelWithEvent(context.Context, string, int) (int, error) { return 0, s.failed("holds") }
+func (s *store) Refund(context.Context, cancellation.Order) error { return nil }
+func (s *store) Left(context.Context) (cancellation.Left, error)  { return cancellation.Left{}, nil }
+func (s *store) CancelWithEvent(context.Context, string, int) (int, error) {
+	return 0, s.failed("holds")
+}
 
 // What could not be read may be left: an event is looked at again as soon as one with refunds to make.
 func TestFailuresAreTriedAgainSoon(t *testing.T) {

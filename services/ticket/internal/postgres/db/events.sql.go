@@ -167,7 +167,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -202,6 +202,7 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
 		&i.Event.WalkAt,
+		&i.Event.WalkAfter,
 		&i.Event.PostponedFrom,
 		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
@@ -336,7 +337,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -387,6 +388,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.UndoTo,
 			&i.Event.RefundAfter,
 			&i.Event.WalkAt,
+			&i.Event.WalkAfter,
 			&i.Event.PostponedFrom,
 			&i.Event.FeesUntil,
 			&i.Event.DoorsAt,
@@ -414,7 +416,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -450,6 +452,7 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
 		&i.Event.WalkAt,
+		&i.Event.WalkAfter,
 		&i.Event.PostponedFrom,
 		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,

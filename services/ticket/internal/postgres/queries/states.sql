@@ -35,13 +35,14 @@ SET walk_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(sec
 WHERE event_id = (SELECT e.event_id FROM events e
                   WHERE e.state = 'ENDED' AND e.walk_at <= coalesce(sqlc.narg('now')::timestamptz, now())
                   ORDER BY e.walk_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING event_id;
+RETURNING event_id, walk_after;
 
 -- An event of which nothing is left to do is looked at less and less often, but always again: a refund that is aborted makes a ticket
 -- valid.
 -- name: ReturnEnded :exec
 UPDATE events
-SET walk_at = t.now + CASE WHEN @left_over::boolean THEN interval '1 second'
+SET walk_after = @after,
+    walk_at = t.now + CASE WHEN @left_over::boolean THEN interval '1 second'
                            ELSE least(greatest((t.now - refund_after) / 10, interval '1 second'), interval '1 hour') END
 FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t
 WHERE event_id = @event_id AND state = 'ENDED';
@@ -54,11 +55,11 @@ SELECT reservation_id FROM reservations WHERE event_id = @event_id AND status IN
 UPDATE transfers SET status = 'CANCELLED', version = version + 1
 WHERE event_id = @event_id AND status IN ('OPEN', 'AWAITING_PAYMENT') AND payment_id IS NULL;
 
--- The tickets of an event whose money is owed, or that admit somebody; those of a user one after the other.
+-- The tickets of an event whose money is owed, or that admit somebody, from a user on; those of a user one after the other.
 -- name: OwedTickets :many
-SELECT reservation_id, ticket_id
+SELECT reservation_id, ticket_id, user_id
 FROM tickets
-WHERE event_id = @event_id AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
+WHERE event_id = @event_id AND user_id >= @after::text AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
 ORDER BY event_id, user_id
 LIMIT @max::int;
 
