@@ -82,7 +82,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
-	sweep(a, cfg, expiry.NewStore(database), eventStore, log)
+	sweep(a, cfg, database, eventStore, log)
 	endCancelled(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)
@@ -118,9 +118,9 @@ func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, 
 }
 
 // sweep ends holds, measures what is sold and prunes in the background.
-func sweep(a *lifecycle.App, cfg *Config, holds reservation.Expirer, store *events.Store, log *slog.Logger) {
+func sweep(a *lifecycle.App, cfg *Config, database *postgres.Database, store *events.Store, log *slog.Logger) {
 	sweeper := &reservation.Sweeper{
-		Expirer: holds, Every: cfg.SweepInterval, Log: log,
+		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
 		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
 	}
 	soldPlaces := &soldGauge{count: store.SoldByEvent, log: log}
@@ -129,6 +129,7 @@ func sweep(a *lifecycle.App, cfg *Config, holds reservation.Expirer, store *even
 	a.Go("places given back", store.Releaser(cfg.SweepInterval, log))
 	a.Go("seat changes", store.Pruner(log))
 	a.Go("acts on lines", store.ActPruner(log))
+	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
 }
 
 // endCancelled ends cancelled events in the background.

@@ -28,6 +28,8 @@ CREATE TABLE events (
     refund_after   timestamptz CHECK (refund_after IS NULL OR state IN ('CANCELLED', 'ENDED')),
     -- When a cancelled event is looked at next: for its end, or for what is left of it. Whoever looks at it moves this on, as a lease.
     walk_at        timestamptz,
+    -- The last user whose orders the walk of an ended event has reached; empty: it begins anew.
+    walk_after     text COLLATE "C" NOT NULL DEFAULT '',
     -- The start before the latest postponement, and until when users get their fees back too since then.
     postponed_from timestamptz,
     fees_until     timestamptz,
@@ -374,6 +376,8 @@ CREATE TABLE refund_claims (
     CHECK (cardinality(ticket_ids) = cardinality(amounts)),
     CHECK (cardinality(problem_ids) = cardinality(problem_reasons))
 );
+-- They are deleted when no call about them can claim anything any more.
+CREATE INDEX refund_claims_refused ON refund_claims (begun_at) WHERE status IN ('ABORTED', 'REFUSED');
 
 -- Payments that pay for nothing, for good: rejected for this reason, or REFUNDED before their confirmation was heard.
 CREATE TABLE ended_payments (
