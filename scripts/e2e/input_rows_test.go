@@ -116,6 +116,7 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/events/{eventId}":             {unknown: noEvent},
 	"GET /api/v1/seats/{eventId}":              {},
 	"GET /api/v1/seats/{eventId}/availability": {},
+	"GET /api/v1/seats/{eventId}/changes":      {},
 	"POST /api/v1/seats/reserve": {
 		body: func(w *inputWorld) string { return `{"eventId":"` + w.calm + `","seatIds":["A-1-5"]}` },
 		bad: []badValue{
@@ -327,9 +328,14 @@ var operatorRows = map[string]inputRow{
 	}},
 	"POST /api/v1/admin/payments/{paymentId}/refund": {body: text(`{"reason":"R"}`), keyed: true, misused: notRefundable},
 	"GET /api/v1/admin/refunds":                      {queries: badPages},
-	"POST /api/v1/admin/refunds/{refundId}/retry":    {body: text(`{}`), misused: noRefund},
-	"POST /api/v1/admin/refunds/{refundId}/resolve":  {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
-	"GET /api/v1/admin/rewards/{allocationId}":       {unknown: noReward},
+	"GET /api/v1/admin/orders": {queries: map[string]want{
+		"limit=5": invalid, "seat=A-1-1": invalid, "user=u&cursor=not-a-cursor": invalidCursor,
+		"code=x": {http.StatusBadRequest, "TICKET_CODE_INVALID"},
+	}},
+	"GET /api/v1/admin/orders/{reservationId}":      {unknown: noReservation},
+	"POST /api/v1/admin/refunds/{refundId}/retry":   {body: text(`{}`), misused: noRefund},
+	"POST /api/v1/admin/refunds/{refundId}/resolve": {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
+	"GET /api/v1/admin/rewards/{allocationId}":      {unknown: noReward},
 	"POST /api/v1/admin/rewards/{allocationId}/retry": {
 		body: text(`{}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_RETRYABLE"}, // it is paid
 	},

@@ -23,6 +23,7 @@ type fakeTicket struct {
 	ticketv1.UnimplementedTicketServiceServer
 	ticketv1.UnimplementedCompServiceServer
 	ticketv1.UnimplementedCheckInServiceServer
+	ticketv1.UnimplementedOrderAdminServiceServer
 	callLog
 
 	hold func(event string) *ticketv1.HoldResult
@@ -32,6 +33,8 @@ type fakeTicket struct {
 	status, code string
 	// price of the only section.
 	price int64
+	// seats, unless nil, returns the free seats of an event.
+	seats func(event string) (*ticketv1.Availability, error)
 	// down makes GetEventInfo fail.
 	down atomic.Bool
 }
@@ -67,6 +70,9 @@ func (f *fakeTicket) GetSeatMap(_ context.Context, in *ticketv1.GetSeatMapReques
 
 func (f *fakeTicket) GetAvailability(_ context.Context, in *ticketv1.GetAvailabilityRequest) (*ticketv1.Availability, error) {
 	f.add("GetAvailability", in.GetCaller(), in)
+	if f.seats != nil {
+		return f.seats(in.GetEventId())
+	}
 	bitmap := append([]byte{0xff, 0xf0}, make([]byte, f.taken/8)...)
 	return &ticketv1.Availability{EventId: in.GetEventId(), Bitmap: bitmap, Etag: "free1", Seats: 12 + f.taken, Sections: []*ticketv1.Section{{Section: "A", Price: f.price}}}, nil
 }

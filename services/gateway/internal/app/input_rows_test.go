@@ -145,6 +145,16 @@ func refundPages() map[string]string {
 	return all
 }
 
+// orderPages are the queries of the operators' search for orders.
+func orderPages() map[string]string {
+	all := maps.Clone(pages)
+	maps.Copy(all, map[string]string{
+		"user=" + strings.Repeat("u", 65): "INVALID_REQUEST", "eventId=a%20b": "INVALID_REQUEST", "reservationId=x": "INVALID_REQUEST",
+		"orderId=" + strings.Repeat("o", 65): "INVALID_REQUEST", "user=a&user=b": "INVALID_REQUEST", "code=%00": "INVALID_REQUEST",
+	})
+	return all
+}
+
 // auditPages are the queries of the audit log.
 func auditPages() map[string]string {
 	all := maps.Clone(pages)
@@ -184,7 +194,8 @@ var inputs = map[string]input{
 	"CheckInService.GetDoorList": {queries: map[string]string{
 		"limit=5001": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
 	}},
-	"StatsService.ListActs": {queries: auditPages()},
+	"StatsService.ListActs":          {queries: auditPages()},
+	"OrderAdminService.SearchOrders": {queries: orderPages()},
 
 	"CheckInService.CheckIn": {
 		required: map[string]string{"code": "INVALID_REQUEST", "eventId": "INVALID_REQUEST"},

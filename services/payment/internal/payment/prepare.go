@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -90,6 +91,29 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator
 		return Shown{}, ErrNotFound
 	}
 	return p, nil
+}
+
+// OfReference returns the payments of a reference with all about them, oldest first.
+func (s *Service) OfReference(ctx context.Context, ref Reference) ([]Shown, error) {
+	ids, err := s.store.OfReference(ctx, ref)
+	list := make([]Shown, len(ids))
+	for i := 0; i < len(ids) && err == nil; i++ {
+		list[i], err = s.store.Show(ctx, ids[i])
+	}
+	return list, err
+}
+
+// OfOrder returns the payment with a provider's order id, with all about it; none if there is none.
+func (s *Service) OfOrder(ctx context.Context, orderID string) ([]Shown, error) {
+	id, err := s.store.OfOrder(ctx, orderID)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.store.Show(ctx, id)
+	return []Shown{p}, err
 }
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

@@ -101,8 +101,12 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 	if closing.UserRefunds {
 		out.RefundUntil = timestamppb.New(closing.RefundUntil)
 	}
-	if e.FeesUntil.After(closing.RefundUntil) || !closing.UserRefunds && !e.FeesUntil.IsZero() {
-		out.RefundUntil = timestamppb.New(e.FeesUntil) // it was postponed
+	feesUntil := e.FeesUntil
+	if feesUntil.After(closing.ClosesAt) {
+		feesUntil = closing.ClosesAt
+	}
+	if feesUntil.After(closing.RefundUntil) || !closing.UserRefunds && !feesUntil.IsZero() {
+		out.RefundUntil = timestamppb.New(feesUntil) // it was postponed
 	}
 	return out
 }

@@ -92,6 +92,14 @@ export interface Availability {
   sections: Section[];
 }
 
+// A message of the stream of changes; seats are indexes of the bitmap.
+export interface SeatChanges {
+  seq: number;
+  taken: number[];
+  freed: number[];
+  sections: { section: string; free: number }[];
+}
+
 // A seat of the map. The event has the prices of its sections.
 export interface MapSeat {
   seatId: string;

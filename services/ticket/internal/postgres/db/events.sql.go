@@ -14,7 +14,8 @@ const Closings = `-- name: Closings :many
 SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
-       coalesce(e.user_refunds, false)::boolean AS user_refunds, coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until,
+       coalesce(e.user_refunds, false)::boolean AS user_refunds,
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
        coalesce(e.return_within, 0)::integer AS return_within
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now) t
 LEFT JOIN events e ON e.event_id = ANY ($2::text[])
@@ -169,7 +170,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -204,6 +205,7 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
 		&i.Event.WalkAt,
+		&i.Event.WalkAfter,
 		&i.Event.PostponedFrom,
 		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
@@ -345,7 +347,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -396,6 +398,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.UndoTo,
 			&i.Event.RefundAfter,
 			&i.Event.WalkAt,
+			&i.Event.WalkAfter,
 			&i.Event.PostponedFrom,
 			&i.Event.FeesUntil,
 			&i.Event.DoorsAt,
@@ -423,7 +426,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -459,6 +462,7 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
 		&i.Event.WalkAt,
+		&i.Event.WalkAfter,
 		&i.Event.PostponedFrom,
 		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,

@@ -39,6 +39,7 @@ type Event struct {
 	UndoTo             *string
 	RefundAfter        *time.Time
 	WalkAt             *time.Time
+	WalkAfter          string
 	PostponedFrom      *time.Time
 	FeesUntil          *time.Time
 	DoorsAt            *time.Time

@@ -113,8 +113,8 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 
-// checkTimes checks the times of the changed event, and refuses to move those of an event with tickets:
-// their buyers would not be told.
+// checkTimes checks the times of the changed event, and refuses to move those of an event with buyers:
+// they would not be told.
 func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *event.Event) error {
 	if err := e.CheckComplete(); err != nil {
 		return err
@@ -123,8 +123,8 @@ func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *ev
 	if len(moved) == 0 {
 		return nil
 	}
-	sold, err := q.HasTickets(ctx, e.ID)
-	if err == nil && sold {
+	bought, err := q.HasBuyers(ctx, e.ID)
+	if err == nil && bought {
 		err = event.ErrUsePostpone.With("member", moved[0])
 	}
 	return err

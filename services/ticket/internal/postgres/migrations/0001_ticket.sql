@@ -28,6 +28,8 @@ CREATE TABLE events (
     refund_after   timestamptz CHECK (refund_after IS NULL OR state IN ('CANCELLED', 'ENDED')),
     -- When a cancelled event is looked at next: for its end, or for what is left of it. Whoever looks at it moves this on, as a lease.
     walk_at        timestamptz,
+    -- The last user whose orders the walk of an ended event has reached; empty: it begins anew.
+    walk_after     text COLLATE "C" NOT NULL DEFAULT '',
     -- The start before the latest postponement, and until when users get their fees back too since then.
     postponed_from timestamptz,
     fees_until     timestamptz,
@@ -225,6 +227,8 @@ CREATE TABLE reservations (
 -- Ids are UUIDv7, so their order is that of creation.
 CREATE INDEX reservations_by_user ON reservations (user_id, reservation_id);
 CREATE INDEX reservations_live_by_user ON reservations (event_id, user_id) WHERE status IN ('HELD', 'PAYING', 'CONFIRMED');
+-- Operators' list of an event's orders. A hold is not in it, so that it costs holds nothing.
+CREATE INDEX reservations_paid_by_event ON reservations (event_id, reservation_id) WHERE status IN ('CONFIRMED', 'REJECTED', 'REFUNDED');
 CREATE INDEX reservations_unpaid_by_end ON reservations (expires_at) WHERE status IN ('HELD', 'PAYING');
 -- Due holds of one section: those of other sales, of which an outage may leave many, are not read.
 CREATE INDEX reservations_unpaid_by_section ON reservations (event_id, section, expires_at) WHERE status IN ('HELD', 'PAYING') AND section <> '';
@@ -304,6 +308,9 @@ CREATE INDEX tickets_by_payment ON tickets (payment_id) WHERE payment_id IS NOT 
 -- A place admits one person, seated or not.
 CREATE UNIQUE INDEX tickets_one_live ON tickets (reservation_id, n) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
 CREATE UNIQUE INDEX tickets_one_per_seat ON tickets (event_id, seat_id) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
+-- What is not in the two before, for operators who search.
+CREATE INDEX tickets_ended_by_order ON tickets (reservation_id) WHERE status IN ('TRANSFERRED', 'REFUNDED');
+CREATE INDEX tickets_ended_by_seat ON tickets (event_id, seat_id) WHERE status IN ('TRANSFERRED', 'REFUNDED');
 
 -- Offers of tickets to other users.
 CREATE TABLE transfers (
@@ -369,6 +376,8 @@ CREATE TABLE refund_claims (
     CHECK (cardinality(ticket_ids) = cardinality(amounts)),
     CHECK (cardinality(problem_ids) = cardinality(problem_reasons))
 );
+-- They are deleted when no call about them can claim anything any more.
+CREATE INDEX refund_claims_refused ON refund_claims (begun_at) WHERE status IN ('ABORTED', 'REFUSED');
 
 -- Payments that pay for nothing, for good: rejected for this reason, or REFUNDED before their confirmation was heard.
 CREATE TABLE ended_payments (
@@ -400,6 +409,7 @@ CREATE TABLE scans (
 );
 -- A ticket admits one person, on each date to which the event is postponed.
 CREATE UNIQUE INDEX scans_admitted_once ON scans (event_id, epoch, ticket_id) WHERE result = 'ADMITTED';
+CREATE INDEX scans_by_ticket ON scans (ticket_id) WHERE ticket_id IS NOT NULL;
 CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITTED', 'UNDONE');
 
 -- +goose Down

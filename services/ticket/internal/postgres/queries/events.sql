@@ -180,7 +180,8 @@ WHERE s.event_id = @event_id AND s.section = n.section AND s.held + s.sold + s.h
 SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
-       coalesce(e.user_refunds, false)::boolean AS user_refunds, coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until,
+       coalesce(e.user_refunds, false)::boolean AS user_refunds,
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
        coalesce(e.return_within, 0)::integer AS return_within
 FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now) t
 LEFT JOIN events e ON e.event_id = ANY (@event_ids::text[]);

@@ -118,6 +118,30 @@ func TestAnswersAreForGood(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
+// Refusals and aborted claims go when every call about them is too old to claim anything.
+func TestOldRefusalsAreDeleted(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, p := sell(t, svc, "A-1-1")
+	first, refused, aborted := svc.RefundRequest(p, refund.User), svc.RefundRequest(p, refund.User), svc.RefundRequest(p, refund.User)
+	require.Equal(t, refund.Begun, svc.BeginRefund(t, first).Status)
+	require.Equal(t, refund.Refused, svc.BeginRefund(t, refused).Status)
+	require.NoError(t, svc.Refunds.Abort(t.Context(), first.ID))
+	require.NoError(t, svc.Refunds.Abort(t.Context(), aborted.ID))
+	svc.Refund(t, p, refund.Operator)
+	claims := func() int64 { return svc.Count(t, `SELECT count(*) FROM refund_claims`) }
+	svc.Clock.Advance(30*24*time.Hour - time.Minute)
+	require.NoError(t, svc.Refunds.Prune(t.Context()))
+	require.EqualValues(t, 4, claims())
+	svc.Clock.Advance(time.Hour)
+	require.NoError(t, svc.Refunds.Prune(t.Context()))
+	require.EqualValues(t, 1, claims(), "that of the refund that was made")
+	for _, late := range []refund.Request{first, refused, aborted} {
+		require.Equal(t, refund.ReasonTooOld, svc.BeginRefund(t, late).Reason)
+	}
+	svc.RequireInvariants(t)
+}
+
 // Every call and event about a claim in every status.
 func TestClaimsInEveryStatus(t *testing.T) {
 	t.Parallel()

@@ -54,19 +54,29 @@ func (s *Store) List(
 	if err != nil || len(rows) == 0 {
 		return nil, time.Time{}, pkgpostgres.Err(err)
 	}
+	found := make([]db.Reservation, len(rows))
+	for i, r := range rows {
+		found[i] = r.Reservation
+	}
+	list, err := FromRows(ctx, q, found)
+	return list, rows[0].Now.UTC(), err
+}
+
+// FromRows reads the seats of reservations, and returns them in the order of their rows.
+func FromRows(ctx context.Context, q *postgres.Queries, rows []db.Reservation) ([]reservation.Reservation, error) {
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
-		ids[i] = r.Reservation.ReservationID
+		ids[i] = r.ReservationID
 	}
 	seats, err := seatsOf(ctx, q, ids)
 	if err != nil {
-		return nil, time.Time{}, pkgpostgres.Err(err)
+		return nil, pkgpostgres.Err(err)
 	}
 	list := make([]reservation.Reservation, len(rows))
 	for i, r := range rows {
-		list[i] = *toReservation(r.Reservation, seats[r.Reservation.ReservationID])
+		list[i] = *toReservation(r, seats[r.ReservationID])
 	}
-	return list, rows[0].Now.UTC(), nil
+	return list, nil
 }
 
 func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, error) {

@@ -27,6 +27,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/scans"
@@ -67,6 +68,7 @@ type Service struct {
 	Walker           *cancellation.Walker
 	Scans            *scans.Store
 	Comps            *comp.Service
+	Orders           *orders.Store
 	Events           *event.Service
 	Reservations     *reservation.Service
 }
@@ -102,7 +104,7 @@ func (s *Service) Replica(t *testing.T) *Service {
 		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
 		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
-		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database),
+		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database), Orders: orders.NewStore(database),
 		Comps: comp.NewService(comps.NewStore(database)),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)

@@ -34,7 +34,7 @@ func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, e
 	}
 	l := &Locked{changes: make([]change, len(rows))}
 	for i, r := range rows {
-		t := toTicket(r.Ticket)
+		t := FromRow(r.Ticket)
 		l.changes[i] = change{before: t, current: &t}
 	}
 	return l, nil
