@@ -23,7 +23,8 @@ import (
 // fightSize is the size of a hall, of the crowd that fights for it, and of the sale after the fight.
 type fightSize struct {
 	clients, rows, perRow int
-	// fight is how long the clients fight; kills happen every killEvery.
+	// fight is how long the clients fight; a replica is killed every killEvery. The short form kills none:
+	// what it was settling waits for its end in the consumer group.
 	fight, killEvery time.Duration
 	// buyers is who gets a seat until every one is sold, at most; of the first abandon every third
 	// abandons it.
@@ -32,7 +33,7 @@ type fightSize struct {
 
 var (
 	longFight  = fightSize{clients: 64, rows: 20, perRow: 25, fight: 2 * time.Minute, killEvery: 10 * time.Second, buyers: 3000, abandon: 3000}
-	shortFight = fightSize{clients: 8, rows: 2, perRow: 7, fight: 2500 * time.Millisecond, killEvery: 1500 * time.Millisecond, buyers: 300, abandon: 3}
+	shortFight = fightSize{clients: 8, rows: 2, perRow: 7, fight: 2500 * time.Millisecond, killEvery: time.Hour, buyers: 300, abandon: 3}
 )
 
 // visitPause leaves the machine some time for what the clients have asked for.
