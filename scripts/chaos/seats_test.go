@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,16 +25,18 @@ type fightSize struct {
 	clients, rows, perRow int
 	// fight is how long the clients fight; kills happen every killEvery.
 	fight, killEvery time.Duration
-	buyers           int // at most, until every seat is sold
+	// buyers is who gets a seat until every one is sold, at most; of the first abandon every third
+	// abandons it.
+	buyers, abandon int64
 }
 
 var (
-	longFight  = fightSize{clients: 64, rows: 20, perRow: 25, fight: 2 * time.Minute, killEvery: 10 * time.Second, buyers: 3000}
-	shortFight = fightSize{clients: 8, rows: 2, perRow: 10, fight: 3 * time.Second, killEvery: 2 * time.Second, buyers: 300}
+	longFight  = fightSize{clients: 64, rows: 20, perRow: 25, fight: 2 * time.Minute, killEvery: 10 * time.Second, buyers: 3000, abandon: 3000}
+	shortFight = fightSize{clients: 8, rows: 2, perRow: 7, fight: 2500 * time.Millisecond, killEvery: 1500 * time.Millisecond, buyers: 300, abandon: 3}
 )
 
-// fightEpoch is that of a line that begins in the year 2100: no gateway asks queue about its slots.
-const fightEpoch = int64(4_102_444_800_000_000)
+// visitPause leaves the machine some time for what the clients have asked for.
+const visitPause = 20 * time.Millisecond
 
 // fight is a hall whose seats many hold, abandon, pay and give back at once.
 type fight struct {
@@ -43,20 +46,15 @@ type fight struct {
 	event    string
 	ticket   *pgxpool.Pool
 	operator *harness.Client
-	users    []fighter
+	users    []*harness.Client
 
 	mu     sync.Mutex
 	held   map[string][]string // the seats of each reservation that a client has got
 	paid   []string            // reservations that a client was told are paid
 	back   []string            // payments whose refund a client was told is under way
 	offers map[string]string   // the reservation of each payment
-}
-
-// fighter is a signed-in user.
-type fighter struct {
-	*harness.Client
-
-	name string
+	// answers counts what clients were answered, by status and code.
+	answers map[string]int
 }
 
 // TestFightForSeats lets clients hold seats, abandon, cancel, pay and give them back while an operator
@@ -72,19 +70,25 @@ func TestFightForSeats(t *testing.T) {
 		of = longFight
 	}
 	f := &fight{
-		fightSize: of, event: "fight-" + uuid.NewString()[:8], held: make(map[string][]string), offers: make(map[string]string),
+		fightSize: of, event: "fight-" + uuid.NewString()[:8], held: make(map[string][]string), offers: make(map[string]string), answers: make(map[string]int),
 		run: setup(t, shortSale, seed, func(o *harness.Options) {
 			o.Env[platform.Payment] = append(o.Env[platform.Payment], "PAYMENT_REFUNDS_PER_SECOND=200")
+			o.Env[platform.Gateway] = []string{
+				"LIMIT_USER_RATE=0", "LIMIT_VISITOR_RATE=0", "LIMIT_POLL_USER_RATE=0", "LIMIT_POLL_VISITOR_RATE=0", "LIMIT_NETWORK_RATE=0",
+			}
 		}),
 	}
 	f.ticket, f.operator = f.DB(platform.Ticket), f.Operator()
-	for i := range f.clients {
-		name := fmt.Sprint("client-", i)
-		f.users = append(f.users, fighter{f.Client(name), name})
-	}
 	f.put()
 	f.record()
+	f.enter()
+	inside, leave := context.WithCancel(t.Context())
+	var stays sync.WaitGroup
+	stays.Go(func() { f.stayInside(inside) })
+	defer stays.Wait()
+	defer leave()
 	f.fightOn(rng)
+	f.t.Logf("%d holds, %d of them paid, %d refunds; %v", len(f.held), len(f.paid), len(f.back), f.answers)
 	f.sellAll()
 	f.requireHistory()
 	f.requireAnswers()
@@ -95,6 +99,7 @@ func (f *fight) put() {
 	f.operator.Must(f.t.Context(), http.MethodPut, "/api/v1/admin/events/"+f.event, map[string]any{
 		"title": "Fight", "artist": "Everybody", "venue": "Hall", "currency": "KRW", "maxPerUser": 1000, "returnWithin": 2,
 		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20), "holdSeconds": 5,
+		"slotSeconds": 3600, "threshold": 1000,
 		"sections": []map[string]any{{"section": "A", "price": 1000, "rows": f.rows, "seatsPerRow": f.perRow}},
 	}, nil)
 }
@@ -126,7 +131,8 @@ func (f *fight) fightOn(rng *rand.Rand) {
 		r := rand.New(rand.NewPCG(f.seed, uint64(i)+1)) //nolint:gosec // repeatable
 		all.Go(func() {
 			for ctx.Err() == nil {
-				f.visit(ctx, f.inside(u), r)
+				f.visit(ctx, u, r)
+				pause(ctx, visitPause)
 			}
 		})
 	}
@@ -134,6 +140,7 @@ func (f *fight) fightOn(rng *rand.Rand) {
 	all.Go(func() {
 		for ctx.Err() == nil {
 			f.keep(ctx, keeper)
+			pause(ctx, visitPause)
 		}
 	})
 	var bad []string
@@ -155,14 +162,41 @@ func (f *fight) fightOn(rng *rand.Rand) {
 	}
 }
 
-// inside returns the client of a user who is inside the sale for as long as a token lives.
-func (f *fight) inside(u fighter) *harness.Client {
-	return u.With("x-queue-entry-token", f.EntryToken(f.event, u.name, "slot-"+u.name, fightEpoch, time.Now().Add(time.Hour)))
+// enter lets users into the sale. Their tokens are renewed while they are inside.
+func (f *fight) enter() {
+	for i := range f.clients {
+		u := f.Client(fmt.Sprint("client-", i))
+		f.Eventually(func(ctx context.Context) error {
+			var place struct{ Status string }
+			a, err := u.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+f.event, map[string]any{})
+			if err == nil && (a.Decode(&place) != nil || place.Status != "active") {
+				err = fmt.Errorf("not let in: %d %s", a.Status, a.Body)
+			}
+			return err
+		})
+		f.users = append(f.users, u)
+	}
+}
+
+// stayInside renews the tokens of all users, which live for a minute.
+func (f *fight) stayInside(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, u := range f.users {
+			_, _ = u.Call(ctx, http.MethodPost, "/api/v1/queue/heartbeat/"+f.event, map[string]any{})
+		}
+		pause(ctx, 10*time.Second)
+	}
 }
 
 // post calls once, and decodes an answer with the status; false after any other answer, or none.
-func post(ctx context.Context, c *harness.Client, path string, body any, status int, into any) bool {
+func (f *fight) post(ctx context.Context, c *harness.Client, path string, body any, status int, into any) bool {
 	a, err := c.With("Idempotency-Key", uuid.NewString()).Call(ctx, http.MethodPost, path, body)
+	if err == nil {
+		f.note(func() { f.answers[fmt.Sprint(a.Status, " ", a.Code())]++ })
+		if a.Code() == "SLOT_ENDED" { // by a purchase
+			_, _ = c.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+f.event, map[string]any{})
+		}
+	}
 	return err == nil && a.Status == status && a.Decode(into) == nil
 }
 
@@ -171,7 +205,7 @@ func (f *fight) visit(ctx context.Context, c *harness.Client, rng *rand.Rand) {
 	row, seat := rng.IntN(f.rows)+1, rng.IntN(f.perRow-1)+1
 	seats := []string{fmt.Sprintf("A-%d-%d", row, seat), fmt.Sprintf("A-%d-%d", row, seat+1)}[:1+rng.IntN(2)]
 	var made struct{ ReservationID string }
-	if !post(ctx, c, "/api/v1/seats/reserve", map[string]any{"eventId": f.event, "seatIds": seats}, http.StatusCreated, &made) {
+	if !f.post(ctx, c, "/api/v1/seats/reserve", map[string]any{"eventId": f.event, "seatIds": seats}, http.StatusCreated, &made) {
 		return
 	}
 	f.note(func() { f.held[made.ReservationID] = seats })
@@ -199,12 +233,12 @@ func (f *fight) pay(ctx context.Context, c *harness.Client, reservation string) 
 		Amount             int64
 	}
 	body := map[string]any{"paymentType": "reservation", "referenceId": reservation}
-	if !post(ctx, c, "/api/v1/payments/prepare", body, http.StatusCreated, &open) {
+	if !f.post(ctx, c, "/api/v1/payments/prepare", body, http.StatusCreated, &open) {
 		return ""
 	}
 	var done struct{ Status string }
 	body = map[string]any{"orderId": open.OrderID, "paymentKey": "ok-" + uuid.NewString(), "amount": open.Amount}
-	if !post(ctx, c, "/api/v1/payments/confirm", body, http.StatusOK, &done) || done.Status != "CONFIRMED" {
+	if !f.post(ctx, c, "/api/v1/payments/confirm", body, http.StatusOK, &done) || done.Status != "CONFIRMED" {
 		return ""
 	}
 	f.note(func() {
@@ -214,15 +248,15 @@ func (f *fight) pay(ctx context.Context, c *harness.Client, reservation string) 
 	return open.PaymentID
 }
 
-// giveBack asks for the refund of a payment as soon as it has tickets.
+// giveBack asks for the refund of a payment as soon as it has tickets. A user may ask 20 times an hour.
 func (f *fight) giveBack(ctx context.Context, c *harness.Client, payment string) {
-	for ctx.Err() == nil {
+	for range 50 {
 		var refund struct{ RefundID string }
-		if post(ctx, c, "/api/v1/payments/"+payment+"/refund", map[string]any{"reason": "a fight"}, http.StatusAccepted, &refund) {
+		if f.post(ctx, c, "/api/v1/payments/"+payment+"/refund", map[string]any{"reason": "a fight"}, http.StatusAccepted, &refund) {
 			f.note(func() { f.back = append(f.back, payment) })
 			return
 		}
-		pause(ctx, 20*time.Millisecond)
+		pause(ctx, visitPause)
 	}
 }
 
@@ -253,33 +287,28 @@ func (f *fight) sample(ctx context.Context) []string {
 	return []string{fmt.Sprintf("%+v", sales)}
 }
 
-// sellAll releases the house, and lets buyers come one after the other until every seat is sold. Every
-// third abandons the hold.
+// sellAll releases the house again and again, and lets buyers come until every seat is sold. Every third
+// who gets a seat abandons it.
 func (f *fight) sellAll() {
-	ctx := f.t.Context()
 	seats := f.rows * f.perRow
-	var next, sold int
-	for sold < seats && next < f.buyers {
+	var holds atomic.Int64
+	f.Eventually(func(ctx context.Context) error {
 		f.release(ctx)
 		var all sync.WaitGroup
-		for range min(f.clients, f.buyers-next) {
-			n := next
-			next++
-			all.Go(func() { f.buyBest(ctx, n) })
+		for _, u := range f.users {
+			all.Go(func() { f.buyBest(ctx, u, &holds) })
 		}
 		all.Wait()
-		f.Eventually(func(ctx context.Context) error { // what is paid gets its tickets
-			var open int
-			err := f.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE status = 'PAYING'`).Scan(&open)
-			if err == nil && open > 0 {
-				err = fmt.Errorf("%d reservations are being paid", open)
-			}
-			return err
-		})
-		require.NoError(f.t, f.ticket.QueryRow(ctx, `SELECT count(*) FROM seats WHERE status = 'SOLD'`).Scan(&sold))
-	}
-	require.Equal(f.t, seats, sold, "seats sold, after %d buyers", next)
-	require.Empty(f.t, f.sample(ctx))
+		var sold, open int
+		err := f.ticket.QueryRow(ctx, `SELECT count(*), (SELECT count(*) FROM reservations WHERE status = 'PAYING') FROM seats WHERE status = 'SOLD'`).
+			Scan(&sold, &open)
+		if err == nil && (sold < seats || open > 0) {
+			err = fmt.Errorf("%d of %d seats are sold, %d reservations are being paid", sold, seats, open)
+		}
+		return err
+	})
+	require.LessOrEqual(f.t, holds.Load(), f.buyers, "buyers")
+	require.Empty(f.t, f.sample(f.t.Context()))
 }
 
 // release puts all house seats on sale.
@@ -290,11 +319,13 @@ func (f *fight) release(ctx context.Context) {
 	f.operator.Must(ctx, http.MethodPut, path, map[string]any{"release": house.SeatIDs}, nil)
 }
 
-func (f *fight) buyBest(ctx context.Context, n int) {
-	c := f.inside(f.users[n%len(f.users)])
+func (f *fight) buyBest(ctx context.Context, c *harness.Client, holds *atomic.Int64) {
 	var made struct{ ReservationID string }
 	body := map[string]any{"eventId": f.event, "section": "A", "quantity": 1}
-	if post(ctx, c, "/api/v1/reservations", body, http.StatusCreated, &made) && n%3 != 0 {
+	if !f.post(ctx, c, "/api/v1/reservations", body, http.StatusCreated, &made) {
+		return
+	}
+	if n := holds.Add(1); n%3 != 0 || n > f.abandon {
 		f.pay(ctx, c, made.ReservationID)
 	}
 }
@@ -347,5 +378,4 @@ func (f *fight) requireAnswers() {
 		}
 		return nil
 	})
-	f.t.Logf("%d holds, %d of them paid, %d refunds", len(f.held), len(f.paid), len(f.back))
 }
