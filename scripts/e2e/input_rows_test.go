@@ -94,6 +94,7 @@ var (
 		{"refundUntil", `"never"`, invalid, "refundUntil"},
 		{"refundUntil", `"2030-01-01T09:30:00Z"`, invalid, "refundUntil"},
 		{"timeZone", `"Asia/Soul"`, invalid, "timeZone"},
+		{"maxPerUserInSeries", `2`, invalid, "maxPerUserInSeries"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
 	badPages = map[string]want{"cursor=not-a-cursor": invalidCursor}
@@ -149,6 +150,8 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/my/tickets/{ticketId}":                                {stranger: noTicket},
 	"GET /api/v1/my/reservations/{reservationId}/payments/{paymentId}": {stranger: noReservation},
 	"GET /api/v1/my/tickets/{ticketId}/qr.svg":                         {stranger: noTicket},
+
+	"POST /api/v1/my/tickets/claim": {body: text(`{"claim":"unknown"}`), misused: noTicket},
 
 	// Payments
 	"POST /api/v1/payments/prepare": {
@@ -278,6 +281,27 @@ var operatorRows = map[string]inputRow{
 			{"doorsAt", `"2125-01-01T11:00:00Z"`, invalid, "doorsAt"},
 			{"refundUntil", `"2125-01-01T10:00:00Z"`, invalid, "refundUntil"},
 			{"salesCloseAt", `"2020-01-01T10:00:00Z"`, invalid, "salesCloseAt"},
+		},
+	},
+	"GET /api/v1/admin/events/{eventId}/comps": {queries: badPages},
+	"POST /api/v1/admin/events/{eventId}/comps": {
+		body: text(`{"name":"Press","seatIds":["A-2-10"]}`), keyed: true, unknown: noEvent,
+		misused: want{http.StatusConflict, "SEAT_TAKEN"}, // it is for sale
+		bad: []badValue{
+			{"name", `"  "`, invalid, "name"},
+			{"userId", `"a b"`, invalidID, "userId"},
+			{"seatIds", `[]`, invalid, "seatIds"},
+			{"section", `"A"`, invalid, "section"},
+			{"seatIds", `["Z-9-9"]`, want{http.StatusNotFound, "SEAT_NOT_FOUND"}, ""},
+		},
+	},
+	"GET /api/v1/admin/events/{eventId}/house": {unknown: noEvent},
+	"PUT /api/v1/admin/events/{eventId}/house": {
+		body: text(`{"take":["A-1-9"]}`), unknown: noEvent, bad: []badValue{
+			{"take", `["A-1-9","A-1-9"]`, invalid, "take[1]"},
+			{"take", `["Z-9-9"]`, want{http.StatusNotFound, "SEAT_NOT_FOUND"}, ""},
+			{"standing", `{"Z":1}`, want{http.StatusNotFound, "SECTION_NOT_FOUND"}, ""},
+			{"standing", `{"A":1}`, want{http.StatusConflict, "SEATING_MISMATCH"}, ""},
 		},
 	},
 	"GET /api/v1/admin/stats/events/{eventId}": {none: anyEvent},

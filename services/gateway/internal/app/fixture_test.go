@@ -213,6 +213,7 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterHoldServiceServer(r, w.ticket)
 			ticketv1.RegisterReservationServiceServer(r, w.ticket)
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
+			ticketv1.RegisterCompServiceServer(r, w.ticket)
 			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
 			ticketv1.RegisterOrderAdminServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")

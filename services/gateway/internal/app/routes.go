@@ -329,6 +329,8 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	paymentv1.RefundAdminService_RetryRefund_FullMethodName:      {Status: http.StatusAccepted},
 	paymentv1.RefundAdminService_ResolveRefund_FullMethodName:    {Status: http.StatusAccepted},
 	ticketv1.EventAdminService_CreateEvent_FullMethodName:        {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	ticketv1.CompService_CreateComp_FullMethodName:               {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	ticketv1.CompService_ListComps_FullMethodName:                {Personal: true},
 	ticketv1.EventAdminService_PutEvent_FullMethodName:           {Headers: []edge.Header{docs.IfMatch}},
 	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:    {Status: http.StatusAccepted},

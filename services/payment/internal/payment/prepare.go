@@ -15,6 +15,10 @@ const (
 	routeConfirm = "confirm"
 )
 
+// NoProvider is the provider of free payments, whichever is configured: they are confirmed without a
+// charge, and their refunds move no money.
+const NoProvider = "none"
+
 // PrepareRequest asks to open a payment for a reference.
 type PrepareRequest struct {
 	Reference Reference
@@ -33,6 +37,9 @@ func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (p Payment, cli
 	p, err = s.open(ctx, r)
 	if err != nil {
 		return Payment{}, nil, err
+	}
+	if p.Provider == NoProvider {
+		return p, nil, nil
 	}
 	return p, s.checkout.ClientParams(p), nil
 }
@@ -56,6 +63,10 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	if err != nil {
 		return Payment{}, err
 	}
+	provider := s.opts.Provider
+	if payable.Amount == 0 {
+		provider = NoProvider
+	}
 	return s.store.Open(ctx, Payment{
 		ID:        newID(),
 		OrderID:   newID().String(),
@@ -64,7 +75,7 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 		EventID:   payable.EventID,
 		Amount:    payable.Amount,
 		Currency:  payable.Currency,
-		Provider:  s.opts.Provider,
+		Provider:  provider,
 		Status:    Prepared,
 		ExpiresAt: payable.ExpiresAt,
 	}, key)

@@ -161,7 +161,7 @@ func decodeNumber(cursor string) (int64, error) {
 	return n, nil
 }
 
-// positionLength is that of a position without its user: epoch, time, page and ticket.
+// positionLength is that of a position: epoch, time, page and ticket.
 const positionLength = 4 + 8 + 4 + 16
 
 func encodePosition(p *checkin.Position) string {
@@ -171,8 +171,7 @@ func encodePosition(p *checkin.Position) string {
 	b := binary.BigEndian.AppendUint32(nil, uint32(p.Epoch))         //nolint:gosec // counts from 1
 	b = binary.BigEndian.AppendUint64(b, uint64(p.Time.UnixMilli())) //nolint:gosec // after 1970
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Page))             //nolint:gosec // counts from 0
-	b = append(append(b, p.TicketID[:]...), p.UserID...)
-	return base64.RawURLEncoding.EncodeToString(b)
+	return base64.RawURLEncoding.EncodeToString(append(b, p.TicketID[:]...))
 }
 
 func decodePosition(cursor string) (*checkin.Position, error) {
@@ -180,11 +179,11 @@ func decodePosition(cursor string) (*checkin.Position, error) {
 		return nil, nil //nolint:nilnil // the first page
 	}
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || len(b) <= positionLength {
+	if err != nil || len(b) != positionLength {
 		return nil, errs.ErrInvalidCursor
 	}
 	return &checkin.Position{
 		Epoch: int(binary.BigEndian.Uint32(b)), Time: time.UnixMilli(int64(binary.BigEndian.Uint64(b[4:]))).UTC(), //nolint:gosec // made above
-		Page: int(binary.BigEndian.Uint32(b[12:])), TicketID: uuid.UUID(b[16:positionLength]), UserID: string(b[positionLength:]),
+		Page: int(binary.BigEndian.Uint32(b[12:])), TicketID: uuid.UUID(b[16:]),
 	}, nil
 }

@@ -1,6 +1,9 @@
 // Responses of the API, as documented by the gateway.
 
-export type Seating = "ASSIGNED" | "GENERAL";
+export type SectionSeating = "ASSIGNED" | "GENERAL";
+
+// Of an event: MIXED has sections of both kinds.
+export type Seating = SectionSeating | "MIXED";
 
 export type EventStatus = "SCHEDULED" | "ON_SALE" | "PAUSED" | "SOLD_OUT" | "CLOSED" | "CANCELLED";
 
@@ -12,6 +15,7 @@ export interface Section {
   free: number;
   // Paid on top of the price.
   fee: number;
+  seating: SectionSeating;
 }
 
 export interface SaleEvent {

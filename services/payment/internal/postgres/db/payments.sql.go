@@ -496,7 +496,9 @@ func (q *Queries) SettlePayment(ctx context.Context, arg SettlePaymentParams) er
 }
 
 const Timeline = `-- name: Timeline :many
-SELECT at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id
+SELECT t.at, t.status, t.note
+FROM (SELECT id, at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id DESC LIMIT 200) AS t
+ORDER BY t.id
 `
 
 type TimelineRow struct {
@@ -505,6 +507,7 @@ type TimelineRow struct {
 	Note   string
 }
 
+// The latest entries, in order.
 func (q *Queries) Timeline(ctx context.Context, paymentID uuid.UUID) ([]TimelineRow, error) {
 	rows, err := q.db.Query(ctx, Timeline, paymentID)
 	if err != nil {

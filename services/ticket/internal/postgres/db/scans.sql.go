@@ -69,33 +69,28 @@ func (q *Queries) DoorCounts(ctx context.Context, eventID string) (DoorCountsRow
 }
 
 const DoorTickets = `-- name: DoorTickets :many
-SELECT ticket_id, serial, user_id
-FROM tickets
-WHERE event_id = $1 AND (user_id, ticket_id) > ($2::text, $3::uuid) AND status = 'VALID'
-ORDER BY user_id, ticket_id
-LIMIT $4::int
+SELECT t.ticket_id, t.serial
+FROM tickets t
+WHERE t.event_id = $1 AND t.status = 'VALID'
+  AND (t.user_id, t.ticket_id) > (coalesce((SELECT l.user_id FROM tickets l WHERE l.ticket_id = $2::uuid), ''), $2::uuid)
+ORDER BY t.user_id, t.ticket_id
+LIMIT $3::int
 `
 
 type DoorTicketsParams struct {
-	EventID     string
-	AfterUser   string
-	AfterTicket uuid.UUID
-	Max         int32
+	EventID string
+	After   uuid.UUID
+	Max     int32
 }
 
 type DoorTicketsRow struct {
 	TicketID uuid.UUID
 	Serial   int32
-	UserID   string
 }
 
+// A ticket's user never changes, so that the id of the last ticket says where the next page begins.
 func (q *Queries) DoorTickets(ctx context.Context, arg DoorTicketsParams) ([]DoorTicketsRow, error) {
-	rows, err := q.db.Query(ctx, DoorTickets,
-		arg.EventID,
-		arg.AfterUser,
-		arg.AfterTicket,
-		arg.Max,
-	)
+	rows, err := q.db.Query(ctx, DoorTickets, arg.EventID, arg.After, arg.Max)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +98,7 @@ func (q *Queries) DoorTickets(ctx context.Context, arg DoorTicketsParams) ([]Doo
 	var items []DoorTicketsRow
 	for rows.Next() {
 		var i DoorTicketsRow
-		if err := rows.Scan(&i.TicketID, &i.Serial, &i.UserID); err != nil {
+		if err := rows.Scan(&i.TicketID, &i.Serial); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

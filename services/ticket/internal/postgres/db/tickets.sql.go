@@ -16,9 +16,9 @@ const FindTicket = `-- name: FindTicket :one
 SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = $2
 `
 
@@ -77,7 +77,7 @@ WITH t AS (
     SELECT unnest($1::uuid[]) AS ticket_id, unnest($2::uuid[]) AS reservation_id, unnest($3::int[]) AS n,
            unnest($4::text[]) AS event_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS section,
            nullif(unnest($7::text[]), '') AS seat_id, unnest($8::bigint[]) AS price, unnest($9::bigint[]) AS fee,
-           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, unnest($12::uuid[]) AS payment_id
+           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, nullif(unnest($12::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
     SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL
@@ -124,9 +124,9 @@ const ListTickets = `-- name: ListTickets :many
 SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = $2 AND t.ticket_id < $3::uuid
 ORDER BY t.ticket_id DESC
 LIMIT $4::int

@@ -4,7 +4,7 @@ WITH t AS (
     SELECT unnest(@ticket_ids::uuid[]) AS ticket_id, unnest(@reservation_ids::uuid[]) AS reservation_id, unnest(@ns::int[]) AS n,
            unnest(@event_ids::text[]) AS event_id, unnest(@user_ids::text[]) AS user_id, unnest(@sections::text[]) AS section,
            nullif(unnest(@seat_ids::text[]), '') AS seat_id, unnest(@prices::bigint[]) AS price, unnest(@fees::bigint[]) AS fee,
-           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, unnest(@payment_ids::uuid[]) AS payment_id
+           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, nullif(unnest(@payment_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
     SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL
@@ -40,7 +40,7 @@ WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
 SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
 FROM tickets t
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = @ticket_id;
@@ -49,7 +49,7 @@ WHERE t.ticket_id = @ticket_id;
 SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
 FROM tickets t
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = @user_id AND t.ticket_id < @before::uuid

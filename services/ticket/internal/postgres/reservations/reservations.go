@@ -98,6 +98,26 @@ func (s *Store) ChangeOfEvent(ctx context.Context, id uuid.UUID, decide reservat
 	})
 }
 
+// Expire ends those of the reservations that are due.
+func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		locked, err := Lock(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		locked.Expire()
+		events, err := locked.Save(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return InsertEvents(ctx, tx, events)
+	})
+	if err == nil {
+		d.Published()
+	}
+	return err
+}
+
 // change locks a reservation, lets decide change it, and writes the changes and events.
 func (s *Store) change(
 	ctx context.Context, id uuid.UUID, decide func(context.Context, *postgres.Tx, *reservation.Reservation, time.Time) error,

@@ -218,12 +218,12 @@ func (s *Store) ListTickets(
 	ctx context.Context, eventID string, from checkin.Position, limit int,
 ) ([]ticket.DoorTicket, checkin.Position, error) {
 	rows, err := s.database.ReadQueries().DoorTickets(ctx, db.DoorTicketsParams{
-		EventID: eventID, AfterUser: from.UserID, AfterTicket: from.TicketID, Max: int32(limit), //nolint:gosec // ≤ 5000
+		EventID: eventID, After: from.TicketID, Max: int32(limit), //nolint:gosec // ≤ 5000
 	})
 	list, end := make([]ticket.DoorTicket, len(rows)), from
 	for i, r := range rows {
 		list[i] = ticket.DoorTicket{ID: r.TicketID, Serial: int(r.Serial)}
-		end.UserID, end.TicketID = r.UserID, r.TicketID
+		end.TicketID = r.TicketID
 	}
 	return list, end, pkgpostgres.Err(err)
 }

@@ -171,7 +171,36 @@ func TestUploads(t *testing.T) {
 	h.RequireInvariants(t)
 }
 
-// A list is void once its event is postponed or cancelled.
+// A door without a network has admitted before it hears of a cancellation, which may be undone.
+func TestUploadsWhileACancellationCanBeUndone(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	a, b := h.buy(t, "u", "A-1-1"), h.buy(t, "v", "A-1-2")
+	act := func(act event.Act) {
+		t.Helper()
+		_, err := h.Events.Act(t.Context(), "e", act, time.Hour)
+		require.NoError(t, err)
+	}
+	scan := h.offline(a.code)
+	act(event.Cancel)
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 1, scan))
+	_, err := h.checkIn(t.Context(), b.code)
+	requireWhy(t, checkin.EventCancelled, err)
+	act(event.Undo)
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 1, scan))
+	_, err = h.checkIn(t.Context(), a.code)
+	require.ErrorIs(t, err, checkin.ErrAlreadyUsed, "whoever came in is in")
+	require.Equal(t, checkin.Counts{Sold: 2, CheckedIn: 1}, h.counts(t))
+
+	act(event.Cancel)
+	act(event.Refund)
+	require.Equal(t, []checkin.Result{checkin.EventCancelled}, h.upload(t, 1, h.offline(b.code)))
+	require.NoError(t, h.Walker.Walk(t.Context()))
+	require.Equal(t, ticket.Refunding, h.find(t, a.id).Status, "everybody gets everything back")
+	h.RequireInvariants(t)
+}
+
+// A list is void once its event is postponed, or has ended by a cancellation.
 func TestUploadsOfVoidLists(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -179,7 +208,7 @@ func TestUploadsOfVoidLists(t *testing.T) {
 	h.exec(t, `UPDATE events SET epoch = 2`)
 	require.Equal(t, []checkin.Result{checkin.EventPostponed}, h.upload(t, 1, h.offline(b.code)))
 	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 2, h.offline(b.code)))
-	h.exec(t, `UPDATE events SET state = 'CANCELLED'`)
+	h.exec(t, `UPDATE events SET state = 'ENDED'`)
 	require.Equal(t, []checkin.Result{checkin.EventCancelled}, h.upload(t, 2, h.offline(b.code)))
 	require.Equal(t, checkin.Counts{Sold: 1, CheckedIn: 1, Conflicts: 2}, h.counts(t))
 }
