@@ -71,14 +71,15 @@ func (q *Queries) DoorCounts(ctx context.Context, eventID string) (DoorCountsRow
 const DoorTickets = `-- name: DoorTickets :many
 SELECT t.ticket_id, t.serial
 FROM tickets t
-WHERE t.event_id = $1 AND t.status = 'VALID'
-  AND (t.user_id, t.ticket_id) > (coalesce((SELECT l.user_id FROM tickets l WHERE l.ticket_id = $2::uuid), ''), $2::uuid)
+WHERE t.event_id = $1 AND (t.status = 'VALID' OR (t.status = 'USED' AND t.used_epoch < $2))
+  AND (t.user_id, t.ticket_id) > (coalesce((SELECT l.user_id FROM tickets l WHERE l.ticket_id = $3::uuid), ''), $3::uuid)
 ORDER BY t.user_id, t.ticket_id
-LIMIT $3::int
+LIMIT $4::int
 `
 
 type DoorTicketsParams struct {
 	EventID string
+	Epoch   int32
 	After   uuid.UUID
 	Max     int32
 }
@@ -90,7 +91,12 @@ type DoorTicketsRow struct {
 
 // A ticket's user never changes, so that the id of the last ticket says where the next page begins.
 func (q *Queries) DoorTickets(ctx context.Context, arg DoorTicketsParams) ([]DoorTicketsRow, error) {
-	rows, err := q.db.Query(ctx, DoorTickets, arg.EventID, arg.After, arg.Max)
+	rows, err := q.db.Query(ctx, DoorTickets,
+		arg.EventID,
+		arg.Epoch,
+		arg.After,
+		arg.Max,
+	)
 	if err != nil {
 		return nil, err
 	}

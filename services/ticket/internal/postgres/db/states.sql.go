@@ -260,20 +260,6 @@ func (q *Queries) LeftOfEnded(ctx context.Context) (LeftOfEndedRow, error) {
 	return i, err
 }
 
-const MakeUsedValid = `-- name: MakeUsedValid :execrows
-WITH used AS (SELECT u.ticket_id FROM tickets u WHERE u.event_id = $1 AND u.status = 'USED' ORDER BY u.ticket_id FOR UPDATE)
-UPDATE tickets t SET status = 'VALID', updated_at = now() FROM used WHERE t.ticket_id = used.ticket_id
-`
-
-// Tickets that were used on the old date admit again. They are locked in order, as everywhere.
-func (q *Queries) MakeUsedValid(ctx context.Context, eventID string) (int64, error) {
-	result, err := q.db.Exec(ctx, MakeUsedValid, eventID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const MoveState = `-- name: MoveState :execrows
 
 UPDATE events SET state = $1, version = version + 1, updated_at = now() WHERE event_id = $2 AND state = $3

@@ -19,7 +19,7 @@ WHERE e.event_id = @event_id;
 -- name: DoorTickets :many
 SELECT t.ticket_id, t.serial
 FROM tickets t
-WHERE t.event_id = @event_id AND t.status = 'VALID'
+WHERE t.event_id = @event_id AND (t.status = 'VALID' OR (t.status = 'USED' AND t.used_epoch < @epoch))
   AND (t.user_id, t.ticket_id) > (coalesce((SELECT l.user_id FROM tickets l WHERE l.ticket_id = @after::uuid), ''), @after::uuid)
 ORDER BY t.user_id, t.ticket_id
 LIMIT @max::int;

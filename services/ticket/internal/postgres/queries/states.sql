@@ -95,11 +95,6 @@ SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at
 FROM (SELECT @starts_at::timestamptz AS starts_at, sqlc.narg('doors_at')::timestamptz AS doors_at) n
 WHERE e.event_id = @event_id;
 
--- Tickets that were used on the old date admit again. They are locked in order, as everywhere.
--- name: MakeUsedValid :execrows
-WITH used AS (SELECT u.ticket_id FROM tickets u WHERE u.event_id = @event_id AND u.status = 'USED' ORDER BY u.ticket_id FOR UPDATE)
-UPDATE tickets t SET status = 'VALID', updated_at = now() FROM used WHERE t.ticket_id = used.ticket_id;
-
 -- Tickets, also those that were given back, and buyers who may be charged already.
 -- name: HasBuyers :one
 SELECT (EXISTS (SELECT 1 FROM tickets t WHERE t.event_id = @event_id)

@@ -218,7 +218,7 @@ func (s *Store) ListTickets(
 	ctx context.Context, eventID string, from checkin.Position, limit int,
 ) ([]ticket.DoorTicket, checkin.Position, error) {
 	rows, err := s.database.ReadQueries().DoorTickets(ctx, db.DoorTicketsParams{
-		EventID: eventID, After: from.TicketID, Max: int32(limit), //nolint:gosec // ≤ 5000
+		EventID: eventID, Epoch: int32(from.Epoch), After: from.TicketID, Max: int32(limit), //nolint:gosec // an int32, and ≤ 5000
 	})
 	list, end := make([]ticket.DoorTicket, len(rows)), from
 	for i, r := range rows {
