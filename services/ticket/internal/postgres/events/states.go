@@ -76,7 +76,8 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 			return err
 		}
 		err = tx.PostponeEvent(ctx, db.PostponeEventParams{
-			EventID: id, StartsAt: n.StartsAt, DoorsAt: orNull(n.DoorsAt), SalesCloseAt: n.SalesCloseAt, FeesUntil: orNull(n.FeesUntil),
+			EventID: id, StartsAt: n.StartsAt, DoorsAt: orNull(n.DoorsAt), ClosesAt: orNull(n.ClosesAt), SalesCloseAt: n.SalesCloseAt,
+			FeesUntil: orNull(n.FeesUntil),
 		})
 		if err != nil {
 			return err

@@ -209,7 +209,9 @@ func TestUsedTicketsOfAPostponedEvent(t *testing.T) {
 	h.close(checkin.ListAfter)
 	first := h.mustCheckIn(t, a.code)
 	h.mustCheckIn(t, b.code)
-	rows := func() int64 { return h.Count(t, `SELECT count(DISTINCT xmin::text || cmin::text) FROM tickets WHERE status = 'USED'`) }
+	rows := func() int64 {
+		return h.Count(t, `SELECT count(DISTINCT xmin::text || cmin::text) FROM tickets WHERE status = 'USED'`)
+	}
 	written := rows()
 	for range 2 { // and once more
 		start := h.Clock.Now().Add(48 * time.Hour).Truncate(time.Second)
@@ -243,6 +245,37 @@ func TestUsedTicketsOfAPostponedEvent(t *testing.T) {
 	require.Equal(t, ticket.Valid, h.find(t, a.id).Status)
 	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 3, h.offline(a.code)))
 	require.Equal(t, checkin.Counts{Sold: 2, CheckedIn: 1, Conflicts: 1}, h.counts(t))
+	h.RequireInvariants(t)
+}
+
+// A start that is put off by some hours while people come in changes nothing at the doors.
+func TestDelayOnTheEvening(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	a, b, c := h.buy(t, "u", "A-1-1"), h.buy(t, "v", "A-1-2"), h.buy(t, "w", "A-1-3")
+	h.close(checkin.ListAfter)
+	h.mustCheckIn(t, a.code)
+	for range 2 {
+		_, err := h.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(51 * time.Hour)})
+		require.NoError(t, err)
+	}
+	_, err := h.checkIn(t.Context(), a.code)
+	require.ErrorIs(t, err, checkin.ErrAlreadyUsed)
+	h.mustCheckIn(t, b.code)
+	require.Len(t, h.pages(t, 0)[0].Tickets, 1)
+	require.Equal(t, refund.Refused, h.BeginRefund(t, h.RefundRequest(c.payment, refund.User)).Status, "doors have it on their lists")
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 1, h.offline(c.code)))
+	e, err := h.EventStore.FindEvent(t.Context(), "e")
+	require.NoError(t, err)
+	require.Equal(t, storetest.Start.Add(48*time.Hour), e.PostponedFrom)
+	require.Equal(t, storetest.Start.Add(51*time.Hour), e.StartsAt)
+	_, err = h.Events.Put(t.Context(), "e", e.Spec, nil)
+	require.NoError(t, err)
+
+	_, err = h.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(58 * time.Hour)})
+	require.NoError(t, err)
+	_, err = h.checkIn(t.Context(), a.code)
+	requireWhy(t, checkin.EventPostponed, err)
 	h.RequireInvariants(t)
 }
 
