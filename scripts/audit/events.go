@@ -100,7 +100,7 @@ func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFi
 	err = s.payment.QueryRow(ctx, `
 		WITH mine AS (SELECT id, amount, status FROM payments WHERE event_id = $1 AND payment_type <> 'transfer'),
 		     back AS (SELECT count(*) AS n, coalesce(sum(r.amount), 0)::bigint AS amount
-		              FROM refunds r JOIN mine ON mine.id = r.payment_id WHERE r.status = 'DONE' AND r.cause <> 'TRANSFER')
+		              FROM refunds r JOIN mine ON mine.id = r.payment_id WHERE r.published AND r.cause <> 'TRANSFER')
 		SELECT count(*), coalesce(sum(mine.amount), 0)::bigint, (SELECT n FROM back), (SELECT amount FROM back)
 		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDED')`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)
 	if err != nil {
@@ -115,6 +115,7 @@ type kafkaEvent struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
 	Reason      string `json:"reason"`
+	Status      string `json:"status"`
 	PaymentType string `json:"paymentType"`
 	Cause       string `json:"cause"`
 	Quantity    int64  `json:"quantity"`
@@ -176,7 +177,9 @@ func (c *saleFigures) add(f kafkaEvent) {
 		c.Confirmed++
 		c.SeatsSold += f.Quantity
 	case events.ReservationCancelled:
-		c.Cancelled++
+		if f.Status != "CONFIRMED" { // otherwise places of it are left
+			c.Cancelled++
+		}
 		if f.Reason == "REFUNDED" {
 			c.SeatsSold -= f.Quantity
 		}

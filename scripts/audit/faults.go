@@ -16,6 +16,10 @@ type Faults struct {
 	TicketWithoutPayment []string
 	// Unbalanced are payments of which the provider keeps another amount than they pay for.
 	Unbalanced []string
+	// OpenedAfterRefund are the ids of tickets that a door let in after their refund was decided.
+	OpenedAfterRefund []string
+	// NotGivenBack is what is left of an event that was cancelled.
+	NotGivenBack []string
 	// Unpublished are Kafka events of any sale that are still in an outbox.
 	Unpublished []string
 	// Miscounted are figures of stats that differ from those of the topics and the tables.
@@ -28,9 +32,21 @@ func (f Faults) All() []string {
 		prefixEach("charged, and unknown to payment: ", f.StrayCharges),
 		prefixEach("a ticket without a payment: ", f.TicketWithoutPayment),
 		prefixEach("unbalanced: ", f.Unbalanced),
+		prefixEach("opened after its refund: ticket ", f.OpenedAfterRefund),
+		prefixEach("cancelled, and not given back: ", f.NotGivenBack),
 		prefixEach("not published: ", f.Unpublished),
 		prefixEach("miscounted: ", f.Miscounted),
 	)
+}
+
+// addSale adds the faults of another sale. Those of any sale are in f already.
+func (f *Faults) addSale(of Faults) {
+	f.PaidWithoutTicket = append(f.PaidWithoutTicket, of.PaidWithoutTicket...)
+	f.TicketWithoutPayment = append(f.TicketWithoutPayment, of.TicketWithoutPayment...)
+	f.Unbalanced = append(f.Unbalanced, of.Unbalanced...)
+	f.OpenedAfterRefund = append(f.OpenedAfterRefund, of.OpenedAfterRefund...)
+	f.NotGivenBack = append(f.NotGivenBack, of.NotGivenBack...)
+	f.Miscounted = append(f.Miscounted, of.Miscounted...)
 }
 
 func prefixEach(kind string, list []string) []string {
@@ -50,6 +66,9 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	}
 	f.PaidWithoutTicket, f.TicketWithoutPayment, f.Unbalanced = b.paidWithoutTicket(), b.ticketWithoutPayment(), b.unbalanced()
 	if f.StrayCharges, err = s.unknownCharges(ctx, b); err != nil {
+		return f, err
+	}
+	if f.OpenedAfterRefund, err = s.openedAfterRefund(ctx, eventID); err != nil {
 		return f, err
 	}
 	if f.Unpublished, err = s.unpublishedEvents(ctx); err != nil {

@@ -38,8 +38,8 @@ const (
 		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, captured, currency, provider, status, expires_at)
 		SELECT lpad('a' || n, 32, '0')::uuid, 'o' || n, 'reservation', lpad(n::text, 32, '0')::uuid, 'u' || n, 'e', 70, 70, 'KRW', 'sandbox', status, now()
 		FROM (VALUES (1, 'CONFIRMED'), (2, 'REFUNDED')) AS v (n, status);
-		INSERT INTO refunds (id, payment_id, amount, send, cause, request, reason, status, provider, due_at, created_at)
-		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 70, 'COMPENSATION', '', '', 'DONE', 'sandbox', now(), now());`
+		INSERT INTO refunds (id, payment_id, amount, send, cause, request, reason, status, published, provider, due_at, created_at)
+		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 70, 'COMPENSATION', '', '', 'DONE', true, 'sandbox', now(), now());`
 	honestStats = `
 		INSERT INTO figures.request_days (event_id, day, succeeded, rejected, failed) VALUES ('e', now(), 2, 1, 1);
 		INSERT INTO figures.reward_days (event_id, day, paid, failed, cancelled, points_paid) VALUES ('e', now(), 2, 1, 1, 500);
@@ -93,6 +93,7 @@ func honestEvents(t *testing.T) (prefix string) {
 		event(t, payments, map[string]any{"type": "PAYMENT_CONFIRMED", "amount": 70}),
 		event(t, payments, map[string]any{"type": "PAYMENT_REFUNDED", "amount": 70, "cause": "COMPENSATION"}),
 	}
+	records = append(records, partlyRefundedEvents(t, reservations, payments)...)
 	require.NoError(t, client.ProduceSync(t.Context(), records...).FirstErr())
 	return prefix
 }
@@ -143,13 +144,14 @@ func once(read func(context.Context, []string, string) ([]*kgo.Record, error)) f
 	}
 }
 
-// fill empties the stores and inserts the consistent sale.
+// fill empties the stores and inserts the consistent sales.
 func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
-		s.ticket:  empty("tickets", "places", "reservations", "outbox") + honestTicket,
-		s.payment: empty("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment,
-		s.stats:   empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") + honestStats,
+		s.ticket:  empty("scans", "refund_claims", "tickets", "places", "reservations", "events", "outbox") + honestTicket + partlyRefundedTicket,
+		s.payment: empty("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment + partlyRefundedPayment,
+		s.stats: empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") +
+			honestStats + partlyRefundedStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)
 		require.NoError(t, err)
@@ -185,16 +187,19 @@ const waitingEvent = `INSERT INTO outbox (event_id, topic, key, key_hash, type, 
 // The kinds of faults, as their sentences begin.
 const (
 	unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
-	unbalanced                = "unbalanced"
+	unbalanced, opened        = "unbalanced", "opened after its refund"
 	unpublished, wrongFigures = "not published", "miscounted"
 )
 
-// inconsistencies are changes to consistent stores, with the kinds of faults that each must show.
-var inconsistencies = map[string]struct {
+// inconsistency is a change to consistent stores, with the kinds of faults that it must show.
+type inconsistency struct {
 	ticket, payment, stats string
 	ledger                 func(map[string]*sandbox.Charge)
 	want                   []string
-}{
+}
+
+// inconsistencies are those of the consistent sale.
+var inconsistencies = map[string]inconsistency{
 	"nothing":     {},
 	"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed, unbalanced}},
 	"confirmed payment of an expired reservation": {
@@ -209,7 +214,7 @@ var inconsistencies = map[string]struct {
 		ledger: func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed, unbalanced},
 	},
 	"refund that waits for a person": {
-		payment: `UPDATE refunds SET status = 'HELD'; UPDATE payments SET status = 'CONFIRMED' WHERE order_id = 'o2'`,
+		payment: `UPDATE refunds SET status = 'HELD', published = false; UPDATE payments SET status = 'CONFIRMED' WHERE order_id = 'o2'`,
 		ledger:  func(l map[string]*sandbox.Charge) { l["o2"].RefundedAmount = 0 }, want: []string{unticketed, wrongFigures},
 	},
 	"given back in part": {
@@ -276,24 +281,32 @@ func TestFaultsDetectsInconsistencies(t *testing.T) {
 	t.Parallel()
 	s := stores(t)
 	for name, c := range inconsistencies {
-		t.Run(name, func(t *testing.T) {
-			ledger := honestLedger()
-			if c.ledger != nil {
-				c.ledger(ledger)
-			}
-			s.fill(t, ledger)
-			for db, sql := range map[*pgxpool.Pool]string{s.ticket: c.ticket, s.payment: c.payment, s.stats: c.stats} {
-				_, err := db.Exec(t.Context(), sql)
-				require.NoError(t, err)
-			}
-			faults, err := s.Faults(t.Context(), "e")
-			require.NoError(t, err)
-			found := faults.All()
-			require.Len(t, found, len(c.want), "%v", found)
-			for i, kind := range c.want {
-				require.True(t, strings.HasPrefix(found[i], kind), "%q is not of the kind %q", found[i], kind)
-			}
-		})
+		t.Run(name, func(t *testing.T) { requireKinds(t, c.want, s.faultsOf(t, "e", honestLedger(), c)) })
+	}
+}
+
+// faultsOf fills the stores, makes them inconsistent, and returns the faults of a sale.
+func (s *Stores) faultsOf(t *testing.T, eventID string, ledger map[string]*sandbox.Charge, c inconsistency) []string {
+	t.Helper()
+	if c.ledger != nil {
+		c.ledger(ledger)
+	}
+	s.fill(t, ledger)
+	for db, sql := range map[*pgxpool.Pool]string{s.ticket: c.ticket, s.payment: c.payment, s.stats: c.stats} {
+		_, err := db.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	faults, err := s.Faults(t.Context(), eventID)
+	require.NoError(t, err)
+	return faults.All()
+}
+
+// requireKinds requires faults of these kinds, one each.
+func requireKinds(t *testing.T, kinds, found []string) {
+	t.Helper()
+	require.Len(t, found, len(kinds), "%v", found)
+	for i, kind := range kinds {
+		require.True(t, strings.HasPrefix(found[i], kind), "%q is not of the kind %q", found[i], kind)
 	}
 }
 

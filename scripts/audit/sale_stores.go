@@ -14,6 +14,8 @@ import (
 type SaleInStores struct {
 	Stores  *Stores
 	EventID string
+	// CancelledID is the event that was cancelled during the run; empty: none was.
+	CancelledID string
 	// Patience waits for unavailable stores and reports them.
 	Patience OutageWait
 
@@ -62,7 +64,7 @@ func (i *SaleInStores) Settle(ctx context.Context) error {
 	for {
 		var faults Faults
 		waited, err := i.Patience.Read(ctx, func(ctx context.Context) (err error) {
-			faults, err = i.Stores.Faults(ctx, i.EventID)
+			faults, err = i.faults(ctx)
 			return err
 		})
 		if waited {
@@ -77,26 +79,43 @@ func (i *SaleInStores) Settle(ctx context.Context) error {
 	}
 }
 
+// faults are those of the sale and of the event that was cancelled.
+func (i *SaleInStores) faults(ctx context.Context) (Faults, error) {
+	all, err := i.Stores.Faults(ctx, i.EventID)
+	if err != nil || i.CancelledID == "" {
+		return all, err
+	}
+	cancelled, err := i.Stores.CancelledFaults(ctx, i.CancelledID)
+	all.addSale(cancelled)
+	return all, err
+}
+
 func (i *SaleInStores) judgeSales(ctx context.Context, v *saleFindings) error {
 	sales, err := i.Stores.Sales(ctx, i.EventID)
 	if err != nil {
 		return err
 	}
-	v.Sold, v.Oversold = sales.Sold, sales.Oversold+sales.Unbalanced
-	if sales.Unbalanced > 0 {
-		v.Add("%d seats are not in the state of their reservation", sales.Unbalanced)
+	cancelled, err := i.Stores.Sales(ctx, i.CancelledID)
+	if err != nil {
+		return err
+	}
+	unbalanced := sales.Unbalanced + cancelled.Unbalanced
+	v.Sold, v.Oversold = sales.Sold, sales.Oversold+cancelled.Oversold+unbalanced
+	if unbalanced > 0 {
+		v.Add("%d seats are not in the state of their reservation", unbalanced)
 	}
 	return nil
 }
 
 func (i *SaleInStores) judgeFaults(ctx context.Context, v *saleFindings) error {
-	faults, err := i.Stores.Faults(ctx, i.EventID)
+	faults, err := i.faults(ctx)
 	if err != nil {
 		return err
 	}
-	all := faults.All()
+	all, unbalanced := faults.All(), len(faults.Unbalanced)
 	v.PaidWithoutTicket = len(faults.PaidWithoutTicket) + len(faults.StrayCharges)
-	v.Other += len(all) - v.PaidWithoutTicket
+	v.Unbalanced, v.opened = &unbalanced, faults.OpenedAfterRefund
+	v.Other += len(all) - v.PaidWithoutTicket - unbalanced - len(v.opened)
 	for _, fault := range all {
 		v.Add("%s", fault)
 	}
@@ -164,17 +183,27 @@ func (i *SaleInStores) judgeForgedPasses(ctx context.Context, v *saleFindings) e
 const (
 	breakOversold   = "oversold"
 	breakUnticketed = "paid_without_ticket"
+	breakUnbalanced = "unbalanced"
+	breakOpened     = "opened_after_refund"
 )
 
 // SaleDamages lists the kinds of damage that Damage accepts.
-func SaleDamages() []string { return []string{breakOversold, breakUnticketed} }
+func SaleDamages() []string {
+	return []string{breakOversold, breakUnticketed, breakUnbalanced, breakOpened}
+}
 
 // Damage damages the stores to show that JudgeSale detects it.
 func (i *SaleInStores) Damage(ctx context.Context, what string) error {
-	if what == breakOversold {
+	switch what {
+	case breakOversold:
 		return i.Stores.DuplicateTicket(ctx, i.EventID)
+	case breakUnbalanced:
+		return i.Stores.ForgetRefund(ctx, i.EventID)
+	case breakOpened:
+		return i.Stores.AdmitRefunded(ctx, i.EventID)
+	default:
+		return i.Stores.LoseTicket(ctx, i.EventID)
 	}
-	return i.Stores.LoseTicket(ctx, i.EventID)
 }
 
 // DuplicateTicket issues one of the event's tickets twice, bypassing the services and the
@@ -193,6 +222,21 @@ func (s *Stores) DuplicateTicket(ctx context.Context, eventID string) error {
 func (s *Stores) LoseTicket(ctx context.Context, eventID string) error {
 	return s.damage(ctx, `
 		DELETE FROM tickets WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1)`, eventID)
+}
+
+// ForgetRefund takes back what a refund has written of a ticket, to show that Unbalanced detects
+// it.
+func (s *Stores) ForgetRefund(ctx context.Context, eventID string) error {
+	return s.damage(ctx, `
+		UPDATE tickets SET given = 0 WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND given > 0 LIMIT 1)`, eventID)
+}
+
+// AdmitRefunded lets a refunded ticket in, to show that OpenedAfterRefund detects it.
+func (s *Stores) AdmitRefunded(ctx context.Context, eventID string) error {
+	return s.damage(ctx, `
+		INSERT INTO scans (event_id, scan_id, ticket_id, epoch, device, user_id, result, scanned_at, recorded_at)
+		SELECT event_id, gen_random_uuid(), ticket_id, 1, '', '', 'ADMITTED', clock_timestamp(), clock_timestamp()
+		FROM tickets WHERE event_id = $1 AND status = 'REFUNDED' LIMIT 1`, eventID)
 }
 
 func (s *Stores) damage(ctx context.Context, sql, eventID string) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +26,12 @@ type SaleVerdict struct {
 	OutOfOrder    *int `json:"out_of_order"`
 	ExtraTurns    *int `json:"extra_turns"`
 	ForgedIn      int  `json:"forged_in"`
+	// Unbalanced counts the payments of which the provider keeps another amount than they pay for;
+	// nil: unknown.
+	Unbalanced *int `json:"unbalanced"`
+	// OpenedAfterRefund counts the tickets that a door let in after their refund was decided, by
+	// the stores or by what the visitors saw.
+	OpenedAfterRefund int `json:"opened_after_refund"`
 	// Other counts all other inconsistencies of the stores; the last line contains it if it is not
 	// 0.
 	Other int `json:"other"`
@@ -35,7 +42,7 @@ type SaleVerdict struct {
 func (v SaleVerdict) OK() bool {
 	none := func(n *int) bool { return n == nil || *n == 0 }
 	return v.Sold == v.Seats && v.Oversold == 0 && v.PaidWithoutTicket == 0 && none(v.OverThreshold) && none(v.OutOfOrder) &&
-		none(v.ExtraTurns) && v.ForgedIn == 0 && v.Other == 0
+		none(v.ExtraTurns) && v.ForgedIn == 0 && none(v.Unbalanced) && v.OpenedAfterRefund == 0 && v.Other == 0
 }
 
 func (v SaleVerdict) Line() string {
@@ -45,8 +52,10 @@ func (v SaleVerdict) Line() string {
 		}
 		return strconv.Itoa(*n)
 	}
-	return LastLine("demo", v.OK(), fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s extra_turns=%s forged_in=%d",
-		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), known(v.ExtraTurns), v.ForgedIn), v.Other)
+	figures := fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s extra_turns=%s forged_in=%d",
+		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), known(v.ExtraTurns), v.ForgedIn)
+	figures += fmt.Sprintf(" unbalanced=%s opened_after_refund=%d", known(v.Unbalanced), v.OpenedAfterRefund)
+	return LastLine("demo", v.OK(), figures, v.Other)
 }
 
 // SaleJudge measures and judges a run of the demo: by the stores, or by what is public.
@@ -72,14 +81,19 @@ var (
 // SaleRun is what the demo of a sale has observed itself.
 type SaleRun struct {
 	Visitors, Seats, Threshold int
-	Tally                      *crowd.Tally
-	Samples                    []Sample
+	// Tally is that of the crowd of the sale, and Cancelled that of the event that was cancelled.
+	Tally, Cancelled *crowd.Tally
+	Samples          []Sample
+	// Faults are other contradictions that the demo saw, a sentence each.
+	Faults []string
 }
 
 // saleFindings is the verdict on a sale with its evidence.
 type saleFindings struct {
 	SaleVerdict
 	Findings
+
+	opened []string // the tickets that the stores say were opened after their refund
 }
 
 // settleWithin is how long after the last visitor late webhooks and the saga's events may still
@@ -92,11 +106,26 @@ func JudgeSale(ctx context.Context, by SaleJudge, run SaleRun) (SaleVerdict, Fin
 	if err := by.judge(ctx, run, &v); err != nil {
 		return v.SaleVerdict, v.Findings, err
 	}
-	v.ForgedIn += int(run.Tally.ForgedIn.Load())
-	for _, violation := range run.Tally.Violations() {
-		v.Add("%s", violation)
-	}
+	v.count(run)
 	return v.SaleVerdict, v.Findings, nil
+}
+
+// count adds what the demo has observed itself to what a judge has found.
+func (v *saleFindings) count(run SaleRun) {
+	v.ForgedIn += int(run.Tally.ForgedIn.Load())
+	for _, tally := range []*crowd.Tally{run.Tally, run.Cancelled} {
+		v.opened = append(v.opened, tally.OpenedAfterRefund()...)
+		v.Other += len(tally.WrongAnswers())
+		for _, violation := range tally.Violations() {
+			v.Add("%s", violation)
+		}
+	}
+	slices.Sort(v.opened)
+	v.OpenedAfterRefund = len(slices.Compact(v.opened))
+	v.Other += len(run.Faults)
+	for _, fault := range run.Faults {
+		v.Add("%s", fault)
+	}
 }
 
 // samplesOverThreshold counts the samples with more active visitors than the threshold allows.

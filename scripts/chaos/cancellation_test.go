@@ -1,10 +1,11 @@
 package chaos_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,13 +17,17 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// cancelledSize is the size of a sale that is cancelled: orders of two tickets that are sold, holds that
-// are at checkout, of which some are being charged, and refunds by hand.
-type cancelledSize struct{ sold, held, charged, byHand, waiting int }
+// cancelledSize is the size of a sale that is cancelled: orders of two tickets that are sold,
+// orders at checkout, others that are being charged, and refunds by users and by hand. undoAfter is
+// how long after the first cancellation it is undone.
+type cancelledSize struct {
+	sold, held, charged, refunding, waiting int
+	undoAfter                               time.Duration
+}
 
 var (
-	longCancellation  = cancelledSize{sold: 1000, held: 100, charged: 20, byHand: 50, waiting: 20}
-	shortCancellation = cancelledSize{sold: 12, held: 4, charged: 2, byHand: 2, waiting: 3}
+	longCancellation  = cancelledSize{sold: 1000, held: 200, charged: 20, refunding: 50, waiting: 200, undoAfter: 4 * time.Minute}
+	shortCancellation = cancelledSize{sold: 12, held: 4, charged: 2, refunding: 4, waiting: 3, undoAfter: 2 * time.Second}
 )
 
 // cancelled is a sale that is cancelled while buyers are at checkout.
@@ -40,9 +45,10 @@ type buyer struct {
 	Amount                            int64
 }
 
-// TestCancelledSale cancels a sale while many are at checkout and some are refunded by hand. After an
-// undo every ticket and every waiting place is there, and what was being charged has become tickets.
-// After the refunds have begun, everything that was paid goes back once, whatever dies meanwhile.
+// TestCancelledSale cancels a sale while many are at checkout and being charged. After an undo,
+// shortly before the refunds would have begun, every ticket and every waiting place is there, and
+// what was being charged has become tickets. It is cancelled again while buyers pay, give tickets
+// back and are refunded by hand: everything that was paid goes back once, whatever dies meanwhile.
 func TestCancelledSale(t *testing.T) {
 	sideBySide(t)
 	seed, _ := order(t)
@@ -56,24 +62,26 @@ func TestCancelledSale(t *testing.T) {
 	c.put()
 	sold := c.each(c.sold, func(ctx context.Context, b *buyer) { c.buy(ctx, b, "ok-") })
 	c.requireStatus(sold, "CONFIRMED")
-	c.each(c.held, c.hold)
+	held := c.each(c.held, c.hold)
 
 	charged := c.charge()
 	c.act("pause", map[string]any{})
 	places := c.join()
-	c.act("cancel", map[string]any{"graceSeconds": 3600})
+	c.act("cancel", map[string]any{}) // the grace is five minutes
 	paid := append(sold, charged()...)
+	c.stayInLine(places)
 	c.act("cancel/undo", map[string]any{})
 	c.requireTickets()
-	for i, v := range places {
-		require.Equal(t, i+1, c.position(v), "a waiting place")
-	}
+	c.requirePlaces(places)
 	c.act("resume", map[string]any{})
 
 	late := c.charge()
-	c.act("cancel", map[string]any{"graceSeconds": 3600})
-	var hand sync.WaitGroup
-	hand.Go(func() { c.giveByHand(sold[:c.byHand]) })
+	var others sync.WaitGroup
+	others.Go(func() { c.tryToPay(held[:c.held/2]) })
+	others.Go(func() { c.giveByHand(sold[:c.refunding/2]) })
+	others.Go(func() { c.giveBack(sold[c.refunding/2 : c.refunding]) })
+	c.act("cancel", map[string]any{})
+	require.Zero(t, c.tryToPay(held[c.held/2:]), "paid for a cancelled event")
 	c.act("cancel/refund", map[string]any{})
 	if *full {
 		for i := range 2 {
@@ -83,7 +91,7 @@ func TestCancelledSale(t *testing.T) {
 			c.Service(platform.Payment).Start(i)
 		}
 	}
-	hand.Wait()
+	others.Wait()
 	c.requireRefunded(append(paid, late()...))
 }
 
@@ -165,15 +173,15 @@ func (c *cancelled) buy(ctx context.Context, b *buyer, key string) {
 		map[string]any{"orderId": b.OrderID, "paymentKey": key + uuid.NewString(), "amount": b.Amount}, nil)
 }
 
-// join puts visitors into the line of the paused sale, one after the other.
+// join puts visitors into the line of the paused sale, one after the other. Those who are let in,
+// since queue has not heard of the pause yet, do not count.
 func (c *cancelled) join() []*harness.Client {
 	visitors := make([]*harness.Client, c.waiting)
 	for i := range visitors {
-		v := c.Client("w-" + uuid.NewString()[:8])
-		visitors[i] = v
 		c.Eventually(func(ctx context.Context) error {
+			visitors[i] = c.Client("w-" + uuid.NewString()[:8])
 			var place struct{ Status string }
-			a, err := v.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+c.event, map[string]any{})
+			a, err := visitors[i].Call(ctx, http.MethodPost, "/api/v1/queue/check/"+c.event, map[string]any{})
 			if err == nil && (a.Decode(&place) != nil || place.Status != "queued") {
 				err = fmt.Errorf("not in the line: %d %s", a.Status, a.Body)
 			}
@@ -181,6 +189,20 @@ func (c *cancelled) join() []*harness.Client {
 		})
 	}
 	return visitors
+}
+
+// stayInLine lets the visitors wait until the cancellation is undone.
+func (c *cancelled) stayInLine(places []*harness.Client) {
+	for undo := time.Now().Add(c.undoAfter); time.Now().Before(undo); time.Sleep(time.Second) {
+		c.requirePlaces(places)
+	}
+}
+
+// requirePlaces requires that the visitors are in the line as they came.
+func (c *cancelled) requirePlaces(places []*harness.Client) {
+	for i, v := range places {
+		require.Equal(c.t, i+1, c.position(v), "a waiting place")
+	}
 }
 
 func (c *cancelled) position(v *harness.Client) int {
@@ -214,15 +236,58 @@ func (c *cancelled) requireTickets() {
 	})
 }
 
+// tryToPay lets buyers at checkout pay, and returns how many could.
+func (c *cancelled) tryToPay(buyers []*buyer) (paid int) {
+	for _, b := range buyers {
+		var p buyer
+		a, err := b.With("Idempotency-Key", uuid.NewString()).Call(c.t.Context(), http.MethodPost, "/api/v1/payments/prepare",
+			map[string]any{"paymentType": "reservation", "referenceId": b.ReservationID})
+		if err == nil && a.Status/100 == 2 && a.Decode(&p) == nil {
+			a, err = b.With("Idempotency-Key", uuid.NewString()).Call(c.t.Context(), http.MethodPost, "/api/v1/payments/confirm",
+				map[string]any{"orderId": p.OrderID, "paymentKey": "ok-" + uuid.NewString(), "amount": p.Amount})
+			if err == nil && a.Status/100 == 2 {
+				paid++
+				continue
+			}
+		}
+		c.expectRefusal(a, err, "EVENT_CANCELLED")
+	}
+	return paid
+}
+
+// giveBack lets buyers ask for refunds. Those that come too late get them anyway.
+func (c *cancelled) giveBack(buyers []*buyer) {
+	for _, b := range buyers {
+		a, err := b.With("Idempotency-Key", uuid.NewString()).Call(c.t.Context(), http.MethodPost, "/api/v1/payments/"+b.PaymentID+"/refund",
+			map[string]any{"reason": "cannot come"})
+		if err != nil || a.Status != http.StatusAccepted {
+			c.expectRefusal(a, err, "EVENT_CANCELLED", "NOT_REFUNDABLE")
+		}
+	}
+}
+
+// expectRefusal reports an answer that is no refusal with one of the codes, unless the platform was
+// overloaded.
+func (c *cancelled) expectRefusal(a harness.Answer, err error, codes ...string) {
+	if err != nil || !harness.Overloaded(a.Status) && !slices.Contains(codes, a.Code()) {
+		c.t.Errorf("answered %d %s: %v", a.Status, a.Body, err)
+	}
+}
+
 // giveByHand refunds orders at the provider, behind payment's back.
 func (c *cancelled) giveByHand(buyers []*buyer) {
 	for _, b := range buyers {
 		url := c.Wiring().SandboxURL + "/v1/charges/" + b.OrderID + "/refunds/by-hand"
-		req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, url, bytes.NewReader([]byte(`{}`)))
-		require.NoError(c.t, err)
-		req.Header.Set("Content-Type", "application/json")
-		if res, err := http.DefaultClient.Do(req); err == nil { // a refusal: it is refunded already
-			_ = res.Body.Close()
+		req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+		if err == nil {
+			req.Header.Set("Content-Type", "application/json")
+			var res *http.Response
+			if res, err = http.DefaultClient.Do(req); err == nil {
+				_ = res.Body.Close() // a refusal: it is refunded already
+			}
+		}
+		if err != nil {
+			c.t.Errorf("refund by hand: %v", err)
 		}
 	}
 }
@@ -235,7 +300,7 @@ func (c *cancelled) requireRefunded(paid []*buyer) {
 		if err != nil {
 			return err
 		}
-		faults, err := c.stores.Faults(ctx, c.event)
+		faults, err := c.stores.CancelledFaults(ctx, c.event)
 		if all := faults.All(); err == nil && (len(all) > 0 || sales.Sold > 0 || sales.Unbalanced > 0) {
 			err = fmt.Errorf("%d tickets, %d unbalanced, %v", sales.Sold, sales.Unbalanced, all)
 		}

@@ -23,6 +23,7 @@ type Crowd struct {
 	seed       uint64
 	behaviours []Behaviour
 	cards      int
+	after      *afterSale // nil: buyers keep their tickets
 
 	soldOut      atomic.Bool
 	stolenPasses stolenPasses
@@ -40,11 +41,17 @@ type Options struct {
 	// MaxPaymentAttempts is the number of valid cards that a visitor tries, for runs in which
 	// outages make charges fail; 0 means 1.
 	MaxPaymentAttempts int
+	// AfterSale is what buyers do with their tickets; nil: they keep them.
+	AfterSale *AfterSale
 }
 
 // New prepares the crowd of an open sale.
 func New(sale Sale, api *API, o Options) *Crowd {
-	return &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.MaxPaymentAttempts)}
+	c := &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.MaxPaymentAttempts)}
+	if o.AfterSale != nil {
+		c.after = newAfterSale(c, *o.AfterSale)
+	}
+	return c
 }
 
 // Tally holds live counts of visitors.
@@ -60,6 +67,7 @@ type Tally struct {
 	Paid, Ticketed atomic.Int64
 
 	Endings
+	doorTally
 
 	mu      sync.Mutex
 	forged  []string
@@ -87,6 +95,15 @@ func (t *Tally) addTicket(seat, user string) {
 	t.holders[seat] = user
 }
 
+// dropTicket records that a visitor gives a ticket back, so that another may hold one of its seat.
+func (t *Tally) dropTicket(seat, user string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holders[seat] == user {
+		delete(t.holders, seat)
+	}
+}
+
 func (t *Tally) DuplicateSeats() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +122,10 @@ func (t *Tally) Violations() []string {
 	if n := t.Paid.Load() - t.Ticketed.Load(); n > 0 {
 		out = append(out, fmt.Sprintf("%d paid and did not see a ticket", n))
 	}
-	return out
+	for _, id := range t.OpenedAfterRefund() {
+		out = append(out, "a door let in a refunded ticket: "+id)
+	}
+	return append(out, t.WrongAnswers()...)
 }
 
 func (t *Tally) ForgedPasses() []string {
@@ -206,7 +226,7 @@ func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	err := s.putEvent(ctx, admin, now.Add(-time.Minute), now.Add(24*time.Hour))
+	err := s.putEvent(ctx, admin, now.AddDate(0, 0, 30), now.Add(-time.Minute), now.Add(24*time.Hour))
 	if err == nil {
 		room := map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
 		err = callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
@@ -223,18 +243,28 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
 		return err
 	}
-	now := time.Now().UTC().Truncate(time.Second)
-	if err := s.putEvent(ctx, admin, now.Add(-time.Hour), now); err != nil {
+	var event struct {
+		StartsAt time.Time `json:"startsAt"`
+	}
+	ans, err := admin.callRepeatedly(ctx, StepEvent, http.MethodGet, "/api/v1/events/"+s.EventID, nil)
+	if err == nil {
+		err = decode(StepEvent, ans, &event)
+	}
+	if err == nil { // the start cannot be moved once a ticket is sold
+		now := time.Now().UTC().Truncate(time.Second)
+		err = s.putEvent(ctx, admin, event.StartsAt, now.Add(-time.Hour), now)
+	}
+	if err != nil {
 		return fmt.Errorf("close the sale: %w", err)
 	}
 	return callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
 }
 
-// putEvent writes the event with a sale window by the operators' API.
-func (s Sale) putEvent(ctx context.Context, admin *Session, opens, closes time.Time) error {
+// putEvent writes the event with its start and the sale's window by the operators' API.
+func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, closes time.Time) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
-		"startsAt": opens.Add(30 * 24 * time.Hour), "salesOpenAt": opens, "salesCloseAt": closes,
+		"startsAt": starts, "salesOpenAt": opens, "salesCloseAt": closes,
 		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2,
 		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
 	}

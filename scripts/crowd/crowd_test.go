@@ -158,6 +158,30 @@ func TestOperatorRepeatsWhileOverloaded(t *testing.T) {
 	})
 }
 
+// starts records the start of the event in each PUT; the event's own is at a fixed time.
+type starts struct{ put []string }
+
+func (s *starts) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut {
+		var event struct{ StartsAt string }
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			return nil, err
+		}
+		s.put = append(s.put, event.StartsAt)
+	}
+	rec := httptest.NewRecorder()
+	_, _ = rec.WriteString(`{"token":"t","startsAt":"2026-03-07T10:00:00Z"}`)
+	return rec.Result(), nil
+}
+
+// The start of an event cannot be moved by a PUT once a ticket is sold.
+func TestCloseKeepsTheStart(t *testing.T) {
+	t.Parallel()
+	s := &starts{}
+	require.NoError(t, crowd.Sale{EventID: "e"}.Close(t.Context(), crowd.NewAPIOver(s, crowd.NewRecorder()), "operator"))
+	require.Equal(t, []string{"2026-03-07T10:00:00Z"}, s.put)
+}
+
 func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"time"
 )
 
 // NewAPIOver is NewAPI with a custom transport.
@@ -24,6 +25,27 @@ func (a *API) Pay(ctx context.Context, cards int) error {
 	v := &visitor{crowd: &Crowd{cards: cards}, session: a.NewSession(), rng: rand.New(rand.NewPCG(1, 1))}
 	return v.pay(ctx, reservation{ReservationID: "r"})
 }
+
+// UseTickets buys an order as a visitor does whose tickets are given, and does with them what
+// buyers do.
+func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string) error {
+	becomes, end := c.after.begin(len(ids))
+	defer end()
+	v := &visitor{crowd: c, session: c.api.NewSession(), rng: rand.New(rand.NewPCG(1, 1)), userID: "u"}
+	for _, id := range ids {
+		v.tickets = append(v.tickets, ticket{TicketID: id, Code: "code-" + id, PaymentID: paymentID})
+	}
+	return v.useTickets(ctx, becomes)
+}
+
+// OrderBegins decides what becomes of an order of two tickets.
+func (c *Crowd) OrderBegins() (end func()) {
+	_, end = c.after.begin(2)
+	return end
+}
+
+// SoldForGood reports whether a sale that was sold out when it was asked stays so.
+func (c *Crowd) SoldForGood(asked time.Time) bool { return c.after.final(asked) }
 
 // Bend and Arrivals export internal functions for tests.
 var (

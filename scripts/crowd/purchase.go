@@ -42,9 +42,22 @@ type reservation struct {
 	ReservationID string `json:"reservationId"`
 	Status        string `json:"status"`
 	Amount        int64  `json:"amount"`
+	Quantity      int    `json:"quantity"`
 }
 
-// buyTicket is the visit after admission: choose, hold, pay, wait for the ticket.
+// ticket is a ticket as its holder sees it.
+type ticket struct {
+	TicketID  string `json:"ticketId"`
+	Code      string `json:"code"`
+	EventID   string `json:"eventId"`
+	PaymentID string `json:"paymentId"`
+	Status    string `json:"status"`
+	Seat      struct {
+		SeatID string `json:"seatId"`
+	} `json:"seat"`
+}
+
+// buyTicket is the visit after admission: choose, hold, pay, wait for the ticket, and what follows.
 func (v *visitor) buyTicket(ctx context.Context) error {
 	if v.behaviour == LeavesInside {
 		return errLeft
@@ -66,7 +79,12 @@ func (v *visitor) buyTicket(ctx context.Context) error {
 	if !loop.Sleep(ctx, jitter(v.rng, thinkPayment)) {
 		return ctx.Err()
 	}
-	return v.pay(ctx, held)
+	becomes, end := v.crowd.after.begin(held.Quantity)
+	defer end()
+	if err := v.pay(ctx, held); err != nil {
+		return err
+	}
+	return v.useTickets(ctx, becomes)
 }
 
 // holdSeats loads the map and holds one or two seats; it retries while others hold the rest.
@@ -292,13 +310,7 @@ func (v *visitor) hasPaid() {
 
 func (v *visitor) openTickets(ctx context.Context) error {
 	var list struct {
-		Items []struct {
-			Code    string `json:"code"`
-			EventID string `json:"eventId"`
-			Seat    struct {
-				SeatID string `json:"seatId"`
-			} `json:"seat"`
-		} `json:"items"`
+		Items []ticket `json:"items"`
 	}
 	if err := v.get(ctx, StepTickets, "/api/v1/my/tickets", &list); err != nil {
 		return err
@@ -309,6 +321,7 @@ func (v *visitor) openTickets(ctx context.Context) error {
 	for _, t := range list.Items {
 		if t.EventID == v.crowd.sale.EventID {
 			v.crowd.tally.addTicket(t.Seat.SeatID, v.userID)
+			v.tickets = append(v.tickets, t)
 		}
 	}
 	v.crowd.tally.Ticketed.Add(1)

@@ -29,9 +29,15 @@ const (
 	StepConfirm      Step = "confirm"
 	StepReservation  Step = "reservation"
 	StepTickets      Step = "tickets"
+	StepPayment      Step = "payment"
+	StepRefund       Step = "refund"
+	StepTicket       Step = "ticket"
+	StepQR           Step = "qr"
+	StepCheckIn      Step = "check_in"
 	StepFigures      Step = "figures"
 	StepLeave        Step = "leave"
 	StepForged       Step = "forged"
+	StepCancel       Step = "cancel"
 	StepCampaign     Step = "campaign"
 	StepAttend       Step = "attend"
 	StepDraw         Step = "draw"
@@ -46,7 +52,7 @@ const (
 func Steps() []Step {
 	return []Step{
 		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
-		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepFigures, StepLeave, StepForged,
+		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,
 	}

@@ -32,17 +32,19 @@ type visitor struct {
 	behaviour Behaviour
 	rng       *rand.Rand
 	userID    string
+	roles     []string
 	session   *Session
 
 	queueTicket string
 	lastBeat    time.Time
 	away        bool // has paused already
 	paid        bool // a payment was confirmed
+	tickets     []ticket
 }
 
 // visit runs the whole visit and returns its outcome.
 func (v *visitor) visit(ctx context.Context) string {
-	if err := v.viewEvent(ctx); err != nil {
+	if _, err := v.saleStatus(ctx); err != nil {
 		return "error: " + err.Error()
 	}
 	if v.behaviour == Forges {
@@ -70,7 +72,11 @@ func (v *visitor) visit(ctx context.Context) string {
 }
 
 func (v *visitor) login(ctx context.Context) error {
-	ans, err := v.callWithRetries(ctx, StepLogin, http.MethodPost, loginPath, map[string]any{"userId": v.userID}, nil)
+	body := map[string]any{"userId": v.userID}
+	if len(v.roles) > 0 {
+		body["roles"] = v.roles
+	}
+	ans, err := v.callWithRetries(ctx, StepLogin, http.MethodPost, loginPath, body, nil)
 	if err != nil {
 		return err
 	}
@@ -95,14 +101,17 @@ func outcomeOf(err error) string {
 	}
 }
 
-func (v *visitor) viewEvent(ctx context.Context) error {
+// saleStatus loads the page of the event, which says how the sale stands.
+func (v *visitor) saleStatus(ctx context.Context) (string, error) {
 	var event struct {
 		Status string `json:"status"`
 	}
-	return v.get(ctx, StepEvent, "/api/v1/events/"+v.crowd.sale.EventID, &event)
+	err := v.get(ctx, StepEvent, "/api/v1/events/"+v.crowd.sale.EventID, &event)
+	return event.Status, err
 }
 
-// allSold reports whether every seat is sold, according to the public figures.
+// allSold reports whether every seat is sold, according to the public figures. Where buyers give
+// tickets back, the figures learn of it later than the sale, so that both must agree.
 func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	if v.crowd.soldOut.Load() {
 		return true, nil
@@ -113,10 +122,18 @@ func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	if err := v.get(ctx, StepFigures, "/api/v1/stats/events/"+v.crowd.sale.EventID, &figures); err != nil {
 		return false, err
 	}
-	if figures.SeatsSold >= v.crowd.sale.Seats {
-		v.crowd.soldOut.Store(true)
+	if figures.SeatsSold < v.crowd.sale.Seats {
+		return false, nil
 	}
-	return v.crowd.soldOut.Load(), nil
+	if after := v.crowd.after; after != nil {
+		asked := time.Now()
+		status, err := v.saleStatus(ctx)
+		if err != nil || status != "SOLD_OUT" || !after.final(asked) {
+			return false, err
+		}
+	}
+	v.crowd.soldOut.Store(true)
+	return true, nil
 }
 
 // get reads JSON, with a page's retries when the service is busy.

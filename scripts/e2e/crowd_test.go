@@ -13,7 +13,7 @@ import (
 )
 
 // TestInterruptedDemoClosesItsSale: no visitor is admitted any more, and the waiting room is
-// closed.
+// closed, also after tickets were sold.
 func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
@@ -21,6 +21,9 @@ func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	t.Cleanup(api.Close)
 	sale := crowd.Sale{EventID: "demo-" + uuid.NewString()[:8], Seats: 30, Threshold: 5, Rate: 10, Hold: 60, Slot: 60}
 	require.NoError(t, sale.Open(t.Context(), api, "crowd-operator"))
+	c := crowd.New(sale, api, crowd.Options{Visitors: 2, Seed: 1, Behaviours: []crowd.Behaviour{crowd.Buys, crowd.Buys}})
+	c.Run(t.Context())
+	require.Positive(t, c.Tally().Paid.Load(), "%v", c.Tally().Outcomes())
 	require.NoError(t, sale.Close(t.Context(), api, "crowd-operator"))
 
 	var event struct{ Status string }

@@ -44,8 +44,8 @@ type Config struct {
 	RedisAddrs      []string `env:"REDIS_ADDRS"`
 	KafkaBrokers    []string `env:"KAFKA_BROKERS"`
 	SandboxURL      string   `env:"SANDBOX_URL"`
-	// Break damages the stores before the audit, to show that it detects the damage: oversold or
-	// paid_without_ticket.
+	// Break damages the stores before the audit, to show that it detects the damage: oversold,
+	// paid_without_ticket, unbalanced or opened_after_refund.
 	Break string `env:"BREAK"`
 }
 

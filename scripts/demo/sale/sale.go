@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,16 +24,21 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
+// maxPaymentAttempts is how many valid cards a visitor tries: a charge that was lost while a store
+// was unavailable is voided and reported as declined.
+const maxPaymentAttempts = 3
+
 // run is one run of the demo of a sale.
 type run struct {
 	*demo.Stage
 
-	cfg     *Config
-	url     string // of the gateway
-	auditor audit.SaleJudge
-	sale    crowd.Sale
-	crowd   *crowd.Crowd
-	samples []audit.Sample
+	cfg       *Config
+	url       string // of the gateway
+	auditor   audit.SaleJudge
+	sale      crowd.Sale
+	crowd     *crowd.Crowd
+	cancelled *cancelled
+	samples   []audit.Sample
 }
 
 // Run runs the demo on the checkout's platform, or on the one at the URL.
@@ -44,16 +50,22 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	}
 	r.Stage = demo.NewStage(r.url)
 	defer r.Close()
+	wiring := cfg.storesWiring(layout.Wiring(platform.Secrets{}))
+	after := &crowd.AfterSale{ProviderURL: wiring.SandboxURL}
+	r.crowd = crowd.New(r.sale, r.API, crowd.Options{
+		Visitors: cfg.Visitors, Arrive: cfg.Arrive, Seed: cfg.Seed, MaxPaymentAttempts: maxPaymentAttempts, AfterSale: after,
+	})
+	r.cancelled = newCancelled(r.sale, r.API, after, cfg.Seed)
 	if cfg.withoutStores() {
 		r.auditor = &audit.PublicSale{Visitor: crowd.NewAPI(r.url, crowd.NewRecorder()).NewSession(), EventID: r.sale.EventID}
 	} else {
-		stores, err := audit.Open(ctx, cfg.storesWiring(layout.Wiring(platform.Secrets{})))
+		stores, err := audit.Open(ctx, wiring)
 		if err != nil {
 			return fmt.Errorf("%w; is the platform up (make up)?", err)
 		}
 		defer stores.Close()
 		patience := audit.OutageWait{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
-		r.auditor = &audit.SaleInStores{Stores: stores, EventID: r.sale.EventID, Patience: patience}
+		r.auditor = &audit.SaleInStores{Stores: stores, EventID: r.sale.EventID, CancelledID: r.cancelled.sale.EventID, Patience: patience}
 	}
 	return demo.Run(ctx, r, cfg.Break, layout.State("demo"))
 }
@@ -71,6 +83,9 @@ func (r *run) Play(ctx context.Context) error {
 	return r.auditor.Settle(ctx)
 }
 
+// operator is who opens, cancels and closes the sales.
+const operator = "crowd-operator"
+
 // closeLimit bounds the cleanup of an interrupted run.
 const closeLimit = 10 * time.Second
 
@@ -78,42 +93,39 @@ const closeLimit = 10 * time.Second
 func (r *run) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
-	if err := r.sale.Close(ctx, r.API, "crowd-operator"); err != nil {
-		return fmt.Errorf("%w; %s stays open: %w", demo.ErrInterrupted, r.sale.EventID, err)
+	for _, sale := range []crowd.Sale{r.sale, r.cancelled.sale} {
+		if err := sale.Close(ctx, r.API, operator); err != nil {
+			return fmt.Errorf("%w; %s stays open: %w", demo.ErrInterrupted, sale.EventID, err)
+		}
 	}
 	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", demo.ErrInterrupted, r.sale.EventID)
 }
 
-// play opens the sale, runs the crowd, and samples meanwhile.
+// play opens the sales, runs the crowds, samples meanwhile, and cancels the small sale.
 func (r *run) play(ctx context.Context) error {
 	if err := r.auditor.Begin(ctx); err != nil {
 		return err
 	}
-	if err := r.sale.Open(ctx, r.API, "crowd-operator"); err != nil {
-		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, r.url)
+	for _, sale := range []crowd.Sale{r.sale, r.cancelled.sale} {
+		if err := sale.Open(ctx, r.API, operator); err != nil {
+			return fmt.Errorf("%w; is the platform up at %s (make up)?", err, r.url)
+		}
 	}
 	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
 		r.cfg.Visitors, r.cfg.Seats, r.sale.EventID, r.cfg.Rate, r.cfg.Threshold, r.cfg.Seed)
-	r.crowd = crowd.New(r.sale, r.API, crowd.Options{
-		Visitors: r.cfg.Visitors, Arrive: r.cfg.Arrive, Seed: r.cfg.Seed,
-		// A charge that was lost while a store was unavailable is voided and reported as declined,
-		// so visitors retry.
-		MaxPaymentAttempts: 3,
-	})
 
 	limited, cancel := context.WithTimeout(ctx, r.cfg.Limit)
 	defer cancel()
 	watching, stopWatching := context.WithCancel(limited)
 	end := r.Begin(demo.Bar{Name: "arrived", Total: r.cfg.Visitors}, demo.Bar{Name: "served", Total: r.cfg.Visitors},
 		demo.Bar{Name: "sold", Total: r.cfg.Seats}, demo.Bar{Name: "gone", Total: r.cfg.Visitors})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.watch(watching, r.API.NewSession())
-	}()
+	var watch, small sync.WaitGroup
+	watch.Go(func() { r.watch(watching, r.API.NewSession()) })
+	small.Go(func() { r.cancelled.crowd.Run(limited) })
 	r.crowd.Run(limited)
+	small.Wait()
 	stopWatching()
-	<-done
+	watch.Wait()
 	end()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -121,7 +133,11 @@ func (r *run) play(ctx context.Context) error {
 	if limited.Err() != nil {
 		fmt.Printf("the run was cut off after %s (LIMIT)\n", r.cfg.Limit)
 	}
-	return nil
+	admin := r.API.NewSession()
+	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
+		return err
+	}
+	return r.cancelled.cancel(ctx, admin)
 }
 
 // sampleEvery is short enough to detect a threshold exceeded for one tick.
@@ -149,6 +165,12 @@ func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 	}
 }
 
+// Names of values that are shown and drawn.
+const (
+	refunded  = "refunded"
+	checkedIn = "checked in"
+)
+
 // shownValues returns the values of a sample to show. Some need access to the stores.
 func (r *run) shownValues(s audit.Sample, served int64) []demo.Value {
 	tally := r.crowd.Tally()
@@ -157,7 +179,8 @@ func (r *run) shownValues(s audit.Sample, served int64) []demo.Value {
 		values = append(values, demo.Value{Name: "waiting", N: s.Waiting}, demo.Value{Name: "parked", N: s.Parked},
 			demo.Value{Name: "active", N: s.Active}, demo.Value{Name: "held", N: s.Held})
 	}
-	return append(values, demo.Value{Name: "sold", N: s.Sold}, demo.Value{Name: "gone", N: tally.Gone.Load()})
+	return append(values, demo.Value{Name: "sold", N: s.Sold}, demo.Value{Name: refunded, N: tally.GivenBack.Load() + tally.ByHand.Load()},
+		demo.Value{Name: checkedIn, N: tally.CheckedIn.Load()}, demo.Value{Name: "gone", N: tally.Gone.Load()})
 }
 
 // readServingCounter reads tier 1's serving counter from the gateway, as a page does.
@@ -177,6 +200,7 @@ func (r *run) Damage(ctx context.Context, what string) error { return r.auditor.
 func (r *run) Judge(ctx context.Context) (audit.SaleVerdict, audit.Findings, error) {
 	return audit.JudgeSale(ctx, r.auditor, audit.SaleRun{
 		Visitors: r.cfg.Visitors, Seats: r.cfg.Seats, Threshold: r.cfg.Threshold, Tally: r.crowd.Tally(), Samples: r.samples,
+		Cancelled: r.cancelled.crowd.Tally(), Faults: r.cancelled.faults,
 	})
 }
 
@@ -191,6 +215,8 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 		Counts: demo.Counts{Title: "How the visits ended", Name: "ending", Number: "visits", Rows: []demo.Value{
 			{Name: "proofs of work for positions", N: proofs}, {Name: "attempts with forged, stolen or shared passes", N: tried},
 			{Name: "slots of hoarders after their first", N: tally.Rejoined.Load()},
+			{Name: "tickets given back by their buyers", N: tally.GivenBack.Load()}, {Name: "tickets refunded by hand at the provider", N: tally.ByHand.Load()},
+			{Name: "tickets checked in", N: tally.CheckedIn.Load()}, {Name: "scans of used and refunded tickets", N: tally.RefusedScans.Load()},
 		}},
 		Details: map[string]any{
 			"event_id": r.sale.EventID, "threshold": r.cfg.Threshold, "rate": r.cfg.Rate, "seed": r.cfg.Seed, "forged_tried": tried, "proofs": proofs,
@@ -206,8 +232,11 @@ func (r *run) plots() []demo.Plot {
 	sales := demo.Plot{Title: "Seats sold and held over time", Text: "The sale ends at the number of seats.", Lines: []demo.Line{
 		{Name: "sold", Color: demo.Green}, {Name: "held", Color: demo.Orange}, {Name: "seats", Color: demo.Red, Level: float64(r.cfg.Seats)},
 	}}
+	tickets := demo.Plot{Title: "Tickets refunded and checked in", Text: "Seats of refunded tickets are sold again.", Lines: []demo.Line{
+		{Name: refunded, Color: demo.Orange}, {Name: checkedIn, Color: demo.Blue},
+	}}
 	if r.cfg.withoutStores() {
-		return []demo.Plot{arrivals, sales}
+		return []demo.Plot{arrivals, sales, tickets}
 	}
 	return []demo.Plot{
 		arrivals,
@@ -217,6 +246,6 @@ func (r *run) plots() []demo.Plot {
 		{Title: "Tier 2: active against the threshold", Text: "How many are inside; the line must stay under the threshold.", Lines: []demo.Line{
 			{Name: "active", Color: demo.Green}, {Name: "threshold", Color: demo.Red, Level: float64(r.cfg.Threshold)},
 		}},
-		sales,
+		sales, tickets,
 	}
 }

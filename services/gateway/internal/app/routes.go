@@ -43,6 +43,7 @@ type endpoints struct {
 	draws      *handlers.DrawHandlers // nil: there are none
 	events     *handlers.EventHandlers
 	live       *handlers.LiveHandlers
+	changes    *handlers.ChangeHandlers
 	pages      *web.Pages
 	reference  *docs.Reference
 }
@@ -186,6 +187,10 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			Handler: e.seats.Availability, FastPath: true, Traced: true, Poll: true, Answer: &ticketv1.Availability{},
 		},
 		{
+			ID: "seats.changes", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/changes", Access: edge.Entry, Event: edge.FromPath,
+			Handler: e.changes.Stream, Stream: true, Poll: true, Answer: &gatewayv1.SeatChanges{}, Headers: []edge.Header{docs.LastEventID},
+		},
+		{
 			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
 			Body: edge.RequiredBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
@@ -277,6 +282,8 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 		pageRow("page.queue", "/queue/{event_id}", edge.Public, edge.None, e.page("queue")),
 		pageRow("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
 		pageRow("page.check-in", "/check-in", edge.Staff, edge.None, e.page("check-in")),
+		pageRow("page.orders", "/admin/orders", edge.Admin, edge.None, e.page("orders")),
+		pageRow("page.admin-order", "/admin/orders/{reservation_id}", edge.Admin, edge.None, e.page("orders")),
 		pageRow("page.order", "/orders/{payment_id}", edge.Public, edge.None, e.page("order")),
 		pageRow("page.my", "/my", edge.Public, edge.None, e.page("my")),
 		pageRow("page.login", "/login", edge.Public, edge.None, e.page("login")),
@@ -325,6 +332,8 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	paymentv1.RefundAdminService_RetryRefund_FullMethodName:      {Status: http.StatusAccepted},
 	paymentv1.RefundAdminService_ResolveRefund_FullMethodName:    {Status: http.StatusAccepted},
 	ticketv1.EventAdminService_CreateEvent_FullMethodName:        {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	ticketv1.CompService_CreateComp_FullMethodName:               {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	ticketv1.CompService_ListComps_FullMethodName:                {Personal: true},
 	ticketv1.EventAdminService_PutEvent_FullMethodName:           {Headers: []edge.Header{docs.IfMatch}},
 	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:    {Status: http.StatusAccepted},
@@ -335,6 +344,8 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:        {Timeout: handlers.DeadLettersTimeout},
 
 	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
+	ticketv1.OrderAdminService_SearchOrders_FullMethodName:              {Personal: true},
+	ticketv1.OrderAdminService_GetOrder_FullMethodName:                  {Personal: true},
 	paymentv1.RefundAdminService_ListRefunds_FullMethodName:             {Personal: true},
 	rewardv1.RewardAdminService_ListRewards_FullMethodName:              {Personal: true},
 	rewardv1.RewardAdminService_GetReward_FullMethodName:                {Personal: true},

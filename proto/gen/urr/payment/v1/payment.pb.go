@@ -97,6 +97,7 @@ type PrepareResponse struct {
 	// ISO 4217.
 	Currency string `protobuf:"bytes,4,opt,name=currency,proto3" json:"currency,omitempty"`
 	// "sandbox".
+	// "none" when nothing has to be paid: confirm it with any key.
 	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Parameters for the provider's payment page, by name.
 	ClientParams map[string]string `protobuf:"bytes,6,rep,name=client_params,json=clientParams,proto3" json:"client_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`

@@ -405,6 +405,35 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 	return i, err
 }
 
+const PaymentsOfReference = `-- name: PaymentsOfReference :many
+SELECT id FROM payments WHERE payment_type = $1 AND reference_id = $2 ORDER BY id
+`
+
+type PaymentsOfReferenceParams struct {
+	PaymentType string
+	ReferenceID uuid.UUID
+}
+
+func (q *Queries) PaymentsOfReference(ctx context.Context, arg PaymentsOfReferenceParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, PaymentsOfReference, arg.PaymentType, arg.ReferenceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ReleasePayment = `-- name: ReleasePayment :exec
 UPDATE payments SET check_at = coalesce($4::timestamptz, now()), checks = 0, abort_due = false
 WHERE id = $1 AND lease = $2 AND version = $3

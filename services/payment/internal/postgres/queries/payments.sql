@@ -5,6 +5,9 @@ FROM payments WHERE id = $1;
 -- name: GetPaymentIDByOrder :one
 SELECT id FROM payments WHERE order_id = $1;
 
+-- name: PaymentsOfReference :many
+SELECT id FROM payments WHERE payment_type = $1 AND reference_id = $2 ORDER BY id;
+
 -- name: LockPayment :one
 SELECT sqlc.embed(payments), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE;

@@ -10,6 +10,13 @@ import (
 	"github.com/google/uuid"
 )
 
+type Comp struct {
+	ReservationID uuid.UUID
+	EventID       string
+	Name          string
+	ClaimHash     []byte
+}
+
 type EndedPayment struct {
 	PaymentID uuid.UUID
 	Why       string
@@ -126,6 +133,14 @@ type Reservation struct {
 	Version       int64
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+}
+
+type Return struct {
+	ReturnID  int64
+	EventID   string
+	Section   string
+	SeatID    *string
+	ReleaseAt time.Time
 }
 
 type Scan struct {

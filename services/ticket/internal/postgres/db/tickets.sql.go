@@ -81,7 +81,7 @@ WITH t AS (
     SELECT unnest($1::uuid[]) AS ticket_id, unnest($2::uuid[]) AS reservation_id, unnest($3::int[]) AS n,
            unnest($4::text[]) AS event_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS section,
            nullif(unnest($7::text[]), '') AS seat_id, unnest($8::bigint[]) AS price, unnest($9::bigint[]) AS fee,
-           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, unnest($12::uuid[]) AS payment_id
+           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, nullif(unnest($12::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
     SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL

@@ -2,9 +2,12 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
@@ -37,22 +40,21 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, match *event.Match,
 }
 
 func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *event.Match) error {
-	if e.ClosesAt != nil { // the row cannot be inserted otherwise, not even for an event that exists
-		if err := e.CheckClosing(); err != nil {
-			return err
-		}
-	}
 	created := e
 	created.Complete(nil)
+	if err := created.CheckComplete(); err != nil {
+		// Of an event that exists, what is left out may be other than the default.
+		if changed := changeEvent(ctx, q, &e, match); !errors.Is(changed, pgx.ErrNoRows) {
+			return changed
+		}
+		return err
+	}
 	inserted, err := q.InsertEvent(ctx, toRow(&created))
 	if err != nil {
 		return err
 	}
 	if inserted == 0 {
 		return changeEvent(ctx, q, &e, match)
-	}
-	if err := created.CheckClosing(); err != nil {
-		return err
 	}
 	if match != nil { // no settings existed that could match
 		return event.ErrChanged
@@ -95,6 +97,11 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if err := checkTimes(ctx, q, &old.Spec, e); err != nil {
 		return err
 	}
+	if *old.SeriesID != *e.SeriesID {
+		if err := checkSeries(ctx, q, &old, now); err != nil {
+			return err
+		}
+	}
 	if diff.Structure {
 		err = replacePlaces(ctx, q, &old, e, now)
 	} else {
@@ -109,7 +116,7 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 // checkTimes checks the times of the changed event, and refuses to move those of an event with buyers:
 // they would not be told.
 func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *event.Event) error {
-	if err := e.CheckClosing(); err != nil {
+	if err := e.CheckComplete(); err != nil {
 		return err
 	}
 	moved := event.Moved(old, &e.Spec)
@@ -121,6 +128,18 @@ func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *ev
 		err = event.ErrUsePostpone.With("member", moved[0])
 	}
 	return err
+}
+
+// checkSeries refuses another series once the sale has opened, or has sold: users are locked by it.
+func checkSeries(ctx context.Context, q *postgres.Queries, old *event.Event, now time.Time) error {
+	live, err := q.HasLiveReservations(ctx, old.ID)
+	if err != nil {
+		return err
+	}
+	if live || !now.Before(old.SalesOpenAt) {
+		return event.ErrLocked.With("member", "seriesId")
+	}
+	return nil
 }
 
 // lockSettings locks an existing event and its line against changes, and returns the event with all
@@ -187,7 +206,7 @@ func insertPlaces(ctx context.Context, q *postgres.Queries, e *event.Event) erro
 	if err := q.InsertSections(ctx, arg); err != nil {
 		return err
 	}
-	if e.Seating != event.Assigned {
+	if e.Seats() == 0 {
 		return nil
 	}
 	seats, err := q.InsertSeats(ctx, e.ID)

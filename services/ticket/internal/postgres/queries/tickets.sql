@@ -4,7 +4,7 @@ WITH t AS (
     SELECT unnest(@ticket_ids::uuid[]) AS ticket_id, unnest(@reservation_ids::uuid[]) AS reservation_id, unnest(@ns::int[]) AS n,
            unnest(@event_ids::text[]) AS event_id, unnest(@user_ids::text[]) AS user_id, unnest(@sections::text[]) AS section,
            nullif(unnest(@seat_ids::text[]), '') AS seat_id, unnest(@prices::bigint[]) AS price, unnest(@fees::bigint[]) AS fee,
-           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, unnest(@payment_ids::uuid[]) AS payment_id
+           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, nullif(unnest(@payment_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
     SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL

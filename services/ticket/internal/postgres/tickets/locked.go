@@ -36,7 +36,7 @@ func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, e
 	}
 	l := &Locked{changes: make([]change, len(rows))}
 	for i, r := range rows {
-		t := toTicket(r.Ticket, r.UsedBefore)
+		t := FromRow(r.Ticket, r.UsedBefore)
 		l.changes[i] = change{before: t, current: &t, stored: r.Ticket.Status}
 	}
 	return l, nil

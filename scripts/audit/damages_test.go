@@ -1,0 +1,31 @@
+package audit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/crowd"
+)
+
+// Each damage of the demo is detected, in the figure of its name.
+func TestDamagesOfRefunds(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	for damage, want := range map[string]string{
+		"": " unbalanced=0 opened_after_refund=0", breakUnbalanced: " unbalanced=1 opened_after_refund=0", breakOpened: " unbalanced=0 opened_after_refund=1",
+	} {
+		t.Run(damage, func(t *testing.T) {
+			s.fill(t, partlyRefundedLedger())
+			judge := &SaleInStores{Stores: s, EventID: "part"}
+			if damage != "" {
+				require.NoError(t, judge.Damage(t.Context(), damage))
+			}
+			var v saleFindings
+			require.NoError(t, judge.judgeFaults(t.Context(), &v))
+			v.count(SaleRun{Tally: &crowd.Tally{}, Cancelled: &crowd.Tally{}})
+			require.Contains(t, v.Line(), want)
+			require.Equal(t, damage == "", v.OK(), "%v", v.Findings)
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"urr.guru/scripts/platform"
+)
+
+// openedAfterRefund lists the tickets of an event that a door with a network let in after their
+// refund was decided. What was scanned before, or after a refund that was given up, is no fault.
+func (s *Stores) openedAfterRefund(ctx context.Context, eventID string) ([]string, error) {
+	// CollectRows returns the error of the query.
+	rows, _ := s.ticket.Query(ctx, `
+		SELECT DISTINCT s.ticket_id::text
+		FROM refund_claims c CROSS JOIN unnest(c.ticket_ids) AS claimed (ticket_id) JOIN scans s USING (ticket_id)
+		WHERE s.event_id = $1 AND s.result IN ('ADMITTED', 'UNDONE') AND c.status IN ('BEGUN', 'DONE') AND s.recorded_at > c.begun_at`, eventID)
+	tickets, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("scans of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
+	}
+	return tickets, nil
+}
+
+// CancelledFaults are the faults of an event that was cancelled, after its refunds.
+func (s *Stores) CancelledFaults(ctx context.Context, eventID string) (Faults, error) {
+	f, err := s.Faults(ctx, eventID)
+	if err == nil {
+		f.NotGivenBack, err = s.notGivenBack(ctx, eventID)
+	}
+	return f, err
+}
+
+// notGivenBack lists what is left of a cancelled event: its refunds have not begun, a ticket still
+// admits somebody, a hold is not ended, or the provider keeps money that was paid for it.
+func (s *Stores) notGivenBack(ctx context.Context, eventID string) ([]string, error) {
+	var state string
+	var holds, tickets int
+	err := s.ticket.QueryRow(ctx, `
+		SELECT coalesce((SELECT state FROM events WHERE event_id = $1), 'unknown'),
+		       (SELECT count(*) FROM reservations WHERE event_id = $1 AND status IN ('HELD', 'PAYING')),
+		       (SELECT count(*) FROM tickets WHERE event_id = $1 AND status NOT IN ('REFUNDED', 'TRANSFERRED'))`,
+		eventID).Scan(&state, &holds, &tickets)
+	if err != nil {
+		return nil, fmt.Errorf("the end of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
+	}
+	records, err := s.readSaleRecords(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	if state != "ENDED" || holds+tickets > 0 {
+		out = append(out, fmt.Sprintf("%s is %s, with %d holds and %d tickets", eventID, state, holds, tickets))
+	}
+	for _, p := range records.payments {
+		if kept := records.chargedNet(p.OrderID); kept != 0 {
+			out = append(out, fmt.Sprintf("order %s (%s), of which the provider keeps %d", p.OrderID, p.Status, kept))
+		}
+	}
+	return out, nil
+}

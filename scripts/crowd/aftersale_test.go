@@ -1,0 +1,151 @@
+package crowd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/crowd"
+)
+
+// gateway answers buyers and doors, as the platform and its provider do.
+type gateway struct {
+	mu       sync.Mutex
+	refunded map[string]bool
+	used     map[string]string // by code: the door
+	// letsAllIn admits whoever comes; loses drops the answers to the first scans.
+	// refuses says that the provider makes no refund that it is asked for.
+	letsAllIn, loses, refuses bool
+	scans                     int
+}
+
+func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var body struct {
+		TicketIDs      []string
+		Code, DeviceID string
+	}
+	if r.Body != nil {
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			return nil, err
+		}
+	}
+	status, answer := http.StatusOK, map[string]any{"token": "t"}
+	id := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/api/v1/my/tickets/"):
+		answer = map[string]any{"status": "VALID"}
+		if g.refunded[id] {
+			answer = map[string]any{"status": "REFUNDED"}
+		}
+	case strings.HasSuffix(r.URL.Path, "/refund"):
+		g.refunded[body.TicketIDs[0]] = !g.refuses
+		status, answer = http.StatusAccepted, map[string]any{"status": "PENDING"}
+	case strings.HasSuffix(r.URL.Path, "/by-hand"):
+		order := strings.Split(r.URL.Path, "/")[3]
+		g.refunded[order+"-1"], g.refunded[order+"-2"] = true, true
+	case strings.HasPrefix(r.URL.Path, "/api/v1/payments/"):
+		answer = map[string]any{"orderId": id}
+	case r.URL.Path == "/api/v1/check-in":
+		g.scans++
+		status, answer = g.scan(body.Code, body.DeviceID)
+		if g.loses && g.scans%2 == 1 {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	rec := httptest.NewRecorder()
+	rec.WriteHeader(status)
+	_ = json.NewEncoder(rec).Encode(answer)
+	return rec.Result(), nil
+}
+
+func (g *gateway) scan(code, door string) (int, map[string]any) {
+	switch by, used := g.used[code]; {
+	case g.letsAllIn:
+		return http.StatusOK, nil
+	case g.refunded[strings.TrimPrefix(code, "code-")]:
+		return http.StatusConflict, map[string]any{"code": "NOT_VALID", "why": "REFUNDED"}
+	case used:
+		return http.StatusConflict, map[string]any{"code": "ALREADY_USED", "deviceId": by}
+	default:
+		g.used[code] = door
+		return http.StatusOK, nil
+	}
+}
+
+// sell lets twenty buyers of two tickets do with them what buyers do.
+func sell(t *testing.T, g *gateway) *crowd.Tally {
+	t.Helper()
+	g.refunded, g.used = map[string]bool{}, map[string]string{}
+	c := crowd.New(crowd.Sale{EventID: "e"}, crowd.NewAPIOver(g, crowd.NewRecorder()), crowd.Options{
+		AfterSale: &crowd.AfterSale{ProviderURL: "http://provider.test"},
+	})
+	for i := range 20 {
+		order := fmt.Sprintf("o%d", i)
+		require.NoError(t, c.UseTickets(t.Context(), order, order+"-1", order+"-2"))
+	}
+	return c.Tally()
+}
+
+// Of twenty orders one is refunded by hand, and three give one ticket back. A third of what is kept
+// is checked in, and no ticket lets anybody in twice or after its refund.
+func TestAfterSale(t *testing.T) {
+	t.Parallel()
+	for _, loses := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			tally := sell(t, &gateway{loses: loses})
+			require.EqualValues(t, 3, tally.GivenBack.Load())
+			require.EqualValues(t, 2, tally.ByHand.Load())
+			require.EqualValues(t, 11, tally.CheckedIn.Load())
+			require.EqualValues(t, 6, tally.RefusedScans.Load())
+			require.Empty(t, tally.Violations())
+		})
+	}
+}
+
+// Whoever gets no money back has a valid ticket.
+func TestRefusedRefunds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tally := sell(t, &gateway{refuses: true})
+		require.Zero(t, tally.GivenBack.Load())
+		require.EqualValues(t, 2, tally.ByHand.Load())
+		require.Empty(t, tally.Violations())
+	})
+}
+
+func TestDoorsThatLetEverybodyIn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tally := sell(t, &gateway{letsAllIn: true})
+		require.Len(t, tally.OpenedAfterRefund(), 5)
+		require.Len(t, tally.WrongAnswers(), 1, "a second scan")
+		require.Len(t, tally.Violations(), 6)
+	})
+}
+
+// A sale is over when no place can come back any more, and the status shows it.
+func TestPlacesThatMayComeBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := crowd.New(crowd.Sale{}, crowd.NewAPI("http://gateway.test", crowd.NewRecorder()), crowd.Options{AfterSale: &crowd.AfterSale{}})
+		require.True(t, c.SoldForGood(time.Now()))
+		end := c.OrderBegins()
+		require.False(t, c.SoldForGood(time.Now().Add(time.Hour)))
+		end()
+		require.False(t, c.SoldForGood(time.Now()), "the status may be older")
+		require.True(t, c.SoldForGood(time.Now().Add(6*time.Second)))
+		c.OrderBegins()()
+		require.True(t, c.SoldForGood(time.Now().Add(6*time.Second)), "most orders are kept")
+	})
+}

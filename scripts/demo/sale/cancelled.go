@@ -1,0 +1,82 @@
+package sale
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"urr.guru/pkg/loop"
+	"urr.guru/scripts/crowd"
+	"urr.guru/scripts/demo"
+)
+
+// The size of the small sale that is cancelled at the end. There is a seat for everybody.
+const (
+	cancelledBuyers = 10
+	cancelledSeats  = 2 * cancelledBuyers
+)
+
+// standing is what an operator's act has made of an event: its state, and what is left of it.
+type standing struct {
+	State                           string
+	Holds, Orders, Tickets, Refunds int
+}
+
+// over reports whether all is given back.
+func (s standing) over() bool { return s.State == "ENDED" && s.Holds+s.Orders+s.Refunds == 0 }
+
+// cancelled is a small sale beside the large one. When all have bought, an operator cancels it,
+// changes his mind, cancels it again, and lets the refunds begin.
+type cancelled struct {
+	sale  crowd.Sale
+	crowd *crowd.Crowd
+	// faults are answers that contradict each other, a sentence each.
+	faults []string
+}
+
+func newCancelled(of crowd.Sale, api *crowd.API, after *crowd.AfterSale, seed uint64) *cancelled {
+	sale := crowd.Sale{
+		EventID: of.EventID + "-cancelled", Seats: cancelledSeats, Threshold: cancelledSeats, Rate: cancelledBuyers, Hold: of.Hold, Slot: of.Slot,
+	}
+	return &cancelled{sale: sale, crowd: crowd.New(sale, api, crowd.Options{
+		Visitors: cancelledBuyers, Seed: seed, Behaviours: slices.Repeat([]crowd.Behaviour{crowd.Buys}, cancelledBuyers),
+		MaxPaymentAttempts: maxPaymentAttempts, AfterSale: after,
+	})}
+}
+
+// refundWithin is how long the refunds of the cancelled sale may take.
+const refundWithin = time.Minute
+
+// cancel cancels the sale, and waits until all is given back.
+func (c *cancelled) cancel(ctx context.Context, operator *crowd.Session) error {
+	act := func(name string) (s standing, err error) {
+		err = demo.Insist(ctx, operator, crowd.StepCancel, "/api/v1/admin/events/"+c.sale.EventID+"/"+name, &s)
+		return s, err
+	}
+	before, err := act("cancel")
+	if err != nil {
+		return err
+	}
+	undone, err := act("cancel/undo")
+	if err != nil {
+		return err
+	}
+	if undone.State != "OPEN" || undone.Tickets == 0 || undone.Tickets != before.Tickets || undone.Orders != before.Orders {
+		c.faults = append(c.faults, fmt.Sprintf("undoing the cancellation made %+v of %+v", undone, before))
+	}
+	if _, err := act("cancel"); err != nil {
+		return err
+	}
+	var left standing
+	for deadline := time.Now().Add(refundWithin); time.Now().Before(deadline); {
+		if left, err = act("cancel/refund"); err != nil || left.over() {
+			return err
+		}
+		if !loop.Sleep(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+	c.faults = append(c.faults, fmt.Sprintf("of the cancelled sale is left: %+v", left))
+	return nil
+}
