@@ -258,14 +258,16 @@ func (q *Queries) ScansOfTickets(ctx context.Context, ticketIds []uuid.UUID) ([]
 }
 
 const TicketsOfOrder = `-- name: TicketsOfOrder :many
-SELECT tickets.ticket_id, tickets.reservation_id, tickets.n, tickets.prev, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.paid, tickets.fee, tickets.given, tickets.currency, tickets.payment_id, tickets.status, tickets.refund_id, tickets.serial, tickets.issued_at, tickets.updated_at FROM tickets
-WHERE (reservation_id = $1 AND status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
-   OR (reservation_id = $1 AND status IN ('TRANSFERRED', 'REFUNDED'))
-ORDER BY n, ticket_id
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+FROM tickets t
+WHERE (t.reservation_id = $1 AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
+   OR (t.reservation_id = $1 AND t.status IN ('TRANSFERRED', 'REFUNDED'))
+ORDER BY t.n, t.ticket_id
 `
 
 type TicketsOfOrderRow struct {
-	Ticket Ticket
+	Ticket     Ticket
+	UsedBefore bool
 }
 
 func (q *Queries) TicketsOfOrder(ctx context.Context, reservationID uuid.UUID) ([]TicketsOfOrderRow, error) {
@@ -293,10 +295,12 @@ func (q *Queries) TicketsOfOrder(ctx context.Context, reservationID uuid.UUID) (
 			&i.Ticket.Currency,
 			&i.Ticket.PaymentID,
 			&i.Ticket.Status,
+			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,
+			&i.UsedBefore,
 		); err != nil {
 			return nil, err
 		}

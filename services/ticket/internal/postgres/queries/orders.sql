@@ -39,10 +39,11 @@ WHERE (reservation_id = ANY (@reservation_ids::uuid[]) AND status IN ('VALID', '
    OR (reservation_id = ANY (@reservation_ids::uuid[]) AND status IN ('TRANSFERRED', 'REFUNDED'));
 
 -- name: TicketsOfOrder :many
-SELECT sqlc.embed(tickets) FROM tickets
-WHERE (reservation_id = @reservation_id AND status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
-   OR (reservation_id = @reservation_id AND status IN ('TRANSFERRED', 'REFUNDED'))
-ORDER BY n, ticket_id;
+SELECT sqlc.embed(t), (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+FROM tickets t
+WHERE (t.reservation_id = @reservation_id AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
+   OR (t.reservation_id = @reservation_id AND t.status IN ('TRANSFERRED', 'REFUNDED'))
+ORDER BY t.n, t.ticket_id;
 
 -- name: ScansOfTickets :many
 SELECT sqlc.embed(scans) FROM scans
