@@ -11,15 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/testkit"
 )
 
-// A reader whose connections are cut in the middle of events, and lead to another gateway now and then,
-// ends with the same map as a fresh read. It never gets a change that does not fit what it has.
+// A reader whose connections are cut in the middle of events, and lead to another gateway now and
+// then, ends with the same map as a fresh read. It never gets a change that does not fit what it has.
 func TestCutReadersEndWithTheMap(t *testing.T) {
 	t.Parallel()
 	const seeds = 20
@@ -27,7 +26,10 @@ func TestCutReadersEndWithTheMap(t *testing.T) {
 	h := newHalls(one)
 	two := newFixture(t)
 	two.ticket.seats = h.get
-	var resets, changes, cuts atomic.Int64
+	var followed [seeds]seatMap
+	var failures [seeds]error
+	var resets, changes int
+	var cuts atomic.Int64
 	var running sync.WaitGroup
 	addrs := [2]string{}
 	for i, w := range []*fixture{one, two} {
@@ -45,63 +47,60 @@ func TestCutReadersEndWithTheMap(t *testing.T) {
 		}
 		who := one.session(event).with("X-Queue-Entry-Token", one.entryToken(event, event))
 		running.Go(func() {
-			m := &seatMap{}
-			if !assert.NoError(t, m.followThroughCuts(t, h, event, proxies, who, random), "seed %d", seed) {
-				return
-			}
-			fresh := &seatMap{}
-			for now, _ := h.get(event); string(fresh.bits) != string(now.GetBitmap()); { // gateways read each 50 ms
-				rec := two.do(http.MethodGet, "/api/v1/seats/"+event+"/availability", "", who)
-				assert.NoError(t, fresh.apply("reset", strings.Trim(rec.Header().Get("ETag"), `"`), rec.Body.String()))
-			}
-			assert.Equal(t, fresh.bits, m.bits, "seed %d", seed)
-			assert.Equal(t, fresh.Sections, m.Sections, "seed %d", seed)
-			assert.Equal(t, fresh.version, m.version, "seed %d", seed)
-			resets.Add(int64(m.resets))
-			changes.Add(int64(m.changes))
+			failures[seed] = followed[seed].followThroughCuts(t, h, event, proxies, who, random)
 			cuts.Add(proxies[0].cuts.Load() + proxies[1].cuts.Load())
 		})
 	}
 	running.Wait()
-	t.Logf("%d seeds: %d cuts, %d events with all seats, %d with changes", seeds, cuts.Load(), resets.Load(), changes.Load())
-	require.Greater(t, cuts.Load(), int64(2*seeds))
-	require.Greater(t, changes.Load(), int64(2*seeds))
+	for seed := range uint64(seeds) {
+		event, m := fmt.Sprintf("hall-%d", seed), &followed[seed]
+		require.NoError(t, failures[seed], "seed %d", seed)
+		fresh := &seatMap{}
+		for now, _ := h.get(event); string(fresh.bits) != string(now.GetBitmap()); { // gateways read each 50 ms
+			who := two.session(event).with("X-Queue-Entry-Token", two.entryToken(event, event))
+			rec := two.do(http.MethodGet, "/api/v1/seats/"+event+"/availability", "", who)
+			require.NoError(t, fresh.apply("reset", strings.Trim(rec.Header().Get("ETag"), `"`), rec.Body.String()))
+		}
+		require.Equal(t, fresh.bits, m.bits, "seed %d", seed)
+		require.Equal(t, fresh.Sections, m.Sections, "seed %d", seed)
+		require.Equal(t, fresh.version, m.version, "seed %d", seed)
+		resets, changes = resets+m.resets, changes+m.changes
+	}
+	t.Logf("%d seeds: %d cuts, %d events with all seats, %d with changes", seeds, cuts.Load(), resets, changes)
+	require.Greater(t, cuts.Load(), int64(3*seeds))
+	require.Greater(t, changes, 10*seeds)
 }
 
-// followThroughCuts changes the seats of an event 100 times while it follows them, over a gateway after
-// the other, until it has the last change.
+// followThroughCuts follows the seats of an event over a gateway after the other. They change while
+// it is away, and at each event that it gets, 60 times in all, until it has the last change.
 func (m *seatMap) followThroughCuts(t *testing.T, h *halls, event string, proxies [2]*cutter, who credentials, random *rand.Rand) error {
+	t.Helper()
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
-	var done atomic.Bool
-	var running sync.WaitGroup
-	defer running.Wait()
-	turns := make([][]int, 100)
-	for i := range turns {
-		turns[i] = random.Perm(hallSeats)[:1+random.IntN(12)]
+	left := 60
+	turn := func() {
+		if left == 0 {
+			return
+		}
+		h.turn(event, random.Perm(hallSeats)[:1+random.IntN(12)]...)
+		if left--; left == 0 {
+			proxies[0].calm.Store(true)
+			proxies[1].calm.Store(true)
+		}
 	}
-	running.Go(func() {
-		pace := time.NewTicker(15 * time.Millisecond)
-		defer pace.Stop()
-		for _, seats := range turns {
-			h.turn(event, seats...)
-			<-pace.C
-		}
-		for _, p := range proxies {
-			p.calm.Store(true)
-		}
-		done.Store(true)
-	})
 	last := func() bool {
-		if !done.Load() {
-			return false
-		}
 		now, _ := h.get(event)
-		return string(now.GetBitmap()) == string(m.bits)
+		return left == 0 && string(now.GetBitmap()) == string(m.bits)
+	}
+	atEvent := func() bool {
+		turn()
+		return last()
 	}
 	for i := 0; !last(); i++ {
-		<-time.After(time.Duration(random.IntN(250)) * time.Millisecond) // away from the network, while the sale goes on
-		if err := m.connect(ctx, proxies[i/3%2].addr+"/api/v1/seats/"+event+"/changes", who, i%2 == 0, last); err != nil {
+		for range random.IntN(4) {
+			turn()
+		}
+		if err := m.connect(ctx, proxies[i/3%2].addr+"/api/v1/seats/"+event+"/changes", who, i%2 == 0, atEvent); err != nil {
 			return err
 		}
 	}

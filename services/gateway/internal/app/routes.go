@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/services/gateway/internal/docs"
@@ -307,9 +308,9 @@ func (e *endpoints) promotionPages() []*edge.Route {
 
 // passThroughDetails has what the HTTP rules cannot express: the status 201 of a call that creates
 // something, the time-out of a call that waits for a payment provider, Personal (operators' reads of
-// what people did), and Stops. Stops marks operators' acts that must work in an outage, since they
-// can pause, slow or shut out. Irrevocable acts (closing a promotion, cancelling a campaign) need not,
-// since a pause does instead. Nor need acts that only let people in (resuming, unblocking).
+// what people did), Stops and Final. Stops marks operators' acts that must work in an outage, since they
+// can pause, slow or shut out. Irrevocable acts (closing a promotion, cancelling a campaign, or an event
+// without a grace) need not, since a pause does instead. Nor need acts that only let people in (resuming, unblocking).
 //
 // Setting a threshold or the settings of a waiting room lets in more people or fewer. Only the
 // service knows which, since it knows the present value. So these acts are marked whatever the
@@ -319,6 +320,8 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_Pause_FullMethodName:               {Stops: true},
 	queuev1.QueueAdminService_Revoke_FullMethodName:              {Stops: true},
 	queuev1.QueueAdminService_Block_FullMethodName:               {Stops: true},
+	ticketv1.EventAdminService_PauseEvent_FullMethodName:         {Stops: true},
+	ticketv1.EventAdminService_CancelEvent_FullMethodName:        {Stops: true, Final: cancelsForGood},
 	vwrv1.VwrAdminService_Activate_FullMethodName:                {Stops: true},
 	ingestv1.IngestAdminService_PausePromotion_FullMethodName:    {Stops: true},
 	rewardv1.RewardAdminService_PauseProvider_FullMethodName:     {Stops: true},
@@ -351,4 +354,10 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:          {Personal: true},
 	workerv1.WorkerAdminService_ListAdmissionDeadLetters_FullMethodName: {Personal: true},
 	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},
+}
+
+// cancelsForGood reports whether a cancellation leaves no time for an undo.
+func cancelsForGood(body []byte) bool {
+	var in ticketv1.CancelEventRequest
+	return protojson.Unmarshal(body, &in) == nil && in.GraceSeconds != nil && in.GetGraceSeconds() == 0
 }

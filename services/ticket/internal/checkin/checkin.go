@@ -170,6 +170,9 @@ type Position struct {
 	// TicketID is the last ticket before it, zero on the first page. Lists are in the order of users and
 	// tickets.
 	TicketID uuid.UUID
+	// Unclaimed says that it had no holder yet when it was listed. One that gets a holder meanwhile is
+	// listed twice.
+	Unclaimed bool
 }
 
 // begin returns the position of a list's first page, or checks that of a later one.

@@ -26,7 +26,7 @@ var (
 //	VALID → REFUNDING → REFUNDED         claimed by a refund, which then was made; or back to VALID
 //	USED → REFUNDING                     of a cancelled event
 //	VALID, USED → REFUNDED               of a cancelled event, if nothing is owed
-//	USED → VALID                         of a postponed event
+//	USED → VALID                         a scan is undone, or the event is postponed
 //	VALID → TRANSFERRING → TRANSFERRED   while a buyer pays for it; or back to VALID
 //
 // Only the transaction that has locked the ticket's row may change it.

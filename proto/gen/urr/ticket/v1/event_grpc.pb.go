@@ -535,7 +535,8 @@ type EventAdminServiceClient interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_NOT_CANCELLED.
 	RefundEvent(ctx context.Context, in *RefundEventRequest, opts ...grpc.CallOption) (*EventState, error)
 	// Moves the event to another date, also after its start: lists of doors are void, used tickets are
-	// valid again, holds stay. A repeated call with the same times changes nothing.
+	// valid again, holds stay. A repeated call with the same times changes nothing. Once the event has
+	// closed, a move by up to 6 h without doorsAt and refundUntil is a delay: doors go on as they are.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED, START_PAST.
 	PostponeEvent(ctx context.Context, in *PostponeEventRequest, opts ...grpc.CallOption) (*EventState, error)
@@ -715,7 +716,8 @@ type EventAdminServiceServer interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_NOT_CANCELLED.
 	RefundEvent(context.Context, *RefundEventRequest) (*EventState, error)
 	// Moves the event to another date, also after its start: lists of doors are void, used tickets are
-	// valid again, holds stay. A repeated call with the same times changes nothing.
+	// valid again, holds stay. A repeated call with the same times changes nothing. Once the event has
+	// closed, a move by up to 6 h without doorsAt and refundUntil is a delay: doors go on as they are.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED, START_PAST.
 	PostponeEvent(context.Context, *PostponeEventRequest) (*EventState, error)

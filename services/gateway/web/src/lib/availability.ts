@@ -88,7 +88,8 @@ class Seats {
     this.signal.addEventListener("abort", end, { signal: stop.signal });
     document.addEventListener("visibilitychange", hidden, { signal: stop.signal });
     try {
-      const answer = await fetch(`/api/v1/seats/${this.line.eventId}/changes`, { headers: this.headers(), cache: "no-store", signal: stop.signal });
+      const init: RequestInit = { headers: this.headers(), cache: "no-store", signal: stop.signal };
+      const answer = await fetch(`/api/v1/seats/${this.line.eventId}/changes`, init);
       if (answer.ok) {
         await readEvents(
           answer,

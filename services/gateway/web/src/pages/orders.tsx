@@ -74,7 +74,14 @@ function Search() {
         {fields.map((field) => (
           <div key={field}>
             <label for={field}>{t[field]}</label>
-            <input id={field} name={field} defaultValue={query.get(field) ?? ""} autocomplete="off" autocapitalize="none" spellcheck={false} />
+            <input
+              id={field}
+              name={field}
+              defaultValue={query.get(field) ?? ""}
+              autocomplete="off"
+              autocapitalize="none"
+              spellcheck={false}
+            />
           </div>
         ))}
         <p class="muted">{t.help}</p>
@@ -108,7 +115,8 @@ function TicketLine({ ticket, currency }: { ticket: OrderTicket; currency: strin
     <li>
       <Badge status={ticket.status} tone={ticket.status === "VALID" ? "good" : ""} />
       <p>
-        {ticket.seatId ?? fill(common.section, { section: ticket.section })} · <bdi>{ticket.userId}</bdi> · {formatMoney(ticket.paid, currency)}
+        {ticket.seatId ?? fill(common.section, { section: ticket.section })} · <bdi>{ticket.userId}</bdi> ·{" "}
+        {formatMoney(ticket.paid, currency)}
         {ticket.given > 0 && <> · {fill(t.given, { amount: formatMoney(ticket.given, currency) })}</>}
       </p>
       <p class="muted">{ticket.ticketId}</p>
@@ -181,7 +189,11 @@ function Order({ order, tickets, payments, timeline, unreachable }: OrderDetail)
         </dl>
       </section>
       <Part name="tickets" empty={tickets.length === 0}>
-        <ul class="plain">{tickets.map((ticket) => <TicketLine key={ticket.ticketId} ticket={ticket} currency={order.currency} />)}</ul>
+        <ul class="plain">
+          {tickets.map((ticket) => (
+            <TicketLine key={ticket.ticketId} ticket={ticket} currency={order.currency} />
+          ))}
+        </ul>
       </Part>
       {!unreachable.includes("payment") && (
         <Part name="payments" empty={payments.length === 0}>

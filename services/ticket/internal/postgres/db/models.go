@@ -213,6 +213,7 @@ type Ticket struct {
 	Currency      string
 	PaymentID     uuid.NullUUID
 	Status        string
+	UsedEpoch     int32
 	RefundID      uuid.NullUUID
 	Serial        int32
 	IssuedAt      time.Time

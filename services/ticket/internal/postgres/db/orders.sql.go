@@ -105,8 +105,8 @@ func (q *Queries) HoldersOfOrders(ctx context.Context, reservationIds []uuid.UUI
 const OrdersOfEvent = `-- name: OrdersOfEvent :many
 SELECT reservation_id
 FROM reservations
-WHERE event_id = $1 AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED') AND reservation_id < $2::uuid
-ORDER BY reservation_id DESC
+WHERE event_id >= $1 AND (event_id, reservation_id) < ($1, $2::uuid) AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED')
+ORDER BY event_id DESC, reservation_id DESC
 LIMIT $3::int
 `
 
@@ -116,6 +116,8 @@ type OrdersOfEventParams struct {
 	Max     int32
 }
 
+// The two conditions are event_id = @event_id. So written, only the index of events has this order: else PostgreSQL may walk back through the
+// orders of all events until it finds enough, as it takes them for mixed.
 func (q *Queries) OrdersOfEvent(ctx context.Context, arg OrdersOfEventParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, OrdersOfEvent, arg.EventID, arg.Before, arg.Max)
 	if err != nil {
@@ -176,7 +178,7 @@ FROM ((SELECT r.reservation_id FROM reservations r
        ORDER BY r.reservation_id DESC LIMIT $4::int)
       UNION ALL
       SELECT t.reservation_id FROM tickets t
-      WHERE t.user_id = $1 AND t.prev IS NOT NULL AND t.reservation_id < $2::uuid AND ($3::text = '' OR t.event_id = $3)) o
+      WHERE t.user_id = $1 AND t.reservation_id < $2::uuid AND ($3::text = '' OR t.event_id = $3)) o
 ORDER BY o.reservation_id DESC
 LIMIT $4::int
 `
@@ -188,7 +190,7 @@ type OrdersOfUserParams struct {
 	Max     int32
 }
 
-// The orders that a user has made, and those with a ticket that was passed on to the user.
+// The orders that a user has made, and those with a ticket of the user.
 func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, OrdersOfUser,
 		arg.UserID,
@@ -256,14 +258,16 @@ func (q *Queries) ScansOfTickets(ctx context.Context, ticketIds []uuid.UUID) ([]
 }
 
 const TicketsOfOrder = `-- name: TicketsOfOrder :many
-SELECT tickets.ticket_id, tickets.reservation_id, tickets.n, tickets.prev, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.paid, tickets.fee, tickets.given, tickets.currency, tickets.payment_id, tickets.status, tickets.refund_id, tickets.serial, tickets.issued_at, tickets.updated_at FROM tickets
-WHERE (reservation_id = $1 AND status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
-   OR (reservation_id = $1 AND status IN ('TRANSFERRED', 'REFUNDED'))
-ORDER BY n, ticket_id
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+FROM tickets t
+WHERE (t.reservation_id = $1 AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
+   OR (t.reservation_id = $1 AND t.status IN ('TRANSFERRED', 'REFUNDED'))
+ORDER BY t.n, t.ticket_id
 `
 
 type TicketsOfOrderRow struct {
-	Ticket Ticket
+	Ticket     Ticket
+	UsedBefore bool
 }
 
 func (q *Queries) TicketsOfOrder(ctx context.Context, reservationID uuid.UUID) ([]TicketsOfOrderRow, error) {
@@ -291,10 +295,12 @@ func (q *Queries) TicketsOfOrder(ctx context.Context, reservationID uuid.UUID) (
 			&i.Ticket.Currency,
 			&i.Ticket.PaymentID,
 			&i.Ticket.Status,
+			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,
+			&i.UsedBefore,
 		); err != nil {
 			return nil, err
 		}

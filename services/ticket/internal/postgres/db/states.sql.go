@@ -260,20 +260,6 @@ func (q *Queries) LeftOfEnded(ctx context.Context) (LeftOfEndedRow, error) {
 	return i, err
 }
 
-const MakeUsedValid = `-- name: MakeUsedValid :execrows
-WITH used AS (SELECT u.ticket_id FROM tickets u WHERE u.event_id = $1 AND u.status = 'USED' ORDER BY u.ticket_id FOR UPDATE)
-UPDATE tickets t SET status = 'VALID', updated_at = now() FROM used WHERE t.ticket_id = used.ticket_id
-`
-
-// Tickets that were used on the old date admit again. They are locked in order, as everywhere.
-func (q *Queries) MakeUsedValid(ctx context.Context, eventID string) (int64, error) {
-	result, err := q.db.Exec(ctx, MakeUsedValid, eventID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const MoveState = `-- name: MoveState :execrows
 
 UPDATE events SET state = $1, version = version + 1, updated_at = now() WHERE event_id = $2 AND state = $3
@@ -337,10 +323,12 @@ func (q *Queries) OwedTickets(ctx context.Context, arg OwedTicketsParams) ([]Owe
 
 const PostponeEvent = `-- name: PostponeEvent :exec
 UPDATE events e
-SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = NULL,
-    refund_until = CASE WHEN e.refund_until <= coalesce(n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
-    sales_close_at = $1, fees_until = $2, epoch = e.epoch + 1, version = e.version + 1, updated_at = now()
-FROM (SELECT $4::timestamptz AS starts_at, $5::timestamptz AS doors_at) n
+SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = n.closes_at,
+    refund_until = CASE WHEN e.refund_until <= coalesce(n.closes_at, n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
+    sales_close_at = $1, fees_until = $2,
+    epoch = e.epoch + CASE WHEN n.closes_at IS NULL THEN 1 ELSE 0 END, version = e.version + 1, updated_at = now()
+FROM (SELECT $4::timestamptz AS starts_at, $5::timestamptz AS doors_at,
+             $6::timestamptz AS closes_at) n
 WHERE e.event_id = $3
 `
 
@@ -350,9 +338,11 @@ type PostponeEventParams struct {
 	EventID      string
 	StartsAt     time.Time
 	DoorsAt      *time.Time
+	ClosesAt     *time.Time
 }
 
-// The lists of doors are void, and closes_at follows the new times; so does an end of refunds that would be later.
+// The lists of doors are void, and closes_at follows the new times, unless it is given, as by a delay while people come in. An end of
+// refunds that would be later goes.
 func (q *Queries) PostponeEvent(ctx context.Context, arg PostponeEventParams) error {
 	_, err := q.db.Exec(ctx, PostponeEvent,
 		arg.SalesCloseAt,
@@ -360,6 +350,7 @@ func (q *Queries) PostponeEvent(ctx context.Context, arg PostponeEventParams) er
 		arg.EventID,
 		arg.StartsAt,
 		arg.DoorsAt,
+		arg.ClosesAt,
 	)
 	return err
 }

@@ -286,6 +286,9 @@ CREATE TABLE tickets (
     -- By which it was paid. Tickets of a sale name one, also if they cost nothing.
     payment_id     uuid,
     status         text        NOT NULL CHECK (status IN ('VALID', 'USED', 'TRANSFERRING', 'TRANSFERRED', 'REFUNDING', 'REFUNDED')),
+    -- The event's epoch in which it was used last. One that is USED in an earlier epoch than the event's is as good as VALID: a postponement
+    -- does not write all of them.
+    used_epoch     integer     NOT NULL DEFAULT 1,
     -- The claim that ends it.
     refund_id      uuid,
     -- Part of the signed code, so that issuing a new code voids the one before.

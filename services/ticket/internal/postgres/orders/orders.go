@@ -140,7 +140,7 @@ func (s *Store) FindOrder(ctx context.Context, id uuid.UUID) (*order.Detail, err
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
 		ids[i] = r.Ticket.TicketID
-		d.Tickets = append(d.Tickets, order.Ticket{Ticket: tickets.FromRow(r.Ticket), Previous: r.Ticket.Prev.UUID})
+		d.Tickets = append(d.Tickets, order.Ticket{Ticket: tickets.FromRow(r.Ticket, r.UsedBefore), Previous: r.Ticket.Prev.UUID})
 	}
 	seen, err := q.ScansOfTickets(ctx, ids)
 	if err != nil {

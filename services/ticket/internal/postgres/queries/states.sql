@@ -86,19 +86,17 @@ CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE r.status <> 'CONFIRMED') AS ho
                     FROM reservations r WHERE r.event_id = e.event_id AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')) l
 WHERE e.state = 'ENDED';
 
--- The lists of doors are void, and closes_at follows the new times; so does an end of refunds that would be later.
+-- The lists of doors are void, and closes_at follows the new times, unless it is given, as by a delay while people come in. An end of
+-- refunds that would be later goes.
 -- name: PostponeEvent :exec
 UPDATE events e
-SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = NULL,
-    refund_until = CASE WHEN e.refund_until <= coalesce(n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
-    sales_close_at = @sales_close_at, fees_until = @fees_until, epoch = e.epoch + 1, version = e.version + 1, updated_at = now()
-FROM (SELECT @starts_at::timestamptz AS starts_at, sqlc.narg('doors_at')::timestamptz AS doors_at) n
+SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = n.closes_at,
+    refund_until = CASE WHEN e.refund_until <= coalesce(n.closes_at, n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
+    sales_close_at = @sales_close_at, fees_until = @fees_until,
+    epoch = e.epoch + CASE WHEN n.closes_at IS NULL THEN 1 ELSE 0 END, version = e.version + 1, updated_at = now()
+FROM (SELECT @starts_at::timestamptz AS starts_at, sqlc.narg('doors_at')::timestamptz AS doors_at,
+             sqlc.narg('closes_at')::timestamptz AS closes_at) n
 WHERE e.event_id = @event_id;
-
--- Tickets that were used on the old date admit again. They are locked in order, as everywhere.
--- name: MakeUsedValid :execrows
-WITH used AS (SELECT u.ticket_id FROM tickets u WHERE u.event_id = @event_id AND u.status = 'USED' ORDER BY u.ticket_id FOR UPDATE)
-UPDATE tickets t SET status = 'VALID', updated_at = now() FROM used WHERE t.ticket_id = used.ticket_id;
 
 -- Tickets, also those that were given back, and buyers who may be charged already.
 -- name: HasBuyers :one

@@ -21,15 +21,18 @@ SELECT DISTINCT reservation_id FROM tickets WHERE ticket_id = ANY (@ticket_ids::
 
 -- Tickets are locked after reservations. Whatever leaves VALID does so under this lock.
 -- name: LockTickets :many
-SELECT sqlc.embed(tickets)
-FROM tickets
-WHERE ticket_id = ANY (@ticket_ids::uuid[])
-ORDER BY ticket_id
-FOR UPDATE;
+SELECT sqlc.embed(t), (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+FROM tickets t
+WHERE t.ticket_id = ANY (@ticket_ids::uuid[])
+ORDER BY t.ticket_id
+FOR UPDATE OF t;
 
+-- Doors lock the event, so that the epoch is the one that they have read.
 -- name: UpdateTickets :execrows
 UPDATE tickets t
-SET status = c.status, given = c.given, refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
+SET status = c.status, given = c.given, refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'),
+    used_epoch = CASE WHEN c.status = 'USED' THEN (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id) ELSE t.used_epoch END,
+    updated_at = now()
 FROM (SELECT unnest(@ticket_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@was_given::bigint[]) AS was_given,
              unnest(@statuses::text[]) AS status, unnest(@given::bigint[]) AS given, unnest(@refund_ids::uuid[]) AS refund_id) c
 WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
@@ -38,6 +41,7 @@ WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
 -- OFFSET makes it look each up.
 -- name: FindTicket :one
 SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
@@ -47,6 +51,7 @@ WHERE t.ticket_id = @ticket_id;
 
 -- name: ListTickets :many
 SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until

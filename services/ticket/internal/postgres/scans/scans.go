@@ -218,12 +218,12 @@ func (s *Store) ListTickets(
 	ctx context.Context, eventID string, from checkin.Position, limit int,
 ) ([]ticket.DoorTicket, checkin.Position, error) {
 	rows, err := s.database.ReadQueries().DoorTickets(ctx, db.DoorTicketsParams{
-		EventID: eventID, After: from.TicketID, Max: int32(limit), //nolint:gosec // ≤ 5000
+		EventID: eventID, Epoch: int32(from.Epoch), After: from.TicketID, Unclaimed: from.Unclaimed, Max: int32(limit), //nolint:gosec // an int32, and ≤ 5000
 	})
 	list, end := make([]ticket.DoorTicket, len(rows)), from
 	for i, r := range rows {
 		list[i] = ticket.DoorTicket{ID: r.TicketID, Serial: int(r.Serial)}
-		end.TicketID = r.TicketID
+		end.TicketID, end.Unclaimed = r.TicketID, r.Unclaimed
 	}
 	return list, end, pkgpostgres.Err(err)
 }
