@@ -58,6 +58,7 @@ func forEachSeating(t *testing.T, test func(t *testing.T, seating event.Seating)
 func TestPlacesAreSoldAgainLater(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
+		t.Helper()
 		svc := storetest.New(t)
 		putHall(t, svc, seating, 1200)
 		for i := range 3 {
@@ -84,6 +85,7 @@ func TestPlacesAreSoldAgainLater(t *testing.T) {
 func TestFewPlacesLeft(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
+		t.Helper()
 		svc := storetest.New(t)
 		putHall(t, svc, seating, 0)
 		payments := make([]reservation.Payment, 20)
@@ -121,6 +123,7 @@ func TestFewPlacesLeft(t *testing.T) {
 func TestPlacesGivenBackAroundTheClose(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
+		t.Helper()
 		svc := storetest.New(t)
 		putHall(t, svc, seating, 1200)
 		early, late := buyOne(t, svc, "u"), buyOne(t, svc, "v")
