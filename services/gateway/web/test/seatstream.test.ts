@@ -41,7 +41,7 @@ class Sale {
   all = (state: number): Availability => ({
     eventId: "e",
     bitmap: this.bitmap(state),
-    sections: [{ section: "A", price: 1, capacity: 160, free: this.free(state), fee: 0 }],
+    sections: [{ section: "A", price: 1, capacity: 160, free: this.free(state), fee: 0, seating: "ASSIGNED" }],
   });
 
   turn(seats: number[]): void {
