@@ -3,6 +3,8 @@ package seats
 import (
 	"math/bits"
 
+	"google.golang.org/protobuf/proto"
+
 	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/sse"
 
@@ -32,11 +34,13 @@ func compareSections(m *gatewayv1.SeatChanges, old, now []*ticketv1.Section) boo
 	}
 	for i, s := range now {
 		o := old[i]
-		if o.GetSection() != s.GetSection() || o.GetCapacity() != s.GetCapacity() || o.GetPrice() != s.GetPrice() || o.GetFee() != s.GetFee() {
-			return false
-		}
 		if o.GetFree() != s.GetFree() {
 			m.Sections = append(m.Sections, &gatewayv1.FreePlaces{Section: s.GetSection(), Free: s.GetFree()})
+			o = proto.CloneOf(o)
+			o.Free = s.GetFree()
+		}
+		if !proto.Equal(o, s) {
+			return false
 		}
 	}
 	return true
