@@ -49,6 +49,7 @@ func TestSalesDetectsInconsistencies(t *testing.T) {
 		"sold places forgotten": {`UPDATE sections SET sold = 2 WHERE section = 'G'`, Sales{Unbalanced: 1}},
 		"sold seats forgotten":  {`UPDATE sections SET sold = 0 WHERE section = 'A'`, Sales{Unbalanced: 1}},
 		"given back, not freed": {`UPDATE reservations SET released = 1 WHERE quantity = 3`, Sales{Unbalanced: 2}},
+		"returns forgotten":     {`UPDATE seats SET status = 'RETURNED' WHERE status = 'FREE'`, Sales{Unbalanced: 1}},
 		"house seats forgotten": {`UPDATE seats SET status = 'HOUSE' WHERE status = 'FREE'`, Sales{Unbalanced: 1}},
 		"beyond the capacity":   {copies + `, generate_series(1, 4) WHERE section = 'G'`, Sales{Sold: 12, Oversold: 3}},
 	} {

@@ -123,12 +123,13 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 		             AND r.quantity - r.released <> (SELECT count(*) FROM live p WHERE p.reservation_id = r.reservation_id))
 		        + (SELECT count(*) FROM sections x LEFT JOIN booked b USING (section)
 		           WHERE x.event_id = $1 AND x.seat_rows IS NULL
-		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0)))
+		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0)
+		               OR x.returns <> (SELECT count(*) FROM returns r WHERE r.event_id = $1 AND r.section = x.section)))
 		        + (SELECT count(*) FROM sections x
 		           WHERE x.event_id = $1 AND x.seat_rows IS NOT NULL
 		             AND (x.sold <> (SELECT count(*) FROM live p WHERE p.section = x.section AND p.status = 'CONFIRMED')
-		               OR x.house <> (SELECT count(*) FROM seats s WHERE s.event_id = $1 AND split_part(s.seat_id, '-', 1) = x.section
-		                                                             AND s.status = 'HOUSE'))))::int`,
+		               OR (x.house, x.returns) <> (SELECT count(*) FILTER (WHERE s.status = 'HOUSE'), count(*) FILTER (WHERE s.status = 'RETURNED')
+		                                           FROM seats s WHERE s.event_id = $1 AND split_part(s.seat_id, '-', 1) = x.section))))::int`,
 		eventID).Scan(&out.Capacity, &out.Sold, &double, &out.Unbalanced)
 	if err != nil {
 		return out, fmt.Errorf("sales of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))

@@ -37,6 +37,7 @@ var moneyActs = []struct {
 	{5, "settle a refund", func(a *moneyActor, _ context.Context) { a.provider.settleRefund(a.rng.IntN(2) == 0) }},
 	{6, "settle a charge", func(a *moneyActor, _ context.Context) { a.provider.settleCharge() }},
 	{4, "person", (*moneyActor).person},
+	{4, "house", (*moneyActor).keepPlaces},
 	{2, "forget", (*moneyActor).forget},
 	{3, "change the provider", func(a *moneyActor, _ context.Context) { a.provider.change(a.rng.IntN(4) == 0) }},
 	{6, "late calls", func(a *moneyActor, _ context.Context) { a.arriveLate() }},
@@ -94,6 +95,28 @@ func (a *moneyActor) hold(ctx context.Context, user string) (id string) {
 			&ticketv1.CancelReservationRequest{Caller: &commonv1.Caller{UserId: user}, ReservationId: id})
 	}
 	return id
+}
+
+// keepPlaces keeps some places of an event for its organiser, and releases others. From closesAt on
+// nothing is released: doors may have the tickets that were given back.
+func (a *moneyActor) keepPlaces(ctx context.Context) {
+	event, caller := a.event(), &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
+	admin := ticketv1.NewEventAdminServiceClient(a.ticket(a.replica()).server)
+	var closes time.Time
+	house, err := admin.GetHouse(ctx, &ticketv1.GetHouseRequest{Caller: caller, EventId: event})
+	if err == nil {
+		err = a.ticketDB.QueryRow(ctx, `SELECT closes_at FROM events WHERE event_id = $1`, event).Scan(&closes)
+	}
+	if err != nil || a.clock.Now().Add(time.Hour).After(closes) {
+		return
+	}
+	change := &ticketv1.PutHouseRequest{Caller: caller, EventId: event, Release: house.GetSeatIds()}
+	if event == "floor" {
+		change.Standing = map[string]int64{"A": a.rng.Int64N(3)}
+	} else if a.rng.IntN(2) == 0 {
+		change.Take, change.Release = []string{fmt.Sprintf("A-1-%d", 1+a.rng.IntN(7))}, nil
+	}
+	_, _ = admin.PutHouse(ctx, change)
 }
 
 // buy holds places and pays for them, sometimes twice.

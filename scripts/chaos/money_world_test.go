@@ -278,7 +278,7 @@ func (m *money) openSales(rng *rand.Rand) {
 			Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}, EventId: id, Spec: &ticketv1.EventSpec{
 				Title: id, Artist: "a", Venue: "v", StartsAt: timestamppb.New(moneyStart.Add(240 * time.Hour)),
 				SalesOpenAt: timestamppb.New(moneyStart.Add(-time.Hour)), SalesCloseAt: timestamppb.New(moneyStart.Add(200 * time.Hour)),
-				Seating: seating, Currency: "KRW", MaxPerUser: 4, Sections: []*ticketv1.SectionSpec{section},
+				Seating: seating, Currency: "KRW", MaxPerUser: 4, ReturnWithin: n(600), Sections: []*ticketv1.SectionSpec{section},
 			},
 		})
 		require.NoError(m.t, err)

@@ -47,7 +47,7 @@ const statusAge = 5 * time.Second
 type afterSale struct {
 	AfterSale
 
-	doors                chan *door
+	doors, office        chan *employee
 	pairs, kept, checked atomic.Int64
 
 	mu sync.Mutex
@@ -57,12 +57,15 @@ type afterSale struct {
 }
 
 func newAfterSale(c *Crowd, o AfterSale) *afterSale {
-	a := &afterSale{AfterSale: o, doors: make(chan *door, doorCount)}
-	for i := range doorCount {
-		name := fmt.Sprintf("door-%d", i+1)
-		rng := rand.New(rand.NewPCG(c.seed, uint64(i)))
-		a.doors <- &door{visitor: &visitor{crowd: c, rng: rng, userID: name, roles: []string{"staff"}, session: c.api.NewSession()}}
+	a := &afterSale{AfterSale: o, doors: make(chan *employee, doorCount), office: make(chan *employee, 1)}
+	employ := func(name, role string, stream uint64) *employee {
+		rng := rand.New(rand.NewPCG(c.seed, stream))
+		return &employee{visitor: &visitor{crowd: c, rng: rng, userID: name, roles: []string{role}, session: c.api.NewSession()}}
 	}
+	for i := range doorCount {
+		a.doors <- employ(fmt.Sprintf("door-%d", i+1), "staff", uint64(i))
+	}
+	a.office <- employ("crowd-organiser", "admin", doorCount)
 	return a
 }
 
@@ -157,11 +160,27 @@ func (v *visitor) giveBack(ctx context.Context, f fate, tickets []ticket) error 
 		default:
 			tally.GivenBack.Add(1)
 		}
+		if err := v.sellAgain(ctx, t); err != nil {
+			return err
+		}
 		if err := v.showRefunded(ctx, t); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sellAgain lets the organiser put the seat of a refunded ticket on sale, who has got it if few seats
+// of its section were free. Other seats stay as they are.
+func (v *visitor) sellAgain(ctx context.Context, t ticket) error {
+	return v.with(ctx, v.crowd.after.office, func(organiser *employee) error {
+		path := "/api/v1/admin/events/" + v.crowd.sale.EventID + "/house"
+		ans, err := organiser.callWithRetries(ctx, StepHouse, http.MethodPut, path, map[string]any{"release": []string{t.Seat.SeatID}}, nil)
+		if err == nil && !ans.OK() {
+			err = refusal(StepHouse, ans)
+		}
+		return err
+	})
 }
 
 // requestRefund gives a ticket back, as the page of the order does.

@@ -26,6 +26,7 @@ type gateway struct {
 	// refuses says that the provider makes no refund that it is asked for.
 	letsAllIn, loses, refuses bool
 	scans                     int
+	onSale                    []string // seats that the organiser has put on sale again
 }
 
 func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -34,6 +35,7 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body struct {
 		TicketIDs      []string
 		Code, DeviceID string
+		Release        []string
 	}
 	if r.Body != nil {
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -56,6 +58,8 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 		g.refunded[order+"-1"], g.refunded[order+"-2"] = true, true
 	case strings.HasPrefix(r.URL.Path, "/api/v1/payments/"):
 		answer = map[string]any{"orderId": id}
+	case r.URL.Path == "/api/v1/admin/events/e/house":
+		g.onSale = append(g.onSale, body.Release...)
 	case r.URL.Path == "/api/v1/check-in":
 		g.scans++
 		status, answer = g.scan(body.Code, body.DeviceID)
@@ -103,7 +107,9 @@ func TestAfterSale(t *testing.T) {
 	t.Parallel()
 	for _, loses := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			tally := sell(t, &gateway{loses: loses})
+			g := &gateway{loses: loses}
+			tally := sell(t, g)
+			require.Len(t, g.onSale, 5)
 			require.EqualValues(t, 3, tally.GivenBack.Load())
 			require.EqualValues(t, 2, tally.ByHand.Load())
 			require.EqualValues(t, 11, tally.CheckedIn.Load())

@@ -260,12 +260,16 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	return callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
 }
 
+// returnWithin is the time in seconds within which seats that were given back are for sale again: as
+// little as still lets them wait, less than statusAge.
+const returnWithin = 2
+
 // putEvent writes the event with its start and the sale's window by the operators' API.
 func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, closes time.Time) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
 		"startsAt": starts, "salesOpenAt": opens, "salesCloseAt": closes,
-		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2,
+		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "returnWithin": returnWithin,
 		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
 	}
 	return callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)

@@ -15,11 +15,28 @@ import (
 // doorCount is the number of doors, each with a member of staff.
 const doorCount = 4
 
-// door is a member of staff who scans tickets, one at a time.
-type door struct {
+// employee is a member of staff, who does one thing at a time.
+type employee struct {
 	*visitor
 
 	signedIn bool
+}
+
+// with lets the next employee who is free do something.
+func (v *visitor) with(ctx context.Context, employees chan *employee, do func(*employee) error) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case e := <-employees:
+		defer func() { employees <- e }()
+		if !e.signedIn {
+			if err := e.login(ctx); err != nil {
+				return err
+			}
+			e.signedIn = true
+		}
+		return do(e)
+	}
 }
 
 // doorAnswer is the answer to a scan.
@@ -31,35 +48,27 @@ type doorAnswer struct {
 }
 
 // scan shows the code of a ticket at the next free door.
-func (v *visitor) scan(ctx context.Context, t ticket) (doorAnswer, error) {
-	var d *door
-	select {
-	case <-ctx.Done():
-		return doorAnswer{}, ctx.Err()
-	case d = <-v.crowd.after.doors:
-	}
-	defer func() { v.crowd.after.doors <- d }()
-	if !d.signedIn {
-		if err := d.login(ctx); err != nil {
-			return doorAnswer{}, err
+func (v *visitor) scan(ctx context.Context, t ticket) (answer doorAnswer, err error) {
+	err = v.with(ctx, v.crowd.after.doors, func(door *employee) error {
+		body := map[string]any{"code": t.Code, "eventId": t.EventID, "deviceId": door.userID}
+		scanned := time.Now()
+		ans, err := door.callWithRetries(ctx, StepCheckIn, http.MethodPost, "/api/v1/check-in", body, nil)
+		if err != nil {
+			return err
 		}
-		d.signedIn = true
-	}
-	body := map[string]any{"code": t.Code, "eventId": t.EventID, "deviceId": d.userID}
-	scanned := time.Now()
-	ans, err := d.callWithRetries(ctx, StepCheckIn, http.MethodPost, "/api/v1/check-in", body, nil)
-	if err != nil {
-		return doorAnswer{}, err
-	}
-	if ans.OK() {
-		v.crowd.tally.addAdmission(t.TicketID, scanned)
-		return doorAnswer{admitted: true}, nil
-	}
-	var refusal struct{ Code, DeviceID string }
-	if err := json.Unmarshal(ans.Body, &refusal); err != nil {
-		return doorAnswer{}, fmt.Errorf("%s: %d: %w", StepCheckIn, ans.Status, err)
-	}
-	return doorAnswer{code: refusal.Code, before: refusal.Code == alreadyUsed && refusal.DeviceID == d.userID}, nil
+		if ans.OK() {
+			v.crowd.tally.addAdmission(t.TicketID, scanned)
+			answer.admitted = true
+			return nil
+		}
+		var refusal struct{ Code, DeviceID string }
+		if err := json.Unmarshal(ans.Body, &refusal); err != nil {
+			return fmt.Errorf("%s: %d: %w", StepCheckIn, ans.Status, err)
+		}
+		answer = doorAnswer{code: refusal.Code, before: refusal.Code == alreadyUsed && refusal.DeviceID == door.userID}
+		return nil
+	})
+	return answer, err
 }
 
 // alreadyUsed is the code of a second scan.

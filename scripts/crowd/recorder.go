@@ -32,6 +32,7 @@ const (
 	StepPayment      Step = "payment"
 	StepRefund       Step = "refund"
 	StepTicket       Step = "ticket"
+	StepHouse        Step = "house"
 	StepQR           Step = "qr"
 	StepCheckIn      Step = "check_in"
 	StepFigures      Step = "figures"
@@ -52,7 +53,7 @@ const (
 func Steps() []Step {
 	return []Step{
 		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
-		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
+		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,
 	}

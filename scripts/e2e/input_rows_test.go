@@ -94,6 +94,7 @@ var (
 		{"refundUntil", `"never"`, invalid, "refundUntil"},
 		{"refundUntil", `"2030-01-01T09:30:00Z"`, invalid, "refundUntil"},
 		{"timeZone", `"Asia/Soul"`, invalid, "timeZone"},
+		{"maxPerUserInSeries", `2`, invalid, "maxPerUserInSeries"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
 	badPages = map[string]want{"cursor=not-a-cursor": invalidCursor}
@@ -115,6 +116,7 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/events/{eventId}":             {unknown: noEvent},
 	"GET /api/v1/seats/{eventId}":              {},
 	"GET /api/v1/seats/{eventId}/availability": {},
+	"GET /api/v1/seats/{eventId}/changes":      {},
 	"POST /api/v1/seats/reserve": {
 		body: func(w *inputWorld) string { return `{"eventId":"` + w.calm + `","seatIds":["A-1-5"]}` },
 		bad: []badValue{
@@ -148,6 +150,8 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/my/tickets/{ticketId}":                                {stranger: noTicket},
 	"GET /api/v1/my/reservations/{reservationId}/payments/{paymentId}": {stranger: noReservation},
 	"GET /api/v1/my/tickets/{ticketId}/qr.svg":                         {stranger: noTicket},
+
+	"POST /api/v1/my/tickets/claim": {body: text(`{"claim":"unknown"}`), misused: noTicket},
 
 	// Payments
 	"POST /api/v1/payments/prepare": {
@@ -279,6 +283,27 @@ var operatorRows = map[string]inputRow{
 			{"salesCloseAt", `"2020-01-01T10:00:00Z"`, invalid, "salesCloseAt"},
 		},
 	},
+	"GET /api/v1/admin/events/{eventId}/comps": {queries: badPages},
+	"POST /api/v1/admin/events/{eventId}/comps": {
+		body: text(`{"name":"Press","seatIds":["A-2-10"]}`), keyed: true, unknown: noEvent,
+		misused: want{http.StatusConflict, "SEAT_TAKEN"}, // it is for sale
+		bad: []badValue{
+			{"name", `"  "`, invalid, "name"},
+			{"userId", `"a b"`, invalidID, "userId"},
+			{"seatIds", `[]`, invalid, "seatIds"},
+			{"section", `"A"`, invalid, "section"},
+			{"seatIds", `["Z-9-9"]`, want{http.StatusNotFound, "SEAT_NOT_FOUND"}, ""},
+		},
+	},
+	"GET /api/v1/admin/events/{eventId}/house": {unknown: noEvent},
+	"PUT /api/v1/admin/events/{eventId}/house": {
+		body: text(`{"take":["A-1-9"]}`), unknown: noEvent, bad: []badValue{
+			{"take", `["A-1-9","A-1-9"]`, invalid, "take[1]"},
+			{"take", `["Z-9-9"]`, want{http.StatusNotFound, "SEAT_NOT_FOUND"}, ""},
+			{"standing", `{"Z":1}`, want{http.StatusNotFound, "SECTION_NOT_FOUND"}, ""},
+			{"standing", `{"A":1}`, want{http.StatusConflict, "SEATING_MISMATCH"}, ""},
+		},
+	},
 	"GET /api/v1/admin/stats/events/{eventId}": {none: anyEvent},
 	"GET /api/v1/admin/audit":                  {queries: map[string]want{"cursor=x": invalidCursor, "cursor=1.x": invalidCursor}},
 	"GET /api/v1/admin/live/{eventId}":         {none: edgeAlone},
@@ -303,9 +328,14 @@ var operatorRows = map[string]inputRow{
 	}},
 	"POST /api/v1/admin/payments/{paymentId}/refund": {body: text(`{"reason":"R"}`), keyed: true, misused: notRefundable},
 	"GET /api/v1/admin/refunds":                      {queries: badPages},
-	"POST /api/v1/admin/refunds/{refundId}/retry":    {body: text(`{}`), misused: noRefund},
-	"POST /api/v1/admin/refunds/{refundId}/resolve":  {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
-	"GET /api/v1/admin/rewards/{allocationId}":       {unknown: noReward},
+	"GET /api/v1/admin/orders": {queries: map[string]want{
+		"limit=5": invalid, "seat=A-1-1": invalid, "user=u&cursor=not-a-cursor": invalidCursor,
+		"code=x": {http.StatusBadRequest, "TICKET_CODE_INVALID"},
+	}},
+	"GET /api/v1/admin/orders/{reservationId}":      {unknown: noReservation},
+	"POST /api/v1/admin/refunds/{refundId}/retry":   {body: text(`{}`), misused: noRefund},
+	"POST /api/v1/admin/refunds/{refundId}/resolve": {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
+	"GET /api/v1/admin/rewards/{allocationId}":      {unknown: noReward},
 	"POST /api/v1/admin/rewards/{allocationId}/retry": {
 		body: text(`{}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_RETRYABLE"}, // it is paid
 	},

@@ -141,6 +141,8 @@ func (c asker) attempts(t *testing.T) []attempt {
 		switch path := c.route.path; {
 		case strings.Contains(path, "{allocationId}"):
 			param, absent = "{allocationId}", "999999999"
+		case strings.Contains(path, "{reservationId}"):
+			param, absent = "{reservationId}", absentID
 		case c.row.promotion && !strings.Contains(path, param):
 			param, absent = "{requestId}", uuid.NewString()
 		}

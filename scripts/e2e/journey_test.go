@@ -25,7 +25,7 @@ func newSale(t *testing.T, p *harness.Platform) string {
 	id := "e2e-" + uuid.NewString()[:8]
 	now := time.Now().UTC()
 	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/events/"+id, map[string]any{
-		"title": "An evening", "artist": "Somebody", "venue": "Hall 1", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 4,
+		"title": "An evening", "artist": "Somebody", "venue": "Hall 1", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 4, "returnWithin": 0,
 		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20),
 		"holdSeconds": 3600, "slotSeconds": 3600, "threshold": 100,
 		"sections": []map[string]any{{"section": "A", "price": 55000, "rows": 2, "seatsPerRow": 10}},

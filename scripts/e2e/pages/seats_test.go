@@ -93,11 +93,15 @@ func testSeatsTakenMeanwhile(t *testing.T) {
 	var still atomic.Bool
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		// The visitor's page receives no update, so that the hold itself is refused.
-		if strings.HasSuffix(r.URL.Path, "/availability") && still.Load() {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/changes"):
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case strings.HasSuffix(r.URL.Path, "/availability") && still.Load():
 			w.WriteHeader(http.StatusNotModified)
-			return true
+		default:
+			return false
 		}
-		return false
+		return true
 	})
 	b := openTab(t, base, phone, "en")
 	b.openSeatMap(event, uniqueID("slow"))
@@ -114,6 +118,34 @@ func testSeatsTakenMeanwhile(t *testing.T) {
 	b.until("the seat to be shown as taken", `document.querySelector(".seat input").disabled`)
 	b.click(".selection .wide")
 	b.waitForPath("/checkout/")
+}
+
+// testSeatsByStream: the page polls once, and then hears of changes by the stream.
+func testSeatsByStream(t *testing.T) {
+	parallelTab(t)
+	event := sale{}.open(t)
+	var still, streams atomic.Bool
+	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/changes") {
+			streams.Store(true)
+		}
+		if strings.HasSuffix(r.URL.Path, "/availability") && still.Load() {
+			w.WriteHeader(http.StatusNotModified)
+			return true
+		}
+		return false
+	})
+	b := openTab(t, base, desktop, "ko")
+	b.openSeatMap(event, uniqueID("watcher"))
+	b.chooseFromList(1)
+	still.Store(true)
+	other := signIn(t)
+	other.enter(event)
+	other.call(http.MethodPost, "/api/v1/seats/reserve", object{"eventId": event, "seatIds": []string{"VIP-1-1"}})
+	b.until("the chosen seat to be gone", "document.querySelectorAll('.selection li').length === 0")
+	b.until("the seat to be shown as taken", `document.querySelector(".seat input").disabled`)
+	require.True(t, streams.Load())
+	b.checkPage("taken by others")
 }
 
 // testSlotEnds: when the visitor's slot ends, the page says so and offers the line.

@@ -39,6 +39,7 @@ const (
 // Replica is one process of the service, without its servers, its relay and its loops.
 type Replica struct {
 	events       *event.Service
+	places       *events.Store
 	reservations *reservation.Service
 	targets      settlement.Targets
 	refunds      *refunds.Store
@@ -52,7 +53,7 @@ func New(pool *pgxpool.Pool, now func() time.Time) *Replica {
 	database := postgres.New(pool, postgres.Options{Now: now})
 	store := events.NewStore(database)
 	r := &Replica{
-		events: event.NewService(store, store, store), refunds: refunds.NewStore(database), expirer: expiry.NewStore(database),
+		events: event.NewService(store, store, store), places: store, refunds: refunds.NewStore(database), expirer: expiry.NewStore(database),
 		holds: holds.NewStore(database, holdConcurrency, storetest.HoldFor),
 	}
 	r.reservations = reservation.NewService(r.events, r.holds, reservations.NewStore(database), storetest.MaxExtension)
@@ -77,10 +78,13 @@ func (settled) Age() (oldest, measuredAgo time.Duration, known bool) { return 0,
 // Consume handles records of payment-events.
 func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.settle(ctx, recs) }
 
-// Sweep ends due holds.
+// Sweep ends due holds, and releases places that were given back.
 func (r *Replica) Sweep(ctx context.Context) error {
 	if _, err := r.expirer.ExpireDue(ctx, sweepBatch); err != nil {
 		return fmt.Errorf("sweep: %w", err)
+	}
+	if err := r.places.ReleaseReturns(ctx); err != nil {
+		return fmt.Errorf("release: %w", err)
 	}
 	return nil
 }

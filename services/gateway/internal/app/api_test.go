@@ -250,11 +250,14 @@ func TestResponsesMatchTheirMessages(t *testing.T) {
 			rec = w.do(r.Method, target(r, lobbied), "{}", validCredentials(w, r))
 		}
 		require.Contains(t, []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}, rec.Code, "%s: %s", r, rec.Body)
-		body := rec.Body.Bytes()
+		body, answer := rec.Body.Bytes(), r.Answer.ProtoReflect().New().Interface()
 		if r.Stream { // the message is the data of its events
 			_, body, _ = bytes.Cut(body, []byte("data: "))
 		}
-		require.NoError(t, wire.Unmarshal(body, r.Answer.ProtoReflect().New().Interface()), "%s: %s", r, rec.Body)
+		if r.ID == "seats.changes" { // all seats come first
+			answer = &ticketv1.Availability{}
+		}
+		require.NoError(t, wire.Unmarshal(body, answer), "%s: %s", r, rec.Body)
 		read++
 	}
 	require.GreaterOrEqual(t, read, 13)

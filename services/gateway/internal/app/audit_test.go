@@ -116,6 +116,25 @@ func TestActsOnRewardsNameTheirCampaign(t *testing.T) {
 	require.Equal(t, campaignOfRewards, w.outcomeOf(t, w.acts.of(t, acted)[0]).GetEventId())
 }
 
+// A cancellation that can be undone is served while Kafka is unavailable. One that cannot is not: a pause
+// stops the sale as well.
+func TestCancellationWithoutKafka(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	admin := w.session(alice, "admin")
+	w.acts.down.Store(true)
+	for body, want := range map[string]int{
+		"": http.StatusOK, `{}`: http.StatusOK, `{"graceSeconds":60}`: http.StatusOK,
+		`{"graceSeconds":0}`: http.StatusServiceUnavailable, `{"graceSeconds":"0"}`: http.StatusServiceUnavailable,
+		`{"grace_seconds":0}`: http.StatusServiceUnavailable,
+	} {
+		rec := w.do(http.MethodPost, "/api/v1/admin/events/calm/cancel", body, admin)
+		require.Equal(t, want, rec.Code, "%s: %s", body, rec.Body)
+	}
+	require.Len(t, w.ticket.of("CancelEvent"), 3)
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/admin/events/calm/pause", "", admin).Code)
+}
+
 // While Kafka is unavailable, acts that stop a sale are served, and recorded later; all others are
 // refused, and reach no service.
 func TestActsWithoutKafka(t *testing.T) {

@@ -1,6 +1,10 @@
 package app
 
-import paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+import (
+	"time"
+
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+)
 
 // Rekey replaces the secrets, as a change of their files does.
 func (g *Gateway) Rekey(cfg *Config) error { return g.rekey(cfg) }
@@ -10,3 +14,6 @@ var ConfirmTimeout = passThroughDetails[paymentv1.PaymentService_Confirm_FullMet
 
 // Server returns the HTTP server of a handler.
 var Server = newServer
+
+// ReadSeatsEvery sets the time between two reads of an event whose changes are streamed.
+func (g *Gateway) ReadSeatsEvery(d time.Duration) { g.changes.Interval = d }

@@ -267,13 +267,17 @@ type fakePayment struct {
 	paymentv1.UnimplementedPaymentServiceServer
 	paymentv1.UnimplementedRefundServiceServer
 	paymentv1.UnimplementedRefundAdminServiceServer
+	paymentv1.UnimplementedPaymentAdminServiceServer
 	callLog
+	// away makes FindPayments fail.
+	away atomic.Bool
 }
 
 func (f *fakePayment) register(r grpc.ServiceRegistrar) {
 	paymentv1.RegisterPaymentServiceServer(r, f)
 	paymentv1.RegisterRefundServiceServer(r, f)
 	paymentv1.RegisterRefundAdminServiceServer(r, f)
+	paymentv1.RegisterPaymentAdminServiceServer(r, f)
 }
 
 func (f *fakePayment) RefundPayment(_ context.Context, in *paymentv1.RefundPaymentRequest) (*paymentv1.Refund, error) {

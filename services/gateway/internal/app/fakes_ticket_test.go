@@ -21,7 +21,9 @@ type fakeTicket struct {
 	ticketv1.UnimplementedHoldServiceServer
 	ticketv1.UnimplementedReservationServiceServer
 	ticketv1.UnimplementedTicketServiceServer
+	ticketv1.UnimplementedCompServiceServer
 	ticketv1.UnimplementedCheckInServiceServer
+	ticketv1.UnimplementedOrderAdminServiceServer
 	callLog
 
 	hold func(event string) *ticketv1.HoldResult
@@ -31,6 +33,8 @@ type fakeTicket struct {
 	status, code string
 	// price of the only section.
 	price int64
+	// seats, unless nil, returns the free seats of an event.
+	seats func(event string) (*ticketv1.Availability, error)
 	// down makes GetEventInfo fail.
 	down atomic.Bool
 }
@@ -66,6 +70,9 @@ func (f *fakeTicket) GetSeatMap(_ context.Context, in *ticketv1.GetSeatMapReques
 
 func (f *fakeTicket) GetAvailability(_ context.Context, in *ticketv1.GetAvailabilityRequest) (*ticketv1.Availability, error) {
 	f.add("GetAvailability", in.GetCaller(), in)
+	if f.seats != nil {
+		return f.seats(in.GetEventId())
+	}
 	bitmap := append([]byte{0xff, 0xf0}, make([]byte, f.taken/8)...)
 	return &ticketv1.Availability{EventId: in.GetEventId(), Bitmap: bitmap, Etag: "free1", Seats: 12 + f.taken, Sections: []*ticketv1.Section{{Section: "A", Price: f.price}}}, nil
 }
@@ -116,6 +123,31 @@ func (f *fakeTicket) RefundEvent(_ context.Context, in *ticketv1.RefundEventRequ
 
 func (f *fakeTicket) PostponeEvent(_ context.Context, in *ticketv1.PostponeEventRequest) (*ticketv1.EventState, error) {
 	return f.act("PostponeEvent", in.GetCaller(), in)
+}
+
+func (f *fakeTicket) CreateComp(_ context.Context, in *ticketv1.CreateCompRequest) (*ticketv1.Comp, error) {
+	f.add("CreateComp", in.GetCaller(), in)
+	return &ticketv1.Comp{EventId: in.GetEventId(), Name: in.GetName()}, nil
+}
+
+func (f *fakeTicket) ListComps(_ context.Context, in *ticketv1.ListCompsRequest) (*ticketv1.ListCompsResponse, error) {
+	f.add("ListComps", in.GetCaller(), in)
+	return &ticketv1.ListCompsResponse{}, nil
+}
+
+func (f *fakeTicket) ClaimComp(_ context.Context, in *ticketv1.ClaimCompRequest) (*ticketv1.ClaimedComp, error) {
+	f.add("ClaimComp", in.GetCaller(), in)
+	return &ticketv1.ClaimedComp{ReservationId: "r"}, nil
+}
+
+func (f *fakeTicket) GetHouse(_ context.Context, in *ticketv1.GetHouseRequest) (*ticketv1.House, error) {
+	f.add("GetHouse", in.GetCaller(), in)
+	return &ticketv1.House{EventId: in.GetEventId()}, nil
+}
+
+func (f *fakeTicket) PutHouse(_ context.Context, in *ticketv1.PutHouseRequest) (*ticketv1.House, error) {
+	f.add("PutHouse", in.GetCaller(), in)
+	return &ticketv1.House{EventId: in.GetEventId(), SeatIds: in.GetTake()}, nil
 }
 
 func (f *fakeTicket) HoldSeats(_ context.Context, in *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {

@@ -213,7 +213,9 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterHoldServiceServer(r, w.ticket)
 			ticketv1.RegisterReservationServiceServer(r, w.ticket)
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
+			ticketv1.RegisterCompServiceServer(r, w.ticket)
 			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
+			ticketv1.RegisterOrderAdminServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")
 		}, written, as),
 		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
@@ -362,7 +364,7 @@ type untilFirstEvent struct {
 }
 
 func (u *untilFirstEvent) Write(b []byte) (int, error) {
-	if bytes.HasPrefix(b, []byte("data: ")) {
+	if bytes.Contains(b, []byte("data: ")) {
 		u.leave()
 	}
 	return u.ResponseRecorder.Write(b)

@@ -28,6 +28,7 @@ import (
 	"urr.guru/services/gateway/internal/proof"
 	"urr.guru/services/gateway/internal/revoked"
 	"urr.guru/services/gateway/internal/roomstate"
+	"urr.guru/services/gateway/internal/seats"
 	"urr.guru/services/gateway/internal/session"
 	"urr.guru/services/gateway/internal/web"
 
@@ -49,6 +50,7 @@ type Gateway struct {
 	Audit   *audit.Log
 
 	live       *live.Hub
+	changes    *seats.Hub
 	routes     []*edge.Route
 	services   Services
 	tokens     *identity.Verifier
@@ -157,10 +159,11 @@ func (g *Gateway) newEndpoints(
 ) (*endpoints, error) {
 	s := g.services
 	events := ticketv1.NewEventServiceClient(s.Ticket)
-	seats, err := handlers.NewSeatHandlers(events, ticketv1.NewHoldServiceClient(s.Ticket))
+	hall, err := handlers.NewSeatHandlers(events, ticketv1.NewHoldServiceClient(s.Ticket))
 	if err != nil {
 		return nil, err
 	}
+	g.changes = seats.NewHub(hall.ReadSeats)
 	existence, err := handlers.NewEventExistence(events)
 	if err != nil {
 		return nil, err
@@ -182,8 +185,9 @@ func (g *Gateway) newEndpoints(
 		auth:     auth,
 		rooms:    handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: g.limits}, proofs, vwr),
 		line:     handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
-		seats:    seats, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
+		seats:    hall, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
+		changes:  &handlers.ChangeHandlers{Hub: g.changes, Tokens: g.tokens, Now: now},
 		webhooks: &handlers.WebhookHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 		tickets:  &handlers.TicketHandlers{Tickets: ticketv1.NewTicketServiceClient(s.Ticket)},
 		checkout: &handlers.CheckoutHandlers{
@@ -207,7 +211,7 @@ func (g *Gateway) newEndpoints(
 		}
 		g.closers = append(g.closers, e.promotions.Close, e.draws.Close)
 	}
-	g.closers = append(g.closers, seats.Close, public.Close, e.rooms.Close, e.line.Close)
+	g.closers = append(g.closers, hall.Close, public.Close, e.rooms.Close, e.line.Close, g.changes.Close)
 	return e, nil
 }
 
@@ -257,7 +261,10 @@ func (g *Gateway) Ready(context.Context) error {
 }
 
 // EndStreams ends the streamed responses, so that the listener can stop.
-func (g *Gateway) EndStreams() { g.live.End() }
+func (g *Gateway) EndStreams() {
+	g.live.End()
+	g.changes.End()
+}
 
 // Close waits for the calls in flight, in reverse order of construction.
 func (g *Gateway) Close(ctx context.Context) error {

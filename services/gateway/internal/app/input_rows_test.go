@@ -38,7 +38,7 @@ var (
 	sale = input{
 		required: map[string]string{
 			"title": "INVALID_REQUEST", "startsAt": "INVALID_REQUEST", "salesOpenAt": "INVALID_REQUEST", "salesCloseAt": "INVALID_REQUEST",
-			"seating": "INVALID_REQUEST", "currency": "INVALID_REQUEST", "maxPerUser": "INVALID_REQUEST", "sections": "INVALID_REQUEST",
+			"currency": "INVALID_REQUEST", "maxPerUser": "INVALID_REQUEST", "sections": "INVALID_REQUEST",
 		},
 		bad: []badValue{
 			{member: "title", value: longText, code: "INVALID_REQUEST"},
@@ -48,6 +48,9 @@ var (
 			{member: "currency", value: `"krw"`, code: "INVALID_REQUEST"},
 			{member: "maxPerUser", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "timeZone", value: `"Local"`, code: "INVALID_REQUEST"},
+			{member: "returnWithin", value: `86401`, code: "INVALID_REQUEST"},
+			{member: "seriesId", value: `"a b"`, code: "INVALID_REQUEST"},
+			{member: "maxPerUserInSeries", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "refundUntil", value: `"` + strings.Repeat("n", 65) + `"`, code: "INVALID_REQUEST"},
 			{member: "sections", value: `[]`, code: "INVALID_REQUEST"},
 			{member: "sections", value: `[{"section":"A","fee":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].fee"},
@@ -142,6 +145,16 @@ func refundPages() map[string]string {
 	return all
 }
 
+// orderPages are the queries of the operators' search for orders.
+func orderPages() map[string]string {
+	all := maps.Clone(pages)
+	maps.Copy(all, map[string]string{
+		"user=" + strings.Repeat("u", 65): "INVALID_REQUEST", "eventId=a%20b": "INVALID_REQUEST", "reservationId=x": "INVALID_REQUEST",
+		"orderId=" + strings.Repeat("o", 65): "INVALID_REQUEST", "user=a&user=b": "INVALID_REQUEST", "code=%00": "INVALID_REQUEST",
+	})
+	return all
+}
+
 // auditPages are the queries of the audit log.
 func auditPages() map[string]string {
 	all := maps.Clone(pages)
@@ -181,7 +194,8 @@ var inputs = map[string]input{
 	"CheckInService.GetDoorList": {queries: map[string]string{
 		"limit=5001": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
 	}},
-	"StatsService.ListActs": {queries: auditPages()},
+	"StatsService.ListActs":          {queries: auditPages()},
+	"OrderAdminService.SearchOrders": {queries: orderPages()},
 
 	"CheckInService.CheckIn": {
 		required: map[string]string{"code": "INVALID_REQUEST", "eventId": "INVALID_REQUEST"},
@@ -261,6 +275,20 @@ var inputs = map[string]input{
 		required: map[string]string{"startsAt": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "doorsAt", value: `"tomorrow"`, code: "INVALID_REQUEST"}},
 	},
+	"CompService.CreateComp": {
+		required: map[string]string{"name": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "seatIds", value: `"A-1-1"`, code: "INVALID_REQUEST"},
+			{member: "quantity", value: `1001`, code: "INVALID_REQUEST"},
+			{member: "section", value: `"a b"`, code: "INVALID_REQUEST"},
+		},
+	},
+	"CompService.ClaimComp": {required: map[string]string{"claim": "INVALID_REQUEST"}},
+	"EventAdminService.PutHouse": {bad: []badValue{
+		{member: "take", value: `"A-1-1"`, code: "INVALID_REQUEST"},
+		{member: "release", value: `"A-1-1"`, code: "INVALID_REQUEST"},
+		{member: "standing", value: `7`, code: "INVALID_REQUEST"},
+	}},
 	"QueueAdminService.SetThreshold": {
 		required: map[string]string{"threshold": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "threshold", value: `-1`, code: "INVALID_REQUEST"}},

@@ -47,6 +47,10 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"eventId":"` + event + `","section":"A","quantity":2}`
 	case "EventAdminService.CreateEvent", "EventAdminService.PutEvent":
 		return sale
+	case "CompService.CreateComp":
+		return `{"name":"Press","seatIds":["A-1-1"]}`
+	case "CompService.ClaimComp":
+		return `{"claim":"c"}`
 	case "EventAdminService.PostponeEvent":
 		return `{"startsAt":"2031-01-01T10:00:00Z"}`
 	case "QueueAdminService.SetThreshold":

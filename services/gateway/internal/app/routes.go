@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/services/gateway/internal/docs"
@@ -42,6 +43,7 @@ type endpoints struct {
 	draws      *handlers.DrawHandlers // nil: there are none
 	events     *handlers.EventHandlers
 	live       *handlers.LiveHandlers
+	changes    *handlers.ChangeHandlers
 	pages      *web.Pages
 	reference  *docs.Reference
 }
@@ -185,6 +187,10 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			Handler: e.seats.Availability, FastPath: true, Traced: true, Poll: true, Answer: &ticketv1.Availability{},
 		},
 		{
+			ID: "seats.changes", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/changes", Access: edge.Entry, Event: edge.FromPath,
+			Handler: e.changes.Stream, Stream: true, Poll: true, Answer: &gatewayv1.SeatChanges{}, Headers: []edge.Header{docs.LastEventID},
+		},
+		{
 			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
 			Body: edge.RequiredBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
@@ -276,6 +282,8 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 		pageRow("page.queue", "/queue/{event_id}", edge.Public, edge.None, e.page("queue")),
 		pageRow("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
 		pageRow("page.check-in", "/check-in", edge.Staff, edge.None, e.page("check-in")),
+		pageRow("page.orders", "/admin/orders", edge.Admin, edge.None, e.page("orders")),
+		pageRow("page.admin-order", "/admin/orders/{reservation_id}", edge.Admin, edge.None, e.page("orders")),
 		pageRow("page.order", "/orders/{payment_id}", edge.Public, edge.None, e.page("order")),
 		pageRow("page.my", "/my", edge.Public, edge.None, e.page("my")),
 		pageRow("page.login", "/login", edge.Public, edge.None, e.page("login")),
@@ -300,9 +308,9 @@ func (e *endpoints) promotionPages() []*edge.Route {
 
 // passThroughDetails has what the HTTP rules cannot express: the status 201 of a call that creates
 // something, the time-out of a call that waits for a payment provider, Personal (operators' reads of
-// what people did), and Stops. Stops marks operators' acts that must work in an outage, since they
-// can pause, slow or shut out. Irrevocable acts (closing a promotion, cancelling a campaign) need not,
-// since a pause does instead. Nor need acts that only let people in (resuming, unblocking).
+// what people did), Stops and Final. Stops marks operators' acts that must work in an outage, since they
+// can pause, slow or shut out. Irrevocable acts (closing a promotion, cancelling a campaign, or an event
+// without a grace) need not, since a pause does instead. Nor need acts that only let people in (resuming, unblocking).
 //
 // Setting a threshold or the settings of a waiting room lets in more people or fewer. Only the
 // service knows which, since it knows the present value. So these acts are marked whatever the
@@ -312,6 +320,8 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_Pause_FullMethodName:               {Stops: true},
 	queuev1.QueueAdminService_Revoke_FullMethodName:              {Stops: true},
 	queuev1.QueueAdminService_Block_FullMethodName:               {Stops: true},
+	ticketv1.EventAdminService_PauseEvent_FullMethodName:         {Stops: true},
+	ticketv1.EventAdminService_CancelEvent_FullMethodName:        {Stops: true, Final: cancelsForGood},
 	vwrv1.VwrAdminService_Activate_FullMethodName:                {Stops: true},
 	ingestv1.IngestAdminService_PausePromotion_FullMethodName:    {Stops: true},
 	rewardv1.RewardAdminService_PauseProvider_FullMethodName:     {Stops: true},
@@ -322,6 +332,8 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	paymentv1.RefundAdminService_RetryRefund_FullMethodName:      {Status: http.StatusAccepted},
 	paymentv1.RefundAdminService_ResolveRefund_FullMethodName:    {Status: http.StatusAccepted},
 	ticketv1.EventAdminService_CreateEvent_FullMethodName:        {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	ticketv1.CompService_CreateComp_FullMethodName:               {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	ticketv1.CompService_ListComps_FullMethodName:                {Personal: true},
 	ticketv1.EventAdminService_PutEvent_FullMethodName:           {Headers: []edge.Header{docs.IfMatch}},
 	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
 	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:    {Status: http.StatusAccepted},
@@ -332,6 +344,8 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:        {Timeout: handlers.DeadLettersTimeout},
 
 	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
+	ticketv1.OrderAdminService_SearchOrders_FullMethodName:              {Personal: true},
+	ticketv1.OrderAdminService_GetOrder_FullMethodName:                  {Personal: true},
 	paymentv1.RefundAdminService_ListRefunds_FullMethodName:             {Personal: true},
 	rewardv1.RewardAdminService_ListRewards_FullMethodName:              {Personal: true},
 	rewardv1.RewardAdminService_GetReward_FullMethodName:                {Personal: true},
@@ -340,4 +354,10 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:          {Personal: true},
 	workerv1.WorkerAdminService_ListAdmissionDeadLetters_FullMethodName: {Personal: true},
 	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},
+}
+
+// cancelsForGood reports whether a cancellation leaves no time for an undo.
+func cancelsForGood(body []byte) bool {
+	var in ticketv1.CancelEventRequest
+	return protojson.Unmarshal(body, &in) == nil && in.GraceSeconds != nil && in.GetGraceSeconds() == 0
 }

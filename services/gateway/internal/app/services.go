@@ -77,6 +77,7 @@ func (s *Services) listServices(p *Peers) []peerService {
 			exposeAPI(ticketv1.EventAdminService_ServiceDesc, ticketv1.NewEventAdminServiceClient, ticketv1.RegisterEventAdminServiceHandlerClient),
 			exposeAPI(ticketv1.ReservationService_ServiceDesc, ticketv1.NewReservationServiceClient, ticketv1.RegisterReservationServiceHandlerClient),
 			exposeAPI(ticketv1.TicketService_ServiceDesc, ticketv1.NewTicketServiceClient, ticketv1.RegisterTicketServiceHandlerClient),
+			exposeAPI(ticketv1.CompService_ServiceDesc, ticketv1.NewCompServiceClient, ticketv1.RegisterCompServiceHandlerClient),
 			exposeAPI(ticketv1.CheckInService_ServiceDesc, ticketv1.NewCheckInServiceClient, ticketv1.RegisterCheckInServiceHandlerClient),
 		}},
 		{"payment", p.Payment, &s.Payment, nil, []exposedAPI{
@@ -179,6 +180,14 @@ func (s *Services) deadLetters() exposedAPI {
 	}}
 }
 
+// orders is the API of ticket and payment about orders, as one.
+func (s *Services) orders() exposedAPI {
+	both := &handlers.Orders{Tickets: ticketv1.NewOrderAdminServiceClient(s.Ticket), Payments: paymentv1.NewPaymentAdminServiceClient(s.Payment)}
+	return exposedAPI{ticketv1.OrderAdminService_ServiceDesc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, _ grpc.ClientConnInterface) error {
+		return ticketv1.RegisterOrderAdminServiceHandlerClient(ctx, m, both)
+	}}
+}
+
 // passThrough registers the deployed services on pass and returns the routes of their HTTP rules.
 func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
 	// First, since of two patterns that match a path the router takes the one that was registered
@@ -187,6 +196,11 @@ func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*e
 	if err != nil {
 		return nil, err
 	}
+	orders, err := s.orders().routes(ctx, pass, nil)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, orders...)
 	for _, to := range s.listServices(new(Peers)) {
 		if *to.conn == nil {
 			continue

@@ -25,7 +25,10 @@ var (
 	VWRCaptcha = edge.Header{
 		Name: identity.CaptchaHeader, Description: "The token of the challenge provider, where the platform has one. Not needed again within 5 minutes.",
 	}
-	VWRTicket = edge.Header{Name: identity.VWRTicketHeader, Description: "The ticket of assign: with it a check costs no lookup."}
+	VWRTicket   = edge.Header{Name: identity.VWRTicketHeader, Description: "The ticket of assign: with it a check costs no lookup."}
+	LastEventID = edge.Header{
+		Name: identity.LastEventHeader, Description: "The `id` of the last event: what has changed since then comes first, or all seats. An `EventSource` sends it by itself.",
+	}
 	// DrawKey is the Idempotency-Key of a draw.
 	DrawKey = edge.Header{
 		Name: IdempotencyKey.Name, Description: IdempotencyKey.Description + " Required in a campaign with more than one draw per member and period.",

@@ -72,9 +72,18 @@ var texts = map[string]routeText{
 	"queue.leave":        {summary: "Ends the slot of the entry token sent, else the waiting place"},
 	"seats.layout":       {summary: "The seat map's layout"},
 	"seats.availability": {summary: "Which seats are free: a bitmap, or JSON by Accept"},
-	"seats.reserve":      {summary: "Holds the named seats, all or none"},
-	"reservations.best":  {summary: "Holds the best seats available, or general admissions"},
-	"payments.webhook":   {summary: "A payment provider's call; its signature is checked"},
+	"seats.changes": {
+		summary: "Which seats are taken and freed, as it happens",
+		description: "`text/event-stream` ([SSE](https://html.spec.whatwg.org/multipage/server-sent-events.html)). The event `reset` has all seats, as " +
+			"`/availability` answers in JSON; then messages have the changes since the event before, their data as below. Seats are " +
+			"numbered as in the bitmap. The `id` of an event is the ETag of that JSON, without quotes. The stream ends with the entry token (connect again " +
+			"with a new one), when the gateway stops, and, with an event `end` that has the `code`, when the session does or the seats cannot be read. " +
+			"Whoever is refused polls `/availability`.\n\nErrors: UNAUTHENTICATED, QUEUE_TOKEN_REQUIRED, EVENT_NOT_FOUND, OVERLOADED (too many readers at this " +
+			"gateway), RATE_LIMITED (too many streams of this user).",
+	},
+	"seats.reserve":     {summary: "Holds the named seats, all or none"},
+	"reservations.best": {summary: "Holds the best seats available, or general admissions"},
+	"payments.webhook":  {summary: "A payment provider's call; its signature is checked"},
 	"admin.live": {
 		summary: "What happens in an event now, each second",
 		description: "`text/event-stream` ([SSE](https://html.spec.whatwg.org/multipage/server-sent-events.html)): a message each second, its data as below. A " +

@@ -23,6 +23,7 @@ type RouteDetails struct {
 	Timeout time.Duration
 	Headers []Header
 	Stops   bool
+	Final   func(body []byte) bool
 	// Personal has an effect on operators' bindings only.
 	Personal bool
 }
@@ -87,7 +88,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 		r.Access = Admin
 	}
 	r.Status, r.Timeout = cmp.Or(details.Status, successStatus(md)), details.Timeout
-	r.Headers, r.Stops, r.Personal = details.Headers, details.Stops, details.Personal
+	r.Headers, r.Stops, r.Final, r.Personal = details.Headers, details.Stops, details.Final, details.Personal
 	return r, nil
 }
 

@@ -85,6 +85,9 @@ type Route struct {
 	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
 	// while Kafka cannot take its record.
 	Stops bool
+	// Final reports whether a request of a route with Stops cannot be taken back, and so is no such act.
+	// Nil: none is.
+	Final func(body []byte) bool
 	// Personal marks an operator's route that shows what people did: reading it is an act too.
 	Personal bool
 	// EventOf finds the event of an act that neither the path nor the body names; "" when it is not
@@ -187,7 +190,7 @@ func (r *Route) parsePattern() error {
 	if !slices.Contains([]Access{Public, Visitor, User, Entry, Staff, Admin}, r.Access) {
 		return fmt.Errorf("route %s: does not say who may use it (%q)", r, r.Access)
 	}
-	if r.Stops && !r.Audited() {
+	if r.Stops && !r.Audited() || r.Final != nil && !r.Stops {
 		return fmt.Errorf("route %s: only operators' acts stop a sale", r)
 	}
 	if r.Stream && (r.FastPath || r.Mutates()) {

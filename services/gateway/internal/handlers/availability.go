@@ -19,6 +19,7 @@ import (
 	"urr.guru/services/gateway/internal/coding"
 	"urr.guru/services/gateway/internal/edge"
 
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -123,14 +124,19 @@ func newRepresentation(body []byte, etag string, contentType []string) (p repres
 	return p, nil
 }
 
+// get returns the free seats of an event on behalf of a caller, at most availabilityTTL old.
+func (a *availability) get(ctx context.Context, event string, caller *commonv1.Caller) (*freeSeats, error) {
+	if free, ok := a.cached.GetIfPresent(event); ok {
+		return free, nil
+	}
+	return a.reads.Do(ctx, eventRead{event, caller})
+}
+
 // serve responds with the bare bitmap if application/octet-stream is accepted, else with JSON.
 func (a *availability) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	free, ok := a.cached.GetIfPresent(q.Event)
-	if !ok {
-		var err error
-		if free, err = a.reads.Do(r.Context(), eventRead{q.Event, q.Caller()}); err != nil {
-			return err
-		}
+	free, err := a.get(r.Context(), q.Event, q.Caller())
+	if err != nil {
+		return err
 	}
 	answer := &free.json
 	if strings.Contains(q.Header.Get("Accept"), bitmapType) {

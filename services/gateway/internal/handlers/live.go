@@ -10,16 +10,12 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/live"
+	"urr.guru/services/gateway/internal/sse"
 )
 
-const (
-	// liveLife bounds a stream, so that one whose client has vanished ends, and streams spread over all
-	// gateways again after a rollout.
-	liveLife = 10 * time.Minute
-	// heartbeatEvery is the interval of heartbeats on a stream without figures, below the idle time-outs
-	// of proxies.
-	heartbeatEvery = 5 * time.Second
-)
+// liveLife bounds a stream, so that one whose client has vanished ends, and streams spread over all
+// gateways again after a rollout.
+const liveLife = 10 * time.Minute
 
 // LiveHandlers serves the live figures of events.
 type LiveHandlers struct {
@@ -35,13 +31,13 @@ func (h *LiveHandlers) Figures(w http.ResponseWriter, r *http.Request, q *edge.R
 		return err
 	}
 	defer listener.Leave()
-	stream, err := openStream(w)
+	stream, err := sse.Open(w)
 	if err != nil || r.Method == http.MethodHead {
 		return nil // after an error the client has left
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), liveLife)
 	defer cancel()
-	heartbeat := time.NewTicker(heartbeatEvery)
+	heartbeat := time.NewTicker(sse.HeartbeatEvery)
 	defer heartbeat.Stop()
 	for err == nil {
 		select {
@@ -50,28 +46,33 @@ func (h *LiveHandlers) Figures(w http.ResponseWriter, r *http.Request, q *edge.R
 		case <-h.Hub.Done():
 			return nil
 		case figures := <-listener.C:
-			if ended := h.sessionEnded(q); ended != nil {
-				_ = stream.writeEvent("end", ended) // the stream ends in any case
+			if ended := sessionEnded(h.Tokens, q); ended != nil {
+				_ = stream.Write(ended) // the stream ends in any case
 				return nil
 			}
-			heartbeat.Reset(heartbeatEvery)
-			err = stream.writeData(figures)
+			heartbeat.Reset(sse.HeartbeatEvery)
+			err = stream.Write(sse.Data(figures))
 		case <-heartbeat.C:
-			err = stream.writeHeartbeat()
+			err = stream.Heartbeat()
 		}
 	}
 	return nil
 }
 
-// sessionEnded returns the stream's last data if the session has expired or was revoked; else nil.
-func (h *LiveHandlers) sessionEnded(q *edge.Request) []byte {
-	c, err := h.Tokens.Session(q.Header)
+// sessionEnded returns the last event of a stream if its session has expired or was revoked; else nil.
+func sessionEnded(tokens *identity.Verifier, q *edge.Request) *sse.Frame {
+	c, err := tokens.Session(q.Header)
 	if err == nil && c.ID == q.Session.ID {
 		return nil
 	}
 	if err == nil {
 		err = errs.ErrSessionInvalid
 	}
+	return endOf(err)
+}
+
+// endOf is the last event of a stream that ends with an error.
+func endOf(err error) *sse.Frame {
 	data, _ := json.Marshal(map[string]string{"code": errs.From(err).Reason}) // strings always marshal
-	return data
+	return sse.Event("end", "", data)
 }

@@ -12,7 +12,9 @@ import (
 	"urr.guru/pkg/rpc/batchrpc"
 	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/seats"
 
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -84,6 +86,16 @@ func (h *SeatHandlers) Forget(event string) { h.layouts.Invalidate(event) }
 
 func (h *SeatHandlers) Availability(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	return h.available.serve(w, r, q)
+}
+
+// ReadSeats is a seats.ReadFunc, which shares its calls with Availability.
+func (h *SeatHandlers) ReadSeats(ctx context.Context, event string, reader *commonv1.Caller) (seats.State, error) {
+	free, err := h.available.get(ctx, event, reader)
+	if err != nil {
+		return seats.State{}, err
+	}
+	body := &free.json.plain
+	return seats.State{Version: strings.Trim(body.etag[0], `"`), Seats: free.source, JSON: body.body}, nil
 }
 
 func quotedETag(etag, suffix string) string {

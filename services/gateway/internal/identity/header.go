@@ -25,6 +25,7 @@ const (
 	CaptchaHeader     = "X-Vwr-Captcha"
 	IdempotencyHeader = "Idempotency-Key"
 	IfMatchHeader     = "If-Match"
+	LastEventHeader   = "Last-Event-Id"
 )
 
 // hostPrefix begins the name of a cookie that browsers take from this host only, over https and for

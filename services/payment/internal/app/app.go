@@ -62,6 +62,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
+	a.Go("rejected refunds", payments.RefundPruner(log))
 	// Charges may outlive their requests, so the process waits for them after the servers have
 	// stopped and before their dependencies are closed.
 	a.OnClose("charges", service.Wait)

@@ -20,7 +20,7 @@ const (
 // entry, its event, its refund and the answers to waiting requests.
 type Change struct {
 	Status Status
-	// Note is the text of the timeline entry.
+	// Note is the text of the timeline entry; empty: there is none.
 	Note string
 	// PaymentKey, ChargeID and DeclineCode are unchanged when empty.
 	PaymentKey, ChargeID, DeclineCode string

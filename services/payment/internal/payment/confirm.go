@@ -140,9 +140,9 @@ func (s *Service) beginAtTicket(ctx context.Context, p Payment) error {
 	return s.tickets.Begin(ctx, p)
 }
 
-// chargeProvider charges at the provider; an amount of 0 needs no provider.
+// chargeProvider charges at the provider, unless the payment is free.
 func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error) {
-	if p.Amount == 0 {
+	if p.Provider == NoProvider {
 		return Outcome{State: Captured, Amount: p.Amount}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -13,6 +14,10 @@ const (
 	routePrepare = "prepare"
 	routeConfirm = "confirm"
 )
+
+// NoProvider is the provider of free payments, whichever is configured: they are confirmed without a
+// charge, and their refunds move no money.
+const NoProvider = "none"
 
 // PrepareRequest asks to open a payment for a reference.
 type PrepareRequest struct {
@@ -32,6 +37,9 @@ func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (p Payment, cli
 	p, err = s.open(ctx, r)
 	if err != nil {
 		return Payment{}, nil, err
+	}
+	if p.Provider == NoProvider {
+		return p, nil, nil
 	}
 	return p, s.checkout.ClientParams(p), nil
 }
@@ -55,6 +63,10 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	if err != nil {
 		return Payment{}, err
 	}
+	provider := s.opts.Provider
+	if payable.Amount == 0 {
+		provider = NoProvider
+	}
 	return s.store.Open(ctx, Payment{
 		ID:        newID(),
 		OrderID:   newID().String(),
@@ -63,7 +75,7 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 		EventID:   payable.EventID,
 		Amount:    payable.Amount,
 		Currency:  payable.Currency,
-		Provider:  s.opts.Provider,
+		Provider:  provider,
 		Status:    Prepared,
 		ExpiresAt: payable.ExpiresAt,
 	}, key)
@@ -79,6 +91,29 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator
 		return Shown{}, ErrNotFound
 	}
 	return p, nil
+}
+
+// OfReference returns the payments of a reference with all about them, oldest first.
+func (s *Service) OfReference(ctx context.Context, ref Reference) ([]Shown, error) {
+	ids, err := s.store.OfReference(ctx, ref)
+	list := make([]Shown, len(ids))
+	for i := 0; i < len(ids) && err == nil; i++ {
+		list[i], err = s.store.Show(ctx, ids[i])
+	}
+	return list, err
+}
+
+// OfOrder returns the payment with a provider's order id, with all about it; none if there is none.
+func (s *Service) OfOrder(ctx context.Context, orderID string) ([]Shown, error) {
+	id, err := s.store.OfOrder(ctx, orderID)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.store.Show(ctx, id)
+	return []Shown{p}, err
 }
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

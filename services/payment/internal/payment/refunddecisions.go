@@ -37,7 +37,7 @@ func begun(claim Claim) DecideRefund {
 			return nil, nil //nolint:nilnil // the answer is known
 		}
 		c := &RefundChange{Refund: r, NewItems: claim.Items}
-		c.Refund.Left = claim.Left
+		c.Refund.Left = claim.Left[:min(len(claim.Left), maxNamed)]
 		var sum int64
 		for _, item := range claim.Items {
 			sum += item.Amount
@@ -49,10 +49,13 @@ func begun(claim Claim) DecideRefund {
 			return c.publishing(p), nil
 		case claim.Refused:
 			c.Refund.Status, c.Refund.Reason, c.NewItems = RefundRejected, claim.Reason, nil
-			c.Payment = p.withMoney(0, 0, 0, "refund rejected: "+claim.Reason)
 		default:
 			c.Refund.Status, c.Refund.Amount, c.Refund.Send = RefundPending, sum, sum
-			c.Payment = p.withMoney(0, 0, 0, "refunding")
+			note := "refund requested"
+			if r.Cause == ByUser && r.Reason != "" { // an operator's reason is not for the payer
+				note += ": " + r.Reason
+			}
+			c.Payment = p.withMoney(0, 0, 0, note)
 		}
 		return c, nil
 	}
@@ -207,7 +210,7 @@ func resolved(byHand bool, note string) DecideRefund {
 		case byHand:
 			counts = r.Send
 		}
-		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, counts, fmt.Sprintf("refund %s paid by a person: %s", r.ID, note))}
+		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, counts, "a refund was paid by a person")}
 		c.Refund.Status, c.Refund.Reason, c.Refund.Send = RefundResolved, note, r.Send-counts
 		return c.publishing(p), nil
 	}

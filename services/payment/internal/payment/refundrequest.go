@@ -36,8 +36,8 @@ type RefundRequest struct {
 
 // Requested is what was asked before a request for a refund.
 type Requested struct {
-	// Refunds are those of the payment.
-	Refunds []Refund
+	// Holding are those refunds of the payment for which Refund.Holds is true.
+	Holding []Refund
 	// Asked are the times of the user's latest requests within RefundHour, of any payment, oldest first;
 	// of causes other than ByUser: none.
 	Asked []time.Time
@@ -130,7 +130,7 @@ func requested(r Refund) DecideRequest {
 		}
 		n := r
 		n.PaymentID, n.Provider, n.Status = p.ID, p.Provider, RefundRequested
-		c := p.withMoney(0, 0, 0, "refund requested: "+r.Reason)
+		c := p.withMoney(0, 0, 0, "") // the timeline says it when the tickets are claimed
 		c.NewRefund = &n
 		return c, nil
 	}
@@ -140,10 +140,7 @@ func requested(r Refund) DecideRequest {
 // them; this costs neither a row nor a call.
 func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
 	held := map[uuid.UUID]string{}
-	for _, r := range b.Refunds {
-		if !r.Holds() {
-			continue
-		}
+	for _, r := range b.Holding {
 		why := "REFUNDING"
 		if r.Published {
 			why = "REFUNDED"

@@ -227,6 +227,10 @@ type Reader interface {
 	// Show returns a payment with all about it, or ErrNotFound. It is for payers who look again and
 	// again, and takes no connections of charges.
 	Show(ctx context.Context, id uuid.UUID) (Shown, error)
+	// OfReference returns the ids of the payments of a reference, oldest first.
+	OfReference(ctx context.Context, ref Reference) ([]uuid.UUID, error)
+	// OfOrder returns the id of the payment with a provider's order id, or ErrNotFound.
+	OfOrder(ctx context.Context, orderID string) (uuid.UUID, error)
 	// ListRefunds returns refunds in a status (empty: any) with smaller ids than before (zero: all),
 	// newest first.
 	ListRefunds(ctx context.Context, status RefundStatus, limit int, before uuid.UUID) ([]DueRefund, error)

@@ -132,6 +132,9 @@ func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) erro
 // followHint asks the provider about a payment that is not being charged, since a webhook may have
 // reported a charge or a refund of it. Of a captured payment only its refunds can be new.
 func (s *Service) followHint(ctx context.Context, p Payment) error {
+	if p.Provider == NoProvider {
+		return s.store.Reschedule(ctx, p, Never)
+	}
 	if p.Captured > 0 {
 		return s.followRefundHint(ctx, p)
 	}
@@ -149,7 +152,7 @@ func (s *Service) retryHint(ctx context.Context, p Payment, cause error) error {
 // settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, and
 // voids the order if the outcome has been open for too long.
 func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) error {
-	if p.Amount == 0 { // free payments have no provider; the process died before it confirmed this one
+	if p.Provider == NoProvider { // the process died before it confirmed this one
 		_, err := s.applyOutcome(ctx, p, Outcome{State: Captured})
 		return err
 	}

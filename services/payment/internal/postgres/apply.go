@@ -78,7 +78,10 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPay
 // recordChange writes a change's timeline entry, event and answers, in one round trip.
 func (s *Store) recordChange(ctx context.Context, tx pgx.Tx, p lockedPayment, c *payment.Change, after payment.Payment) error {
 	deferred := postgres.Defer(tx)
-	err := db.New(deferred).AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note, Now: s.now()})
+	var err error
+	if c.Note != "" {
+		err = db.New(deferred).AddTimelineEntry(ctx, db.AddTimelineEntryParams{PaymentID: p.ID, Status: string(after.Status), Note: c.Note, Now: s.now()})
+	}
 	if err == nil && c.Event != "" {
 		err = outbox.Insert(ctx, deferred, source, event(after, c, p.now))
 	}

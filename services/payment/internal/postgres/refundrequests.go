@@ -2,13 +2,15 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"slices"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres/db"
@@ -26,18 +28,11 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 		if err != nil {
 			return err
 		}
-		var known []payment.Refund
-		find := func() (found bool, err error) {
-			if known, err = refundsOf(ctx, q, p.ID); err != nil {
-				return false, err
-			}
-			i := slices.IndexFunc(known, func(k payment.Refund) bool { return k.Cause == r.Cause && k.Request == r.Request })
-			if i >= 0 {
-				stored = known[i]
-			}
-			return i >= 0, nil
+		if stored, err = findRefund(ctx, q, r); !errors.Is(err, pgx.ErrNoRows) {
+			return err
 		}
-		if found, err := find(); err != nil || found {
+		holding, err := holdingRefunds(ctx, q, p.ID)
+		if err != nil {
 			return err
 		}
 		asked, err := s.asked(ctx, q, asker)
@@ -45,16 +40,27 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 			return err
 		}
 		if _, _, err = s.apply(ctx, tx, q, p, func(p payment.Payment, now time.Time) (*payment.Change, error) {
-			return decide(p, payment.Requested{Refunds: known, Asked: asked}, now)
+			return decide(p, payment.Requested{Holding: holding, Asked: asked}, now)
 		}); err != nil {
 			return err
 		}
-		if found, err := find(); err != nil || !found {
-			return fmt.Errorf("refund of payment %s is not stored: %w", p.ID, err)
-		}
-		return nil
+		stored, err = findRefund(ctx, q, r)
+		return err
 	})
 	return stored, err
+}
+
+// findRefund returns the stored refund of r's payment, cause and request, or pgx.ErrNoRows.
+func findRefund(ctx context.Context, q *db.Queries, r payment.Refund) (payment.Refund, error) {
+	row, err := q.FindRefund(ctx, db.FindRefundParams{PaymentID: r.PaymentID, Cause: string(r.Cause), Request: r.Request})
+	if err != nil {
+		return payment.Refund{}, err
+	}
+	found, err := toRefund(row.Refund)
+	if err != nil {
+		return payment.Refund{}, err
+	}
+	return found, addItems(ctx, q, 1, func(int) *payment.Refund { return &found })
 }
 
 // askedBy returns the user whose requests are counted; empty: none.
@@ -73,19 +79,33 @@ func (s *Store) asked(ctx context.Context, q *db.Queries, userID string) ([]time
 	return q.AskedSince(ctx, db.AskedSinceParams{UserID: userID, Now: s.now(), Seconds: payment.RefundHour.Seconds()})
 }
 
-// refundsOf returns the refunds of a payment with their items, oldest first.
+// refundsOf returns those refunds of a payment that payers see, with their items, oldest first.
 func refundsOf(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]payment.Refund, error) {
 	rows, err := q.RefundsOfPayment(ctx, paymentID)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]payment.Refund, len(rows))
-	for i, row := range rows {
-		if list[i], err = toRefund(row.Refund); err != nil {
+	return withItems(ctx, q, len(rows), func(i int) db.Refund { return rows[i].Refund })
+}
+
+// holdingRefunds returns the refunds that have tickets of a payment, or ask for them, with their items.
+func holdingRefunds(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]payment.Refund, error) {
+	rows, err := q.HoldingRefunds(ctx, paymentID)
+	if err != nil {
+		return nil, err
+	}
+	return withItems(ctx, q, len(rows), func(i int) db.Refund { return rows[i].Refund })
+}
+
+// withItems converts n refunds, and reads their items.
+func withItems(ctx context.Context, q *db.Queries, n int, row func(i int) db.Refund) (list []payment.Refund, err error) {
+	list = make([]payment.Refund, n)
+	for i := range list {
+		if list[i], err = toRefund(row(i)); err != nil {
 			return nil, err
 		}
 	}
-	return list, addItems(ctx, q, len(list), func(i int) *payment.Refund { return &list[i] })
+	return list, addItems(ctx, q, n, func(i int) *payment.Refund { return &list[i] })
 }
 
 // addItems reads the items of n refunds.
@@ -136,4 +156,29 @@ func (s *Store) ListRefunds(
 		}
 	}
 	return list, postgres.Err(addItems(ctx, s.reads, len(list), func(i int) *payment.Refund { return &list[i].Refund }))
+}
+
+const (
+	pruneEvery = 10 * time.Minute
+	pruneBatch = 1000
+)
+
+// PruneRefunds deletes old requests that ticket rejected. Replicas may prune at the same time.
+func (s *Store) PruneRefunds(ctx context.Context) error {
+	for n := int64(pruneBatch); n == pruneBatch; {
+		var err error
+		if n, err = s.q.PruneRefunds(ctx, db.PruneRefundsParams{Now: s.now(), Max: pruneBatch}); err != nil {
+			return postgres.Err(err)
+		}
+	}
+	return nil
+}
+
+// RefundPruner returns a worker that prunes refunds until its context ends.
+func (s *Store) RefundPruner(log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		// The random first wait spreads the replicas and keeps the work away from the start.
+		loop.Sleep(ctx, rand.N(pruneEvery)) //nolint:gosec // jitter
+		return loop.Try(ctx, pruneEvery, log, "rejected refunds not deleted", s.PruneRefunds)
+	}
 }

@@ -107,6 +107,19 @@ func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
 	return shown, postgres.Err(err)
 }
 
+func (s *Store) OfReference(ctx context.Context, ref payment.Reference) ([]uuid.UUID, error) {
+	ids, err := s.reads.PaymentsOfReference(ctx, db.PaymentsOfReferenceParams{PaymentType: string(ref.Type), ReferenceID: ref.ID})
+	return ids, postgres.Err(err)
+}
+
+func (s *Store) OfOrder(ctx context.Context, orderID string) (uuid.UUID, error) {
+	id, err := s.reads.GetPaymentIDByOrder(ctx, orderID)
+	if err != nil {
+		return uuid.Nil, notFound(err)
+	}
+	return id, nil
+}
+
 func (s *Store) ClaimDue(
 	ctx context.Context, lane payment.Lane, n int, lease time.Duration,
 ) (due []payment.Payment, now time.Time, err error) {

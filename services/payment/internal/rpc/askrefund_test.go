@@ -14,6 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/postgres"
 	"urr.guru/services/payment/sandbox"
 )
 
@@ -159,6 +160,47 @@ func TestRefundsPerHour(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Whoever asks for what they cannot have, again and again, makes their payment neither slow to read nor
+// larger for good; the refunds that count are always among those shown.
+func TestRejectedRefundsStayFew(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.paid(30000, 25000)
+	ghosts := make([]string, 101)
+	for i := range ghosts {
+		ghosts[i] = uuid.NewString()
+	}
+	_, err := b.refundBy(user, p, "many", ghosts...)
+	require.ErrorIs(t, err, errs.ErrInvalidRequest, "no order has as many")
+	given, err := b.refundBy(user, p, "k", b.ticketID(p, 0))
+	require.NoError(t, err)
+	timeline := len(b.get(p).GetTimeline())
+	for i := range 60 {
+		b.clock.Advance(4 * time.Minute)
+		_, err := b.refundBy(user, p, fmt.Sprint("k", i), ghosts[:100]...)
+		require.ErrorIs(t, err, errs.ErrNotRefundable)
+	}
+	shown := b.get(p)
+	require.Len(t, shown.GetRefunds(), 51, "what counts, and the latest of the others")
+	require.Equal(t, given.GetRefundId(), shown.GetRefunds()[0].GetRefundId(), "the oldest first")
+	require.Len(t, shown.GetTimeline(), timeline, "nothing has happened to the payment")
+	_, err = b.refundBy(user, p, "again", b.ticketID(p, 0))
+	require.ErrorIs(t, err, errs.ErrNotRefundable)
+
+	rejected := func() int64 { return b.count(`SELECT count(*) FROM refunds WHERE status = 'REJECTED'`) }
+	store := postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
+	b.clock.Advance(30*24*time.Hour - 4*time.Hour)
+	require.NoError(t, store.PruneRefunds(t.Context()))
+	require.EqualValues(t, 60, rejected(), "a request may be repeated")
+	b.clock.Advance(2 * time.Hour)
+	require.NoError(t, store.PruneRefunds(t.Context()))
+	require.Less(t, rejected(), int64(60))
+	b.clock.Advance(3 * time.Hour)
+	require.NoError(t, store.PruneRefunds(t.Context()))
+	require.Zero(t, rejected())
+	require.Len(t, b.get(p).GetRefunds(), 1)
+}
+
 func TestOperatorsRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -175,6 +217,8 @@ func TestOperatorsRefund(t *testing.T) {
 	require.EqualValues(t, 25000, all.GetAmount(), "with the fee")
 	b.untilRefunds("DONE", 2)
 	b.requireBalanced(p)
+	require.Contains(t, notes(b.get(p)), "refund requested")
+	require.NotContains(t, strings.Join(notes(b.get(p)), ";"), "goodwill", "the reason is the operators' own")
 
 	page, err := b.operators.ListRefunds(t.Context(), &paymentv1.ListRefundsRequest{Caller: operator(""), Limit: 1})
 	require.NoError(t, err)
@@ -244,6 +288,7 @@ func TestHeldRefunds(t *testing.T) {
 				require.Zero(t, b.count(`SELECT sum(hand - hand_used)::bigint FROM payments`))
 			}
 			b.requireBalanced(p)
+			require.NotContains(t, strings.Join(notes(b.get(p)), ";"), "3 May", "the note is the operators' own")
 			_, err = resolve(held.id, true)
 			require.ErrorIs(t, err, errs.ErrRefundNotHeld)
 			b.requireBalanced(other)

@@ -16,9 +16,11 @@ import (
 // roleAdmin is required for operators' calls. The gateway has checked it too.
 const roleAdmin = "admin"
 
-// Server implements urr.payment.v1.PaymentService, RefundService and RefundAdminService.
+// Server implements urr.payment.v1.PaymentService, PaymentAdminService, RefundService and
+// RefundAdminService.
 type Server struct {
 	paymentv1.UnimplementedPaymentServiceServer
+	paymentv1.UnimplementedPaymentAdminServiceServer
 	paymentv1.UnimplementedRefundServiceServer
 	paymentv1.UnimplementedRefundAdminServiceServer
 	payments *payment.Service
@@ -28,6 +30,7 @@ type Server struct {
 func Register(r grpc.ServiceRegistrar, payments *payment.Service) {
 	s := &Server{payments: payments}
 	paymentv1.RegisterPaymentServiceServer(r, s)
+	paymentv1.RegisterPaymentAdminServiceServer(r, s)
 	paymentv1.RegisterRefundServiceServer(r, s)
 	paymentv1.RegisterRefundAdminServiceServer(r, s)
 }

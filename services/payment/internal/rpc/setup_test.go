@@ -64,6 +64,7 @@ type bundle struct {
 	client    paymentv1.PaymentServiceClient
 	refunds   paymentv1.RefundServiceClient
 	operators paymentv1.RefundAdminServiceClient
+	admins    paymentv1.PaymentAdminServiceClient
 	service   *payment.Service
 	// unknownOrders counts webhooks about orders that are not stored.
 	unknownOrders atomic.Int64
@@ -87,6 +88,7 @@ func setup(t *testing.T) *bundle {
 	b.service = b.newService(voidAfter)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { rpc.Register(r, b.service) }, withoutTimeout())
 	b.client, b.refunds, b.operators = paymentv1.NewPaymentServiceClient(conn), paymentv1.NewRefundServiceClient(conn), paymentv1.NewRefundAdminServiceClient(conn)
+	b.admins = paymentv1.NewPaymentAdminServiceClient(conn)
 	return b
 }
 

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"urr.guru/pkg/deadletter"
 	"urr.guru/pkg/idempotency/answers"
 	"urr.guru/pkg/inbox"
@@ -16,13 +18,17 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/checkin"
+	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
+	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
+	"urr.guru/services/ticket/internal/postgres/comps"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/scans"
@@ -76,7 +82,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
-	sweep(a, cfg, expiry.NewStore(database), eventStore, log)
+	sweep(a, cfg, database, eventStore, log)
 	endCancelled(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)
@@ -91,9 +97,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge))
-	ticketService := ticket.NewService(tickets.NewStore(database), cfg.keys)
-	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(ticketService))
-	ticketv1.RegisterCheckInServiceServer(server, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
+	ticketService := registerTickets(server, database, cfg.keys)
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		ticketService.Rekey(next.keys)
@@ -103,17 +107,29 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
+// registerTickets serves what needs the codes of tickets.
+func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, keys ticket.Keys) *ticket.Service {
+	s := ticket.NewService(tickets.NewStore(database), keys)
+	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(s))
+	ticketv1.RegisterCheckInServiceServer(server, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), s)))
+	ticketv1.RegisterCompServiceServer(server, rpc.NewComps(comp.NewService(comps.NewStore(database))))
+	ticketv1.RegisterOrderAdminServiceServer(server, rpc.NewOrders(order.NewService(orders.NewStore(database), s)))
+	return s
+}
+
 // sweep ends holds, measures what is sold and prunes in the background.
-func sweep(a *lifecycle.App, cfg *Config, holds reservation.Expirer, store *events.Store, log *slog.Logger) {
+func sweep(a *lifecycle.App, cfg *Config, database *postgres.Database, store *events.Store, log *slog.Logger) {
 	sweeper := &reservation.Sweeper{
-		Expirer: holds, Every: cfg.SweepInterval, Log: log,
+		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
 		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
 	}
 	soldPlaces := &soldGauge{count: store.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
+	a.Go("places given back", store.Releaser(cfg.SweepInterval, log))
 	a.Go("seat changes", store.Pruner(log))
 	a.Go("acts on lines", store.ActPruner(log))
+	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
 }
 
 // endCancelled ends cancelled events in the background.

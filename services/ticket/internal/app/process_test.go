@@ -144,7 +144,7 @@ func (s *service) putSale(seating string, sections ...*ticketv1.SectionSpec) {
 		Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}, EventId: s.event, Spec: &ticketv1.EventSpec{
 			Title: "Concert", StartsAt: timestamppb.New(now.Add(48 * time.Hour)), SalesOpenAt: timestamppb.New(now.Add(-time.Hour)),
 			SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating, Currency: "KRW", MaxPerUser: 4,
-			Sections: sections,
+			ReturnWithin: new(int32(0)), Sections: sections,
 		},
 	})
 	require.NoError(s.t, err)

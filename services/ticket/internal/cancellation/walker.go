@@ -16,10 +16,10 @@ import (
 const (
 	// holdBatch bounds the unpaid reservations that one transaction ends.
 	holdBatch = 200
-	// orderBatch bounds the orders whose refunds one walk begins, at most one walk a second of an event.
+	// ticketBatch bounds the tickets whose refunds one walk begins, at most one walk a second of an event.
 	// So the refunds of a large event do not delay other events of the outbox and of payment's consumer;
 	// payment sends them more slowly anyway.
-	orderBatch = 100
+	ticketBatch = 100
 	// lease is how long no other replica walks an event. One that takes longer does no harm: each
 	// transaction looks again at the rows that it has locked.
 	lease = 10 * time.Second
@@ -29,6 +29,13 @@ const (
 type Order struct {
 	ReservationID uuid.UUID
 	TicketIDs     []uuid.UUID
+}
+
+// Position is where the walk of an ended event goes on.
+type Position struct {
+	EventID string
+	// After is the last user whose orders were reached; empty: it begins anew.
+	After string
 }
 
 // Left is what is left of ended events.
@@ -42,14 +49,15 @@ type Store interface {
 	// EndCancelled ends the cancelled events whose grace is over, and returns them.
 	EndCancelled(ctx context.Context) ([]string, error)
 	// Lease returns an ended event that has not been looked at for a while; ok is false without one.
-	Lease(ctx context.Context, lease time.Duration) (eventID string, ok bool, err error)
+	Lease(ctx context.Context, lease time.Duration) (at Position, ok bool, err error)
 	// Return ends a lease. An event of which nothing is left is leased less and less often, but always
 	// again.
-	Return(ctx context.Context, eventID string, left bool) error
+	Return(ctx context.Context, at Position, left bool) error
 	// CancelOffers cancels offers that nobody is paying for.
 	CancelOffers(ctx context.Context, eventID string) error
-	// Orders returns orders with up to max tickets.
-	Orders(ctx context.Context, eventID string, max int) ([]Order, error)
+	// Orders returns orders with up to max tickets, and the user after whom the walk goes on; empty when
+	// it has reached the end.
+	Orders(ctx context.Context, at Position, max int) (orders []Order, after string, err error)
 	// Refund ends the tickets of an order, in one transaction: it claims what is owed.
 	Refund(ctx context.Context, order Order) error
 	// Left counts what is left of all ended events.
@@ -89,34 +97,42 @@ func (w *Walker) Walk(ctx context.Context) error {
 		for _, id := range ended {
 			w.Log.InfoContext(ctx, "the refunds of a cancelled event begin", "event", id)
 		}
-		id, ok, err := w.Store.Lease(ctx, lease)
+		at, ok, err := w.Store.Lease(ctx, lease)
 		if err != nil || !ok {
 			return errors.Join(append(errs, err)...)
 		}
-		errs = append(errs, w.walkOne(ctx, id))
+		errs = append(errs, w.walkOne(ctx, at))
 	}
 	return errors.Join(errs...)
 }
 
 // walkOne does a part of what is left of an event. A reservation or an order that cannot be ended does
 // not stop the others.
-func (w *Walker) walkOne(ctx context.Context, id string) error {
+func (w *Walker) walkOne(ctx context.Context, at Position) error {
 	var errs []error
-	holds, n := 0, holdBatch
-	for n == holdBatch && ctx.Err() == nil {
+	ended := 0
+	if at.After == "" { // nothing new is held meanwhile
 		var err error
+		ended, err = w.endUnpaid(ctx, at.EventID)
+		errs = append(errs, err)
+	}
+	orders, after, err := w.Store.Orders(ctx, at, ticketBatch)
+	errs = append(errs, err)
+	for _, o := range orders {
+		errs = append(errs, w.Store.Refund(ctx, o))
+	}
+	failed := errors.Join(errs...) // what was not reached may be left too
+	left := failed != nil || ended+len(orders) > 0 || at.After != ""
+	return errors.Join(failed, w.Store.Return(ctx, Position{EventID: at.EventID, After: after}, left))
+}
+
+// endUnpaid ends the unpaid reservations and the offers of an event.
+func (w *Walker) endUnpaid(ctx context.Context, id string) (ended int, err error) {
+	var errs []error
+	for n := holdBatch; n == holdBatch && ctx.Err() == nil; ended += n {
 		if n, err = w.Holds.CancelWithEvent(ctx, id, holdBatch); err != nil {
 			errs = append(errs, err)
 		}
-		holds += n
 	}
-	errs = append(errs, w.Store.CancelOffers(ctx, id))
-	orders, err := w.Store.Orders(ctx, id, orderBatch)
-	errs = append(errs, err)
-	for _, o := range orders {
-		if err := w.Store.Refund(ctx, o); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(append(errs, w.Store.Return(ctx, id, holds+len(orders) > 0))...)
+	return ended, errors.Join(append(errs, w.Store.CancelOffers(ctx, id))...)
 }

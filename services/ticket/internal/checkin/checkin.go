@@ -116,7 +116,7 @@ func (e *Event) Decide(b *Batch, code *ticket.Code, t *ticket.Ticket) Result {
 		return UnknownCode
 	case code.EventID != e.ID:
 		return WrongEvent
-	case !e.State.TakesPlace():
+	case e.cancelledFor(b):
 		return EventCancelled
 	case e.postponedFor(b):
 		return EventPostponed
@@ -131,6 +131,12 @@ func (e *Event) Decide(b *Batch, code *ticket.Code, t *ticket.Ticket) Result {
 	}
 	t.Status = ticket.Used
 	return Admitted
+}
+
+// cancelledFor reports whether the door should have admitted nobody. One without a network has not heard
+// of a cancellation that may yet be undone: whoever it has admitted is in.
+func (e *Event) cancelledFor(b *Batch) bool {
+	return e.State == event.Ended || b.Online() && !e.State.TakesPlace()
 }
 
 // postponedFor reports whether the door is that of a date to which the event is no longer. With a
@@ -161,9 +167,12 @@ type Position struct {
 	Epoch int
 	Time  time.Time
 	Page  int
-	// UserID and TicketID are of the last ticket before it; lists are in this order.
-	UserID   string
+	// TicketID is the last ticket before it, zero on the first page. Lists are in the order of users and
+	// tickets.
 	TicketID uuid.UUID
+	// Unclaimed says that it had no holder yet when it was listed. One that gets a holder meanwhile is
+	// listed twice.
+	Unclaimed bool
 }
 
 // begin returns the position of a list's first page, or checks that of a later one.

@@ -2,15 +2,19 @@
 // visitors and operators get.
 package event
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Seating says how places are sold.
 type Seating string
 
-// The two kinds of seating.
+// The kinds of seating, of a section or of all sections of an event.
 const (
 	Assigned Seating = "ASSIGNED" // every seat has a row and a number
 	General  Seating = "GENERAL"  // a number of admissions per section
+	Mixed    Seating = "MIXED"    // of an event: some sections are sold by seat, others are not
 )
 
 // State is what operators have done to a sale.
@@ -72,10 +76,23 @@ type Closing struct {
 	UserRefunds bool
 	// FeesUntil is the time before which users get price and fee back, since the event was postponed.
 	FeesUntil time.Time
+	// ReturnWithin is how long a place that was given back is kept at most; 0: not at all.
+	ReturnWithin time.Duration
+}
+
+// ReleaseAt returns when a place that is given back now is for sale again; zero: at once. It is a
+// random moment, so that nobody hands a seat over by giving it back and buying it at a known second.
+func (c *Closing) ReleaseAt(now time.Time) time.Time {
+	if c.ReturnWithin <= 0 {
+		return time.Time{}
+	}
+	least := c.ReturnWithin / 10
+	return now.Add(least + rand.N(c.ReturnWithin-least)) //nolint:gosec // the generator is seeded anew by each process
 }
 
 // Count is the number of places of a section that are not free (Taken), and of those that will not
-// become free by themselves (Sold): sold ones, and those that the organiser keeps.
+// become free by themselves soon (Sold): sold ones, those that the organiser keeps, and those that
+// were given back.
 type Count struct{ Taken, Sold int64 }
 
 // Counts are the counts of an event by section. A section without taken places may be missing.

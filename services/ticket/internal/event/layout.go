@@ -20,7 +20,7 @@ type Layout struct {
 	ETag string
 }
 
-// LayoutSection is a section on the map. It has no rows with general admission.
+// LayoutSection is a section on the map. One of general admission has no rows.
 type LayoutSection struct {
 	Name string
 	Rows []LayoutRow
@@ -34,7 +34,7 @@ type LayoutRow struct {
 	X, Y  int
 }
 
-// Seats returns the number of seats, 0 with general admission.
+// Seats returns the number of seats in sections that are sold by seat.
 func (e *Event) Seats() (seats int) {
 	for _, s := range e.Sections {
 		seats += s.Rows * s.SeatsPerRow
@@ -49,41 +49,48 @@ func (e *Event) Layout() Layout {
 	for i, s := range e.Sections {
 		l.Sections[i] = LayoutSection{Name: s.Name}
 	}
-	if e.Seating == Assigned {
-		bands, width := e.bands()
-		y := 0
-		for _, b := range bands {
-			x := (width - b.width) / 2
-			for i := b.from; i < b.to; i++ {
-				l.Sections[i].Rows = e.Sections[i].rows(x, y)
-				x += e.Sections[i].SeatsPerRow + aisle
-			}
-			y += b.height + aisle
+	var seated []int // indexes of sections
+	for i, s := range e.Sections {
+		if s.Seating() == Assigned {
+			seated = append(seated, i)
 		}
+	}
+	bands, width := e.bands(seated)
+	y := 0
+	for _, b := range bands {
+		x := (width - b.width) / 2
+		for _, i := range b.sections {
+			l.Sections[i].Rows = e.Sections[i].rows(x, y)
+			x += e.Sections[i].SeatsPerRow + aisle
+		}
+		y += b.height + aisle
 	}
 	l.ETag = l.hash()
 	return l
 }
 
-// band is a run of sections, from ≤ index < to, that are side by side on the map.
-type band struct{ from, to, width, height int }
+// band has sections that are side by side on the map.
+type band struct {
+	sections      []int // indexes of sections
+	width, height int
+}
 
-// bands distributes the sections over bands. The width limit makes the map about 1.5 times as wide
-// as deep.
-func (e *Event) bands() (bands []band, width int) {
+// bands distributes the seated sections over bands. The width limit makes the map about 1.5 times as
+// wide as deep.
+func (e *Event) bands(seated []int) (bands []band, width int) {
 	area := 0
-	for _, s := range e.Sections {
-		area += (s.SeatsPerRow + aisle) * (s.Rows + aisle)
+	for _, i := range seated {
+		area += (e.Sections[i].SeatsPerRow + aisle) * (e.Sections[i].Rows + aisle)
 	}
 	limit := int(math.Sqrt(1.5 * float64(area)))
-	for i, s := range e.Sections {
-		last := len(bands) - 1
+	for _, i := range seated {
+		s, last := &e.Sections[i], len(bands)-1
 		if last < 0 || bands[last].width+aisle+s.SeatsPerRow > limit {
-			bands = append(bands, band{from: i, to: i + 1, width: s.SeatsPerRow, height: s.Rows})
+			bands = append(bands, band{sections: []int{i}, width: s.SeatsPerRow, height: s.Rows})
 			continue
 		}
 		b := &bands[last]
-		b.to, b.width, b.height = i+1, b.width+aisle+s.SeatsPerRow, max(b.height, s.Rows)
+		b.sections, b.width, b.height = append(b.sections, i), b.width+aisle+s.SeatsPerRow, max(b.height, s.Rows)
 	}
 	for _, b := range bands {
 		width = max(width, b.width)

@@ -11,6 +11,8 @@ const (
 	feesWithin = 7 * 24 * time.Hour
 	// closesBefore is how long before the start an event without a time of its doors closes.
 	closesBefore = time.Hour
+	// delayWithin is the longest move of the start that is a delay.
+	delayWithin = 6 * time.Hour
 )
 
 // Postponement asks for a new date of an event.
@@ -21,8 +23,14 @@ type Postponement struct {
 	DoorsAt, SalesCloseAt, RefundUntil time.Time
 }
 
-// Postponed has the new times of an event.
-type Postponed struct{ StartsAt, DoorsAt, SalesCloseAt, FeesUntil time.Time }
+// Postponed has the new times of an event. ClosesAt is set by a delay only, of which doors hear nothing:
+// they go on with their lists.
+type Postponed struct{ StartsAt, DoorsAt, ClosesAt, SalesCloseAt, FeesUntil time.Time }
+
+// delays reports whether the event, which closed already, is to begin some hours later.
+func (p Postponement) delays(e *Event, now time.Time) bool {
+	return p.DoorsAt.IsZero() && p.RefundUntil.IsZero() && !now.Before(e.Closing().ClosesAt) && p.StartsAt.Sub(e.StartsAt) <= delayWithin
+}
 
 // Plan returns the new times of an event whose row is locked; nil if the event has them already.
 // doorsAt is that of the event, zero without one. Nothing else stands in the way of an event that has
@@ -38,6 +46,9 @@ func (p Postponement) Plan(e *Event, doorsAt, now time.Time) (*Postponed, error)
 	if p.SalesCloseAt.IsZero() {
 		n.SalesCloseAt = e.SalesCloseAt
 	}
+	if p.delays(e, now) {
+		n.DoorsAt, n.ClosesAt = doorsAt, e.Closing().ClosesAt
+	}
 	repeated := p.RefundUntil.IsZero() || n.FeesUntil.Equal(e.FeesUntil)
 	if repeated && !e.PostponedFrom.IsZero() && n.sameDate(e, doorsAt) {
 		return nil, nil //nolint:nilnil // nothing changes
@@ -45,7 +56,7 @@ func (p Postponement) Plan(e *Event, doorsAt, now time.Time) (*Postponed, error)
 	if !n.StartsAt.After(now) {
 		return nil, ErrStartPast
 	}
-	closes := n.closesAt(p.DoorsAt)
+	closes := n.closesAt()
 	if p.RefundUntil.IsZero() {
 		n.FeesUntil = now.Add(feesWithin)
 		if closes.Before(n.FeesUntil) {
@@ -63,11 +74,15 @@ func (n *Postponed) sameDate(e *Event, doorsAt time.Time) bool {
 }
 
 // closesAt returns when refunds by users end.
-func (n *Postponed) closesAt(doorsAt time.Time) time.Time {
-	if doorsAt.IsZero() {
+func (n *Postponed) closesAt() time.Time {
+	switch {
+	case !n.ClosesAt.IsZero():
+		return n.ClosesAt
+	case n.DoorsAt.IsZero():
 		return n.StartsAt.Add(-closesBefore)
+	default:
+		return n.DoorsAt
 	}
-	return n.DoorsAt
 }
 
 func (n *Postponed) check(e *Event, closes time.Time) (bad []errs.Field) {

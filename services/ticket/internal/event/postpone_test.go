@@ -41,6 +41,16 @@ func TestPostponement(t *testing.T) {
 			ask:  event.Postponement{StartsAt: in(day)},
 			want: event.Postponed{StartsAt: in(day), SalesCloseAt: in(-2 * time.Hour), FeesUntil: in(23 * time.Hour)},
 		},
+		"a delay while people come in": {
+			ask:  event.Postponement{StartsAt: in(5 * time.Hour)},
+			want: event.Postponed{StartsAt: in(5 * time.Hour), ClosesAt: in(-2 * time.Hour), SalesCloseAt: in(-2 * time.Hour), FeesUntil: in(-2 * time.Hour)},
+		},
+		"with new doors": {
+			ask: event.Postponement{StartsAt: in(5 * time.Hour), DoorsAt: in(4 * time.Hour)},
+			want: event.Postponed{
+				StartsAt: in(5 * time.Hour), DoorsAt: in(4 * time.Hour), SalesCloseAt: in(-2 * time.Hour), FeesUntil: in(4 * time.Hour),
+			},
+		},
 		"cancelled":       {ask: event.Postponement{StartsAt: in(day)}, state: event.Cancelled, refused: event.ErrCancelled},
 		"ended":           {ask: event.Postponement{StartsAt: in(day)}, state: event.Ended, refused: event.ErrCancelled},
 		"to now":          {ask: event.Postponement{StartsAt: now}, refused: event.ErrStartPast},

@@ -13,10 +13,16 @@ type Sale struct {
 	OpenAt     time.Time
 	CloseAt    time.Time
 	MaxPerUser int
+	// MaxPerUserInSeries is the limit over all events of the series; 0: none.
+	MaxPerUserInSeries int
 }
 
 func (e *Event) Sale() Sale {
-	return Sale{State: e.State, OpenAt: e.SalesOpenAt, CloseAt: e.SalesCloseAt, MaxPerUser: e.MaxPerUser}
+	s := Sale{State: e.State, OpenAt: e.SalesOpenAt, CloseAt: e.SalesCloseAt, MaxPerUser: e.MaxPerUser}
+	if e.MaxPerUserInSeries != nil {
+		s.MaxPerUserInSeries = int(*e.MaxPerUserInSeries)
+	}
+	return s
 }
 
 // CheckOpen returns nil while the sale is open, ErrCancelled when the event is cancelled, and

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -18,7 +19,7 @@ type Snapshot struct {
 	Bitmap []byte
 	// Free has the number of free places of each section, in the event's order.
 	Free []int64
-	// Sold is the number of places of all sections that are sold, or kept by the organiser.
+	// Sold is the number of places of all sections that are sold, kept by the organiser, or given back.
 	Sold int64
 	// ETag is a hash of Bitmap and Free.
 	ETag string
@@ -30,6 +31,19 @@ func NewCounted(e Event, at time.Time, counts Counts) Snapshot {
 	s := Snapshot{Event: e, At: at, Free: e.Free(counts)}
 	for _, c := range counts {
 		s.Sold += c.Sold
+	}
+	s.ETag = s.hash()
+	return s
+}
+
+// WithStanding returns a snapshot of seats with the counts of the sections that have none.
+func (s Snapshot) WithStanding(counts Counts) Snapshot {
+	s.Free = slices.Clone(s.Free)
+	for i, free := range s.Event.Free(counts) {
+		if sec := &s.Event.Sections[i]; sec.Seating() == General {
+			s.Free[i] = free
+			s.Sold += counts[sec.Name].Sold
+		}
 	}
 	s.ETag = s.hash()
 	return s
@@ -68,7 +82,7 @@ func (s *Snapshot) IsFree(i int) bool { return s.Bitmap[i/8]&(0x80>>(i%8)) != 0 
 // maxAge is how long the cache serves the snapshot. The receiver is a value, as the cache passes
 // it.
 func (s Snapshot) maxAge() time.Duration {
-	if s.Event.Seating == Assigned {
+	if s.Event.Seating != General {
 		return seatsAge
 	}
 	return snapshotAge

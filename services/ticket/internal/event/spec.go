@@ -20,6 +20,8 @@ const (
 	MaxSeats = 100_000
 	// defaultTimeZone is the time zone of events for which operators have set none.
 	defaultTimeZone = "Asia/Seoul"
+	// defaultReturnWithin is 20 min, in seconds.
+	defaultReturnWithin = 1200
 )
 
 // Spec has the settings of an event that operators make. Members that may be left out are pointers.
@@ -30,7 +32,9 @@ type Spec struct {
 	StartsAt     time.Time
 	SalesOpenAt  time.Time
 	SalesCloseAt time.Time
-	Seating      Seating
+	// Seating follows from the sections. An operator may demand that all of them are ASSIGNED, or
+	// GENERAL.
+	Seating Seating
 	// Currency is an ISO 4217 code.
 	Currency   string
 	MaxPerUser int
@@ -48,6 +52,12 @@ type Spec struct {
 	ClosesAt *time.Time
 	// UserRefunds says until when users may give tickets back; nil: until ClosesAt.
 	UserRefunds *UserRefunds
+	// ReturnWithin is the time in seconds within which places that are given back are for sale again.
+	ReturnWithin *int32
+	// SeriesID groups the events of one show on several dates; empty: none. MaxPerUserInSeries limits a
+	// user's places in all of them; 0: nothing but their own limits does.
+	SeriesID           *string
+	MaxPerUserInSeries *int32
 	// Sections are in the order in which the operator put them.
 	Sections []Section
 }
@@ -75,6 +85,14 @@ func (s *Spec) Closing() Closing {
 		}
 	}
 	return c
+}
+
+// CheckComplete checks the rules between optional members of a complete spec. The error is ErrInvalid.
+func (s *Spec) CheckComplete() error {
+	if *s.MaxPerUserInSeries > 0 && *s.SeriesID == "" {
+		return ErrInvalid.WithFields(errs.Field{Path: "maxPerUserInSeries", Message: "needs a seriesId"})
+	}
+	return s.CheckClosing()
 }
 
 // CheckClosing checks the times of the doors and of the end of refunds of a complete spec. The error is
@@ -127,8 +145,20 @@ type Section struct {
 	Rows, SeatsPerRow, First int
 }
 
+// Seating returns how places of the section are sold.
+func (s *Section) Seating() Seating {
+	if s.Rows > 0 {
+		return Assigned
+	}
+	return General
+}
+
 // defaults returns the optional settings of a new event.
-func defaults() *Spec { return &Spec{TimeZone: new(defaultTimeZone)} }
+func defaults() *Spec {
+	return &Spec{
+		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
+	}
+}
 
 // Complete sets the settings that the spec leaves out to the current ones, or to the defaults of a
 // new event when current is nil.
@@ -164,6 +194,7 @@ func (s Spec) Validated() (Spec, error) {
 	if fields = append(fields, bad...); len(fields) > 0 {
 		return Spec{}, ErrInvalid.WithFields(fields...)
 	}
+	s.Seating = seatingOf(sections)
 	s.StartsAt, s.SalesOpenAt, s.SalesCloseAt = toMicroseconds(s.StartsAt), toMicroseconds(s.SalesOpenAt), toMicroseconds(s.SalesCloseAt)
 	if s.DoorsAt != nil {
 		s.DoorsAt = new(toMicroseconds(*s.DoorsAt))
@@ -212,7 +243,8 @@ func (s *Spec) validatedSections() (sections []Section, bad []errs.Field) {
 		if slices.ContainsFunc(sections[:i], func(o Section) bool { return o.Name == section.Name }) {
 			bad = append(bad, errs.Field{Path: path + ".section", Message: "must be unique"})
 		}
-		if s.Seating == General {
+		bySeat := s.Seating == Assigned || s.Seating != General && (section.Rows != 0 || section.SeatsPerRow != 0)
+		if !bySeat {
 			bad = append(bad, section.checkCapacity(path)...)
 			continue
 		}
@@ -224,6 +256,18 @@ func (s *Spec) validatedSections() (sections []Section, bad []errs.Field) {
 		bad = append(bad, errs.Field{Path: "sections", Message: fmt.Sprintf("must have at most %d seats together", MaxSeats)})
 	}
 	return sections, bad
+}
+
+// seatingOf returns the seating of an event with these sections.
+func seatingOf(sections []Section) (seating Seating) {
+	for i := range sections {
+		kind := sections[i].Seating()
+		if seating != "" && seating != kind {
+			return Mixed
+		}
+		seating = kind
+	}
+	return seating
 }
 
 // checkCapacity checks a section of general admission.

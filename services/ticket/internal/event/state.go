@@ -51,7 +51,7 @@ type Standing struct {
 	Tickets, Refunds int64
 }
 
-// Operator changes the state and the date of events.
+// Operator changes the state, the date and the house of events.
 type Operator interface {
 	// Act changes the state of an event. A repeated call changes nothing.
 	Act(ctx context.Context, id string, act Act, grace time.Duration) error
@@ -59,6 +59,10 @@ type Operator interface {
 	Postpone(ctx context.Context, id string, p Postponement) error
 	// Standing returns the state of an event, or ErrNotFound.
 	Standing(ctx context.Context, id string) (Standing, error)
+	// ChangeHouse makes all of a change, or nothing.
+	ChangeHouse(ctx context.Context, id string, c HouseChange) error
+	// House returns what the organiser keeps of an event, or ErrNotFound.
+	House(ctx context.Context, id string) (House, error)
 }
 
 // Act changes the state of an event; grace is for Cancel. The errors are those of Act.Answer.

@@ -33,9 +33,21 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 		"EndPlaces": "places_pkey", "GiveSeatsBack": "places_pkey", "EndedPayments": "ended_payments_pkey",
 		"FindAdmission": "scans_admitted_once", "FindScans": "scans_pkey", "UndoScan": "scans_pkey", "ListConflicts": "scans_conflicts",
 		"Door": "tickets_transferring", "DoorTickets": "tickets_by_event",
+		"OrdersOfEvent": "reservations_paid_by_event", "OrdersOfSeat": "places_one_live", "ScansOfTickets": "scans_by_ticket",
+		"FindOrders": "reservations_pkey", "TicketsOfOrder": "tickets_ended_by_order", "HoldersOfOrders": "tickets_ended_by_order",
 	} {
 		require.Contains(t, plans[name], index, name)
 	}
+	// A page of orders reads its own, in their order.
+	for _, name := range []string{"OrdersOfEvent", "FindOrders"} {
+		require.NotContains(t, plans[name], "Seq Scan", name)
+	}
+	require.NotContains(t, plans["OrdersOfEvent"], "Sort")
+	for _, index := range []string{"reservations_by_user", "tickets_by_user"} {
+		require.Contains(t, plans["OrdersOfUser"], index)
+	}
+	require.Contains(t, plans["OrdersOfSeat"], "tickets_ended_by_seat")
+	require.Contains(t, plans["TicketsOfOrder"], "tickets_one_live")
 	// A page of a door's list reads its own tickets, and the figures of the doors no ticket.
 	require.NotContains(t, plans["DoorTickets"], "Sort")
 	for _, index := range []string{"scans_admitted_once", "scans_conflicts", "sections_pkey"} {

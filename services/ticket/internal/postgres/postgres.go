@@ -2,7 +2,7 @@
 // the clock, and the locks of users.
 //
 // Every transaction takes its locks in one order: claims of refunds by id, the advisory locks of
-// payments, then those of (event, user), then seats by their index (sections with general
+// payments, then those of (event, user), or (series, user) where the event has a series, then seats by their index (sections with general
 // admission), then reservations by id, then tickets by id. Whoever needs an event's row locks it
 // before all of these. All times are the database's, so that the clocks of replicas need not agree.
 // Tests may replace it.
@@ -159,12 +159,17 @@ func OrMaxUUID(before uuid.UUID) uuid.UUID {
 	return before
 }
 
-// User is a user of one event.
-type User struct{ EventID, UserID string }
+// User is a user of one event, or of all events of its series, unless that is empty.
+type User struct{ EventID, SeriesID, UserID string }
 
 // LockKey returns the key of the advisory lock that must be held to count or change the user's
 // places.
-func (u User) LockKey() int64 { return lockKey("user\x00" + u.EventID + "\x00" + u.UserID) }
+func (u User) LockKey() int64 {
+	if u.SeriesID != "" {
+		return lockKey("series\x00" + u.SeriesID + "\x00" + u.UserID)
+	}
+	return lockKey("user\x00" + u.EventID + "\x00" + u.UserID)
+}
 
 func lockKey(of string) int64 {
 	sum := sha256.Sum256([]byte(of))

@@ -49,7 +49,8 @@ func (s shopper) visit(ctx context.Context) error {
 	operator := func() error { return s.giveBack(ctx, p, refund.Operator, false) }
 	byHand := func() error { return s.giveBack(ctx, p, refund.ByHand, false) }
 	wait := func() error { s.Clock.Advance(2 * time.Minute); return nil }
-	steps := []func() error{cancel, begin, begin, abort, pay, pay, giveBack, operator, byHand, wait}
+	keep := func() error { return s.keep(ctx) }
+	steps := []func() error{cancel, begin, begin, abort, pay, pay, giveBack, operator, byHand, wait, keep}
 	for range rand.N(4) {
 		if err := ignoreRefusal(steps[rand.N(len(steps))]()); err != nil {
 			return err
@@ -59,6 +60,27 @@ func (s shopper) visit(ctx context.Context) error {
 		return ignoreRefusal(operator())
 	}
 	return nil
+}
+
+// keep takes some places for the house, or releases those that it has.
+func (s shopper) keep(ctx context.Context) error {
+	house, err := s.Events.House(ctx, "e")
+	if err != nil {
+		return err
+	}
+	var change event.HouseChange
+	switch section := house.Sections[0]; {
+	case !section.Seated:
+		change.Standing = map[string]int64{"A": rand.Int64N(4)}
+	case rand.N(2) == 0:
+		change.Release = house.SeatIDs
+	default:
+		for n := range 2 {
+			change.Take = append(change.Take, fmt.Sprintf("A-%d-%d", rand.N(2)+1, 2*rand.N(10)+n+1))
+		}
+	}
+	_, err = s.Events.PutHouse(ctx, "e", change)
+	return err
 }
 
 // giveBack claims the tickets of a payment, or only one, and makes the refund, or aborts it, or
@@ -110,13 +132,23 @@ func TestInvariantsUnderTraffic(t *testing.T) {
 			row := rand.N(2) + 1
 			return svc.HoldSeats(ctx, user, fmt.Sprintf("A-%d-%d", row, seat+2), fmt.Sprintf("A-%d-%d", row, seat))
 		}},
-		"best seats":        {storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 20)), best},
+		"best seats": {storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 20)), best},
+		"both": {
+			storetest.Spec("e", event.Mixed, storetest.Admissions("A", 70, 20), storetest.Rows("B", 70, 1, 20)),
+			func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error) {
+				if rand.N(2) == 0 {
+					return best(ctx, svc, user)
+				}
+				return svc.HoldSeats(ctx, user, fmt.Sprintf("B-1-%d", rand.N(20)+1))
+			},
+		},
 		"general admission": {storetest.Spec("e", event.General, storetest.Admissions("A", 70, 40)), best},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			svc := storetest.New(t)
 			c.spec.SalesCloseAt, c.spec.StartsAt = storetest.Start.AddDate(1, 0, 0), storetest.Start.AddDate(1, 0, 1)
+			c.spec.ReturnWithin = new(int32(300))
 			svc.Put(t, c.spec)
 			requireInvariantsDuringVisits(t, []*storetest.Service{svc, svc.Replica(t)}, c.hold)
 			svc.RequireInvariants(t)
@@ -154,7 +186,9 @@ func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, 
 	})
 	wg.Go(func() {
 		for swept == nil && ctx.Err() == nil {
-			_, swept = svc.Expiry.ExpireDue(t.Context(), 5)
+			if _, swept = svc.Expiry.ExpireDue(t.Context(), 5); swept == nil {
+				swept = svc.EventStore.ReleaseReturns(t.Context())
+			}
 		}
 	})
 	found, err := svc.Violations(t.Context())

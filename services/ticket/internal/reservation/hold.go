@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,13 +50,22 @@ type LockedSale struct {
 	// HoldFor is the length of new holds.
 	HoldFor time.Duration
 	Now     time.Time
-	// Used is the number of places that each user has bought or holds.
-	Used map[string]int64
+	// Used is the number of places that each user has bought or holds, UsedInSeries that in all events
+	// of the event's series.
+	Used, UsedInSeries map[string]int64
 }
 
-// CheckSeating returns event.ErrSeatingMismatch when the event has another seating.
+// checkLimits checks the limits of the event, and of its series if there is one.
+func (s *LockedSale) checkLimits(user string, wanted int) error {
+	if err := CheckLimit(s.Used[user], wanted, s.Sale.MaxPerUser); err != nil || s.Sale.MaxPerUserInSeries == 0 {
+		return err
+	}
+	return CheckLimit(s.UsedInSeries[user], wanted, s.Sale.MaxPerUserInSeries)
+}
+
+// CheckSeating returns event.ErrSeatingMismatch when no section of the event has this seating.
 func (s *LockedSale) CheckSeating(wanted event.Seating) error {
-	if s.Seating != wanted {
+	if s.Seating != wanted && s.Seating != event.Mixed {
 		return event.ErrSeatingMismatch
 	}
 	return nil
@@ -65,6 +75,9 @@ func (s *LockedSale) CheckSeating(wanted event.Seating) error {
 func (s *LockedSale) hold(r Reservation) *Reservation {
 	r.ID, r.EventID, r.Currency = NewID(), s.EventID, s.Currency
 	s.Used[r.UserID] += int64(r.Quantity)
+	if s.UsedInSeries != nil {
+		s.UsedInSeries[r.UserID] += int64(r.Quantity)
+	}
 	return NewHeld(r, s.HoldFor, s.Now)
 }
 
@@ -72,8 +85,10 @@ func (s *LockedSale) hold(r Reservation) *Reservation {
 type GeneralSale struct {
 	LockedSale
 
-	// Free has the number of free places of each section that exists.
+	// Free has the number of free places of each section that exists, Seated the sections that are
+	// sold by seat.
 	Free         map[string]int64
+	Seated       []string
 	Prices, Fees map[string]int64 // by section
 }
 
@@ -83,11 +98,14 @@ func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 	if err := g.Sale.CheckOpen(g.Now); err != nil {
 		return nil, err
 	}
+	if slices.Contains(g.Seated, req.Section) {
+		return nil, event.ErrSeatingMismatch
+	}
 	free, ok := g.Free[req.Section]
 	if !ok {
 		return nil, event.ErrSectionNotFound
 	}
-	if err := CheckLimit(g.Used[req.UserID], req.Quantity, g.Sale.MaxPerUser); err != nil {
+	if err := g.checkLimits(req.UserID, req.Quantity); err != nil {
 		return nil, err
 	}
 	if free < int64(req.Quantity) {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/event"
 )
 
 // Payment is money that was taken for a reservation.
@@ -62,8 +64,23 @@ func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) str
 type GivenBack struct {
 	// N is the place's number in its reservation, from 1.
 	N int
-	// House says that the place is not sold again, since doors may have lists with its old ticket.
+	// House says that the organiser keeps the place: doors may have lists with its old ticket, or few
+	// places are left, so that whoever sees it first would know whose it was.
 	House bool
+	// ReleaseAt is when a place that is not kept is for sale again; zero: at once.
+	ReleaseAt time.Time
+}
+
+// SeatStatus is the status of a seat that was given back.
+func (g *GivenBack) SeatStatus() string {
+	switch {
+	case g.House:
+		return event.SeatStatusHouse
+	case !g.ReleaseAt.IsZero():
+		return event.SeatStatusReturned
+	default:
+		return event.SeatStatusFree
+	}
 }
 
 // GiveBack gives places of a confirmed reservation back, whose tickets are refunded. The

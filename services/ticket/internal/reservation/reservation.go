@@ -101,6 +101,15 @@ func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
 	return &r
 }
 
+// NewComp completes an order that the organiser gives away: it is confirmed without a payment.
+func NewComp(r Reservation, now time.Time) *Reservation {
+	made := NewHeld(r, 0, now)
+	made.Status = Confirmed
+	made.Version++
+	made.emit(EventConfirmed, "", uuid.Nil, now)
+	return made
+}
+
 // Due reports whether the reservation's time is over, although it may not be EXPIRED yet.
 func (r *Reservation) Due(now time.Time) bool { return r.Status.Unpaid() && !now.Before(r.ExpiresAt) }
 

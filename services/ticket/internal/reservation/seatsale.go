@@ -75,7 +75,7 @@ func (s *SeatSale) checkSale(req SeatsRequest) error {
 	if err := s.Sale.CheckOpen(s.Now); err != nil {
 		return err
 	}
-	return CheckLimit(s.Used[req.UserID], len(req.SeatIDs), s.Sale.MaxPerUser)
+	return s.checkLimits(req.UserID, len(req.SeatIDs))
 }
 
 // CheckSeats returns the error of a request for seats that do not exist or are taken, so that it

@@ -81,7 +81,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if err != nil {
 		return nil, err
 	}
-	if e.Seating == event.General {
+	if sec, ok := e.Section(req.Section); e.Seating == event.General || ok && sec.Seating() == event.General {
 		return s.holder.HoldGeneral(ctx, req)
 	}
 	// A repeated request must get its answer even when the section is sold out by now, and so no
@@ -124,10 +124,11 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 // come first. Then the number of free seats distinguishes ErrSoldOut from the others; seats are
 // counted only while the snapshot has enough free ones.
 func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
-	if err := snap.Event.Sale().CheckOpen(snap.At); err != nil {
+	sale := snap.Event.Sale()
+	if err := sale.CheckOpen(snap.At); err != nil {
 		return err
 	}
-	if err := CheckLimit(0, req.Quantity, snap.Event.MaxPerUser); err != nil {
+	if err := (&LockedSale{Sale: sale}).checkLimits(req.UserID, req.Quantity); err != nil {
 		return err
 	}
 	if snap.FreeIn(req.Section) < int64(req.Quantity) {

@@ -161,8 +161,8 @@ func decodeNumber(cursor string) (int64, error) {
 	return n, nil
 }
 
-// positionLength is that of a position without its user: epoch, time, page and ticket.
-const positionLength = 4 + 8 + 4 + 16
+// positionLength is that of a position: epoch, time, page, ticket, and whether that had no holder.
+const positionLength = 4 + 8 + 4 + 16 + 1
 
 func encodePosition(p *checkin.Position) string {
 	if p == nil {
@@ -171,7 +171,10 @@ func encodePosition(p *checkin.Position) string {
 	b := binary.BigEndian.AppendUint32(nil, uint32(p.Epoch))         //nolint:gosec // counts from 1
 	b = binary.BigEndian.AppendUint64(b, uint64(p.Time.UnixMilli())) //nolint:gosec // after 1970
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Page))             //nolint:gosec // counts from 0
-	b = append(append(b, p.TicketID[:]...), p.UserID...)
+	b = append(append(b, p.TicketID[:]...), 0)
+	if p.Unclaimed {
+		b[positionLength-1] = 1
+	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -180,11 +183,11 @@ func decodePosition(cursor string) (*checkin.Position, error) {
 		return nil, nil //nolint:nilnil // the first page
 	}
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || len(b) <= positionLength {
+	if err != nil || len(b) != positionLength {
 		return nil, errs.ErrInvalidCursor
 	}
 	return &checkin.Position{
 		Epoch: int(binary.BigEndian.Uint32(b)), Time: time.UnixMilli(int64(binary.BigEndian.Uint64(b[4:]))).UTC(), //nolint:gosec // made above
-		Page: int(binary.BigEndian.Uint32(b[12:])), TicketID: uuid.UUID(b[16:positionLength]), UserID: string(b[positionLength:]),
+		Page: int(binary.BigEndian.Uint32(b[12:])), TicketID: uuid.UUID(b[16 : positionLength-1]), Unclaimed: b[positionLength-1] == 1,
 	}, nil
 }

@@ -1,6 +1,8 @@
 package rpc_test
 
 import (
+	"encoding/base64"
+	"slices"
 	"testing"
 	"time"
 
@@ -159,5 +161,25 @@ func TestDoorsAreForStaff(t *testing.T) {
 		requireReason(t, err, reason)
 		_, err = c.ListConflicts(ctx, &ticketv1.ListConflictsRequest{Caller: who, EventId: "e"})
 		requireReason(t, err, reason)
+	}
+}
+
+// A cursor is logged and kept where a list must not be.
+func TestCursorsOfDoorListsNameNobody(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	c.codes(t, "somebody", "A-1-1", "A-1-2")
+	c.clock.Advance(47*time.Hour + 11*time.Second)
+	list := &ticketv1.GetDoorListRequest{Caller: staff(), EventId: "e", Limit: 1}
+	first, err := c.GetDoorList(t.Context(), list)
+	require.NoError(t, err)
+	made, err := base64.RawURLEncoding.DecodeString(first.GetNextCursor())
+	require.NoError(t, err)
+	require.NotContains(t, string(made), "somebody")
+	for _, end := range []string{"\x00", "\xff", "u"} {
+		list.Cursor = base64.RawURLEncoding.EncodeToString(append(slices.Clone(made), end...))
+		_, err = c.GetDoorList(t.Context(), list)
+		requireReason(t, err, "INVALID_CURSOR")
 	}
 }

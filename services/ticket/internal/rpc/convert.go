@@ -16,7 +16,9 @@ import (
 func fromSections(s *event.Snapshot) []*ticketv1.Section {
 	out := make([]*ticketv1.Section, len(s.Event.Sections))
 	for i, sec := range s.Event.Sections {
-		out[i] = &ticketv1.Section{Section: sec.Name, Price: sec.Price, Fee: sec.Fee, Capacity: sec.Capacity, Free: s.Free[i]}
+		out[i] = &ticketv1.Section{
+			Section: sec.Name, Price: sec.Price, Fee: sec.Fee, Capacity: sec.Capacity, Free: s.Free[i], Seating: string(sec.Seating()),
+		}
 	}
 	return out
 }

@@ -22,9 +22,11 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/scans"
@@ -50,6 +52,7 @@ type client struct {
 	ticketv1.PayableServiceClient
 	ticketv1.TicketServiceClient
 	ticketv1.CheckInServiceClient
+	ticketv1.OrderAdminServiceClient
 
 	clock      *testkit.Clock
 	pool       *pgxpool.Pool
@@ -85,13 +88,14 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketService := ticket.NewService(tickets.NewStore(database), keys)
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
 		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
+		ticketv1.RegisterOrderAdminServiceServer(r, rpc.NewOrders(order.NewService(orders.NewStore(database), ticketService)))
 	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // a call has the time that the machine needs
 	return &client{
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
-		CheckInServiceClient: ticketv1.NewCheckInServiceClient(conn),
-		clock:                clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
+		CheckInServiceClient: ticketv1.NewCheckInServiceClient(conn), OrderAdminServiceClient: ticketv1.NewOrderAdminServiceClient(conn),
+		clock: clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
 	}
 }
 

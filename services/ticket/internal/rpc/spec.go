@@ -19,7 +19,7 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 		SalesOpenAt: in.GetSalesOpenAt().AsTime(), SalesCloseAt: in.GetSalesCloseAt().AsTime(),
 		Seating: event.Seating(in.GetSeating()), Currency: in.GetCurrency(), MaxPerUser: int(in.GetMaxPerUser()),
 		HoldSeconds: in.HoldSeconds, SlotSeconds: in.SlotSeconds, Threshold: in.Threshold, TimeZone: in.TimeZone,
-		Sections: make([]event.Section, len(in.GetSections())),
+		ReturnWithin: in.ReturnWithin, SeriesID: in.SeriesId, MaxPerUserInSeries: in.MaxPerUserInSeries, Sections: make([]event.Section, len(in.GetSections())),
 	}
 	for i, sec := range in.GetSections() {
 		s.Sections[i] = event.Section{
@@ -54,11 +54,11 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 		SalesOpenAt: timestamppb.New(s.SalesOpenAt), SalesCloseAt: timestamppb.New(s.SalesCloseAt),
 		Seating: string(s.Seating), Currency: s.Currency, MaxPerUser: int32(s.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: s.HoldSeconds, SlotSeconds: s.SlotSeconds, Threshold: s.Threshold, TimeZone: s.TimeZone,
-		Sections: make([]*ticketv1.SectionSpec, len(s.Sections)),
+		ReturnWithin: s.ReturnWithin, SeriesId: s.SeriesID, MaxPerUserInSeries: s.MaxPerUserInSeries, Sections: make([]*ticketv1.SectionSpec, len(s.Sections)),
 	}
 	for i, sec := range s.Sections {
 		spec := &ticketv1.SectionSpec{Section: sec.Name, Price: sec.Price, Fee: sec.Fee}
-		if s.Seating == event.Assigned {
+		if sec.Seating() == event.Assigned {
 			spec.Rows, spec.SeatsPerRow = new(int32(sec.Rows)), new(int32(sec.SeatsPerRow)) //nolint:gosec // ≤ 1000
 		} else {
 			spec.Capacity = new(sec.Capacity)
@@ -95,11 +95,18 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 	if e.DoorsAt != nil {
 		out.DoorsAt = timestamppb.New(*e.DoorsAt)
 	}
+	if *e.SeriesID != "" {
+		out.SeriesId, out.MaxPerUserInSeries = e.SeriesID, e.MaxPerUserInSeries
+	}
 	if closing.UserRefunds {
 		out.RefundUntil = timestamppb.New(closing.RefundUntil)
 	}
-	if e.FeesUntil.After(closing.RefundUntil) || !closing.UserRefunds && !e.FeesUntil.IsZero() {
-		out.RefundUntil = timestamppb.New(e.FeesUntil) // it was postponed
+	feesUntil := e.FeesUntil
+	if feesUntil.After(closing.ClosesAt) {
+		feesUntil = closing.ClosesAt
+	}
+	if feesUntil.After(closing.RefundUntil) || !closing.UserRefunds && !feesUntil.IsZero() {
+		out.RefundUntil = timestamppb.New(feesUntil) // it was postponed
 	}
 	return out
 }

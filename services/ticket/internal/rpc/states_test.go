@@ -92,4 +92,11 @@ func TestPostponeAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, to(720*time.Hour), e.GetStartsAt())
 	require.Equal(t, to(48*time.Hour), e.GetPostponedFrom())
+
+	earlier := putEvent("e", "GENERAL", admissions("A", 5))
+	earlier.Spec.StartsAt, earlier.Spec.DoorsAt, earlier.Spec.RefundUntil = to(24*time.Hour), to(23*time.Hour), new("none")
+	c.put(t, earlier)
+	e, err = c.GetEvent(t.Context(), &ticketv1.GetEventRequest{EventId: "e"})
+	require.NoError(t, err)
+	require.Equal(t, to(23*time.Hour), e.GetRefundUntil(), "not later than doors have lists")
 }

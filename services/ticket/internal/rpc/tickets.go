@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 
+	"urr.guru/pkg/rpc"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -38,7 +39,7 @@ func (s *Tickets) GetMyTicket(ctx context.Context, req *ticketv1.GetMyTicketRequ
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.tickets.Get(ctx, user, id)
+	t, err := s.tickets.Get(ctx, user, rpc.HasRole(req.GetCaller(), roleAdmin), id)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@ import (
 // the event by hand. Which tickets end cannot be known.
 var ErrUnclaimed = errors.New("the refund has no claim")
 
+// Section is a section of an event.
+type Section struct{ EventID, Name string }
+
 // Batch applies payment events to reservations, claims and tickets whose rows are locked.
 type Batch struct {
 	// Reservation and Ticket find what is locked, nil if it does not exist.
@@ -27,7 +30,9 @@ type Batch struct {
 	// Ended has, by payment id, why a payment pays for nothing.
 	Ended    map[uuid.UUID]string
 	Closings map[string]event.Closing
-	Now      time.Time
+	// Scarce are the sections of which less than 5 % is free.
+	Scarce map[Section]bool
+	Now    time.Time
 
 	// Rejected are the events of payments whose reservation does not exist; the reservations have the
 	// other events.
@@ -109,8 +114,7 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 		if places[t.ReservationID] == nil {
 			order = append(order, t.ReservationID)
 		}
-		house := !c.BegunAt.Before(b.Closings[t.EventID].ClosesAt)
-		places[t.ReservationID] = append(places[t.ReservationID], reservation.GivenBack{N: t.N, House: house})
+		places[t.ReservationID] = append(places[t.ReservationID], b.giveBack(c, t))
 	}
 	for _, id := range order {
 		b.Reservation(id).GiveBack(places[id], b.Now)
@@ -118,4 +122,18 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 	c.Status = refund.Done
 	b.Done = append(b.Done, c.ID)
 	return nil
+}
+
+// giveBack decides on the place of a ticket that a claim has ended. Of an event that has ended nothing
+// is for sale.
+func (b *Batch) giveBack(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
+	closing := b.Closings[t.EventID]
+	given := reservation.GivenBack{N: t.N, House: !c.BegunAt.Before(closing.ClosesAt)}
+	if given.House || closing.State == event.Ended {
+		return given
+	}
+	if given.House = b.Scarce[Section{EventID: t.EventID, Name: t.Section}]; !given.House {
+		given.ReleaseAt = closing.ReleaseAt(b.Now)
+	}
+	return given
 }

@@ -26,7 +26,7 @@ var (
 //	VALID → REFUNDING → REFUNDED         claimed by a refund, which then was made; or back to VALID
 //	USED → REFUNDING                     of a cancelled event
 //	VALID, USED → REFUNDED               of a cancelled event, if nothing is owed
-//	USED → VALID                         of a postponed event
+//	USED → VALID                         a scan is undone, or the event is postponed
 //	VALID → TRANSFERRING → TRANSFERRED   while a buyer pays for it; or back to VALID
 //
 // Only the transaction that has locked the ticket's row may change it.
@@ -121,13 +121,14 @@ func NewService(store Store, keys Keys) *Service {
 
 func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
-// Get returns a user's own ticket. ErrNotFound for another user's.
-func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
+// Get returns a user's own ticket, or, to an operator, one that nobody has claimed yet. ErrNotFound for
+// another user's.
+func (s *Service) Get(ctx context.Context, userID string, operator bool, id uuid.UUID) (*Shown, error) {
 	t, err := s.store.FindTicket(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if t.UserID != userID {
+	if t.UserID != userID && (t.UserID != "" || !operator) {
 		return nil, ErrNotFound
 	}
 	return t, nil

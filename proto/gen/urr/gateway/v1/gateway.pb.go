@@ -687,6 +687,130 @@ func (x *Checkout) GetPayment() *v11.Payment {
 	return nil
 }
 
+// What has changed of an event's seats since the event before in the stream. Seats are given by their
+// index in the bitmap of Availability.
+type SeatChanges struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts the changes that this gateway has seen.
+	Seq   int64   `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Taken []int32 `protobuf:"varint,2,rep,packed,name=taken,proto3" json:"taken,omitempty"`
+	Freed []int32 `protobuf:"varint,3,rep,packed,name=freed,proto3" json:"freed,omitempty"`
+	// The sections in which another number of places is free.
+	Sections      []*FreePlaces `protobuf:"bytes,4,rep,name=sections,proto3" json:"sections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SeatChanges) Reset() {
+	*x = SeatChanges{}
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SeatChanges) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SeatChanges) ProtoMessage() {}
+
+func (x *SeatChanges) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SeatChanges.ProtoReflect.Descriptor instead.
+func (*SeatChanges) Descriptor() ([]byte, []int) {
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SeatChanges) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *SeatChanges) GetTaken() []int32 {
+	if x != nil {
+		return x.Taken
+	}
+	return nil
+}
+
+func (x *SeatChanges) GetFreed() []int32 {
+	if x != nil {
+		return x.Freed
+	}
+	return nil
+}
+
+func (x *SeatChanges) GetSections() []*FreePlaces {
+	if x != nil {
+		return x.Sections
+	}
+	return nil
+}
+
+type FreePlaces struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Section       string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
+	Free          int64                  `protobuf:"varint,2,opt,name=free,proto3" json:"free,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreePlaces) Reset() {
+	*x = FreePlaces{}
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreePlaces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreePlaces) ProtoMessage() {}
+
+func (x *FreePlaces) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreePlaces.ProtoReflect.Descriptor instead.
+func (*FreePlaces) Descriptor() ([]byte, []int) {
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *FreePlaces) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *FreePlaces) GetFree() int64 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
 // The present figures of an event. A figure is absent while it is not known.
 type LiveFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -713,7 +837,7 @@ type LiveFigures struct {
 
 func (x *LiveFigures) Reset() {
 	*x = LiveFigures{}
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[11]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +849,7 @@ func (x *LiveFigures) String() string {
 func (*LiveFigures) ProtoMessage() {}
 
 func (x *LiveFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[11]
+	mi := &file_urr_gateway_v1_gateway_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +862,7 @@ func (x *LiveFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiveFigures.ProtoReflect.Descriptor instead.
 func (*LiveFigures) Descriptor() ([]byte, []int) {
-	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{11}
+	return file_urr_gateway_v1_gateway_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LiveFigures) GetAt() *timestamppb.Timestamp {
@@ -862,7 +986,16 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"\f_sale_status\"{\n" +
 	"\bCheckout\x12<\n" +
 	"\vreservation\x18\x01 \x01(\v2\x1a.urr.ticket.v1.ReservationR\vreservation\x121\n" +
-	"\apayment\x18\x02 \x01(\v2\x17.urr.payment.v1.PaymentR\apayment\"\xe5\x02\n" +
+	"\apayment\x18\x02 \x01(\v2\x17.urr.payment.v1.PaymentR\apayment\"\x83\x01\n" +
+	"\vSeatChanges\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x14\n" +
+	"\x05taken\x18\x02 \x03(\x05R\x05taken\x12\x14\n" +
+	"\x05freed\x18\x03 \x03(\x05R\x05freed\x126\n" +
+	"\bsections\x18\x04 \x03(\v2\x1a.urr.gateway.v1.FreePlacesR\bsections\":\n" +
+	"\n" +
+	"FreePlaces\x12\x18\n" +
+	"\asection\x18\x01 \x01(\tR\asection\x12\x12\n" +
+	"\x04free\x18\x02 \x01(\x03R\x04free\"\xe5\x02\n" +
 	"\vLiveFigures\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12&\n" +
 	"\froom_waiting\x18\x02 \x01(\x03H\x00R\vroomWaiting\x88\x01\x01\x12\x1d\n" +
@@ -894,7 +1027,7 @@ func file_urr_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_urr_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_urr_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*Nothing)(nil),               // 0: urr.gateway.v1.Nothing
 	(*DevLoginRequest)(nil),       // 1: urr.gateway.v1.DevLoginRequest
@@ -907,21 +1040,24 @@ var file_urr_gateway_v1_gateway_proto_goTypes = []any{
 	(*ServingCounter)(nil),        // 8: urr.gateway.v1.ServingCounter
 	(*Beat)(nil),                  // 9: urr.gateway.v1.Beat
 	(*Checkout)(nil),              // 10: urr.gateway.v1.Checkout
-	(*LiveFigures)(nil),           // 11: urr.gateway.v1.LiveFigures
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*v1.Reservation)(nil),        // 13: urr.ticket.v1.Reservation
-	(*v11.Payment)(nil),           // 14: urr.payment.v1.Payment
+	(*SeatChanges)(nil),           // 11: urr.gateway.v1.SeatChanges
+	(*FreePlaces)(nil),            // 12: urr.gateway.v1.FreePlaces
+	(*LiveFigures)(nil),           // 13: urr.gateway.v1.LiveFigures
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*v1.Reservation)(nil),        // 15: urr.ticket.v1.Reservation
+	(*v11.Payment)(nil),           // 16: urr.payment.v1.Payment
 }
 var file_urr_gateway_v1_gateway_proto_depIdxs = []int32{
-	12, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
-	13, // 1: urr.gateway.v1.Checkout.reservation:type_name -> urr.ticket.v1.Reservation
-	14, // 2: urr.gateway.v1.Checkout.payment:type_name -> urr.payment.v1.Payment
-	12, // 3: urr.gateway.v1.LiveFigures.at:type_name -> google.protobuf.Timestamp
-	4,  // [4:4] is the sub-list for method output_type
-	4,  // [4:4] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	14, // 0: urr.gateway.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 1: urr.gateway.v1.Checkout.reservation:type_name -> urr.ticket.v1.Reservation
+	16, // 2: urr.gateway.v1.Checkout.payment:type_name -> urr.payment.v1.Payment
+	12, // 3: urr.gateway.v1.SeatChanges.sections:type_name -> urr.gateway.v1.FreePlaces
+	14, // 4: urr.gateway.v1.LiveFigures.at:type_name -> google.protobuf.Timestamp
+	5,  // [5:5] is the sub-list for method output_type
+	5,  // [5:5] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_urr_gateway_v1_gateway_proto_init() }
@@ -933,14 +1069,14 @@ func file_urr_gateway_v1_gateway_proto_init() {
 	file_urr_gateway_v1_gateway_proto_msgTypes[7].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[8].OneofWrappers = []any{}
 	file_urr_gateway_v1_gateway_proto_msgTypes[9].OneofWrappers = []any{}
-	file_urr_gateway_v1_gateway_proto_msgTypes[11].OneofWrappers = []any{}
+	file_urr_gateway_v1_gateway_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_gateway_v1_gateway_proto_rawDesc), len(file_urr_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

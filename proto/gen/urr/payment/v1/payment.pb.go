@@ -97,6 +97,7 @@ type PrepareResponse struct {
 	// ISO 4217.
 	Currency string `protobuf:"bytes,4,opt,name=currency,proto3" json:"currency,omitempty"`
 	// "sandbox".
+	// "none" when nothing has to be paid: confirm it with any key.
 	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Parameters for the provider's payment page, by name.
 	ClientParams map[string]string `protobuf:"bytes,6,rep,name=client_params,json=clientParams,proto3" json:"client_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -390,11 +391,11 @@ type Payment struct {
 	RefundedAmount int64                  `protobuf:"varint,11,opt,name=refunded_amount,json=refundedAmount,proto3" json:"refunded_amount,omitempty"`
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Every change, oldest first.
+	// The latest 200 changes, oldest first.
 	Timeline []*TimelineEntry `protobuf:"bytes,14,rep,name=timeline,proto3" json:"timeline,omitempty"`
 	// What its refunds give back on account of each ticket, those REFUSED left out.
 	Items []*RefundItem `protobuf:"bytes,15,rep,name=items,proto3" json:"items,omitempty"`
-	// Oldest first.
+	// Oldest first; of those REFUSED the latest 50.
 	Refunds       []*Refund `protobuf:"bytes,16,rep,name=refunds,proto3" json:"refunds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

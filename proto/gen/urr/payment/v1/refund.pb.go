@@ -31,7 +31,7 @@ type RefundPaymentRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Caller    *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	PaymentId string                 `protobuf:"bytes,2,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
-	// All of them or none; empty: every ticket that is VALID.
+	// At most 100: all of them or none. Empty: every ticket that is VALID.
 	TicketIds []string `protobuf:"bytes,3,rep,name=ticket_ids,json=ticketIds,proto3" json:"ticket_ids,omitempty"`
 	// Why, in the user's words.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -101,7 +101,7 @@ type RefundAnyPaymentRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Caller    *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	PaymentId string                 `protobuf:"bytes,2,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
-	// As in RefundPaymentRequest.
+	// As in RefundPaymentRequest, but for their number.
 	TicketIds []string `protobuf:"bytes,3,rep,name=ticket_ids,json=ticketIds,proto3" json:"ticket_ids,omitempty"`
 	Reason    string   `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// False keeps the fees; default true.
@@ -817,13 +817,13 @@ var File_urr_payment_v1_refund_proto protoreflect.FileDescriptor
 
 const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\n" +
-	"\x1burr/payment/v1/refund.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xc3\x01\n" +
+	"\x1burr/payment/v1/refund.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xc2\x01\n" +
 	"\x14RefundPaymentRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
 	"\n" +
-	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\x121\n" +
+	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\x120\n" +
 	"\n" +
-	"ticket_ids\x18\x03 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\xe8\a\x18\x01\"\x05r\x03\xb0\x01\x01R\tticketIds\x12 \n" +
+	"ticket_ids\x18\x03 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10d\x18\x01\"\x05r\x03\xb0\x01\x01R\tticketIds\x12 \n" +
 	"\x06reason\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x06reason\"\xea\x01\n" +
 	"\x17RefundAnyPaymentRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +

@@ -185,7 +185,7 @@ type Event struct {
 	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
 	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	// "ASSIGNED" or "GENERAL".
+	// "ASSIGNED", "GENERAL" or, with sections of both kinds, "MIXED".
 	Seating  string     `protobuf:"bytes,8,opt,name=seating,proto3" json:"seating,omitempty"`
 	Sections []*Section `protobuf:"bytes,9,rep,name=sections,proto3" json:"sections,omitempty"`
 	// ISO 4217.
@@ -214,9 +214,14 @@ type Event struct {
 	// The start before the latest postponement.
 	PostponedFrom *timestamppb.Timestamp `protobuf:"bytes,40,opt,name=postponed_from,json=postponedFrom,proto3" json:"postponed_from,omitempty"`
 	// Of a cancelled event: when its refunds begin, or have begun.
-	RefundsAt     *timestamppb.Timestamp `protobuf:"bytes,41,opt,name=refunds_at,json=refundsAt,proto3" json:"refunds_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RefundsAt *timestamppb.Timestamp `protobuf:"bytes,41,opt,name=refunds_at,json=refundsAt,proto3" json:"refunds_at,omitempty"`
+	// The present setting, in operators' answers only.
+	ReturnWithin *int32 `protobuf:"varint,42,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
+	// Absent: the event is of no series. The limit of the series is 0 if there is none.
+	SeriesId           *string `protobuf:"bytes,43,opt,name=series_id,json=seriesId,proto3,oneof" json:"series_id,omitempty"`
+	MaxPerUserInSeries *int32  `protobuf:"varint,44,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Event) Reset() {
@@ -410,6 +415,27 @@ func (x *Event) GetRefundsAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Event) GetReturnWithin() int32 {
+	if x != nil && x.ReturnWithin != nil {
+		return *x.ReturnWithin
+	}
+	return 0
+}
+
+func (x *Event) GetSeriesId() string {
+	if x != nil && x.SeriesId != nil {
+		return *x.SeriesId
+	}
+	return ""
+}
+
+func (x *Event) GetMaxPerUserInSeries() int32 {
+	if x != nil && x.MaxPerUserInSeries != nil {
+		return *x.MaxPerUserInSeries
+	}
+	return 0
+}
+
 type WaitingRoom struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Active        bool                   `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
@@ -463,7 +489,9 @@ type Section struct {
 	Capacity int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	Free     int64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
 	// Minor units, paid on top of the price of each place.
-	Fee           int64 `protobuf:"varint,5,opt,name=fee,proto3" json:"fee,omitempty"`
+	Fee int64 `protobuf:"varint,5,opt,name=fee,proto3" json:"fee,omitempty"`
+	// "ASSIGNED" or "GENERAL".
+	Seating       string `protobuf:"bytes,6,opt,name=seating,proto3" json:"seating,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -533,6 +561,13 @@ func (x *Section) GetFee() int64 {
 	return 0
 }
 
+func (x *Section) GetSeating() string {
+	if x != nil {
+		return x.Seating
+	}
+	return ""
+}
+
 type GetSeatMapRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -588,7 +623,7 @@ func (x *GetSeatMapRequest) GetEventId() string {
 type SeatMap struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// "ASSIGNED" or "GENERAL" (then sections have no rows).
+	// As Event.seating. Sections of general admission have no rows.
 	Seating  string            `protobuf:"bytes,2,opt,name=seating,proto3" json:"seating,omitempty"`
 	Sections []*SeatMapSection `protobuf:"bytes,3,rep,name=sections,proto3" json:"sections,omitempty"`
 	// Seats in all; the bitmap's length. A seat's index counts sections, rows and seats in this
@@ -1791,7 +1826,8 @@ type EventSpec struct {
 	StartsAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	SalesOpenAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=sales_open_at,json=salesOpenAt,proto3" json:"sales_open_at,omitempty"`
 	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	Seating      string                 `protobuf:"bytes,7,opt,name=seating,proto3" json:"seating,omitempty"`
+	// Follows from the sections; "ASSIGNED" and "GENERAL" demand that all of them are.
+	Seating string `protobuf:"bytes,7,opt,name=seating,proto3" json:"seating,omitempty"`
 	// ISO 4217.
 	Currency   string `protobuf:"bytes,8,opt,name=currency,proto3" json:"currency,omitempty"`
 	MaxPerUser int32  `protobuf:"varint,9,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
@@ -1812,9 +1848,18 @@ type EventSpec struct {
 	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
 	// The end of refunds by users, not after closesAt, as RFC 3339, or "none": there are none. Default:
 	// closesAt.
-	RefundUntil   *string `protobuf:"bytes,17,opt,name=refund_until,json=refundUntil,proto3,oneof" json:"refund_until,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RefundUntil *string `protobuf:"bytes,17,opt,name=refund_until,json=refundUntil,proto3,oneof" json:"refund_until,omitempty"`
+	// Places that are given back are for sale again at a random moment, after a tenth of this many
+	// seconds and within all of them; 0: at once. While less than 5 % of their section is free, and from
+	// closesAt on, the organiser keeps them (GetHouse) instead. Default: 1200.
+	ReturnWithin *int32 `protobuf:"varint,18,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
+	// The events of one show on several dates have the same; empty: none. It is fixed once the sale has
+	// opened.
+	SeriesId *string `protobuf:"bytes,19,opt,name=series_id,json=seriesId,proto3,oneof" json:"series_id,omitempty"`
+	// How many places one person may hold and own in all events of the series; 0: there is no such limit.
+	MaxPerUserInSeries *int32 `protobuf:"varint,20,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *EventSpec) Reset() {
@@ -1966,7 +2011,28 @@ func (x *EventSpec) GetRefundUntil() string {
 	return ""
 }
 
-// Assigned seating has rows × seats_per_row, general admission a capacity.
+func (x *EventSpec) GetReturnWithin() int32 {
+	if x != nil && x.ReturnWithin != nil {
+		return *x.ReturnWithin
+	}
+	return 0
+}
+
+func (x *EventSpec) GetSeriesId() string {
+	if x != nil && x.SeriesId != nil {
+		return *x.SeriesId
+	}
+	return ""
+}
+
+func (x *EventSpec) GetMaxPerUserInSeries() int32 {
+	if x != nil && x.MaxPerUserInSeries != nil {
+		return *x.MaxPerUserInSeries
+	}
+	return 0
+}
+
+// A section has rows × seats_per_row, or, with general admission, a capacity.
 type SectionSpec struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
@@ -2506,6 +2572,284 @@ func (x *EventState) GetRefunds() int64 {
 	return 0
 }
 
+type GetHouseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHouseRequest) Reset() {
+	*x = GetHouseRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHouseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHouseRequest) ProtoMessage() {}
+
+func (x *GetHouseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHouseRequest.ProtoReflect.Descriptor instead.
+func (*GetHouseRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetHouseRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *GetHouseRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type PutHouseRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Free seats, or seats of the house already.
+	Take []string `protobuf:"bytes,3,rep,name=take,proto3" json:"take,omitempty"`
+	// Seats of the house; others, which may be sold by now, stay as they are.
+	Release []string `protobuf:"bytes,4,rep,name=release,proto3" json:"release,omitempty"`
+	// By section of general admission: how many places the house is to have.
+	Standing      map[string]int64 `protobuf:"bytes,5,rep,name=standing,proto3" json:"standing,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutHouseRequest) Reset() {
+	*x = PutHouseRequest{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutHouseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutHouseRequest) ProtoMessage() {}
+
+func (x *PutHouseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutHouseRequest.ProtoReflect.Descriptor instead.
+func (*PutHouseRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *PutHouseRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *PutHouseRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *PutHouseRequest) GetTake() []string {
+	if x != nil {
+		return x.Take
+	}
+	return nil
+}
+
+func (x *PutHouseRequest) GetRelease() []string {
+	if x != nil {
+		return x.Release
+	}
+	return nil
+}
+
+func (x *PutHouseRequest) GetStanding() map[string]int64 {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
+}
+
+// What the organiser keeps of an event.
+type House struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	SeatIds       []string               `protobuf:"bytes,2,rep,name=seat_ids,json=seatIds,proto3" json:"seat_ids,omitempty"`
+	Sections      []*HouseSection        `protobuf:"bytes,3,rep,name=sections,proto3" json:"sections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *House) Reset() {
+	*x = House{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *House) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*House) ProtoMessage() {}
+
+func (x *House) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use House.ProtoReflect.Descriptor instead.
+func (*House) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *House) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *House) GetSeatIds() []string {
+	if x != nil {
+		return x.SeatIds
+	}
+	return nil
+}
+
+func (x *House) GetSections() []*HouseSection {
+	if x != nil {
+		return x.Sections
+	}
+	return nil
+}
+
+type HouseSection struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Section string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
+	// Sold seat by seat.
+	Seated   bool  `protobuf:"varint,2,opt,name=seated,proto3" json:"seated,omitempty"`
+	Capacity int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Sold     int64 `protobuf:"varint,4,opt,name=sold,proto3" json:"sold,omitempty"`
+	House    int64 `protobuf:"varint,5,opt,name=house,proto3" json:"house,omitempty"`
+	// Given back, and for sale again after a while.
+	Returning     int64 `protobuf:"varint,6,opt,name=returning,proto3" json:"returning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HouseSection) Reset() {
+	*x = HouseSection{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HouseSection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HouseSection) ProtoMessage() {}
+
+func (x *HouseSection) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HouseSection.ProtoReflect.Descriptor instead.
+func (*HouseSection) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *HouseSection) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *HouseSection) GetSeated() bool {
+	if x != nil {
+		return x.Seated
+	}
+	return false
+}
+
+func (x *HouseSection) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *HouseSection) GetSold() int64 {
+	if x != nil {
+		return x.Sold
+	}
+	return 0
+}
+
+func (x *HouseSection) GetHouse() int64 {
+	if x != nil {
+		return x.House
+	}
+	return 0
+}
+
+func (x *HouseSection) GetReturning() int64 {
+	if x != nil {
+		return x.Returning
+	}
+	return 0
+}
+
 var File_urr_ticket_v1_event_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_event_proto_rawDesc = "" +
@@ -2519,7 +2863,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa6\b\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe6\t\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -2546,22 +2890,30 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\frefund_until\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\vrefundUntil\x12A\n" +
 	"\x0epostponed_from\x18( \x01(\v2\x1a.google.protobuf.TimestampR\rpostponedFrom\x129\n" +
 	"\n" +
-	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAtB\x0f\n" +
+	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAt\x12(\n" +
+	"\rreturn_within\x18* \x01(\x05H\x05R\freturnWithin\x88\x01\x01\x12 \n" +
+	"\tseries_id\x18+ \x01(\tH\x06R\bseriesId\x88\x01\x01\x127\n" +
+	"\x16max_per_user_in_series\x18, \x01(\x05H\aR\x12maxPerUserInSeries\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
 	"_thresholdB\a\n" +
 	"\x05_etagB\f\n" +
 	"\n" +
-	"_time_zone\"%\n" +
+	"_time_zoneB\x10\n" +
+	"\x0e_return_withinB\f\n" +
+	"\n" +
+	"_series_idB\x19\n" +
+	"\x17_max_per_user_in_series\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
-	"\x06active\x18\x01 \x01(\bR\x06active\"{\n" +
+	"\x06active\x18\x01 \x01(\bR\x06active\"\x95\x01\n" +
 	"\aSection\x12\x18\n" +
 	"\asection\x18\x01 \x01(\tR\asection\x12\x14\n" +
 	"\x05price\x18\x02 \x01(\x03R\x05price\x12\x1a\n" +
 	"\bcapacity\x18\x03 \x01(\x03R\bcapacity\x12\x12\n" +
 	"\x04free\x18\x04 \x01(\x03R\x04free\x12\x10\n" +
-	"\x03fee\x18\x05 \x01(\x03R\x03fee\"{\n" +
+	"\x03fee\x18\x05 \x01(\x03R\x03fee\x12\x18\n" +
+	"\aseating\x18\x06 \x01(\tR\aseating\"{\n" +
 	"\x11GetSeatMapRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa3\x01\n" +
@@ -2654,7 +3006,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x81\b\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x81\n" +
+	"\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -2662,8 +3015,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05venue\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05venue\x12?\n" +
 	"\tstarts_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bstartsAt\x12F\n" +
 	"\rsales_open_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\vsalesOpenAt\x12H\n" +
-	"\x0esales_close_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fsalesCloseAt\x122\n" +
-	"\aseating\x18\a \x01(\tB\x18\xbaH\x15r\x13R\bASSIGNEDR\aGENERALR\aseating\x12-\n" +
+	"\x0esales_close_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fsalesCloseAt\x12;\n" +
+	"\aseating\x18\a \x01(\tB!\xbaH\x1er\x1cR\x00R\bASSIGNEDR\aGENERALR\x05MIXEDR\aseating\x12-\n" +
 	"\bcurrency\x18\b \x01(\tB\x11\xbaH\x0er\f2\n" +
 	"^[A-Z]{3}$R\bcurrency\x12,\n" +
 	"\fmax_per_user\x18\t \x01(\x05B\n" +
@@ -2678,14 +3031,22 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\ttime_zone\x18\x0e \x01(\tB;\xbaH8r6\x18@22^(UTC|[A-Z][A-Za-z]+(/[A-Z][A-Za-z0-9_+-]*){1,2})$H\x03R\btimeZone\x88\x01\x01\x125\n" +
 	"\bdoors_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
 	"\tcloses_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12/\n" +
-	"\frefund_until\x18\x11 \x01(\tB\a\xbaH\x04r\x02\x18@H\x04R\vrefundUntil\x88\x01\x01B\x0f\n" +
+	"\frefund_until\x18\x11 \x01(\tB\a\xbaH\x04r\x02\x18@H\x04R\vrefundUntil\x88\x01\x01\x125\n" +
+	"\rreturn_within\x18\x12 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x00H\x05R\freturnWithin\x88\x01\x01\x12>\n" +
+	"\tseries_id\x18\x13 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$H\x06R\bseriesId\x88\x01\x01\x12C\n" +
+	"\x16max_per_user_in_series\x18\x14 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\aR\x12maxPerUserInSeries\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
 	"_thresholdB\f\n" +
 	"\n" +
 	"_time_zoneB\x0f\n" +
-	"\r_refund_until\"\xbc\x02\n" +
+	"\r_refund_untilB\x10\n" +
+	"\x0e_return_withinB\f\n" +
+	"\n" +
+	"_series_idB\x19\n" +
+	"\x17_max_per_user_in_series\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +
@@ -2731,7 +3092,30 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05holds\x18\x04 \x01(\x03R\x05holds\x12\x16\n" +
 	"\x06orders\x18\x05 \x01(\x03R\x06orders\x12\x18\n" +
 	"\atickets\x18\x06 \x01(\x03R\atickets\x12\x18\n" +
-	"\arefunds\x18\a \x01(\x03R\arefunds2\xe7\a\n" +
+	"\arefunds\x18\a \x01(\x03R\arefunds\"y\n" +
+	"\x0fGetHouseRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe6\x02\n" +
+	"\x0fPutHouseRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12#\n" +
+	"\x04take\x18\x03 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x88'\"\x04r\x02\x18@R\x04take\x12)\n" +
+	"\arelease\x18\x04 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x88'\"\x04r\x02\x18@R\arelease\x12^\n" +
+	"\bstanding\x18\x05 \x03(\v2,.urr.ticket.v1.PutHouseRequest.StandingEntryB\x14\xbaH\x11\x9a\x01\x0e\x10\xc8\x01*\t\"\a\x18\x80\xad\xe2\x04(\x00R\bstanding\x1a;\n" +
+	"\rStandingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"v\n" +
+	"\x05House\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x19\n" +
+	"\bseat_ids\x18\x02 \x03(\tR\aseatIds\x127\n" +
+	"\bsections\x18\x03 \x03(\v2\x1b.urr.ticket.v1.HouseSectionR\bsections\"\xa4\x01\n" +
+	"\fHouseSection\x12\x18\n" +
+	"\asection\x18\x01 \x01(\tR\asection\x12\x16\n" +
+	"\x06seated\x18\x02 \x01(\bR\x06seated\x12\x1a\n" +
+	"\bcapacity\x18\x03 \x01(\x03R\bcapacity\x12\x12\n" +
+	"\x04sold\x18\x04 \x01(\x03R\x04sold\x12\x14\n" +
+	"\x05house\x18\x05 \x01(\x03R\x05house\x12\x1c\n" +
+	"\treturning\x18\x06 \x01(\x03R\treturning2\xe7\a\n" +
 	"\fEventService\x12\x85\x01\n" +
 	"\n" +
 	"ListEvents\x12 .urr.ticket.v1.ListEventsRequest\x1a!.urr.ticket.v1.ListEventsResponse\"2\xa2\xbb\x18\t\n" +
@@ -2755,7 +3139,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutLineSettings\x12%.urr.ticket.v1.PutLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
 	"\x05queue\x90\x02\x02\x12j\n" +
 	"\x0eMarkLineOpened\x12$.urr.ticket.v1.MarkLineOpenedRequest\x1a%.urr.ticket.v1.MarkLineOpenedResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x05queue2\x89\v\n" +
+	"\x05queue2\xa6\r\n" +
 	"\x11EventAdminService\x12\x82\x01\n" +
 	"\vCreateEvent\x12!.urr.ticket.v1.CreateEventRequest\x1a\x14.urr.ticket.v1.Event\":\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
@@ -2784,7 +3168,13 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05admin\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/admin/events/{event_id}/cancel/refund\x90\x02\x02\x12\x9f\x01\n" +
 	"\rPostponeEvent\x12#.urr.ticket.v1.PostponeEventRequest\x1a\x19.urr.ticket.v1.EventState\"N\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/events/{event_id}/postpone\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/events/{event_id}/postpone\x90\x02\x02\x12\x8a\x01\n" +
+	"\bGetHouse\x12\x1e.urr.ticket.v1.GetHouseRequest\x1a\x14.urr.ticket.v1.House\"H\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/events/{event_id}/house\x90\x02\x01\x12\x8d\x01\n" +
+	"\bPutHouse\x12\x1e.urr.ticket.v1.PutHouseRequest\x1a\x14.urr.ticket.v1.House\"K\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\x1a%/api/v1/admin/events/{event_id}/house\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
 var (
 	file_urr_ticket_v1_event_proto_rawDescOnce sync.Once
@@ -2798,7 +3188,7 @@ func file_urr_ticket_v1_event_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_event_proto_rawDescData
 }
 
-var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*ListEventsRequest)(nil),       // 0: urr.ticket.v1.ListEventsRequest
 	(*ListEventsResponse)(nil),      // 1: urr.ticket.v1.ListEventsResponse
@@ -2835,94 +3225,107 @@ var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*RefundEventRequest)(nil),      // 32: urr.ticket.v1.RefundEventRequest
 	(*PostponeEventRequest)(nil),    // 33: urr.ticket.v1.PostponeEventRequest
 	(*EventState)(nil),              // 34: urr.ticket.v1.EventState
-	(*timestamppb.Timestamp)(nil),   // 35: google.protobuf.Timestamp
-	(*v1.Caller)(nil),               // 36: urr.common.v1.Caller
+	(*GetHouseRequest)(nil),         // 35: urr.ticket.v1.GetHouseRequest
+	(*PutHouseRequest)(nil),         // 36: urr.ticket.v1.PutHouseRequest
+	(*House)(nil),                   // 37: urr.ticket.v1.House
+	(*HouseSection)(nil),            // 38: urr.ticket.v1.HouseSection
+	nil,                             // 39: urr.ticket.v1.PutHouseRequest.StandingEntry
+	(*timestamppb.Timestamp)(nil),   // 40: google.protobuf.Timestamp
+	(*v1.Caller)(nil),               // 41: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	3,  // 0: urr.ticket.v1.ListEventsResponse.items:type_name -> urr.ticket.v1.Event
-	35, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
-	35, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
-	35, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
+	40, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
+	40, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
+	40, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
 	5,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
 	4,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
-	35, // 6: urr.ticket.v1.Event.doors_at:type_name -> google.protobuf.Timestamp
-	35, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
-	35, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
-	35, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
-	35, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
-	36, // 11: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 6: urr.ticket.v1.Event.doors_at:type_name -> google.protobuf.Timestamp
+	40, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
+	40, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
+	40, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
+	40, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
+	41, // 11: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
 	8,  // 12: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
 	9,  // 13: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	36, // 14: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 14: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
 	5,  // 15: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
 	16, // 16: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	35, // 17: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	35, // 18: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	35, // 19: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	36, // 20: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 17: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	40, // 18: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	40, // 19: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	41, // 20: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
 	26, // 21: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
-	36, // 22: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 22: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
 	26, // 23: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	36, // 24: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 24: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
 	26, // 25: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	35, // 26: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
-	35, // 27: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
-	35, // 28: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	40, // 26: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	40, // 27: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	40, // 28: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
 	27, // 29: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
-	35, // 30: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
-	35, // 31: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
-	36, // 32: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 33: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 34: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 35: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 36: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
-	36, // 37: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
-	35, // 38: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	35, // 39: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
-	35, // 40: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	35, // 41: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
-	35, // 42: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
-	0,  // 43: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 44: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	6,  // 45: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	10, // 46: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	12, // 47: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	14, // 48: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	17, // 49: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	21, // 50: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	19, // 51: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	24, // 52: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	22, // 53: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	25, // 54: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	28, // 55: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
-	29, // 56: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
-	30, // 57: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
-	31, // 58: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
-	32, // 59: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
-	33, // 60: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
-	1,  // 61: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 62: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	7,  // 63: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	11, // 64: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	13, // 65: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	15, // 66: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	18, // 67: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	18, // 68: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	20, // 69: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 70: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	23, // 71: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 72: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	34, // 73: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
-	34, // 74: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
-	34, // 75: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
-	34, // 76: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
-	34, // 77: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
-	34, // 78: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
-	61, // [61:79] is the sub-list for method output_type
-	43, // [43:61] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	40, // 30: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
+	40, // 31: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
+	41, // 32: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 33: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 34: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 35: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 36: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 37: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 38: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	40, // 39: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
+	40, // 40: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	40, // 41: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
+	40, // 42: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
+	41, // 43: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 44: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
+	39, // 45: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
+	38, // 46: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
+	0,  // 47: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 48: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	6,  // 49: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	10, // 50: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	12, // 51: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	14, // 52: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	17, // 53: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	21, // 54: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	19, // 55: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	24, // 56: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	22, // 57: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	25, // 58: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	28, // 59: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
+	29, // 60: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
+	30, // 61: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
+	31, // 62: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
+	32, // 63: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
+	33, // 64: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
+	35, // 65: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
+	36, // 66: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
+	1,  // 67: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 68: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	7,  // 69: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	11, // 70: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	13, // 71: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	15, // 72: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	18, // 73: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	18, // 74: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	20, // 75: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 76: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	23, // 77: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 78: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	34, // 79: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
+	34, // 80: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
+	34, // 81: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
+	34, // 82: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
+	34, // 83: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
+	34, // 84: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
+	37, // 85: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
+	37, // 86: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
+	67, // [67:87] is the sub-list for method output_type
+	47, // [47:67] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }
@@ -2943,7 +3346,7 @@ func file_urr_ticket_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_event_proto_rawDesc), len(file_urr_ticket_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -486,6 +486,8 @@ const (
 	EventAdminService_UndoCancelEvent_FullMethodName  = "/urr.ticket.v1.EventAdminService/UndoCancelEvent"
 	EventAdminService_RefundEvent_FullMethodName      = "/urr.ticket.v1.EventAdminService/RefundEvent"
 	EventAdminService_PostponeEvent_FullMethodName    = "/urr.ticket.v1.EventAdminService/PostponeEvent"
+	EventAdminService_GetHouse_FullMethodName         = "/urr.ticket.v1.EventAdminService/GetHouse"
+	EventAdminService_PutHouse_FullMethodName         = "/urr.ticket.v1.EventAdminService/PutHouse"
 )
 
 // EventAdminServiceClient is the client API for EventAdminService service.
@@ -533,10 +535,22 @@ type EventAdminServiceClient interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_NOT_CANCELLED.
 	RefundEvent(ctx context.Context, in *RefundEventRequest, opts ...grpc.CallOption) (*EventState, error)
 	// Moves the event to another date, also after its start: lists of doors are void, used tickets are
-	// valid again, holds stay. A repeated call with the same times changes nothing.
+	// valid again, holds stay. A repeated call with the same times changes nothing. Once the event has
+	// closed, a move by up to 6 h without doorsAt and refundUntil is a delay: doors go on as they are.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED, START_PAST.
 	PostponeEvent(ctx context.Context, in *PostponeEventRequest, opts ...grpc.CallOption) (*EventState, error)
+	// The places that the organiser keeps: they are not for sale.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	GetHouse(ctx context.Context, in *GetHouseRequest, opts ...grpc.CallOption) (*House, error)
+	// Takes free places for the house, or releases places of the house for sale: all of the change, or
+	// nothing. While doors have lists, a released seat may be that of a ticket which was given back and
+	// is still on a list.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, SEAT_NOT_FOUND, SEAT_TAKEN (seatIds),
+	// SECTION_NOT_FOUND, SEATING_MISMATCH (a section that is sold by seat), SOLD_OUT (section).
+	PutHouse(ctx context.Context, in *PutHouseRequest, opts ...grpc.CallOption) (*House, error)
 }
 
 type eventAdminServiceClient struct {
@@ -637,6 +651,26 @@ func (c *eventAdminServiceClient) PostponeEvent(ctx context.Context, in *Postpon
 	return out, nil
 }
 
+func (c *eventAdminServiceClient) GetHouse(ctx context.Context, in *GetHouseRequest, opts ...grpc.CallOption) (*House, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(House)
+	err := c.cc.Invoke(ctx, EventAdminService_GetHouse_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventAdminServiceClient) PutHouse(ctx context.Context, in *PutHouseRequest, opts ...grpc.CallOption) (*House, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(House)
+	err := c.cc.Invoke(ctx, EventAdminService_PutHouse_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EventAdminServiceServer is the server API for EventAdminService service.
 // All implementations must embed UnimplementedEventAdminServiceServer
 // for forward compatibility.
@@ -682,10 +716,22 @@ type EventAdminServiceServer interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_NOT_CANCELLED.
 	RefundEvent(context.Context, *RefundEventRequest) (*EventState, error)
 	// Moves the event to another date, also after its start: lists of doors are void, used tickets are
-	// valid again, holds stay. A repeated call with the same times changes nothing.
+	// valid again, holds stay. A repeated call with the same times changes nothing. Once the event has
+	// closed, a move by up to 6 h without doorsAt and refundUntil is a delay: doors go on as they are.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED, START_PAST.
 	PostponeEvent(context.Context, *PostponeEventRequest) (*EventState, error)
+	// The places that the organiser keeps: they are not for sale.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	GetHouse(context.Context, *GetHouseRequest) (*House, error)
+	// Takes free places for the house, or releases places of the house for sale: all of the change, or
+	// nothing. While doors have lists, a released seat may be that of a ticket which was given back and
+	// is still on a list.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, SEAT_NOT_FOUND, SEAT_TAKEN (seatIds),
+	// SECTION_NOT_FOUND, SEATING_MISMATCH (a section that is sold by seat), SOLD_OUT (section).
+	PutHouse(context.Context, *PutHouseRequest) (*House, error)
 	mustEmbedUnimplementedEventAdminServiceServer()
 }
 
@@ -722,6 +768,12 @@ func (UnimplementedEventAdminServiceServer) RefundEvent(context.Context, *Refund
 }
 func (UnimplementedEventAdminServiceServer) PostponeEvent(context.Context, *PostponeEventRequest) (*EventState, error) {
 	return nil, status.Error(codes.Unimplemented, "method PostponeEvent not implemented")
+}
+func (UnimplementedEventAdminServiceServer) GetHouse(context.Context, *GetHouseRequest) (*House, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetHouse not implemented")
+}
+func (UnimplementedEventAdminServiceServer) PutHouse(context.Context, *PutHouseRequest) (*House, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutHouse not implemented")
 }
 func (UnimplementedEventAdminServiceServer) mustEmbedUnimplementedEventAdminServiceServer() {}
 func (UnimplementedEventAdminServiceServer) testEmbeddedByValue()                           {}
@@ -906,6 +958,42 @@ func _EventAdminService_PostponeEvent_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventAdminService_GetHouse_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetHouseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).GetHouse(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_GetHouse_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).GetHouse(ctx, req.(*GetHouseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventAdminService_PutHouse_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutHouseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventAdminServiceServer).PutHouse(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventAdminService_PutHouse_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventAdminServiceServer).PutHouse(ctx, req.(*PutHouseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // EventAdminService_ServiceDesc is the grpc.ServiceDesc for EventAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -948,6 +1036,14 @@ var EventAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PostponeEvent",
 			Handler:    _EventAdminService_PostponeEvent_Handler,
+		},
+		{
+			MethodName: "GetHouse",
+			Handler:    _EventAdminService_GetHouse_Handler,
+		},
+		{
+			MethodName: "PutHouse",
+			Handler:    _EventAdminService_PutHouse_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -81,10 +81,11 @@ interface PayProps {
   setBusy: (busy: boolean) => void;
 }
 
-/** The form of the sandbox provider; other providers have their own page. */
+/** The form of the sandbox provider, or the button of a free order; other providers have their own page. */
 export function Pay({ step, prepared, open, setStep, busy, setBusy }: PayProps) {
   const [answer, setAnswer] = useState<SandboxAnswer>("ok");
-  if (prepared.provider !== "sandbox") {
+  const free = prepared.provider === "none";
+  if (prepared.provider !== "sandbox" && !free) {
     return <Notice>{fill(t.otherProvider, { provider: prepared.provider })}</Notice>;
   }
   const submit = async (event: SubmitEvent) => {
@@ -96,20 +97,22 @@ export function Pay({ step, prepared, open, setStep, busy, setBusy }: PayProps) 
   };
   return (
     <form onSubmit={(event) => void submit(event)}>
-      <fieldset disabled={busy || !open} aria-describedby="sandbox">
-        <legend>{t.method}</legend>
-        <p id="sandbox" class="muted">
-          {t.methodHelp}
-        </p>
-        {sandboxAnswers.map((a) => (
-          <label class="choice" key={a}>
-            <input type="radio" name="answer" value={a} checked={answer === a} onChange={() => setAnswer(a)} />
-            {t[a]}
-          </label>
-        ))}
-      </fieldset>
+      {!free && (
+        <fieldset disabled={busy || !open} aria-describedby="sandbox">
+          <legend>{t.method}</legend>
+          <p id="sandbox" class="muted">
+            {t.methodHelp}
+          </p>
+          {sandboxAnswers.map((a) => (
+            <label class="choice" key={a}>
+              <input type="radio" name="answer" value={a} checked={answer === a} onChange={() => setAnswer(a)} />
+              {t[a]}
+            </label>
+          ))}
+        </fieldset>
+      )}
       <button type="submit" disabled={busy || !open}>
-        {busy ? t.paying : fill(t.pay, { amount: formatMoney(prepared.amount, prepared.currency) })}
+        {busy ? t.paying : free ? t.payNothing : fill(t.pay, { amount: formatMoney(prepared.amount, prepared.currency) })}
       </button>
       <p class="hidden" role="status">
         {busy ? t.paying : ""}

@@ -22,7 +22,7 @@ interface PagedProps<T> {
 
 function fetchPage<T>(path: string, cursor: string, signal?: AbortSignal): Promise<List<T>> {
   const after = cursor ? `&cursor=${encodeURIComponent(cursor)}` : "";
-  return call<List<T>>("GET", `${path}?limit=${limit}${after}`, signal ? { signal } : {});
+  return call<List<T>>("GET", `${path}${path.includes("?") ? "&" : "?"}limit=${limit}${after}`, signal ? { signal } : {});
 }
 
 /** The first page, and a button to load the next one. */

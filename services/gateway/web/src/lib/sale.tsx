@@ -6,7 +6,7 @@ import { serverNow } from "./now";
 import { clock, repeat, untilVisible } from "./pace";
 import { fill, strings } from "./page";
 import { isOver, saleText } from "./standing";
-import type { EventStatus, SaleEvent } from "./types";
+import type { EventStatus, SaleEvent, Section } from "./types";
 import { Countdown, Notice } from "./ui";
 import { formatEventTime } from "./zone";
 
@@ -18,9 +18,13 @@ export const readEvent = (eventId: string, signal?: AbortSignal): Promise<SaleEv
 /** Seats can be held. SOLD_OUT may be outdated, so the server decides. */
 export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE" || event.status === "SOLD_OUT";
 
-/** The price of a section, minor units. */
-export const priceOf = (event: SaleEvent, section: string): number =>
-  event.sections.find((s) => s.section === section)?.price ?? 0;
+/** What a place of a section costs, minor units, fee included. */
+export const costOf = (section: Section): number => section.price + section.fee;
+
+export const priceOf = (event: SaleEvent, section: string): number => {
+  const found = event.sections.find((s) => s.section === section);
+  return found ? costOf(found) : 0;
+};
 
 /** The event is cancelled, but may take place again. */
 export const undoable = (event: SaleEvent): boolean =>

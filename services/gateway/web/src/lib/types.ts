@@ -1,6 +1,9 @@
 // Responses of the API, as documented by the gateway.
 
-export type Seating = "ASSIGNED" | "GENERAL";
+export type SectionSeating = "ASSIGNED" | "GENERAL";
+
+// Of an event: MIXED has sections of both kinds.
+export type Seating = SectionSeating | "MIXED";
 
 export type EventStatus = "SCHEDULED" | "ON_SALE" | "PAUSED" | "SOLD_OUT" | "CLOSED" | "CANCELLED";
 
@@ -12,6 +15,7 @@ export interface Section {
   free: number;
   // Paid on top of the price.
   fee: number;
+  seating: SectionSeating;
 }
 
 export interface SaleEvent {
@@ -86,6 +90,14 @@ export interface Availability {
   // Base64; bit i, most significant first, is 1 when the seat of index i is free.
   bitmap: string;
   sections: Section[];
+}
+
+// A message of the stream of changes; seats are indexes of the bitmap.
+export interface SeatChanges {
+  seq: number;
+  taken: number[];
+  freed: number[];
+  sections: { section: string; free: number }[];
 }
 
 // A seat of the map. The event has the prices of its sections.

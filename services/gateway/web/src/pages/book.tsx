@@ -2,18 +2,19 @@
 
 import { useState } from "preact/hooks";
 import { follow, once } from "../lib/api";
-import { formatMoney, formatNumber } from "../lib/format";
+import { formatMoney } from "../lib/format";
 import { setHeading } from "../lib/frame";
 import { useAvailability } from "../lib/availability";
 import { HeldNotice, readHeld, useHeld } from "../lib/held";
 import { Line } from "../lib/line";
 import { onward } from "../lib/onward";
-import { fill, pathPart, strings } from "../lib/page";
-import { buyable, PostponedNotice, readEvent, SaleNotice, useSale } from "../lib/sale";
+import { pathPart, strings } from "../lib/page";
+import { buyable, costOf, PostponedNotice, readEvent, SaleNotice, useSale } from "../lib/sale";
 import { start } from "../lib/start";
 import { enter, TurnBar, useTurn } from "../lib/turn";
-import type { Reservation, SaleEvent, Section } from "../lib/types";
+import type { Reservation, SaleEvent } from "../lib/types";
 import { Failure, NotLoaded, useLoad } from "../lib/ui";
+import { Quantity, Sections } from "../seats/sections";
 
 const t = strings("book");
 const common = strings("common");
@@ -43,37 +44,6 @@ function Book() {
   );
 }
 
-interface SectionsProps {
-  sections: Section[];
-  currency: string;
-  chosen: string;
-  choose: (section: string) => void;
-}
-
-function Sections({ sections, currency, chosen, choose }: SectionsProps) {
-  return (
-    <fieldset>
-      <legend>{t.section}</legend>
-      {sections.map((s) => (
-        <label class="choice" key={s.section}>
-          <input
-            type="radio"
-            name="section"
-            value={s.section}
-            required
-            disabled={s.free === 0}
-            checked={chosen === s.section}
-            onChange={() => choose(s.section)}
-          />
-          <span class="grow">{fill(common.section, { section: s.section })}</span>
-          <span>{formatMoney(s.price, currency)}</span>
-          <span class="muted">{s.free === 0 ? t.soldOut : fill(common.free, { n: formatNumber(s.free) })}</span>
-        </label>
-      ))}
-    </fieldset>
-  );
-}
-
 function Choice({ event: opened, held: first }: Opened) {
   const event = useSale(opened);
   const availability = useAvailability(line);
@@ -83,11 +53,11 @@ function Choice({ event: opened, held: first }: Opened) {
   const [adjacent, setAdjacent] = useState(true);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<unknown>();
-  const assigned = event.seating === "ASSIGNED";
   const sections = availability.now?.sections ?? event.sections;
   const left = sections.filter((s) => s.free > 0);
   // The selected section may be sold out by now.
   const section = left.find((s) => s.section === selected) ?? left[0];
+  const assigned = section?.seating === "ASSIGNED";
 
   const submit = async (submitted: SubmitEvent) => {
     submitted.preventDefault();
@@ -113,14 +83,7 @@ function Choice({ event: opened, held: first }: Opened) {
       <SaleNotice status={!section && event.status === "ON_SALE" ? "SOLD_OUT" : event.status} event={event} />
       {availability.failure !== undefined && <Failure failure={availability.failure} retrying />}
       <Sections sections={sections} currency={event.currency} chosen={section?.section ?? ""} choose={setSelected} />
-      <label for="quantity">{t.quantity}</label>
-      <select id="quantity" value={quantity} onChange={(e) => setQuantity(Number(e.currentTarget.value))}>
-        {Array.from({ length: Math.min(event.maxPerUser, 100) }, (_, i) => (
-          <option key={i} value={i + 1}>
-            {i + 1}
-          </option>
-        ))}
-      </select>
+      <Quantity max={event.maxPerUser} quantity={quantity} choose={setQuantity} />
       {assigned && (
         <label class="choice">
           <input type="checkbox" checked={adjacent} onChange={(e) => setAdjacent(e.currentTarget.checked)} />
@@ -129,7 +92,7 @@ function Choice({ event: opened, held: first }: Opened) {
       )}
       {section && (
         <p class="sum">
-          {common.total} <strong>{formatMoney(section.price * quantity, event.currency)}</strong>
+          {common.total} <strong>{formatMoney(costOf(section) * quantity, event.currency)}</strong>
         </p>
       )}
       {failure !== undefined && <Failure failure={failure} />}
@@ -137,7 +100,7 @@ function Choice({ event: opened, held: first }: Opened) {
         <button type="submit" disabled={busy || !section || !buyable(event)}>
           {busy ? t.holding : t.hold}
         </button>
-        {assigned && <a href={onward(`/events/${eventId}/seats`)}>{t.map}</a>}
+        {event.seating !== "GENERAL" && <a href={onward(`/events/${eventId}/seats`)}>{t.map}</a>}
       </p>
     </form>
   );

@@ -21,6 +21,7 @@ function Reason() {
     [/^\/orders\//, t.toOrder],
     [/^\/my$/, t.toMy],
     [/^\/check-in$/, t.toDoor],
+    [/^\/admin\//, t.toOrders],
   ];
   const path = new URL(returnTo, location.origin).pathname;
   const reason = reasons.find(([pattern]) => pattern.test(path))?.[1];

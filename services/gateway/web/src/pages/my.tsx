@@ -11,7 +11,7 @@ import { PromotionName, RequestBadge, requestText, Timeline } from "../lib/reque
 import { CampaignName, rewardText, StatusBadge } from "../lib/reward";
 import { start } from "../lib/start";
 import type { EventRequest, Reservation, Reward, Ticket } from "../lib/types";
-import { Announce, Failure } from "../lib/ui";
+import { Announce, Failure, NotLoaded, useLoad } from "../lib/ui";
 
 const t = strings("my");
 const common = strings("common");
@@ -141,8 +141,18 @@ function RequestCard({ request }: { request: EventRequest }) {
   );
 }
 
+/** Makes the tickets of a link the visitor's own; the claim is the fragment of the page's URL. */
+async function claim(signal: AbortSignal): Promise<void> {
+  const found = location.hash.startsWith("#/") ? location.hash.slice(2) : "";
+  if (found === "") return;
+  await call<object>("POST", "/my/tickets/claim", { body: { claim: found }, signal });
+  history.replaceState(null, "", location.pathname);
+}
+
 function My() {
   const [announcement, setAnnouncement] = useState("");
+  const claimed = useLoad(claim);
+  if (claimed.state !== "ready") return <NotLoaded loaded={claimed} />;
   return (
     <>
       <section aria-labelledby="tickets">

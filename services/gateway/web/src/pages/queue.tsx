@@ -133,7 +133,7 @@ function progressStart(position: number): number {
 /** Goes to the page where tickets are chosen. */
 async function enterShop(event: SaleEvent | undefined): Promise<void> {
   const known = event ?? (await readEvent(eventId).catch(() => undefined));
-  const where = known && (known.seating === "ASSIGNED" ? "/seats" : "/book");
+  const where = known && (known.seating === "GENERAL" ? "/book" : "/seats");
   location.replace(onward(`/events/${eventId}${where ?? ""}`));
 }
 

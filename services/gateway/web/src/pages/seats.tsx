@@ -20,6 +20,7 @@ import { Layout } from "../seats/layout";
 import { SeatList } from "../seats/list";
 import { SeatMapView } from "../seats/map";
 import { seatName, Selection } from "../seats/selection";
+import { Standing } from "../seats/standing";
 
 const t = strings("seats");
 const eventId = pathPart(1);
@@ -38,16 +39,16 @@ async function load(signal: AbortSignal): Promise<Opened> {
     call<SeatMap>("GET", `/seats/${eventId}`, { signal, headers: line.headers() }),
     readHeld(eventId, signal),
   ]);
-  if (event.seating !== "ASSIGNED") location.replace(onward(`/events/${eventId}/book`));
+  if (event.seating === "GENERAL") location.replace(onward(`/events/${eventId}/book`));
   setHeading(event.title);
-  return { event, map, held };
+  return { event, map: { ...map, sections: map.sections.filter((s) => s.rows.length > 0) }, held };
 }
 
 function Seats() {
   const loaded = useLoad(load);
   const turn = useTurn(line, loaded.state === "ready");
   if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
-  if (loaded.value.event.seating !== "ASSIGNED") return <Loading />;
+  if (loaded.value.event.seating === "GENERAL") return <Loading />;
   return (
     <TurnBar turn={turn} eventId={eventId}>
       <Hall {...loaded.value} />
@@ -86,12 +87,11 @@ function Hall({ event: opened, map, held: first }: Opened) {
     const state = chosen.has(index) ? t.chosen : free?.[index] ? t.free : t.taken;
     return fill(t.seatStatus, { seat: seatName(seat), price: formatMoney(priceOf(event, seat.section), event.currency), state });
   };
-  const hold = async () => {
+  const hold = async (path: string, body: object) => {
     setBusy(true);
     setFailure(undefined);
     try {
-      const seatIds = [...chosen].map((i) => layout.seat(i).seatId);
-      const made = await once<Reservation>("POST", "/seats/reserve", { body: { eventId, seatIds }, headers: line.headers() });
+      const made = await once<Reservation>("POST", path, { body: { eventId, ...body }, headers: line.headers() });
       forgetChoice(eventId);
       location.assign(`/checkout/${made.reservationId}`);
     } catch (cause) {
@@ -105,9 +105,11 @@ function Hall({ event: opened, map, held: first }: Opened) {
     }
   };
 
+  const holdSeats = () => void hold("/seats/reserve", { seatIds: [...chosen].map((i) => layout.seat(i).seatId) });
+  const standing = (availability.now?.sections ?? event.sections).filter((s) => s.seating === "GENERAL");
   const seats = [...chosen].map((index) => ({ index, seat: layout.seat(index) }));
   seats.sort((a, b) => bySeat(a.seat, b.seat));
-  const soldOut = free !== undefined && seats.length === 0 && !free.includes(1);
+  const soldOut = free !== undefined && seats.length === 0 && !free.includes(1) && !standing.some((s) => s.free > 0);
   return (
     <div class="columns hall">
       <div>
@@ -120,7 +122,15 @@ function Hall({ event: opened, map, held: first }: Opened) {
           {message}
         </p>
       </div>
-      <Selection event={event} seats={seats} busy={busy} failure={failure} remove={remove} hold={() => void hold()} />
+      <Selection event={event} seats={seats} busy={busy} failure={failure} remove={remove} hold={holdSeats} />
+      {standing.length > 0 && (
+        <Standing
+          event={event}
+          sections={standing}
+          busy={busy}
+          hold={(section, quantity) => void hold("/reservations", { section, quantity })}
+        />
+      )}
       <SeatList event={event} map={map} layout={layout} free={free} chosen={chosen} pick={pick} />
       <Announce text={busy ? t.holding : ""} />
     </div>

@@ -72,6 +72,7 @@ type Refund struct {
 	Attempts   int32
 	LastError  string
 	CreatedAt  time.Time
+	Holds      bool
 }
 
 type RefundItem struct {

@@ -405,6 +405,35 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 	return i, err
 }
 
+const PaymentsOfReference = `-- name: PaymentsOfReference :many
+SELECT id FROM payments WHERE payment_type = $1 AND reference_id = $2 ORDER BY id
+`
+
+type PaymentsOfReferenceParams struct {
+	PaymentType string
+	ReferenceID uuid.UUID
+}
+
+func (q *Queries) PaymentsOfReference(ctx context.Context, arg PaymentsOfReferenceParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, PaymentsOfReference, arg.PaymentType, arg.ReferenceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ReleasePayment = `-- name: ReleasePayment :exec
 UPDATE payments SET check_at = coalesce($4::timestamptz, now()), checks = 0, abort_due = false
 WHERE id = $1 AND lease = $2 AND version = $3
@@ -467,7 +496,9 @@ func (q *Queries) SettlePayment(ctx context.Context, arg SettlePaymentParams) er
 }
 
 const Timeline = `-- name: Timeline :many
-SELECT at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id
+SELECT t.at, t.status, t.note
+FROM (SELECT id, at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id DESC LIMIT 200) AS t
+ORDER BY t.id
 `
 
 type TimelineRow struct {
@@ -476,6 +507,7 @@ type TimelineRow struct {
 	Note   string
 }
 
+// The latest entries, in order.
 func (q *Queries) Timeline(ctx context.Context, paymentID uuid.UUID) ([]TimelineRow, error) {
 	rows, err := q.db.Query(ctx, Timeline, paymentID)
 	if err != nil {

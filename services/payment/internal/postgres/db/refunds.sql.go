@@ -57,7 +57,7 @@ FROM (
     ORDER BY due.due_at LIMIT $5 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease
 `
 
 type ClaimRefundsParams struct {
@@ -115,6 +115,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Refund.Attempts,
 			&i.Refund.LastError,
 			&i.Refund.CreatedAt,
+			&i.Refund.Holds,
 			&i.Payment.ID,
 			&i.Payment.OrderID,
 			&i.Payment.PaymentType,
@@ -163,8 +164,55 @@ func (q *Queries) CountHeldRefunds(ctx context.Context, causes []string) (int64,
 	return count, err
 }
 
+const FindRefund = `-- name: FindRefund :one
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
+`
+
+type FindRefundParams struct {
+	PaymentID uuid.UUID
+	Cause     string
+	Request   string
+}
+
+type FindRefundRow struct {
+	Refund Refund
+}
+
+func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRefundRow, error) {
+	row := q.db.QueryRow(ctx, FindRefund, arg.PaymentID, arg.Cause, arg.Request)
+	var i FindRefundRow
+	err := row.Scan(
+		&i.Refund.ID,
+		&i.Refund.PaymentID,
+		&i.Refund.Cause,
+		&i.Refund.Request,
+		&i.Refund.Reason,
+		&i.Refund.Amount,
+		&i.Refund.Send,
+		&i.Refund.Want,
+		&i.Refund.AskedBy,
+		&i.Refund.LeftOut,
+		&i.Refund.Status,
+		&i.Refund.Gen,
+		&i.Refund.FirstSent,
+		&i.Refund.LastSent,
+		&i.Refund.DoubtAt,
+		&i.Refund.Provider,
+		&i.Refund.ProviderID,
+		&i.Refund.Published,
+		&i.Refund.AbortDue,
+		&i.Refund.DueAt,
+		&i.Refund.Lease,
+		&i.Refund.Attempts,
+		&i.Refund.LastError,
+		&i.Refund.CreatedAt,
+		&i.Refund.Holds,
+	)
+	return i, err
+}
+
 const GetRefund = `-- name: GetRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE id = $1
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1
 `
 
 type GetRefundRow struct {
@@ -199,8 +247,63 @@ func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, er
 		&i.Refund.Attempts,
 		&i.Refund.LastError,
 		&i.Refund.CreatedAt,
+		&i.Refund.Holds,
 	)
 	return i, err
+}
+
+const HoldingRefunds = `-- name: HoldingRefunds :many
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND holds
+`
+
+type HoldingRefundsRow struct {
+	Refund Refund
+}
+
+func (q *Queries) HoldingRefunds(ctx context.Context, paymentID uuid.UUID) ([]HoldingRefundsRow, error) {
+	rows, err := q.db.Query(ctx, HoldingRefunds, paymentID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HoldingRefundsRow
+	for rows.Next() {
+		var i HoldingRefundsRow
+		if err := rows.Scan(
+			&i.Refund.ID,
+			&i.Refund.PaymentID,
+			&i.Refund.Cause,
+			&i.Refund.Request,
+			&i.Refund.Reason,
+			&i.Refund.Amount,
+			&i.Refund.Send,
+			&i.Refund.Want,
+			&i.Refund.AskedBy,
+			&i.Refund.LeftOut,
+			&i.Refund.Status,
+			&i.Refund.Gen,
+			&i.Refund.FirstSent,
+			&i.Refund.LastSent,
+			&i.Refund.DoubtAt,
+			&i.Refund.Provider,
+			&i.Refund.ProviderID,
+			&i.Refund.Published,
+			&i.Refund.AbortDue,
+			&i.Refund.DueAt,
+			&i.Refund.Lease,
+			&i.Refund.Attempts,
+			&i.Refund.LastError,
+			&i.Refund.CreatedAt,
+			&i.Refund.Holds,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const InsertRefund = `-- name: InsertRefund :execrows
@@ -288,7 +391,7 @@ func (q *Queries) ItemsOfRefunds(ctx context.Context, refundIds []uuid.UUID) ([]
 }
 
 const ListRefunds = `-- name: ListRefunds :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id < $1::uuid ORDER BY r.id DESC LIMIT $2::int
 `
 
@@ -336,6 +439,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Refund.Attempts,
 			&i.Refund.LastError,
 			&i.Refund.CreatedAt,
+			&i.Refund.Holds,
 			&i.Payment.ID,
 			&i.Payment.OrderID,
 			&i.Payment.PaymentType,
@@ -374,7 +478,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 }
 
 const ListRefundsByStatus = `-- name: ListRefundsByStatus :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.status = $1 AND r.id < $2::uuid ORDER BY r.id DESC LIMIT $3::int
 `
 
@@ -423,6 +527,7 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Refund.Attempts,
 			&i.Refund.LastError,
 			&i.Refund.CreatedAt,
+			&i.Refund.Holds,
 			&i.Payment.ID,
 			&i.Payment.OrderID,
 			&i.Payment.PaymentType,
@@ -471,7 +576,7 @@ func (q *Queries) LockAsker(ctx context.Context, userID string) error {
 }
 
 const LockRefund = `-- name: LockRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE id = $1 FOR UPDATE
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1 FOR UPDATE
 `
 
 type LockRefundRow struct {
@@ -506,6 +611,7 @@ func (q *Queries) LockRefund(ctx context.Context, id uuid.UUID) (LockRefundRow, 
 		&i.Refund.Attempts,
 		&i.Refund.LastError,
 		&i.Refund.CreatedAt,
+		&i.Refund.Holds,
 	)
 	return i, err
 }
@@ -533,6 +639,28 @@ func (q *Queries) PostponeRefund(ctx context.Context, arg PostponeRefundParams) 
 		arg.LastError,
 	)
 	return err
+}
+
+const PruneRefunds = `-- name: PruneRefunds :execrows
+DELETE FROM refunds
+WHERE id = ANY (ARRAY(SELECT r.id FROM refunds r
+                      WHERE r.status = 'REJECTED' AND r.created_at < coalesce($1::timestamptz, now()) - interval '30 days'
+                      ORDER BY r.created_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
+`
+
+type PruneRefundsParams struct {
+	Now *time.Time
+	Max int32
+}
+
+// Deletes up to @max requests that ticket rejected, and that were made more than 30 days ago. They have no items. A request that is
+// repeated later is a new one.
+func (q *Queries) PruneRefunds(ctx context.Context, arg PruneRefundsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, PruneRefunds, arg.Now, arg.Max)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const RefundBacklog = `-- name: RefundBacklog :many
@@ -604,13 +732,18 @@ func (q *Queries) RefundItems(ctx context.Context, refundID uuid.UUID) ([]Refund
 }
 
 const RefundsOfPayment = `-- name: RefundsOfPayment :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at FROM refunds WHERE payment_id = $1 ORDER BY created_at, id
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds
+WHERE id = ANY (ARRAY(SELECT h.id FROM refunds h WHERE h.payment_id = $1 AND h.holds
+                      UNION ALL
+                      (SELECT o.id FROM refunds o WHERE o.payment_id = $1 AND NOT o.holds ORDER BY o.created_at DESC LIMIT 50)))
+ORDER BY created_at, id
 `
 
 type RefundsOfPaymentRow struct {
 	Refund Refund
 }
 
+// Those that count, of which there are about as many as tickets, and the latest of the others.
 func (q *Queries) RefundsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]RefundsOfPaymentRow, error) {
 	rows, err := q.db.Query(ctx, RefundsOfPayment, paymentID)
 	if err != nil {
@@ -645,6 +778,7 @@ func (q *Queries) RefundsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]
 			&i.Refund.Attempts,
 			&i.Refund.LastError,
 			&i.Refund.CreatedAt,
+			&i.Refund.Holds,
 		); err != nil {
 			return nil, err
 		}

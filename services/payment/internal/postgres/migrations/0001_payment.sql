@@ -106,13 +106,18 @@ CREATE TABLE refunds (
     attempts     integer     NOT NULL DEFAULT 0,
     last_error   text        NOT NULL DEFAULT '',
     created_at   timestamptz NOT NULL,
+    -- It has its tickets, or will ask ticket for them. Of the others anybody may ask for any number.
+    holds        boolean     NOT NULL GENERATED ALWAYS AS (status NOT IN ('REJECTED', 'REFUSED') OR abort_due) STORED,
     UNIQUE (payment_id, cause, request),
     UNIQUE (provider, provider_id),
     CHECK (send BETWEEN 0 AND amount),
     CHECK (gen = 0 OR first_sent IS NOT NULL AND last_sent IS NOT NULL)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 CREATE INDEX refunds_due ON refunds (cause, due_at) WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due;
+CREATE INDEX refunds_of_payment ON refunds (payment_id, holds, created_at);
 CREATE INDEX refunds_by_status ON refunds (status, id);
+-- Rejected ones are deleted after a while.
+CREATE INDEX refunds_rejected ON refunds (created_at) WHERE status = 'REJECTED';
 -- A user's requests of the last hour.
 CREATE INDEX refunds_asked ON refunds (asked_by, created_at) WHERE asked_by <> '';
 CREATE INDEX refunds_held ON refunds (cause, created_at) WHERE status = 'HELD';

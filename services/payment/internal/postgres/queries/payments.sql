@@ -5,6 +5,9 @@ FROM payments WHERE id = $1;
 -- name: GetPaymentIDByOrder :one
 SELECT id FROM payments WHERE order_id = $1;
 
+-- name: PaymentsOfReference :many
+SELECT id FROM payments WHERE payment_type = $1 AND reference_id = $2 ORDER BY id;
+
 -- name: LockPayment :one
 SELECT sqlc.embed(payments), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE;
@@ -74,8 +77,11 @@ WHERE id = $1 AND lease = $2 AND version = $3;
 INSERT INTO payment_timeline (payment_id, at, status, note)
 VALUES ($1, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), $2, $3);
 
+-- The latest entries, in order.
 -- name: Timeline :many
-SELECT at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id;
+SELECT t.at, t.status, t.note
+FROM (SELECT id, at, status, note FROM payment_timeline WHERE payment_id = $1 ORDER BY id DESC LIMIT 200) AS t
+ORDER BY t.id;
 
 -- name: Backlog :one
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,

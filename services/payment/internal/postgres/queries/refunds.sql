@@ -25,8 +25,27 @@ WHERE asked_by = @user_id AND asked_by <> ''
   AND created_at > coalesce(sqlc.narg('now')::timestamptz, now()) - make_interval(secs => @seconds)
 ORDER BY created_at;
 
+-- name: FindRefund :one
+SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = @payment_id AND cause = @cause AND request = @request;
+
+-- name: HoldingRefunds :many
+SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = @payment_id AND holds;
+
+-- Those that count, of which there are about as many as tickets, and the latest of the others.
 -- name: RefundsOfPayment :many
-SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = $1 ORDER BY created_at, id;
+SELECT sqlc.embed(refunds) FROM refunds
+WHERE id = ANY (ARRAY(SELECT h.id FROM refunds h WHERE h.payment_id = @payment_id AND h.holds
+                      UNION ALL
+                      (SELECT o.id FROM refunds o WHERE o.payment_id = @payment_id AND NOT o.holds ORDER BY o.created_at DESC LIMIT 50)))
+ORDER BY created_at, id;
+
+-- Deletes up to @max requests that ticket rejected, and that were made more than 30 days ago. They have no items. A request that is
+-- repeated later is a new one.
+-- name: PruneRefunds :execrows
+DELETE FROM refunds
+WHERE id = ANY (ARRAY(SELECT r.id FROM refunds r
+                      WHERE r.status = 'REJECTED' AND r.created_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '30 days'
+                      ORDER BY r.created_at LIMIT @max::int FOR UPDATE SKIP LOCKED));
 
 -- name: ItemsOfRefunds :many
 SELECT refund_id, ticket_id, amount FROM refund_items WHERE refund_id = ANY (@refund_ids::uuid[]) ORDER BY refund_id, ticket_id;

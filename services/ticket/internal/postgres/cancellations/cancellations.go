@@ -35,18 +35,18 @@ func (s *Store) EndCancelled(ctx context.Context) ([]string, error) {
 	return ids, pkgpostgres.Err(err)
 }
 
-func (s *Store) Lease(ctx context.Context, lease time.Duration) (eventID string, ok bool, err error) {
+func (s *Store) Lease(ctx context.Context, lease time.Duration) (at cancellation.Position, ok bool, err error) {
 	q := s.database.Queries()
-	ids, err := q.LeaseEnded(ctx, db.LeaseEndedParams{Now: q.AsOf, LeaseSeconds: int32(lease / time.Second)}) //nolint:gosec // short
-	if err != nil || len(ids) == 0 {
-		return "", false, pkgpostgres.Err(err)
+	rows, err := q.LeaseEnded(ctx, db.LeaseEndedParams{Now: q.AsOf, LeaseSeconds: int32(lease / time.Second)}) //nolint:gosec // short
+	if err != nil || len(rows) == 0 {
+		return at, false, pkgpostgres.Err(err)
 	}
-	return ids[0], true, nil
+	return cancellation.Position{EventID: rows[0].EventID, After: rows[0].WalkAfter}, true, nil
 }
 
-func (s *Store) Return(ctx context.Context, eventID string, left bool) error {
+func (s *Store) Return(ctx context.Context, at cancellation.Position, left bool) error {
 	q := s.database.Queries()
-	return pkgpostgres.Err(q.ReturnEnded(ctx, db.ReturnEndedParams{EventID: eventID, Now: q.AsOf, LeftOver: left}))
+	return pkgpostgres.Err(q.ReturnEnded(ctx, db.ReturnEndedParams{EventID: at.EventID, After: at.After, Now: q.AsOf, LeftOver: left}))
 }
 
 func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
@@ -55,10 +55,12 @@ func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
 }
 
 // Orders leaves out the last reservation if there are more tickets than max, since some of its tickets
-// may be among those: its payment is refunded at once.
-func (s *Store) Orders(ctx context.Context, eventID string, max int) ([]cancellation.Order, error) {
-	rows, err := s.database.Queries().OwedTickets(ctx, db.OwedTicketsParams{EventID: eventID, Max: int32(max)}) //nolint:gosec // a batch
-	var orders []cancellation.Order
+// may be among those: its payment is refunded at once. The next walk begins with its user.
+func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (orders []cancellation.Order, after string, err error) {
+	rows, err := s.database.Queries().OwedTickets(ctx, db.OwedTicketsParams{EventID: at.EventID, After: at.After, Max: int32(max)}) //nolint:gosec // a batch
+	if err != nil {
+		return nil, at.After, pkgpostgres.Err(err)
+	}
 	index := make(map[uuid.UUID]int)
 	for _, r := range rows {
 		i, known := index[r.ReservationID]
@@ -69,10 +71,13 @@ func (s *Store) Orders(ctx context.Context, eventID string, max int) ([]cancella
 		}
 		orders[i].TicketIDs = append(orders[i].TicketIDs, r.TicketID)
 	}
-	if len(rows) == max && len(orders) > 1 {
+	if len(rows) < max {
+		return orders, "", nil
+	}
+	if len(orders) > 1 {
 		orders = orders[:len(orders)-1]
 	}
-	return orders, pkgpostgres.Err(err)
+	return orders, rows[max-1].UserID, nil
 }
 
 // Refund takes the locks in the order of all transactions. A claim's id is new, so that nobody waits for

@@ -73,7 +73,7 @@ func TestEndOfEveryTicketStatus(t *testing.T) {
 		}
 		setState("ENDED")
 		defer setState("OPEN")
-		orders, err := store.Orders(t.Context(), "e", 100)
+		orders, _, err := store.Orders(t.Context(), cancellation.Position{EventID: "e"}, 100)
 		require.NoError(t, err)
 		require.Len(t, orders, 1, "those of other statuses are ended")
 		require.Equal(t, in.Reservation.ID, orders[0].ReservationID)
@@ -104,7 +104,7 @@ func TestEndOfEveryTicketStatus(t *testing.T) {
 		}
 		in.Settle(t, made(t, due[0]))
 		require.Equal(t, ticket.Refunded, status(t, in.Service, in.Other))
-		orders, err = store.Orders(t.Context(), "e", 100)
+		orders, _, err = store.Orders(t.Context(), cancellation.Position{EventID: "e"}, 100)
 		require.NoError(t, err)
 		require.Empty(t, orders)
 	})
@@ -262,6 +262,37 @@ func TestWalksAreShared(t *testing.T) {
 	require.NoError(t, other.Walker.Walk(t.Context()))
 	require.Equal(t, read+2, svc.Statements.Sent("OwedTickets"), "at least hourly")
 	svc.RequireInvariants(t)
+}
+
+// A walk goes on where the one before has ended, and not from the beginning: neither what is refunded
+// already nor what cannot be refunded is read again before all others.
+func TestWalksGoOn(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 70, 1000)))
+	for i := range 60 {
+		r, err := svc.HoldBest(t.Context(), "u"+string(rune('A'+i)), 2)
+		require.NoError(t, err)
+		svc.Confirm(t, r, storetest.Payment(r))
+	}
+	for _, sql := range []string{ // nothing is owed for the first 50, and their places cannot be given back
+		`UPDATE tickets SET paid = 0, fee = 0 WHERE user_id < 'u' || chr(65 + 50)`, `UPDATE sections SET sold = 0`,
+	} {
+		_, err := svc.Pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	act(t, svc, event.Cancel)
+	act(t, svc, event.Refund)
+	claims := func() int64 { return svc.Count(t, `SELECT count(*) FROM refund_claims`) }
+	require.Error(t, svc.Walker.Walk(t.Context()))
+	require.Zero(t, claims())
+	svc.Clock.Advance(time.Second)
+	require.Error(t, svc.Replica(t).Walker.Walk(t.Context()))
+	require.EqualValues(t, 10, claims(), "of those after them")
+	require.Equal(t, 1, svc.Statements.Sent("HoldsOf"), "unpaid ones end at the beginning")
+	svc.Clock.Advance(time.Second)
+	require.Error(t, svc.Walker.Walk(t.Context()), "from the beginning")
+	require.Equal(t, 2, svc.Statements.Sent("HoldsOf"))
 }
 
 // A reservation whose rows contradict each other, as after a manual write, stops nothing else.

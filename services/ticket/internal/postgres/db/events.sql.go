@@ -14,7 +14,9 @@ const Closings = `-- name: Closings :many
 SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
-       coalesce(e.user_refunds, false)::boolean AS user_refunds, coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       coalesce(e.user_refunds, false)::boolean AS user_refunds,
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
+       coalesce(e.return_within, 0)::integer AS return_within
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now) t
 LEFT JOIN events e ON e.event_id = ANY ($2::text[])
 `
@@ -25,13 +27,14 @@ type ClosingsParams struct {
 }
 
 type ClosingsRow struct {
-	Now         time.Time
-	EventID     string
-	State       string
-	ClosesAt    time.Time
-	RefundUntil time.Time
-	UserRefunds bool
-	FeesUntil   time.Time
+	Now          time.Time
+	EventID      string
+	State        string
+	ClosesAt     time.Time
+	RefundUntil  time.Time
+	UserRefunds  bool
+	FeesUntil    time.Time
+	ReturnWithin int32
 }
 
 // What decides whether payments of the events are honoured and tickets given back, and the time after
@@ -53,6 +56,7 @@ func (q *Queries) Closings(ctx context.Context, arg ClosingsParams) ([]ClosingsR
 			&i.RefundUntil,
 			&i.UserRefunds,
 			&i.FeesUntil,
+			&i.ReturnWithin,
 		); err != nil {
 			return nil, err
 		}
@@ -87,7 +91,7 @@ func (q *Queries) CountFree(ctx context.Context, arg CountFreeParams) (int64, er
 }
 
 const CountTaken = `-- name: CountTaken :many
-SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status IN ('SOLD', 'HOUSE')) AS sold
+SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status <> 'HELD') AS sold
 FROM seats
 WHERE event_id = $1
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))
@@ -105,7 +109,7 @@ type CountTakenRow struct {
 	Sold    int64
 }
 
-// House seats count as sold: they do not come back as held ones may.
+// House seats, and those given back, count as sold: they do not come back as held ones may.
 func (q *Queries) CountTaken(ctx context.Context, arg CountTakenParams) ([]CountTakenRow, error) {
 	rows, err := q.db.Query(ctx, CountTaken, arg.EventID, arg.Now)
 	if err != nil {
@@ -166,7 +170,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -201,6 +205,7 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
 		&i.Event.WalkAt,
+		&i.Event.WalkAfter,
 		&i.Event.PostponedFrom,
 		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
@@ -233,28 +238,32 @@ func (q *Queries) HasLiveReservations(ctx context.Context, eventID string) (bool
 
 const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                    hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
+                    max_per_user_in_series)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 ON CONFLICT DO NOTHING
 `
 
 type InsertEventParams struct {
-	EventID      string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      string
-	Currency     string
-	MaxPerUser   int32
-	HoldSeconds  *int32
-	TimeZone     string
-	DoorsAt      *time.Time
-	ClosesAt     *time.Time
-	RefundUntil  *time.Time
-	UserRefunds  bool
+	EventID            string
+	Title              string
+	Artist             string
+	Venue              string
+	StartsAt           time.Time
+	SalesOpenAt        time.Time
+	SalesCloseAt       time.Time
+	Seating            string
+	Currency           string
+	MaxPerUser         int32
+	HoldSeconds        *int32
+	TimeZone           string
+	DoorsAt            *time.Time
+	ClosesAt           *time.Time
+	RefundUntil        *time.Time
+	UserRefunds        bool
+	ReturnWithin       int32
+	SeriesID           *string
+	MaxPerUserInSeries *int32
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -275,6 +284,9 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.ClosesAt,
 		arg.RefundUntil,
 		arg.UserRefunds,
+		arg.ReturnWithin,
+		arg.SeriesID,
+		arg.MaxPerUserInSeries,
 	)
 	if err != nil {
 		return 0, err
@@ -335,7 +347,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -386,6 +398,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.UndoTo,
 			&i.Event.RefundAfter,
 			&i.Event.WalkAt,
+			&i.Event.WalkAfter,
 			&i.Event.PostponedFrom,
 			&i.Event.FeesUntil,
 			&i.Event.DoorsAt,
@@ -413,7 +426,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -449,6 +462,7 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.UndoTo,
 		&i.Event.RefundAfter,
 		&i.Event.WalkAt,
+		&i.Event.WalkAfter,
 		&i.Event.PostponedFrom,
 		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
@@ -469,10 +483,10 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 }
 
 const LockSections = `-- name: LockSections :many
-SELECT section, price, fee, (capacity - held - sold - house - returns)::bigint AS free
+SELECT section, seated, price, fee, (capacity - held - sold - house - returns)::bigint AS free
 FROM sections
 WHERE event_id = $1 AND section = ANY ($2::text[])
-ORDER BY section
+ORDER BY seated, section
 FOR UPDATE
 `
 
@@ -483,11 +497,13 @@ type LockSectionsParams struct {
 
 type LockSectionsRow struct {
 	Section string
+	Seated  bool
 	Price   int64
 	Fee     int64
 	Free    int64
 }
 
+// Those of general admission come first, as in all transactions; free is theirs.
 func (q *Queries) LockSections(ctx context.Context, arg LockSectionsParams) ([]LockSectionsRow, error) {
 	rows, err := q.db.Query(ctx, LockSections, arg.EventID, arg.Sections)
 	if err != nil {
@@ -499,6 +515,7 @@ func (q *Queries) LockSections(ctx context.Context, arg LockSectionsParams) ([]L
 		var i LockSectionsRow
 		if err := rows.Scan(
 			&i.Section,
+			&i.Seated,
 			&i.Price,
 			&i.Fee,
 			&i.Free,
@@ -739,7 +756,7 @@ type TakenAdmissionsRow struct {
 	Sold    int64
 }
 
-// For general admission. Expired holds count as free, although the counter still includes them. The order
+// For general admission; of seated sections held seats are left out. Expired holds count as free, although the counter still includes them. The order
 // makes PostgreSQL use the index of due holds, also while it knows nothing of the table: the one by user
 // has all reservations of the event.
 func (q *Queries) TakenAdmissions(ctx context.Context, arg TakenAdmissionsParams) ([]TakenAdmissionsRow, error) {
@@ -806,27 +823,30 @@ const UpdateEvent = `-- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
-    version = version + 1, updated_at = now()
+    return_within = $17, series_id = $18, max_per_user_in_series = $19, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
 type UpdateEventParams struct {
-	EventID      string
-	Title        string
-	Artist       string
-	Venue        string
-	StartsAt     time.Time
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	Seating      string
-	Currency     string
-	MaxPerUser   int32
-	HoldSeconds  *int32
-	TimeZone     string
-	DoorsAt      *time.Time
-	ClosesAt     *time.Time
-	RefundUntil  *time.Time
-	UserRefunds  bool
+	EventID            string
+	Title              string
+	Artist             string
+	Venue              string
+	StartsAt           time.Time
+	SalesOpenAt        time.Time
+	SalesCloseAt       time.Time
+	Seating            string
+	Currency           string
+	MaxPerUser         int32
+	HoldSeconds        *int32
+	TimeZone           string
+	DoorsAt            *time.Time
+	ClosesAt           *time.Time
+	RefundUntil        *time.Time
+	UserRefunds        bool
+	ReturnWithin       int32
+	SeriesID           *string
+	MaxPerUserInSeries *int32
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -847,6 +867,9 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.ClosesAt,
 		arg.RefundUntil,
 		arg.UserRefunds,
+		arg.ReturnWithin,
+		arg.SeriesID,
+		arg.MaxPerUserInSeries,
 	)
 	return err
 }

@@ -280,8 +280,8 @@ func (q *Queries) MoveSeats(ctx context.Context, arg MoveSeatsParams) (int64, er
 }
 
 const SaleOf = `-- name: SaleOf :one
-SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
-       coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds, coalesce(series_id, '')::text AS series_id,
+       coalesce(max_per_user_in_series, 0)::integer AS max_per_user_in_series, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -292,14 +292,16 @@ type SaleOfParams struct {
 }
 
 type SaleOfRow struct {
-	Seating      string
-	State        string
-	SalesOpenAt  time.Time
-	SalesCloseAt time.Time
-	MaxPerUser   int32
-	Currency     string
-	HoldSeconds  *int32
-	Now          time.Time
+	Seating            string
+	State              string
+	SalesOpenAt        time.Time
+	SalesCloseAt       time.Time
+	MaxPerUser         int32
+	Currency           string
+	HoldSeconds        *int32
+	SeriesID           string
+	MaxPerUserInSeries int32
+	Now                time.Time
 }
 
 func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, error) {
@@ -313,6 +315,8 @@ func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, erro
 		&i.MaxPerUser,
 		&i.Currency,
 		&i.HoldSeconds,
+		&i.SeriesID,
+		&i.MaxPerUserInSeries,
 		&i.Now,
 	)
 	return i, err
@@ -431,6 +435,49 @@ func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, er
 	var items []UsedByRow
 	for rows.Next() {
 		var i UsedByRow
+		if err := rows.Scan(&i.UserID, &i.Used); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const UsedInSeries = `-- name: UsedInSeries :many
+SELECT u.user_id::text AS user_id, r.used::bigint AS used
+FROM unnest($1::text[]) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(quantity - released), 0) AS used
+    FROM reservations
+    WHERE event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = $2::text)) AND reservations.user_id = u.user_id
+      AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))) r
+`
+
+type UsedInSeriesParams struct {
+	UserIds  []string
+	SeriesID string
+	Now      *time.Time
+}
+
+type UsedInSeriesRow struct {
+	UserID string
+	Used   int64
+}
+
+// UsedBy of all events of a series.
+func (q *Queries) UsedInSeries(ctx context.Context, arg UsedInSeriesParams) ([]UsedInSeriesRow, error) {
+	rows, err := q.db.Query(ctx, UsedInSeries, arg.UserIds, arg.SeriesID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsedInSeriesRow
+	for rows.Next() {
+		var i UsedInSeriesRow
 		if err := rows.Scan(&i.UserID, &i.Used); err != nil {
 			return nil, err
 		}

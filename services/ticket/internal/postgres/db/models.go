@@ -10,6 +10,13 @@ import (
 	"github.com/google/uuid"
 )
 
+type Comp struct {
+	ReservationID uuid.UUID
+	EventID       string
+	Name          string
+	ClaimHash     []byte
+}
+
 type EndedPayment struct {
 	PaymentID uuid.UUID
 	Why       string
@@ -32,6 +39,7 @@ type Event struct {
 	UndoTo             *string
 	RefundAfter        *time.Time
 	WalkAt             *time.Time
+	WalkAfter          string
 	PostponedFrom      *time.Time
 	FeesUntil          *time.Time
 	DoorsAt            *time.Time
@@ -127,6 +135,14 @@ type Reservation struct {
 	UpdatedAt     time.Time
 }
 
+type Return struct {
+	ReturnID  int64
+	EventID   string
+	Section   string
+	SeatID    *string
+	ReleaseAt time.Time
+}
+
 type Scan struct {
 	EventID    string
 	ScanID     uuid.UUID
@@ -197,6 +213,7 @@ type Ticket struct {
 	Currency      string
 	PaymentID     uuid.NullUUID
 	Status        string
+	UsedEpoch     int32
 	RefundID      uuid.NullUUID
 	Serial        int32
 	IssuedAt      time.Time

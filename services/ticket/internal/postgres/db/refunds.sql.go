@@ -136,3 +136,24 @@ func (q *Queries) LockClaims(ctx context.Context, refundIds []uuid.UUID) ([]Lock
 	}
 	return items, nil
 }
+
+const PruneClaims = `-- name: PruneClaims :execrows
+DELETE FROM refund_claims
+WHERE refund_id = ANY (ARRAY(SELECT c.refund_id FROM refund_claims c
+                             WHERE c.status IN ('ABORTED', 'REFUSED') AND c.begun_at < coalesce($1::timestamptz, now()) - interval '30 days'
+                             ORDER BY c.begun_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
+`
+
+type PruneClaimsParams struct {
+	Now *time.Time
+	Max int32
+}
+
+// Deletes up to @max claims that claim nothing and are older than 30 days: requests of more than 7 days ago are refused.
+func (q *Queries) PruneClaims(ctx context.Context, arg PruneClaimsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, PruneClaims, arg.Now, arg.Max)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

@@ -124,8 +124,8 @@ func (q *Queries) FindReservation(ctx context.Context, arg FindReservationParams
 
 const GiveSeatsBack = `-- name: GiveSeatsBack :execrows
 UPDATE seats s
-SET status = CASE WHEN c.house THEN 'HOUSE' ELSE 'FREE' END, reservation_id = NULL
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS n, unnest($3::boolean[]) AS house) c
+SET status = c.status, reservation_id = NULL
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS n, unnest($3::text[]) AS status) c
 JOIN places p ON p.reservation_id = c.id AND p.n = c.n
 WHERE s.event_id = p.event_id AND s.seat_id = p.seat_id AND s.reservation_id = c.id AND s.status = 'SOLD'
 `
@@ -133,12 +133,12 @@ WHERE s.event_id = p.event_id AND s.seat_id = p.seat_id AND s.reservation_id = c
 type GiveSeatsBackParams struct {
 	ReservationIds []uuid.UUID
 	Ns             []int32
-	House          []bool
+	Statuses       []string
 }
 
 // The seats among places that were paid and are given back.
 func (q *Queries) GiveSeatsBack(ctx context.Context, arg GiveSeatsBackParams) (int64, error) {
-	result, err := q.db.Exec(ctx, GiveSeatsBack, arg.ReservationIds, arg.Ns, arg.House)
+	result, err := q.db.Exec(ctx, GiveSeatsBack, arg.ReservationIds, arg.Ns, arg.Statuses)
 	if err != nil {
 		return 0, err
 	}
@@ -374,11 +374,11 @@ func (q *Queries) MoveCounters(ctx context.Context, arg MoveCountersParams) (int
 
 const MoveSold = `-- name: MoveSold :execrows
 UPDATE sections s
-SET sold = s.sold + d.sold, house = s.house + d.house
-FROM (SELECT l.event_id, l.section, n.sold, n.house
+SET sold = s.sold + d.sold, house = s.house + d.house, returns = s.returns + d.returns
+FROM (SELECT l.event_id, l.section, n.sold, n.house, n.returns
       FROM sections l
       JOIN (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS section, unnest($3::bigint[]) AS sold,
-                   unnest($4::bigint[]) AS house) n
+                   unnest($4::bigint[]) AS house, unnest($5::bigint[]) AS returns) n
         ON n.event_id = l.event_id AND n.section = l.section
       ORDER BY l.event_id, l.section
       FOR UPDATE OF l) d
@@ -390,16 +390,19 @@ type MoveSoldParams struct {
 	Sections []string
 	Sold     []int64
 	House    []int64
+	Returns  []int64
 }
 
-// Moves the counters of seats that are sold, and of all places that are given back. Those of seats are
-// the last locks of a transaction, and taken in order; those of general admission are locked already.
+// Moves the counters of seats that are sold, and of all places that are given back, or kept by the
+// organiser. Those of seats are the last locks of a transaction, and taken in order; those of general
+// admission are locked already.
 func (q *Queries) MoveSold(ctx context.Context, arg MoveSoldParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MoveSold,
 		arg.EventIds,
 		arg.Sections,
 		arg.Sold,
 		arg.House,
+		arg.Returns,
 	)
 	if err != nil {
 		return 0, err
@@ -557,14 +560,15 @@ func (q *Queries) UpdateSeats(ctx context.Context, arg UpdateSeatsParams) (int64
 }
 
 const UsersOf = `-- name: UsersOf :many
-SELECT DISTINCT event_id, user_id
-FROM reservations
+SELECT DISTINCT r.event_id, coalesce((SELECT e.series_id FROM events e WHERE e.event_id = r.event_id), '')::text AS series_id, r.user_id
+FROM reservations r
 WHERE reservation_id = ANY ($1::uuid[])
 `
 
 type UsersOfRow struct {
-	EventID string
-	UserID  string
+	EventID  string
+	SeriesID string
+	UserID   string
 }
 
 func (q *Queries) UsersOf(ctx context.Context, reservationIds []uuid.UUID) ([]UsersOfRow, error) {
@@ -576,7 +580,7 @@ func (q *Queries) UsersOf(ctx context.Context, reservationIds []uuid.UUID) ([]Us
 	var items []UsersOfRow
 	for rows.Next() {
 		var i UsersOfRow
-		if err := rows.Scan(&i.EventID, &i.UserID); err != nil {
+		if err := rows.Scan(&i.EventID, &i.SeriesID, &i.UserID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

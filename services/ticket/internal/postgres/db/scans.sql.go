@@ -69,31 +69,35 @@ func (q *Queries) DoorCounts(ctx context.Context, eventID string) (DoorCountsRow
 }
 
 const DoorTickets = `-- name: DoorTickets :many
-SELECT ticket_id, serial, user_id
-FROM tickets
-WHERE event_id = $1 AND (user_id, ticket_id) > ($2::text, $3::uuid) AND status = 'VALID'
-ORDER BY user_id, ticket_id
-LIMIT $4::int
+SELECT t.ticket_id, t.serial, (t.user_id = '')::boolean AS unclaimed
+FROM tickets t
+WHERE t.event_id = $1 AND (t.status = 'VALID' OR (t.status = 'USED' AND t.used_epoch < $2))
+  AND (t.user_id, t.ticket_id) > (coalesce((SELECT l.user_id FROM tickets l WHERE l.ticket_id = $3::uuid AND NOT $4::boolean), ''), $3::uuid)
+ORDER BY t.user_id, t.ticket_id
+LIMIT $5::int
 `
 
 type DoorTicketsParams struct {
-	EventID     string
-	AfterUser   string
-	AfterTicket uuid.UUID
-	Max         int32
+	EventID   string
+	Epoch     int32
+	After     uuid.UUID
+	Unclaimed bool
+	Max       int32
 }
 
 type DoorTicketsRow struct {
-	TicketID uuid.UUID
-	Serial   int32
-	UserID   string
+	TicketID  uuid.UUID
+	Serial    int32
+	Unclaimed bool
 }
 
+// The id of the last ticket says where the next page begins. Its user changes only if it had none.
 func (q *Queries) DoorTickets(ctx context.Context, arg DoorTicketsParams) ([]DoorTicketsRow, error) {
 	rows, err := q.db.Query(ctx, DoorTickets,
 		arg.EventID,
-		arg.AfterUser,
-		arg.AfterTicket,
+		arg.Epoch,
+		arg.After,
+		arg.Unclaimed,
 		arg.Max,
 	)
 	if err != nil {
@@ -103,7 +107,7 @@ func (q *Queries) DoorTickets(ctx context.Context, arg DoorTicketsParams) ([]Doo
 	var items []DoorTicketsRow
 	for rows.Next() {
 		var i DoorTicketsRow
-		if err := rows.Scan(&i.TicketID, &i.Serial, &i.UserID); err != nil {
+		if err := rows.Scan(&i.TicketID, &i.Serial, &i.Unclaimed); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

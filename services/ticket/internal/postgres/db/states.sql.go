@@ -131,15 +131,17 @@ func (q *Queries) EventStanding(ctx context.Context, eventID string) (EventStand
 	return i, err
 }
 
-const HasTickets = `-- name: HasTickets :one
-SELECT EXISTS (SELECT 1 FROM tickets WHERE event_id = $1)
+const HasBuyers = `-- name: HasBuyers :one
+SELECT (EXISTS (SELECT 1 FROM tickets t WHERE t.event_id = $1)
+        OR EXISTS (SELECT 1 FROM reservations r WHERE r.event_id = $1 AND r.status IN ('PAYING', 'CONFIRMED')))::boolean
 `
 
-func (q *Queries) HasTickets(ctx context.Context, eventID string) (bool, error) {
-	row := q.db.QueryRow(ctx, HasTickets, eventID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+// Tickets, also those that were given back, and buyers who may be charged already.
+func (q *Queries) HasBuyers(ctx context.Context, eventID string) (bool, error) {
+	row := q.db.QueryRow(ctx, HasBuyers, eventID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const HoldsOf = `-- name: HoldsOf :many
@@ -203,7 +205,7 @@ SET walk_at = coalesce($1::timestamptz, now()) + make_interval(secs => $2::int)
 WHERE event_id = (SELECT e.event_id FROM events e
                   WHERE e.state = 'ENDED' AND e.walk_at <= coalesce($1::timestamptz, now())
                   ORDER BY e.walk_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING event_id
+RETURNING event_id, walk_after
 `
 
 type LeaseEndedParams struct {
@@ -211,20 +213,25 @@ type LeaseEndedParams struct {
 	LeaseSeconds int32
 }
 
+type LeaseEndedRow struct {
+	EventID   string
+	WalkAfter string
+}
+
 // Leases the ended event that has waited longest. Replicas skip each other's.
-func (q *Queries) LeaseEnded(ctx context.Context, arg LeaseEndedParams) ([]string, error) {
+func (q *Queries) LeaseEnded(ctx context.Context, arg LeaseEndedParams) ([]LeaseEndedRow, error) {
 	rows, err := q.db.Query(ctx, LeaseEnded, arg.Now, arg.LeaseSeconds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []LeaseEndedRow
 	for rows.Next() {
-		var event_id string
-		if err := rows.Scan(&event_id); err != nil {
+		var i LeaseEndedRow
+		if err := rows.Scan(&i.EventID, &i.WalkAfter); err != nil {
 			return nil, err
 		}
-		items = append(items, event_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -253,20 +260,6 @@ func (q *Queries) LeftOfEnded(ctx context.Context) (LeftOfEndedRow, error) {
 	return i, err
 }
 
-const MakeUsedValid = `-- name: MakeUsedValid :execrows
-WITH used AS (SELECT u.ticket_id FROM tickets u WHERE u.event_id = $1 AND u.status = 'USED' ORDER BY u.ticket_id FOR UPDATE)
-UPDATE tickets t SET status = 'VALID', updated_at = now() FROM used WHERE t.ticket_id = used.ticket_id
-`
-
-// Tickets that were used on the old date admit again. They are locked in order, as everywhere.
-func (q *Queries) MakeUsedValid(ctx context.Context, eventID string) (int64, error) {
-	result, err := q.db.Exec(ctx, MakeUsedValid, eventID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const MoveState = `-- name: MoveState :execrows
 
 UPDATE events SET state = $1, version = version + 1, updated_at = now() WHERE event_id = $2 AND state = $3
@@ -288,26 +281,28 @@ func (q *Queries) MoveState(ctx context.Context, arg MoveStateParams) (int64, er
 }
 
 const OwedTickets = `-- name: OwedTickets :many
-SELECT reservation_id, ticket_id
+SELECT reservation_id, ticket_id, user_id
 FROM tickets
-WHERE event_id = $1 AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
+WHERE event_id = $1 AND user_id >= $2::text AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
 ORDER BY event_id, user_id
-LIMIT $2::int
+LIMIT $3::int
 `
 
 type OwedTicketsParams struct {
 	EventID string
+	After   string
 	Max     int32
 }
 
 type OwedTicketsRow struct {
 	ReservationID uuid.UUID
 	TicketID      uuid.UUID
+	UserID        string
 }
 
-// The tickets of an event whose money is owed, or that admit somebody; those of a user one after the other.
+// The tickets of an event whose money is owed, or that admit somebody, from a user on; those of a user one after the other.
 func (q *Queries) OwedTickets(ctx context.Context, arg OwedTicketsParams) ([]OwedTicketsRow, error) {
-	rows, err := q.db.Query(ctx, OwedTickets, arg.EventID, arg.Max)
+	rows, err := q.db.Query(ctx, OwedTickets, arg.EventID, arg.After, arg.Max)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +310,7 @@ func (q *Queries) OwedTickets(ctx context.Context, arg OwedTicketsParams) ([]Owe
 	var items []OwedTicketsRow
 	for rows.Next() {
 		var i OwedTicketsRow
-		if err := rows.Scan(&i.ReservationID, &i.TicketID); err != nil {
+		if err := rows.Scan(&i.ReservationID, &i.TicketID, &i.UserID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -327,41 +322,50 @@ func (q *Queries) OwedTickets(ctx context.Context, arg OwedTicketsParams) ([]Owe
 }
 
 const PostponeEvent = `-- name: PostponeEvent :exec
-UPDATE events
-SET postponed_from = starts_at, starts_at = $1, doors_at = $2::timestamptz, closes_at = NULL,
-    sales_close_at = $3, fees_until = $4, epoch = epoch + 1, version = version + 1, updated_at = now()
-WHERE event_id = $5
+UPDATE events e
+SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = n.closes_at,
+    refund_until = CASE WHEN e.refund_until <= coalesce(n.closes_at, n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
+    sales_close_at = $1, fees_until = $2,
+    epoch = e.epoch + CASE WHEN n.closes_at IS NULL THEN 1 ELSE 0 END, version = e.version + 1, updated_at = now()
+FROM (SELECT $4::timestamptz AS starts_at, $5::timestamptz AS doors_at,
+             $6::timestamptz AS closes_at) n
+WHERE e.event_id = $3
 `
 
 type PostponeEventParams struct {
-	StartsAt     time.Time
-	DoorsAt      *time.Time
 	SalesCloseAt time.Time
 	FeesUntil    *time.Time
 	EventID      string
+	StartsAt     time.Time
+	DoorsAt      *time.Time
+	ClosesAt     *time.Time
 }
 
-// The lists of doors are void, and closes_at follows the new times.
+// The lists of doors are void, and closes_at follows the new times, unless it is given, as by a delay while people come in. An end of
+// refunds that would be later goes.
 func (q *Queries) PostponeEvent(ctx context.Context, arg PostponeEventParams) error {
 	_, err := q.db.Exec(ctx, PostponeEvent,
-		arg.StartsAt,
-		arg.DoorsAt,
 		arg.SalesCloseAt,
 		arg.FeesUntil,
 		arg.EventID,
+		arg.StartsAt,
+		arg.DoorsAt,
+		arg.ClosesAt,
 	)
 	return err
 }
 
 const ReturnEnded = `-- name: ReturnEnded :exec
 UPDATE events
-SET walk_at = t.now + CASE WHEN $1::boolean THEN interval '1 second'
+SET walk_after = $1,
+    walk_at = t.now + CASE WHEN $2::boolean THEN interval '1 second'
                            ELSE least(greatest((t.now - refund_after) / 10, interval '1 second'), interval '1 hour') END
-FROM (SELECT coalesce($3::timestamptz, now()) AS now) t
-WHERE event_id = $2 AND state = 'ENDED'
+FROM (SELECT coalesce($4::timestamptz, now()) AS now) t
+WHERE event_id = $3 AND state = 'ENDED'
 `
 
 type ReturnEndedParams struct {
+	After    string
 	LeftOver bool
 	EventID  string
 	Now      *time.Time
@@ -370,7 +374,12 @@ type ReturnEndedParams struct {
 // An event of which nothing is left to do is looked at less and less often, but always again: a refund that is aborted makes a ticket
 // valid.
 func (q *Queries) ReturnEnded(ctx context.Context, arg ReturnEndedParams) error {
-	_, err := q.db.Exec(ctx, ReturnEnded, arg.LeftOver, arg.EventID, arg.Now)
+	_, err := q.db.Exec(ctx, ReturnEnded,
+		arg.After,
+		arg.LeftOver,
+		arg.EventID,
+		arg.Now,
+	)
 	return err
 }
 

@@ -13,12 +13,13 @@ import (
 )
 
 const FindTicket = `-- name: FindTicket :one
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = $2
 `
 
@@ -32,6 +33,7 @@ type FindTicketRow struct {
 	Now         time.Time
 	State       string
 	UserRefunds bool
+	UsedBefore  bool
 	ClosesAt    time.Time
 	RefundUntil time.Time
 	FeesUntil   time.Time
@@ -58,6 +60,7 @@ func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTic
 		&i.Ticket.Currency,
 		&i.Ticket.PaymentID,
 		&i.Ticket.Status,
+		&i.Ticket.UsedEpoch,
 		&i.Ticket.RefundID,
 		&i.Ticket.Serial,
 		&i.Ticket.IssuedAt,
@@ -65,6 +68,7 @@ func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTic
 		&i.Now,
 		&i.State,
 		&i.UserRefunds,
+		&i.UsedBefore,
 		&i.ClosesAt,
 		&i.RefundUntil,
 		&i.FeesUntil,
@@ -77,7 +81,7 @@ WITH t AS (
     SELECT unnest($1::uuid[]) AS ticket_id, unnest($2::uuid[]) AS reservation_id, unnest($3::int[]) AS n,
            unnest($4::text[]) AS event_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS section,
            nullif(unnest($7::text[]), '') AS seat_id, unnest($8::bigint[]) AS price, unnest($9::bigint[]) AS fee,
-           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, unnest($12::uuid[]) AS payment_id
+           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, nullif(unnest($12::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
     SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL
@@ -121,12 +125,13 @@ func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) er
 }
 
 const ListTickets = `-- name: ListTickets :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = $2 AND t.ticket_id < $3::uuid
 ORDER BY t.ticket_id DESC
 LIMIT $4::int
@@ -144,6 +149,7 @@ type ListTicketsRow struct {
 	Now         time.Time
 	State       string
 	UserRefunds bool
+	UsedBefore  bool
 	ClosesAt    time.Time
 	RefundUntil time.Time
 	FeesUntil   time.Time
@@ -179,6 +185,7 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 			&i.Ticket.Currency,
 			&i.Ticket.PaymentID,
 			&i.Ticket.Status,
+			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
@@ -186,6 +193,7 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 			&i.Now,
 			&i.State,
 			&i.UserRefunds,
+			&i.UsedBefore,
 			&i.ClosesAt,
 			&i.RefundUntil,
 			&i.FeesUntil,
@@ -201,15 +209,16 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 }
 
 const LockTickets = `-- name: LockTickets :many
-SELECT tickets.ticket_id, tickets.reservation_id, tickets.n, tickets.prev, tickets.event_id, tickets.user_id, tickets.section, tickets.seat_id, tickets.price, tickets.paid, tickets.fee, tickets.given, tickets.currency, tickets.payment_id, tickets.status, tickets.refund_id, tickets.serial, tickets.issued_at, tickets.updated_at
-FROM tickets
-WHERE ticket_id = ANY ($1::uuid[])
-ORDER BY ticket_id
-FOR UPDATE
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+FROM tickets t
+WHERE t.ticket_id = ANY ($1::uuid[])
+ORDER BY t.ticket_id
+FOR UPDATE OF t
 `
 
 type LockTicketsRow struct {
-	Ticket Ticket
+	Ticket     Ticket
+	UsedBefore bool
 }
 
 // Tickets are locked after reservations. Whatever leaves VALID does so under this lock.
@@ -238,10 +247,12 @@ func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]Loc
 			&i.Ticket.Currency,
 			&i.Ticket.PaymentID,
 			&i.Ticket.Status,
+			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,
+			&i.UsedBefore,
 		); err != nil {
 			return nil, err
 		}
@@ -304,7 +315,9 @@ func (q *Queries) TicketsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]
 
 const UpdateTickets = `-- name: UpdateTickets :execrows
 UPDATE tickets t
-SET status = c.status, given = c.given, refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
+SET status = c.status, given = c.given, refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'),
+    used_epoch = CASE WHEN c.status = 'USED' THEN (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id) ELSE t.used_epoch END,
+    updated_at = now()
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS was, unnest($3::bigint[]) AS was_given,
              unnest($4::text[]) AS status, unnest($5::bigint[]) AS given, unnest($6::uuid[]) AS refund_id) c
 WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given
@@ -319,6 +332,7 @@ type UpdateTicketsParams struct {
 	RefundIds []uuid.UUID
 }
 
+// Doors lock the event, so that the epoch is the one that they have read.
 func (q *Queries) UpdateTickets(ctx context.Context, arg UpdateTicketsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, UpdateTickets,
 		arg.TicketIds,

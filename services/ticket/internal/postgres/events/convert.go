@@ -15,6 +15,7 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
 		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, DoorsAt: utc(r.DoorsAt), ClosesAt: utc(r.ClosesAt),
+		ReturnWithin: &r.ReturnWithin, SeriesID: new(orEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
 		Sections: make([]event.Section, len(sections)),
 	}}
 	switch {
@@ -54,6 +55,13 @@ func utc(t *time.Time) *time.Time {
 	return new(t.UTC())
 }
 
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 func orZero(n *int32) int {
 	if n == nil {
 		return 0
@@ -68,6 +76,13 @@ func toRow(e *event.Event) db.InsertEventParams {
 		StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt, SalesCloseAt: e.SalesCloseAt,
 		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
+		ReturnWithin: *e.ReturnWithin,
+	}
+	if *e.SeriesID != "" {
+		row.SeriesID = e.SeriesID
+	}
+	if *e.MaxPerUserInSeries > 0 {
+		row.MaxPerUserInSeries = e.MaxPerUserInSeries
 	}
 	if r := e.UserRefunds; r != nil {
 		row.UserRefunds = !r.None

@@ -73,11 +73,14 @@ func (s *Store) ListEvents(ctx context.Context, limit int, after *event.Cursor) 
 
 func (s *Store) CountTaken(ctx context.Context, id string, seating event.Seating) (event.Counts, error) {
 	q := s.database.ReadQueries()
-	if seating == event.General {
-		return countTakenAdmissions(ctx, q, id)
+	taken := make(event.Counts)
+	if seating != event.Assigned {
+		var err error
+		if taken, err = countTakenAdmissions(ctx, q, id); err != nil || seating == event.General {
+			return taken, err
+		}
 	}
 	rows, err := q.CountTaken(ctx, db.CountTakenParams{EventID: id, Now: q.AsOf})
-	taken := make(event.Counts, len(rows))
 	for _, r := range rows {
 		taken[r.Section] = event.Count{Taken: r.Taken, Sold: r.Sold}
 	}

@@ -2,9 +2,12 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
@@ -39,7 +42,11 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, match *event.Match,
 func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *event.Match) error {
 	created := e
 	created.Complete(nil)
-	if err := created.CheckClosing(); err != nil {
+	if err := created.CheckComplete(); err != nil {
+		// Of an event that exists, what is left out may be other than the default.
+		if changed := changeEvent(ctx, q, &e, match); !errors.Is(changed, pgx.ErrNoRows) {
+			return changed
+		}
 		return err
 	}
 	inserted, err := q.InsertEvent(ctx, toRow(&created))
@@ -90,6 +97,11 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if err := checkTimes(ctx, q, &old.Spec, e); err != nil {
 		return err
 	}
+	if *old.SeriesID != *e.SeriesID {
+		if err := checkSeries(ctx, q, &old, now); err != nil {
+			return err
+		}
+	}
 	if diff.Structure {
 		err = replacePlaces(ctx, q, &old, e, now)
 	} else {
@@ -101,21 +113,33 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 
-// checkTimes checks the times of the changed event, and refuses to move those of an event with tickets:
-// their buyers would not be told.
+// checkTimes checks the times of the changed event, and refuses to move those of an event with buyers:
+// they would not be told.
 func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *event.Event) error {
-	if err := e.CheckClosing(); err != nil {
+	if err := e.CheckComplete(); err != nil {
 		return err
 	}
 	moved := event.Moved(old, &e.Spec)
 	if len(moved) == 0 {
 		return nil
 	}
-	sold, err := q.HasTickets(ctx, e.ID)
-	if err == nil && sold {
+	bought, err := q.HasBuyers(ctx, e.ID)
+	if err == nil && bought {
 		err = event.ErrUsePostpone.With("member", moved[0])
 	}
 	return err
+}
+
+// checkSeries refuses another series once the sale has opened, or has sold: users are locked by it.
+func checkSeries(ctx context.Context, q *postgres.Queries, old *event.Event, now time.Time) error {
+	live, err := q.HasLiveReservations(ctx, old.ID)
+	if err != nil {
+		return err
+	}
+	if live || !now.Before(old.SalesOpenAt) {
+		return event.ErrLocked.With("member", "seriesId")
+	}
+	return nil
 }
 
 // lockSettings locks an existing event and its line against changes, and returns the event with all
@@ -182,7 +206,7 @@ func insertPlaces(ctx context.Context, q *postgres.Queries, e *event.Event) erro
 	if err := q.InsertSections(ctx, arg); err != nil {
 		return err
 	}
-	if e.Seating != event.Assigned {
+	if e.Seats() == 0 {
 		return nil
 	}
 	seats, err := q.InsertSeats(ctx, e.ID)

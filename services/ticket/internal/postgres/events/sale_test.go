@@ -108,6 +108,13 @@ func TestSoldOut(t *testing.T) {
 	for _, p := range paid {
 		svc.Refund(t, p, refund.User)
 	}
+	says(event.StatusSoldOut) // the organiser keeps what is given back while few are left
+	for id, release := range map[string]event.HouseChange{
+		"e": {Release: []string{"A-1-1", "B-1-1"}}, "g": {Standing: map[string]int64{"A": 0, "B": 0}},
+	} {
+		_, err := svc.Events.PutHouse(t.Context(), id, release)
+		require.NoError(t, err)
+	}
 	says(event.StatusOnSale)
 }
 

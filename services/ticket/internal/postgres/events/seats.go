@@ -29,7 +29,7 @@ const (
 	pruneRows  = 5000
 )
 
-// seatCache has the seats of events with assigned seating, so that a snapshot reads only the
+// seatCache has the seats of events that have some, so that a snapshot reads only the
 // changes since the last one.
 type seatCache struct {
 	now     func() time.Time
@@ -91,10 +91,20 @@ func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error)
 			return event.Snapshot{}, err
 		}
 		if ok {
-			return c.seats.Snapshot(&c.event, at), nil
+			return c.snapshotAt(ctx, q, at)
 		}
 	}
 	return s.readAll(ctx, q, id, c)
+}
+
+// snapshotAt returns the snapshot of the cached seats at a time. Admissions are not cached.
+func (c *cachedSeats) snapshotAt(ctx context.Context, q *postgres.Queries, at time.Time) (event.Snapshot, error) {
+	snap := c.seats.Snapshot(&c.event, at)
+	if c.event.Seating != event.Mixed {
+		return snap, nil
+	}
+	counts, err := countTakenAdmissions(ctx, q, c.event.ID)
+	return snap.WithStanding(counts), err
 }
 
 // update applies the changes since the last snapshot, and returns the time of the new one. ok is
@@ -125,8 +135,7 @@ func (c *cachedSeats) set(indexes []int32, states []int64) {
 	}
 }
 
-// readAll reads an event and all of its places. Only events with assigned seating stay in the
-// cache.
+// readAll reads an event and all of its places. Events without seats do not stay in the cache.
 func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *cachedSeats) (event.Snapshot, error) {
 	c.seats = nil
 	for range readAttempts {
@@ -151,7 +160,7 @@ func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *
 		c.event, c.seats, c.snapshot, c.serverStarted = e, event.NewOccupancy(&e), row.Snapshot, row.ServerStarted
 		c.readAllAt = s.seats.now().Add(readAllEvery + rand.N(readAllJitter)) //nolint:gosec // spreads load, nothing secret
 		c.set(row.Idx, row.States)
-		return c.seats.Snapshot(&c.event, row.Now.UTC()), nil
+		return c.snapshotAt(ctx, q, row.Now.UTC())
 	}
 	return event.Snapshot{}, fmt.Errorf("event %s is being changed", id)
 }

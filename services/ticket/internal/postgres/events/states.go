@@ -62,7 +62,8 @@ func (s *Store) Standing(ctx context.Context, id string) (event.Standing, error)
 	}, nil
 }
 
-// Postpone locks the event's row before the tickets, as a PUT locks it before seats.
+// Postpone writes no ticket, of which there may be 100,000: those that were used in an earlier epoch than
+// the event's are VALID.
 func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		row, err := tx.LockEvent(ctx, db.LockEventParams{EventID: id, Now: tx.AsOf})
@@ -75,12 +76,10 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 			return err
 		}
 		err = tx.PostponeEvent(ctx, db.PostponeEventParams{
-			EventID: id, StartsAt: n.StartsAt, DoorsAt: orNull(n.DoorsAt), SalesCloseAt: n.SalesCloseAt, FeesUntil: orNull(n.FeesUntil),
+			EventID: id, StartsAt: n.StartsAt, DoorsAt: orNull(n.DoorsAt), ClosesAt: orNull(n.ClosesAt), SalesCloseAt: n.SalesCloseAt,
+			FeesUntil: orNull(n.FeesUntil),
 		})
 		if err != nil {
-			return err
-		}
-		if _, err := tx.MakeUsedValid(ctx, id); err != nil {
 			return err
 		}
 		_, err = tx.CancelOffers(ctx, id)

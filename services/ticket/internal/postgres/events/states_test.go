@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
@@ -168,6 +169,33 @@ func TestPostpone(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
+// A PUT may bring the event forward after a postponement that promised fees until later. Once doors may
+// have lists, users give nothing back.
+func TestFeesEndWhenTheEventCloses(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9))
+	svc.Put(t, spec)
+	start := svc.Clock.Now().Add(30 * 24 * time.Hour).Truncate(time.Microsecond)
+	_, err := svc.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: start})
+	require.NoError(t, err)
+	spec.StartsAt = svc.Clock.Now().Add(24 * time.Hour).Truncate(time.Microsecond)
+	svc.Put(t, spec)
+	sold := svc.MustHoldSeats(t, "u", "A-1-1")
+	p := storetest.Payment(sold)
+	svc.Confirm(t, sold, p)
+	closesAt := spec.StartsAt.Add(-time.Hour)
+	found, err := svc.Tickets.FindTicket(t.Context(), svc.TicketIDs(t, p)[0])
+	require.NoError(t, err)
+	require.Equal(t, closesAt, found.Closing.FeesUntil)
+	list, err := svc.Tickets.ListTickets(t.Context(), "u", 1, uuid.Nil)
+	require.NoError(t, err)
+	require.Equal(t, closesAt, list[0].Closing.FeesUntil)
+	svc.Clock.Set(closesAt.Add(10 * time.Second))
+	require.Equal(t, refund.Refused, svc.BeginRefund(t, svc.RefundRequest(p, refund.User)).Status)
+	svc.RequireInvariants(t)
+}
+
 // Once a ticket is sold, only a postponement moves the start.
 func TestPutDoesNotPostpone(t *testing.T) {
 	t.Parallel()
@@ -179,10 +207,65 @@ func TestPutDoesNotPostpone(t *testing.T) {
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
 	spec.StartsAt = spec.StartsAt.Add(time.Hour)
 	svc.Put(t, spec)
-	svc.Confirm(t, r, storetest.Payment(r))
+	charged := svc.BeginPayment(t, r)
+	spec.StartsAt = spec.StartsAt.Add(time.Hour)
+	_, err := svc.Events.Put(t.Context(), "e", spec.Spec, nil)
+	require.ErrorIs(t, err, event.ErrUsePostpone, "a buyer is being charged")
+	spec.StartsAt = spec.StartsAt.Add(-time.Hour)
+	svc.Confirm(t, r, charged)
 	spec.Title = "Another"
 	svc.Put(t, spec)
 	spec.StartsAt = spec.StartsAt.Add(time.Hour)
-	_, err := svc.Events.Put(t.Context(), "e", spec.Spec, nil)
+	_, err = svc.Events.Put(t.Context(), "e", spec.Spec, nil)
 	require.ErrorIs(t, err, event.ErrUsePostpone)
+}
+
+// A PUT is judged by the times that will be in force, those that it leaves out included.
+func TestPutIsJudgedByWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9))
+	before := func(minutes int) time.Time { return spec.StartsAt.Add(-time.Duration(minutes) * time.Minute) }
+	put := func(closesAt, refundUntil int) error {
+		spec.ClosesAt, spec.UserRefunds = nil, nil
+		if closesAt > 0 {
+			spec.ClosesAt = new(before(closesAt))
+		}
+		if refundUntil > 0 {
+			spec.UserRefunds = &event.UserRefunds{Until: before(refundUntil)}
+		}
+		_, err := svc.Events.Put(t.Context(), "e", spec.Spec, nil)
+		return err
+	}
+	require.ErrorIs(t, put(0, 45), event.ErrInvalid, "by default it closes an hour before the start")
+	require.ErrorIs(t, put(30, 15), event.ErrInvalid)
+	require.NoError(t, put(30, 0))
+	require.NoError(t, put(0, 45))
+	require.ErrorIs(t, put(0, 15), event.ErrInvalid)
+	require.ErrorIs(t, put(50, 0), event.ErrInvalid)
+	require.ErrorIs(t, put(30, 15), event.ErrInvalid)
+	require.NoError(t, put(50, 55))
+}
+
+// What is in force after a postponement can be put again.
+func TestSettingsOfAPostponedEventCanBePut(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9))
+	until := spec.StartsAt.Add(-2 * time.Hour)
+	spec.UserRefunds = &event.UserRefunds{Until: until}
+	svc.Put(t, spec)
+	for _, x := range []struct {
+		start time.Time
+		until *event.UserRefunds
+	}{{spec.StartsAt.Add(24 * time.Hour), spec.UserRefunds}, {spec.StartsAt.Add(-time.Hour), spec.UserRefunds}, {spec.StartsAt.Add(-90 * time.Minute), nil}} {
+		_, err := svc.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: x.start})
+		require.NoError(t, err)
+		e, err := svc.EventStore.Settings(t.Context(), "e")
+		require.NoError(t, err)
+		require.Equal(t, x.until, e.UserRefunds)
+		e.Title = "Another " + x.start.String()
+		_, err = svc.Events.Put(t.Context(), "e", e.Spec, nil)
+		require.NoError(t, err)
+	}
 }

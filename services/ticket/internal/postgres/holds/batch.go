@@ -2,6 +2,7 @@ package holds
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -29,19 +30,35 @@ type holdBatch struct {
 	keys    []*idempotency.Key
 	results []result
 
+	// series is that of the event as it was read last, by which users are locked.
+	series string
 	row    db.SaleOfRow
 	used   map[string]int64 // the places that each user has bought or holds
-	events []reservation.Event
+	// usedInSeries are those in all events of the series.
+	usedInSeries map[string]int64
+	events       []reservation.Event
 }
+
+// errOtherSeries means that users were locked in another series than the event's.
+var errOtherSeries = errors.New("the event is of another series")
 
 // runBatch runs fn in a transaction and returns the requests' results after the commit.
 func (s *Store) runBatch(ctx context.Context, eventID string, keys []*idempotency.Key, fn func(context.Context, *holdBatch) error) ([]result, error) {
 	var results []result
-	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		t := &holdBatch{Tx: tx, store: s, eventID: eventID, keys: keys, results: make([]result, len(keys))}
-		results = t.results
-		return fn(ctx, t)
-	})
+	run := func() error {
+		return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+			t := &holdBatch{Tx: tx, store: s, eventID: eventID, keys: keys, results: make([]result, len(keys)), series: s.seriesOf(eventID)}
+			results = t.results
+			return fn(ctx, t)
+		})
+	}
+	err := run()
+	for range seriesAttempts {
+		if !errors.Is(err, errOtherSeries) {
+			break
+		}
+		err = run()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,23 +120,49 @@ func (t *holdBatch) sale() reservation.LockedSale {
 	}
 	return reservation.LockedSale{
 		EventID: t.eventID, Seating: event.Seating(r.Seating), Currency: r.Currency, HoldFor: holdFor, Now: r.Now.UTC(), Used: t.used,
-		Sale: event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser)},
+		UsedInSeries: t.usedInSeries,
+		Sale: event.Sale{
+			State: event.State(r.State), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser),
+			MaxPerUserInSeries: int(r.MaxPerUserInSeries),
+		},
 	}
+}
+
+// seriesOf returns the series of an event as the latest transaction has read it; empty: none, or no
+// transaction has read it yet. So users are locked without reading the event first.
+func (s *Store) seriesOf(eventID string) string {
+	series, _ := s.series.Load(eventID)
+	known, _ := series.(string)
+	return known
+}
+
+// checkSeries returns errOtherSeries when the locks are not those of the event's series.
+func (t *holdBatch) checkSeries() error {
+	if t.row.SeriesID == t.series {
+		return nil
+	}
+	t.store.series.Store(t.eventID, t.row.SeriesID)
+	return errOtherSeries
 }
 
 func (t *holdBatch) lockKeys(userIDs []string) []int64 {
 	users := make([]postgres.User, len(userIDs))
 	for i, id := range userIDs {
-		users[i] = postgres.User{EventID: t.eventID, UserID: id}
+		users[i] = t.user(id)
 	}
 	return postgres.LockKeys(users)
+}
+
+func (t *holdBatch) user(id string) postgres.User {
+	return postgres.User{EventID: t.eventID, SeriesID: t.series, UserID: id}
 }
 
 // queueSale reads the event's sale; pgx.ErrNoRows when the event does not exist.
 func (t *holdBatch) queueSale(b *pgx.Batch) {
 	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
 		s := &t.row
-		return r.Scan(&s.Seating, &s.State, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds, &s.Now)
+		return r.Scan(&s.Seating, &s.State, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds, &s.SeriesID,
+			&s.MaxPerUserInSeries, &s.Now)
 	})
 }
 
@@ -129,6 +172,17 @@ func (t *holdBatch) queueUsed(b *pgx.Batch, users []string) {
 		t.used = make(map[string]int64, len(all))
 		for _, r := range all {
 			t.used[r.UserID] = r.Used
+		}
+		return err
+	})
+	if t.series == "" {
+		return
+	}
+	b.Queue(db.UsedInSeries, users, t.series, t.AsOf).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.UsedInSeriesRow])
+		t.usedInSeries = make(map[string]int64, len(all))
+		for _, r := range all {
+			t.usedInSeries[r.UserID] = r.Used
 		}
 		return err
 	})

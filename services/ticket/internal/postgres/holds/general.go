@@ -77,6 +77,10 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	b.Queue(db.LockSections, t.eventID, sections).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.LockSectionsRow])
 		for _, r := range all {
+			if r.Seated {
+				t.sale.Seated = append(t.sale.Seated, r.Section)
+				continue
+			}
 			t.sale.Free[r.Section], t.sale.Prices[r.Section], t.sale.Fees[r.Section] = r.Free, r.Price, r.Fee
 		}
 		return err
@@ -89,6 +93,9 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	})
 	if err := t.SendBatch(ctx, &b).Close(); err != nil {
 		return postgres.OrNotFound(err, event.ErrNotFound)
+	}
+	if err := t.checkSeries(); err != nil {
+		return err
 	}
 	t.sale.LockedSale = t.holdBatch.sale()
 	return t.sale.CheckSeating(event.General)

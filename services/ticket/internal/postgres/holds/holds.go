@@ -4,6 +4,7 @@ package holds
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,6 +38,9 @@ const (
 	// batchDelay is the time for which the first request of an idle event waits for others, since a
 	// gateway sends many requests at the same time.
 	batchDelay = 300 * time.Microsecond
+	// seriesAttempts bounds the transactions that begin anew since the event's series was another one.
+	// It changes only before the sale.
+	seriesAttempts = 3
 	// releaseBatch bounds the due holds that are released by the same statements.
 	releaseBatch = 1000
 	// defaultTimeout bounds the time of a request in the database.
@@ -63,6 +67,7 @@ type Store struct {
 	timeout      time.Duration // of a request in the database
 	limiter      *limit.Limiter
 	waitsLimiter *limit.Limiter // for transactions that wait for locks; taken before limiter
+	series       sync.Map       // event id → its series, see seriesOf
 	general      *batches[reservation.BestRequest]
 	seats        *batches[reservation.SeatsRequest]
 }

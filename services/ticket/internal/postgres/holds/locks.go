@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/reservation"
@@ -20,7 +19,7 @@ func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
 	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
 	byLock := make(map[int64]string, len(users))
 	for _, u := range users {
-		byLock[postgres.User{EventID: t.eventID, UserID: u}.LockKey()] = u
+		byLock[t.user(u).LockKey()] = u
 	}
 	var b pgx.Batch
 	if t.sale.Waits {

@@ -83,6 +83,9 @@ func (t *seatsTx) run(ctx context.Context) error {
 		}
 		return err
 	}
+	if err := t.checkSeries(); err != nil {
+		return err
+	}
 	t.sale.LockedSale = t.holdBatch.sale()
 	if err := t.sale.CheckSeating(event.Assigned); err != nil {
 		t.refuseAll(pending, err)

@@ -13,7 +13,8 @@ CREATE TABLE events (
     time_zone      text        NOT NULL CHECK (time_zone <> ''),
     sales_open_at  timestamptz NOT NULL,
     sales_close_at timestamptz NOT NULL CHECK (sales_close_at > sales_open_at),
-    seating        text        NOT NULL CHECK (seating IN ('ASSIGNED', 'GENERAL')),
+    -- What its sections are: seated, not seated, or both.
+    seating        text        NOT NULL CHECK (seating IN ('ASSIGNED', 'GENERAL', 'MIXED')),
     currency       text        NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
     max_per_user   integer     NOT NULL CHECK (max_per_user > 0),
     -- Seconds; NULL: the service's default.
@@ -27,6 +28,8 @@ CREATE TABLE events (
     refund_after   timestamptz CHECK (refund_after IS NULL OR state IN ('CANCELLED', 'ENDED')),
     -- When a cancelled event is looked at next: for its end, or for what is left of it. Whoever looks at it moves this on, as a lease.
     walk_at        timestamptz,
+    -- The last user whose orders the walk of an ended event has reached; empty: it begins anew.
+    walk_after     text COLLATE "C" NOT NULL DEFAULT '',
     -- The start before the latest postponement, and until when users get their fees back too since then.
     postponed_from timestamptz,
     fees_until     timestamptz,
@@ -36,10 +39,10 @@ CREATE TABLE events (
     -- The end of refunds by users; NULL: as closes_at.
     refund_until   timestamptz,
     user_refunds   boolean     NOT NULL DEFAULT true,
-    -- Places that are given back are sold again at a random moment within this many seconds; 0: at once.
+    -- Places that are given back are sold again at a random moment, after a tenth of this many seconds and within all of them; 0: at once.
     return_within  integer     NOT NULL DEFAULT 0 CHECK (return_within >= 0),
     transferable   text        NOT NULL DEFAULT 'NONE' CHECK (transferable IN ('NONE', 'FREE', 'PRICED')),
-    -- The events of one show on several dates.
+    -- The events of one show on several dates. Whoever counts or changes the places of a user locks the user in the whole series.
     series_id      text COLLATE "C",
     max_per_user_in_series integer CHECK (max_per_user_in_series > 0),
     -- Grows when the event is postponed, which voids the lists of its doors.
@@ -47,8 +50,10 @@ CREATE TABLE events (
     version        bigint      NOT NULL DEFAULT 1,
     created_at     timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),
-    CHECK (refund_until <= closes_at)
+    CHECK (refund_until <= closes_at),
+    CHECK (max_per_user_in_series IS NULL OR series_id IS NOT NULL)
 );
+CREATE INDEX events_by_series ON events (series_id) WHERE series_id IS NOT NULL;
 CREATE INDEX events_by_start ON events (starts_at, event_id);
 CREATE INDEX events_to_walk ON events (state, walk_at) WHERE state IN ('CANCELLED', 'ENDED');
 
@@ -91,8 +96,8 @@ CREATE TABLE seats (
     seat_id        text COLLATE "C" NOT NULL,
     -- Position in the availability bitmap; also the order in which seats are locked.
     idx            integer NOT NULL,
-    -- HOUSE: kept by the organiser, and not for sale.
-    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD', 'HOUSE')),
+    -- HOUSE: kept by the organiser, and not for sale. RETURNED: in returns.
+    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD', 'HOUSE', 'RETURNED')),
     reservation_id uuid,
     -- The reservation's expires_at: whoever wants the seat sees without a join that it may be taken.
     held_until     timestamptz,
@@ -102,6 +107,17 @@ CREATE TABLE seats (
     CHECK ((status = 'HELD') = (held_until IS NOT NULL))
 ) WITH (fillfactor = 70,
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+
+-- Places that were given back, each until it is for sale again: buyers cannot know when.
+CREATE TABLE returns (
+    return_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    event_id   text COLLATE "C" NOT NULL,
+    section    text COLLATE "C" NOT NULL,
+    -- NULL: general admission.
+    seat_id    text COLLATE "C",
+    release_at timestamptz NOT NULL
+);
+CREATE INDEX returns_by_release ON returns (release_at);
 
 -- What has changed of seats in the last minute or so, so that replicas keep their seat maps up to date without reading all seats.
 --
@@ -115,7 +131,7 @@ CREATE TABLE seat_changes (
     id       bigint GENERATED ALWAYS AS IDENTITY,
     xid      xid8      NOT NULL DEFAULT pg_current_xact_id(),
     event_id text COLLATE "C" NOT NULL,
-    -- The seats' indexes, and their new states: 0 is free, -1 sold or kept by the organiser, else held until then, in µs since 1970.
+    -- The seats' indexes, and their new states: 0 is free, -1 neither free nor held, else held until then, in µs since 1970.
     idx      integer[] NOT NULL,
     states   bigint[]  NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
@@ -211,6 +227,8 @@ CREATE TABLE reservations (
 -- Ids are UUIDv7, so their order is that of creation.
 CREATE INDEX reservations_by_user ON reservations (user_id, reservation_id);
 CREATE INDEX reservations_live_by_user ON reservations (event_id, user_id) WHERE status IN ('HELD', 'PAYING', 'CONFIRMED');
+-- Operators' list of an event's orders. A hold is not in it, so that it costs holds nothing.
+CREATE INDEX reservations_paid_by_event ON reservations (event_id, reservation_id) WHERE status IN ('CONFIRMED', 'REJECTED', 'REFUNDED');
 CREATE INDEX reservations_unpaid_by_end ON reservations (expires_at) WHERE status IN ('HELD', 'PAYING');
 -- Due holds of one section: those of other sales, of which an outage may leave many, are not read.
 CREATE INDEX reservations_unpaid_by_section ON reservations (event_id, section, expires_at) WHERE status IN ('HELD', 'PAYING') AND section <> '';
@@ -233,6 +251,16 @@ CREATE TABLE places (
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 -- What makes it impossible to sell a seat twice, whatever the code does.
 CREATE UNIQUE INDEX places_one_live ON places (event_id, seat_id) WHERE live AND seat_id IS NOT NULL;
+
+-- Orders without a payment, from the house, by name.
+CREATE TABLE comps (
+    reservation_id uuid PRIMARY KEY REFERENCES reservations,
+    event_id       text COLLATE "C" NOT NULL,
+    name           text        NOT NULL CHECK (name <> ''),
+    -- SHA-256 of what its link carries; NULL: it was made for a user. Until somebody claims it, its user_id is empty.
+    claim_hash     bytea UNIQUE
+);
+CREATE INDEX comps_by_event ON comps (event_id, reservation_id);
 
 -- A place that is passed on gets a new ticket; the one before stays, as TRANSFERRED.
 CREATE TABLE tickets (
@@ -258,6 +286,9 @@ CREATE TABLE tickets (
     -- By which it was paid. Tickets of a sale name one, also if they cost nothing.
     payment_id     uuid,
     status         text        NOT NULL CHECK (status IN ('VALID', 'USED', 'TRANSFERRING', 'TRANSFERRED', 'REFUNDING', 'REFUNDED')),
+    -- The event's epoch in which it was used last. One that is USED in an earlier epoch than the event's is as good as VALID: a postponement
+    -- does not write all of them.
+    used_epoch     integer     NOT NULL DEFAULT 1,
     -- The claim that ends it.
     refund_id      uuid,
     -- Part of the signed code, so that issuing a new code voids the one before.
@@ -280,6 +311,9 @@ CREATE INDEX tickets_by_payment ON tickets (payment_id) WHERE payment_id IS NOT 
 -- A place admits one person, seated or not.
 CREATE UNIQUE INDEX tickets_one_live ON tickets (reservation_id, n) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
 CREATE UNIQUE INDEX tickets_one_per_seat ON tickets (event_id, seat_id) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
+-- What is not in the two before, for operators who search.
+CREATE INDEX tickets_ended_by_order ON tickets (reservation_id) WHERE status IN ('TRANSFERRED', 'REFUNDED');
+CREATE INDEX tickets_ended_by_seat ON tickets (event_id, seat_id) WHERE status IN ('TRANSFERRED', 'REFUNDED');
 
 -- Offers of tickets to other users.
 CREATE TABLE transfers (
@@ -345,6 +379,8 @@ CREATE TABLE refund_claims (
     CHECK (cardinality(ticket_ids) = cardinality(amounts)),
     CHECK (cardinality(problem_ids) = cardinality(problem_reasons))
 );
+-- They are deleted when no call about them can claim anything any more.
+CREATE INDEX refund_claims_refused ON refund_claims (begun_at) WHERE status IN ('ABORTED', 'REFUSED');
 
 -- Payments that pay for nothing, for good: rejected for this reason, or REFUNDED before their confirmation was heard.
 CREATE TABLE ended_payments (
@@ -376,9 +412,10 @@ CREATE TABLE scans (
 );
 -- A ticket admits one person, on each date to which the event is postponed.
 CREATE UNIQUE INDEX scans_admitted_once ON scans (event_id, epoch, ticket_id) WHERE result = 'ADMITTED';
+CREATE INDEX scans_by_ticket ON scans (ticket_id) WHERE ticket_id IS NOT NULL;
 CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITTED', 'UNDONE');
 
 -- +goose Down
-DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, places, reservations, line_acts, line_settings,
-    seat_changes_pruned, seat_changes, seats, sections, events;
+DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, comps, places, reservations, line_acts, line_settings,
+    seat_changes_pruned, seat_changes, returns, seats, sections, events;
 DROP FUNCTION seats_changed, seat_state;

@@ -76,15 +76,15 @@ WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid < (SELECT below 
 DELETE FROM seat_changes
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT @max::int));
 
--- House seats count as sold: they do not come back as held ones may.
+-- House seats, and those given back, count as sold: they do not come back as held ones may.
 -- name: CountTaken :many
-SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status IN ('SOLD', 'HOUSE')) AS sold
+SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status <> 'HELD') AS sold
 FROM seats
 WHERE event_id = @event_id
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))
 GROUP BY 1;
 
--- For general admission. Expired holds count as free, although the counter still includes them. The order
+-- For general admission; of seated sections held seats are left out. Expired holds count as free, although the counter still includes them. The order
 -- makes PostgreSQL use the index of due holds, also while it knows nothing of the table: the one by user
 -- has all reservations of the event.
 -- name: TakenAdmissions :many
@@ -122,15 +122,16 @@ WHERE seats.event_id = @event_id
 
 -- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
-                    hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                    hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
+                    max_per_user_in_series)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 ON CONFLICT DO NOTHING;
 
 -- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
-    version = version + 1, updated_at = now()
+    return_within = $17, series_id = $18, max_per_user_in_series = $19, version = version + 1, updated_at = now()
 WHERE event_id = $1;
 
 -- name: HasLiveReservations :one
@@ -157,11 +158,12 @@ DELETE FROM seats WHERE event_id = $1 AND status = 'FREE';
 -- name: DeleteUnusedSections :execrows
 DELETE FROM sections WHERE event_id = $1 AND held = 0 AND sold = 0 AND house = 0 AND returns = 0;
 
+-- Those of general admission come first, as in all transactions; free is theirs.
 -- name: LockSections :many
-SELECT section, price, fee, (capacity - held - sold - house - returns)::bigint AS free
+SELECT section, seated, price, fee, (capacity - held - sold - house - returns)::bigint AS free
 FROM sections
 WHERE event_id = @event_id AND section = ANY (@sections::text[])
-ORDER BY section
+ORDER BY seated, section
 FOR UPDATE;
 
 -- Prices and fees of holds to come, and capacities down to what is not free.
@@ -178,6 +180,8 @@ WHERE s.event_id = @event_id AND s.section = n.section AND s.held + s.sold + s.h
 SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, '')::text AS state,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now)::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
-       coalesce(e.user_refunds, false)::boolean AS user_refunds, coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       coalesce(e.user_refunds, false)::boolean AS user_refunds,
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
+       coalesce(e.return_within, 0)::integer AS return_within
 FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now) t
 LEFT JOIN events e ON e.event_id = ANY (@event_ids::text[]);

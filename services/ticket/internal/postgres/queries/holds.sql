@@ -8,8 +8,8 @@ SELECT pg_advisory_xact_lock(k) FROM unnest(@keys::bigint[]) AS k;
 SELECT k::bigint AS key, pg_try_advisory_xact_lock(k) AS locked FROM unnest(@keys::bigint[]) AS k;
 
 -- name: SaleOf :one
-SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
-       coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
+SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds, coalesce(series_id, '')::text AS series_id,
+       coalesce(max_per_user_in_series, 0)::integer AS max_per_user_in_series, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = @event_id;
 
@@ -22,6 +22,17 @@ CROSS JOIN LATERAL (
     SELECT coalesce(sum(quantity - released), 0) AS used
     FROM reservations
     WHERE event_id = @event_id AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
+
+-- UsedBy of all events of a series.
+-- name: UsedInSeries :many
+SELECT u.user_id::text AS user_id, r.used::bigint AS used
+FROM unnest(@user_ids::text[]) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(quantity - released), 0) AS used
+    FROM reservations
+    WHERE event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = @series_id::text)) AND reservations.user_id = u.user_id
+      AND status IN ('HELD', 'PAYING', 'CONFIRMED')
       AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
 
 -- Seats before they are locked. held_by is the expired hold that may be taken over.

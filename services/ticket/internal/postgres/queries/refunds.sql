@@ -20,3 +20,10 @@ WHERE refund_id = @refund_id AND status = 'BEGUN';
 
 -- name: EndClaims :execrows
 UPDATE refund_claims SET status = @status WHERE refund_id = ANY (@refund_ids::uuid[]) AND status = 'BEGUN';
+
+-- Deletes up to @max claims that claim nothing and are older than 30 days: requests of more than 7 days ago are refused.
+-- name: PruneClaims :execrows
+DELETE FROM refund_claims
+WHERE refund_id = ANY (ARRAY(SELECT c.refund_id FROM refund_claims c
+                             WHERE c.status IN ('ABORTED', 'REFUSED') AND c.begun_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '30 days'
+                             ORDER BY c.begun_at LIMIT @max::int FOR UPDATE SKIP LOCKED));

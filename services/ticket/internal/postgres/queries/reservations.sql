@@ -17,8 +17,8 @@ WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND seat_id IS NOT NULL
 ORDER BY reservation_id, n;
 
 -- name: UsersOf :many
-SELECT DISTINCT event_id, user_id
-FROM reservations
+SELECT DISTINCT r.event_id, coalesce((SELECT e.series_id FROM events e WHERE e.event_id = r.event_id), '')::text AS series_id, r.user_id
+FROM reservations r
 WHERE reservation_id = ANY (@reservation_ids::uuid[]);
 
 -- After the users a transaction locks the seats, in the order of their indexes.
@@ -84,8 +84,8 @@ WHERE p.reservation_id = c.id AND p.n = c.n AND p.live;
 -- The seats among places that were paid and are given back.
 -- name: GiveSeatsBack :execrows
 UPDATE seats s
-SET status = CASE WHEN c.house THEN 'HOUSE' ELSE 'FREE' END, reservation_id = NULL
-FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@ns::int[]) AS n, unnest(@house::boolean[]) AS house) c
+SET status = c.status, reservation_id = NULL
+FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@ns::int[]) AS n, unnest(@statuses::text[]) AS status) c
 JOIN places p ON p.reservation_id = c.id AND p.n = c.n
 WHERE s.event_id = p.event_id AND s.seat_id = p.seat_id AND s.reservation_id = c.id AND s.status = 'SOLD';
 
@@ -96,15 +96,16 @@ FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) A
              unnest(@sold::bigint[]) AS sold) d
 WHERE s.event_id = d.event_id AND s.section = d.section;
 
--- Moves the counters of seats that are sold, and of all places that are given back. Those of seats are
--- the last locks of a transaction, and taken in order; those of general admission are locked already.
+-- Moves the counters of seats that are sold, and of all places that are given back, or kept by the
+-- organiser. Those of seats are the last locks of a transaction, and taken in order; those of general
+-- admission are locked already.
 -- name: MoveSold :execrows
 UPDATE sections s
-SET sold = s.sold + d.sold, house = s.house + d.house
-FROM (SELECT l.event_id, l.section, n.sold, n.house
+SET sold = s.sold + d.sold, house = s.house + d.house, returns = s.returns + d.returns
+FROM (SELECT l.event_id, l.section, n.sold, n.house, n.returns
       FROM sections l
       JOIN (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sections::text[]) AS section, unnest(@sold::bigint[]) AS sold,
-                   unnest(@house::bigint[]) AS house) n
+                   unnest(@house::bigint[]) AS house, unnest(@returns::bigint[]) AS returns) n
         ON n.event_id = l.event_id AND n.section = l.section
       ORDER BY l.event_id, l.section
       FOR UPDATE OF l) d

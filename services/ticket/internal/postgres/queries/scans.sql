@@ -15,11 +15,13 @@ SELECT state, epoch, coalesce(closes_at, doors_at, starts_at - interval '1 hour'
 FROM events e
 WHERE e.event_id = @event_id;
 
+-- The id of the last ticket says where the next page begins. Its user changes only if it had none.
 -- name: DoorTickets :many
-SELECT ticket_id, serial, user_id
-FROM tickets
-WHERE event_id = @event_id AND (user_id, ticket_id) > (@after_user::text, @after_ticket::uuid) AND status = 'VALID'
-ORDER BY user_id, ticket_id
+SELECT t.ticket_id, t.serial, (t.user_id = '')::boolean AS unclaimed
+FROM tickets t
+WHERE t.event_id = @event_id AND (t.status = 'VALID' OR (t.status = 'USED' AND t.used_epoch < @epoch))
+  AND (t.user_id, t.ticket_id) > (coalesce((SELECT l.user_id FROM tickets l WHERE l.ticket_id = @after::uuid AND NOT @unclaimed::boolean), ''), @after::uuid)
+ORDER BY t.user_id, t.ticket_id
 LIMIT @max::int;
 
 -- name: FindScans :many

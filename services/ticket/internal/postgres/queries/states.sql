@@ -35,13 +35,14 @@ SET walk_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(sec
 WHERE event_id = (SELECT e.event_id FROM events e
                   WHERE e.state = 'ENDED' AND e.walk_at <= coalesce(sqlc.narg('now')::timestamptz, now())
                   ORDER BY e.walk_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING event_id;
+RETURNING event_id, walk_after;
 
 -- An event of which nothing is left to do is looked at less and less often, but always again: a refund that is aborted makes a ticket
 -- valid.
 -- name: ReturnEnded :exec
 UPDATE events
-SET walk_at = t.now + CASE WHEN @left_over::boolean THEN interval '1 second'
+SET walk_after = @after,
+    walk_at = t.now + CASE WHEN @left_over::boolean THEN interval '1 second'
                            ELSE least(greatest((t.now - refund_after) / 10, interval '1 second'), interval '1 hour') END
 FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t
 WHERE event_id = @event_id AND state = 'ENDED';
@@ -54,11 +55,11 @@ SELECT reservation_id FROM reservations WHERE event_id = @event_id AND status IN
 UPDATE transfers SET status = 'CANCELLED', version = version + 1
 WHERE event_id = @event_id AND status IN ('OPEN', 'AWAITING_PAYMENT') AND payment_id IS NULL;
 
--- The tickets of an event whose money is owed, or that admit somebody; those of a user one after the other.
+-- The tickets of an event whose money is owed, or that admit somebody, from a user on; those of a user one after the other.
 -- name: OwedTickets :many
-SELECT reservation_id, ticket_id
+SELECT reservation_id, ticket_id, user_id
 FROM tickets
-WHERE event_id = @event_id AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
+WHERE event_id = @event_id AND user_id >= @after::text AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
 ORDER BY event_id, user_id
 LIMIT @max::int;
 
@@ -85,17 +86,19 @@ CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE r.status <> 'CONFIRMED') AS ho
                     FROM reservations r WHERE r.event_id = e.event_id AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')) l
 WHERE e.state = 'ENDED';
 
--- The lists of doors are void, and closes_at follows the new times.
+-- The lists of doors are void, and closes_at follows the new times, unless it is given, as by a delay while people come in. An end of
+-- refunds that would be later goes.
 -- name: PostponeEvent :exec
-UPDATE events
-SET postponed_from = starts_at, starts_at = @starts_at, doors_at = sqlc.narg(doors_at)::timestamptz, closes_at = NULL,
-    sales_close_at = @sales_close_at, fees_until = @fees_until, epoch = epoch + 1, version = version + 1, updated_at = now()
-WHERE event_id = @event_id;
+UPDATE events e
+SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = n.closes_at,
+    refund_until = CASE WHEN e.refund_until <= coalesce(n.closes_at, n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
+    sales_close_at = @sales_close_at, fees_until = @fees_until,
+    epoch = e.epoch + CASE WHEN n.closes_at IS NULL THEN 1 ELSE 0 END, version = e.version + 1, updated_at = now()
+FROM (SELECT @starts_at::timestamptz AS starts_at, sqlc.narg('doors_at')::timestamptz AS doors_at,
+             sqlc.narg('closes_at')::timestamptz AS closes_at) n
+WHERE e.event_id = @event_id;
 
--- Tickets that were used on the old date admit again. They are locked in order, as everywhere.
--- name: MakeUsedValid :execrows
-WITH used AS (SELECT u.ticket_id FROM tickets u WHERE u.event_id = @event_id AND u.status = 'USED' ORDER BY u.ticket_id FOR UPDATE)
-UPDATE tickets t SET status = 'VALID', updated_at = now() FROM used WHERE t.ticket_id = used.ticket_id;
-
--- name: HasTickets :one
-SELECT EXISTS (SELECT 1 FROM tickets WHERE event_id = @event_id);
+-- Tickets, also those that were given back, and buyers who may be charged already.
+-- name: HasBuyers :one
+SELECT (EXISTS (SELECT 1 FROM tickets t WHERE t.event_id = @event_id)
+        OR EXISTS (SELECT 1 FROM reservations r WHERE r.event_id = @event_id AND r.status IN ('PAYING', 'CONFIRMED')))::boolean;

@@ -4,7 +4,7 @@ WITH t AS (
     SELECT unnest(@ticket_ids::uuid[]) AS ticket_id, unnest(@reservation_ids::uuid[]) AS reservation_id, unnest(@ns::int[]) AS n,
            unnest(@event_ids::text[]) AS event_id, unnest(@user_ids::text[]) AS user_id, unnest(@sections::text[]) AS section,
            nullif(unnest(@seat_ids::text[]), '') AS seat_id, unnest(@prices::bigint[]) AS price, unnest(@fees::bigint[]) AS fee,
-           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, unnest(@payment_ids::uuid[]) AS payment_id
+           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, nullif(unnest(@payment_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
     SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL
@@ -21,15 +21,18 @@ SELECT DISTINCT reservation_id FROM tickets WHERE ticket_id = ANY (@ticket_ids::
 
 -- Tickets are locked after reservations. Whatever leaves VALID does so under this lock.
 -- name: LockTickets :many
-SELECT sqlc.embed(tickets)
-FROM tickets
-WHERE ticket_id = ANY (@ticket_ids::uuid[])
-ORDER BY ticket_id
-FOR UPDATE;
+SELECT sqlc.embed(t), (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+FROM tickets t
+WHERE t.ticket_id = ANY (@ticket_ids::uuid[])
+ORDER BY t.ticket_id
+FOR UPDATE OF t;
 
+-- Doors lock the event, so that the epoch is the one that they have read.
 -- name: UpdateTickets :execrows
 UPDATE tickets t
-SET status = c.status, given = c.given, refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
+SET status = c.status, given = c.given, refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'),
+    used_epoch = CASE WHEN c.status = 'USED' THEN (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id) ELSE t.used_epoch END,
+    updated_at = now()
 FROM (SELECT unnest(@ticket_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@was_given::bigint[]) AS was_given,
              unnest(@statuses::text[]) AS status, unnest(@given::bigint[]) AS given, unnest(@refund_ids::uuid[]) AS refund_id) c
 WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
@@ -38,18 +41,20 @@ WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
 -- OFFSET makes it look each up.
 -- name: FindTicket :one
 SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
 FROM tickets t
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = @ticket_id;
 
 -- name: ListTickets :many
 SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       coalesce(e.fees_until, 'epoch')::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
 FROM tickets t
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = @user_id AND t.ticket_id < @before::uuid

@@ -4,10 +4,14 @@ package refunds
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/loop"
+	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/tickets"
@@ -207,4 +211,28 @@ func toClaim(r db.RefundClaim) *refund.Claim {
 		c.Problems = append(c.Problems, refund.Problem{TicketID: id, Reason: r.ProblemReasons[i]})
 	}
 	return c
+}
+
+const (
+	pruneEvery = 10 * time.Minute
+	pruneRows  = 1000
+)
+
+// Prune deletes old claims that claim nothing. Replicas may prune at the same time.
+func (s *Store) Prune(ctx context.Context) error {
+	q := s.database.Queries()
+	for n := int64(pruneRows); n == pruneRows; {
+		var err error
+		if n, err = q.PruneClaims(ctx, db.PruneClaimsParams{Now: q.AsOf, Max: pruneRows}); err != nil {
+			return pkgpostgres.Err(err)
+		}
+	}
+	return nil
+}
+
+// Pruner returns a worker that prunes claims until its context ends.
+func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, pruneEvery, log, "claims of refunds not pruned", s.Prune)
+	}
 }

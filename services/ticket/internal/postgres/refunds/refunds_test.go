@@ -118,6 +118,30 @@ func TestAnswersAreForGood(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
+// Refusals and aborted claims go when every call about them is too old to claim anything.
+func TestOldRefusalsAreDeleted(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, p := sell(t, svc, "A-1-1")
+	first, refused, aborted := svc.RefundRequest(p, refund.User), svc.RefundRequest(p, refund.User), svc.RefundRequest(p, refund.User)
+	require.Equal(t, refund.Begun, svc.BeginRefund(t, first).Status)
+	require.Equal(t, refund.Refused, svc.BeginRefund(t, refused).Status)
+	require.NoError(t, svc.Refunds.Abort(t.Context(), first.ID))
+	require.NoError(t, svc.Refunds.Abort(t.Context(), aborted.ID))
+	svc.Refund(t, p, refund.Operator)
+	claims := func() int64 { return svc.Count(t, `SELECT count(*) FROM refund_claims`) }
+	svc.Clock.Advance(30*24*time.Hour - time.Minute)
+	require.NoError(t, svc.Refunds.Prune(t.Context()))
+	require.EqualValues(t, 4, claims())
+	svc.Clock.Advance(time.Hour)
+	require.NoError(t, svc.Refunds.Prune(t.Context()))
+	require.EqualValues(t, 1, claims(), "that of the refund that was made")
+	for _, late := range []refund.Request{first, refused, aborted} {
+		require.Equal(t, refund.ReasonTooOld, svc.BeginRefund(t, late).Reason)
+	}
+	svc.RequireInvariants(t)
+}
+
 // Every call and event about a claim in every status.
 func TestClaimsInEveryStatus(t *testing.T) {
 	t.Parallel()
@@ -235,8 +259,8 @@ var closesAt = storetest.Start.Add(47 * time.Hour)
 func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]event.Event{
-		"seats":             storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 3)),
-		"general admission": storetest.Spec("e", event.General, storetest.Admissions("A", 70, 3)),
+		"seats":             storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 4)),
+		"general admission": storetest.Spec("e", event.General, storetest.Admissions("A", 70, 4)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -263,14 +287,16 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 			for _, replica := range []*storetest.Service{svc, svc.Replica(t)} { // one reads the changes, one all seats
 				snap, err := replica.EventStore.Snapshot(t.Context(), "e")
 				require.NoError(t, err)
-				require.EqualValues(t, 1, snap.TotalFree())
+				require.EqualValues(t, 2, snap.TotalFree())
 				require.Equal(t, event.StatusOnSale, snap.Status())
 			}
-			_, err = svc.HoldBest(t.Context(), "v", 2)
+			_, err = svc.HoldBest(t.Context(), "v", 3)
 			require.ErrorIs(t, err, reservation.ErrSoldOut)
-			next, err := svc.HoldBest(t.Context(), "v", 1)
-			require.NoError(t, err)
-			svc.Confirm(t, next, storetest.Payment(next))
+			for range 2 {
+				next, err := svc.HoldBest(t.Context(), "v", 1)
+				require.NoError(t, err)
+				svc.Confirm(t, next, storetest.Payment(next))
+			}
 			statuses, _, err := svc.Replica(t).Events.SaleStatuses(t.Context(), []string{"e"})
 			require.NoError(t, err)
 			require.Equal(t, event.StatusSoldOut, statuses["e"].Status, "the organiser's place is not for sale")

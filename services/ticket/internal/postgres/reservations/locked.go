@@ -122,7 +122,7 @@ func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID
 	}
 	users := make([]postgres.User, len(rows))
 	for i, r := range rows {
-		users[i] = postgres.User{EventID: r.EventID, UserID: r.UserID}
+		users[i] = postgres.User{EventID: r.EventID, SeriesID: r.SeriesID, UserID: r.UserID}
 	}
 	return tx.LockUsers(ctx, append(postgres.PaymentLockKeys(payments), postgres.LockKeys(users)...))
 }

@@ -54,19 +54,29 @@ func (s *Store) List(
 	if err != nil || len(rows) == 0 {
 		return nil, time.Time{}, pkgpostgres.Err(err)
 	}
+	found := make([]db.Reservation, len(rows))
+	for i, r := range rows {
+		found[i] = r.Reservation
+	}
+	list, err := FromRows(ctx, q, found)
+	return list, rows[0].Now.UTC(), err
+}
+
+// FromRows reads the seats of reservations, and returns them in the order of their rows.
+func FromRows(ctx context.Context, q *postgres.Queries, rows []db.Reservation) ([]reservation.Reservation, error) {
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
-		ids[i] = r.Reservation.ReservationID
+		ids[i] = r.ReservationID
 	}
 	seats, err := seatsOf(ctx, q, ids)
 	if err != nil {
-		return nil, time.Time{}, pkgpostgres.Err(err)
+		return nil, pkgpostgres.Err(err)
 	}
 	list := make([]reservation.Reservation, len(rows))
 	for i, r := range rows {
-		list[i] = *toReservation(r.Reservation, seats[r.Reservation.ReservationID])
+		list[i] = *toReservation(r, seats[r.ReservationID])
 	}
-	return list, rows[0].Now.UTC(), nil
+	return list, nil
 }
 
 func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, error) {
@@ -86,6 +96,26 @@ func (s *Store) ChangeOfEvent(ctx context.Context, id uuid.UUID, decide reservat
 		}
 		return decide(r, now)
 	})
+}
+
+// Expire ends those of the reservations that are due.
+func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		locked, err := Lock(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		locked.Expire()
+		events, err := locked.Save(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return InsertEvents(ctx, tx, events)
+	})
+	if err == nil {
+		d.Published()
+	}
+	return err
 }
 
 // change locks a reservation, lets decide change it, and writes the changes and events.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/reservation"
@@ -83,13 +84,19 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error
 // giveBack ends the places that refunds have given back, and frees their seats or keeps them.
 func giveBack(ctx context.Context, q *postgres.Queries, changed []*change) error {
 	var arg db.GiveSeatsBackParams
+	var kept db.InsertReturnsParams
 	seats := 0
 	for _, c := range changed {
 		for _, p := range c.current.GivenBack() {
 			arg.ReservationIds, arg.Ns = append(arg.ReservationIds, c.before.ID), append(arg.Ns, int32(p.N)) //nolint:gosec // ≤ Quantity
-			arg.House = append(arg.House, p.House)
-			if len(c.current.Seats) > 0 {
+			arg.Statuses = append(arg.Statuses, p.SeatStatus())
+			section, seat := c.place(p.N)
+			if seat != "" {
 				seats++
+			}
+			if p.SeatStatus() == event.SeatStatusReturned {
+				kept.EventIds, kept.Sections = append(kept.EventIds, c.before.EventID), append(kept.Sections, section)
+				kept.SeatIds, kept.ReleaseAt = append(kept.SeatIds, seat), append(kept.ReleaseAt, p.ReleaseAt)
 			}
 		}
 	}
@@ -101,7 +108,18 @@ func giveBack(ctx context.Context, q *postgres.Queries, changed []*change) error
 		return err
 	}
 	n, err = q.GiveSeatsBack(ctx, arg)
-	return postgres.ExpectRows(n, seats, "seats", err)
+	if err := postgres.ExpectRows(n, seats, "seats", err); err != nil || len(kept.EventIds) == 0 {
+		return err
+	}
+	return q.InsertReturns(ctx, kept)
+}
+
+// place returns the section and the seat (empty: general admission) of the reservation's n-th place.
+func (c *change) place(n int) (section, seat string) {
+	if len(c.current.Seats) == 0 {
+		return c.before.Section, ""
+	}
+	return c.current.Seats[n-1].Section, c.current.Seats[n-1].ID
 }
 
 type section struct{ eventID, name string }
@@ -146,8 +164,9 @@ func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) e
 	return postgres.ExpectRows(n, len(arg.Sections), "sections", err)
 }
 
-// soldCounters are the numbers of sold places of a section, and of those that the organiser keeps.
-type soldCounters struct{ sold, house int64 }
+// soldCounters are the numbers of sold places of a section, of those that the organiser keeps, and of
+// those that were given back.
+type soldCounters struct{ sold, house, returns int64 }
 
 // moveSold adds seats that were paid, and all places that were given back, to the counters of their
 // sections.
@@ -160,13 +179,14 @@ func moveSold(ctx context.Context, q *postgres.Queries, changed []*change) error
 			}
 		}
 		for _, p := range c.current.GivenBack() {
-			delta, name := soldCounters{sold: -1}, c.before.Section
-			if p.House {
+			delta := soldCounters{sold: -1}
+			switch p.SeatStatus() {
+			case event.SeatStatusHouse:
 				delta.house = 1
+			case event.SeatStatusReturned:
+				delta.returns = 1
 			}
-			if len(c.current.Seats) > 0 {
-				name = c.current.Seats[p.N-1].Section
-			}
+			name, _ := c.place(p.N)
 			addSold(deltas, c, name, delta)
 		}
 	}
@@ -177,7 +197,7 @@ func moveSold(ctx context.Context, q *postgres.Queries, changed []*change) error
 	var arg db.MoveSoldParams
 	for s, d := range deltas {
 		arg.EventIds, arg.Sections = append(arg.EventIds, s.eventID), append(arg.Sections, s.name)
-		arg.Sold, arg.House = append(arg.Sold, d.sold), append(arg.House, d.house)
+		arg.Sold, arg.House, arg.Returns = append(arg.Sold, d.sold), append(arg.House, d.house), append(arg.Returns, d.returns)
 	}
 	n, err := q.MoveSold(ctx, arg)
 	return postgres.ExpectRows(n, len(deltas), "sections", err)
@@ -185,5 +205,6 @@ func moveSold(ctx context.Context, q *postgres.Queries, changed []*change) error
 
 func addSold(deltas map[section]soldCounters, c *change, name string, delta soldCounters) {
 	key := section{eventID: c.before.EventID, name: name}
-	deltas[key] = soldCounters{sold: deltas[key].sold + delta.sold, house: deltas[key].house + delta.house}
+	was := deltas[key]
+	deltas[key] = soldCounters{sold: was.sold + delta.sold, house: was.house + delta.house, returns: was.returns + delta.returns}
 }

@@ -76,6 +76,31 @@ func TestListHasEveryTicketOnce(t *testing.T) {
 	}
 }
 
+// Tickets that the organiser gives away have no holder until somebody claims them, also while a list is
+// read. None is left out.
+func TestTicketsThatGetAHolderMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.sellMany(t, 30)
+	h.exec(t, `UPDATE tickets SET user_id = '' WHERE n <= 15`)
+	h.close(checkin.ListAfter + time.Second)
+	listed := map[uuid.UUID]bool{}
+	for from := (*checkin.Position)(nil); ; {
+		p, err := h.doors.List(t.Context(), "e", from, 5)
+		require.NoError(t, err)
+		l, err := h.keys.VerifyDoorList(p.Signed)
+		require.NoError(t, err)
+		for _, tk := range l.Tickets {
+			listed[tk.ID] = true
+		}
+		if from = p.Next; from == nil {
+			break
+		}
+		h.exec(t, `UPDATE tickets SET user_id = 'u' || n WHERE ticket_id = $1 AND user_id = ''`, from.TicketID)
+	}
+	require.Len(t, listed, 30)
+}
+
 // A ticket that is sold after the list was read has a later id than the list's time.
 func TestTimeOfAList(t *testing.T) {
 	t.Parallel()

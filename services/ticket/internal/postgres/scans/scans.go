@@ -86,7 +86,7 @@ func findScans(ctx context.Context, tx *postgres.Tx, b *checkin.Batch) (map[uuid
 	}
 	rows, err := tx.FindScans(ctx, arg)
 	for _, r := range rows {
-		known[r.Scan.ScanID] = toScan(r.Scan)
+		known[r.Scan.ScanID] = FromRow(r.Scan)
 	}
 	return known, err
 }
@@ -158,7 +158,7 @@ func findEarlier(ctx context.Context, tx *postgres.Tx, e *checkin.Event, o *chec
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
-	earlier := toScan(row.Scan)
+	earlier := FromRow(row.Scan)
 	o.Earlier = &earlier
 	return err
 }
@@ -184,7 +184,7 @@ func (s *Store) Undo(ctx context.Context, eventID string, id uuid.UUID) (outcome
 		if rows, err = tx.FindScans(ctx, find); err != nil {
 			return err
 		}
-		outcome = &checkin.Outcome{Scan: toScan(rows[0].Scan), Ticket: locked.Find(rows[0].Scan.TicketID.UUID)}
+		outcome = &checkin.Outcome{Scan: FromRow(rows[0].Scan), Ticket: locked.Find(rows[0].Scan.TicketID.UUID)}
 		if outcome.Scan.Result == checkin.Undone {
 			return nil
 		}
@@ -218,12 +218,12 @@ func (s *Store) ListTickets(
 	ctx context.Context, eventID string, from checkin.Position, limit int,
 ) ([]ticket.DoorTicket, checkin.Position, error) {
 	rows, err := s.database.ReadQueries().DoorTickets(ctx, db.DoorTicketsParams{
-		EventID: eventID, AfterUser: from.UserID, AfterTicket: from.TicketID, Max: int32(limit), //nolint:gosec // ≤ 5000
+		EventID: eventID, Epoch: int32(from.Epoch), After: from.TicketID, Unclaimed: from.Unclaimed, Max: int32(limit), //nolint:gosec // an int32, and ≤ 5000
 	})
 	list, end := make([]ticket.DoorTicket, len(rows)), from
 	for i, r := range rows {
 		list[i] = ticket.DoorTicket{ID: r.TicketID, Serial: int(r.Serial)}
-		end.UserID, end.TicketID = r.UserID, r.TicketID
+		end.TicketID, end.Unclaimed = r.TicketID, r.Unclaimed
 	}
 	return list, end, pkgpostgres.Err(err)
 }
@@ -242,12 +242,13 @@ func (s *Store) ListConflicts(ctx context.Context, eventID string, limit int, be
 	})
 	list := make([]checkin.Scan, len(rows))
 	for i, r := range rows {
-		list[i] = toScan(r.Scan)
+		list[i] = FromRow(r.Scan)
 	}
 	return list, pkgpostgres.Err(err)
 }
 
-func toScan(r db.Scan) checkin.Scan {
+// FromRow returns the scan of a row.
+func FromRow(r db.Scan) checkin.Scan {
 	return checkin.Scan{
 		ID: r.ScanID, N: r.N, TicketID: r.TicketID.UUID, Epoch: int(r.Epoch), Device: r.Device, UserID: r.UserID,
 		Result: checkin.Result(r.Result), At: r.ScannedAt.UTC(), RecordedAt: r.RecordedAt.UTC(),

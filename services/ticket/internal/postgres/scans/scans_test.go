@@ -171,7 +171,115 @@ func TestUploads(t *testing.T) {
 	h.RequireInvariants(t)
 }
 
-// A list is void once its event is postponed or cancelled.
+// A door without a network has admitted before it hears of a cancellation, which may be undone.
+func TestUploadsWhileACancellationCanBeUndone(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	a, b := h.buy(t, "u", "A-1-1"), h.buy(t, "v", "A-1-2")
+	act := func(act event.Act) {
+		t.Helper()
+		_, err := h.Events.Act(t.Context(), "e", act, time.Hour)
+		require.NoError(t, err)
+	}
+	scan := h.offline(a.code)
+	act(event.Cancel)
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 1, scan))
+	_, err := h.checkIn(t.Context(), b.code)
+	requireWhy(t, checkin.EventCancelled, err)
+	act(event.Undo)
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 1, scan))
+	_, err = h.checkIn(t.Context(), a.code)
+	require.ErrorIs(t, err, checkin.ErrAlreadyUsed, "whoever came in is in")
+	require.Equal(t, checkin.Counts{Sold: 2, CheckedIn: 1}, h.counts(t))
+
+	act(event.Cancel)
+	act(event.Refund)
+	require.Equal(t, []checkin.Result{checkin.EventCancelled}, h.upload(t, 1, h.offline(b.code)))
+	require.NoError(t, h.Walker.Walk(t.Context()))
+	require.Equal(t, ticket.Refunding, h.find(t, a.id).Status, "everybody gets everything back")
+	h.RequireInvariants(t)
+}
+
+// Tickets that were used on the old date are as valid as all others on the new one, although a
+// postponement writes none of them: a large event could not be postponed otherwise.
+func TestUsedTicketsOfAPostponedEvent(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	a, b, c := h.buy(t, "u", "A-1-1"), h.buy(t, "v", "A-1-2"), h.buy(t, "w", "A-1-3")
+	h.close(checkin.ListAfter)
+	first := h.mustCheckIn(t, a.code)
+	h.mustCheckIn(t, b.code)
+	rows := func() int64 {
+		return h.Count(t, `SELECT count(DISTINCT xmin::text || cmin::text) FROM tickets WHERE status = 'USED'`)
+	}
+	written := rows()
+	for range 2 { // and once more
+		start := h.Clock.Now().Add(48 * time.Hour).Truncate(time.Second)
+		_, err := h.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: start})
+		require.NoError(t, err)
+		h.Clock.Set(start.Add(-time.Hour + checkin.ListAfter))
+	}
+	require.Equal(t, written, rows(), "no ticket is written")
+	for _, one := range []bought{a, b, c} {
+		require.Equal(t, ticket.Valid, h.find(t, one.id).Status)
+		list, err := h.Tickets.ListTickets(t.Context(), h.find(t, one.id).UserID, 1, uuid.Nil)
+		require.NoError(t, err)
+		require.Equal(t, ticket.Valid, list[0].Status)
+	}
+	require.Len(t, h.pages(t, 0)[0].Tickets, 3)
+	require.Equal(t, checkin.Counts{Sold: 3}, h.counts(t))
+	_, err := h.doors.Undo(t.Context(), "e", first.Scan.ID)
+	requireWhy(t, checkin.EventPostponed, err)
+	require.Equal(t, []checkin.Result{checkin.EventPostponed}, h.upload(t, 1, h.offline(a.code)))
+
+	require.Equal(t, refund.Begun, h.Refund(t, b.payment, refund.Operator).Status)
+	again := h.mustCheckIn(t, a.code)
+	require.Equal(t, ticket.Used, h.find(t, a.id).Status)
+	require.Len(t, h.pages(t, 0)[0].Tickets, 1)
+	_, err = h.checkIn(t.Context(), a.code)
+	require.ErrorIs(t, err, checkin.ErrAlreadyUsed)
+	require.Equal(t, again.Scan.At.Format(time.RFC3339), errs.From(err).Metadata["usedAt"])
+	require.Equal(t, refund.Refused, h.BeginRefund(t, h.RefundRequest(a.payment, refund.Operator)).Status)
+	_, err = h.doors.Undo(t.Context(), "e", again.Scan.ID)
+	require.NoError(t, err)
+	require.Equal(t, ticket.Valid, h.find(t, a.id).Status)
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 3, h.offline(a.code)))
+	require.Equal(t, checkin.Counts{Sold: 2, CheckedIn: 1, Conflicts: 1}, h.counts(t))
+	h.RequireInvariants(t)
+}
+
+// A start that is put off by some hours while people come in changes nothing at the doors.
+func TestDelayOnTheEvening(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	a, b, c := h.buy(t, "u", "A-1-1"), h.buy(t, "v", "A-1-2"), h.buy(t, "w", "A-1-3")
+	h.close(checkin.ListAfter)
+	h.mustCheckIn(t, a.code)
+	for range 2 {
+		_, err := h.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(51 * time.Hour)})
+		require.NoError(t, err)
+	}
+	_, err := h.checkIn(t.Context(), a.code)
+	require.ErrorIs(t, err, checkin.ErrAlreadyUsed)
+	h.mustCheckIn(t, b.code)
+	require.Len(t, h.pages(t, 0)[0].Tickets, 1)
+	require.Equal(t, refund.Refused, h.BeginRefund(t, h.RefundRequest(c.payment, refund.User)).Status, "doors have it on their lists")
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 1, h.offline(c.code)))
+	e, err := h.EventStore.FindEvent(t.Context(), "e")
+	require.NoError(t, err)
+	require.Equal(t, storetest.Start.Add(48*time.Hour), e.PostponedFrom)
+	require.Equal(t, storetest.Start.Add(51*time.Hour), e.StartsAt)
+	_, err = h.Events.Put(t.Context(), "e", e.Spec, nil)
+	require.NoError(t, err)
+
+	_, err = h.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(58 * time.Hour)})
+	require.NoError(t, err)
+	_, err = h.checkIn(t.Context(), a.code)
+	requireWhy(t, checkin.EventPostponed, err)
+	h.RequireInvariants(t)
+}
+
+// A list is void once its event is postponed, or has ended by a cancellation.
 func TestUploadsOfVoidLists(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -179,7 +287,7 @@ func TestUploadsOfVoidLists(t *testing.T) {
 	h.exec(t, `UPDATE events SET epoch = 2`)
 	require.Equal(t, []checkin.Result{checkin.EventPostponed}, h.upload(t, 1, h.offline(b.code)))
 	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 2, h.offline(b.code)))
-	h.exec(t, `UPDATE events SET state = 'CANCELLED'`)
+	h.exec(t, `UPDATE events SET state = 'ENDED'`)
 	require.Equal(t, []checkin.Result{checkin.EventCancelled}, h.upload(t, 2, h.offline(b.code)))
 	require.Equal(t, checkin.Counts{Sold: 1, CheckedIn: 1, Conflicts: 2}, h.counts(t))
 }

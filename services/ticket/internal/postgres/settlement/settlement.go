@@ -16,6 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/ticket"
 )
 
 // Store keeps the ids of applied payment events, and the payments that pay for nothing.
@@ -76,8 +77,12 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	if err != nil {
 		return err
 	}
+	scarce, err := scarceSections(ctx, tx.Queries, l.tickets.All())
+	if err != nil {
+		return err
+	}
 	batch := settlement.Batch{
-		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Claims: l.claims, Ended: ended, Closings: closings, Now: now,
+		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
 	}
 	if err := batch.Apply(events); err != nil {
 		return err
@@ -165,4 +170,25 @@ func endPayments(ctx context.Context, q *postgres.Queries, ended map[uuid.UUID]s
 		arg.PaymentIds, arg.Reasons = append(arg.PaymentIds, id), append(arg.Reasons, reason)
 	}
 	return q.EndPayments(ctx, arg)
+}
+
+// scarceSections reads of which sections of tickets that may end less than 5 % is free.
+func scarceSections(ctx context.Context, q *postgres.Queries, list []*ticket.Ticket) (map[settlement.Section]bool, error) {
+	scarce := make(map[settlement.Section]bool)
+	if len(list) == 0 {
+		return scarce, nil
+	}
+	arg := db.ScarceSectionsParams{Now: q.AsOf}
+	asked := make(map[settlement.Section]bool)
+	for _, t := range list {
+		if key := (settlement.Section{EventID: t.EventID, Name: t.Section}); !asked[key] {
+			asked[key] = true
+			arg.EventIds, arg.Sections = append(arg.EventIds, t.EventID), append(arg.Sections, t.Section)
+		}
+	}
+	rows, err := q.ScarceSections(ctx, arg)
+	for _, r := range rows {
+		scarce[settlement.Section{EventID: r.EventID, Name: r.Section}] = true
+	}
+	return scarce, err
 }

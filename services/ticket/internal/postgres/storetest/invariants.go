@@ -15,13 +15,14 @@ import (
 // are none. They read only the tables, so that they do not repeat a mistake of the code. A query
 // that needs the time gets it as $1.
 var invariants = map[string]string{
-	"sold + held + house + free = capacity, seat by seat": `
+	"sold + held + house + returning + free = capacity, seat by seat": `
 		SELECT s.event_id || ' ' || s.section
 		FROM sections s LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
 		WHERE s.seated
-		GROUP BY s.event_id, s.section, s.capacity
-		HAVING count(x.*) <> s.capacity`,
-	"sold + held + house + free = capacity, by the counters": `
+		GROUP BY s.event_id, s.section, s.capacity, s.sold, s.house, s.returns
+		HAVING count(x.*) <> s.capacity
+		    OR s.sold + s.house + s.returns + count(*) FILTER (WHERE x.status IN ('FREE', 'HELD')) <> s.capacity`,
+	"sold + held + house + returning + free = capacity, by the counters": `
 		SELECT s.event_id || ' ' || s.section
 		FROM sections s LEFT JOIN reservations r ON r.event_id = s.event_id AND r.section = s.section
 		WHERE NOT s.seated
@@ -29,12 +30,21 @@ var invariants = map[string]string{
 		HAVING s.held <> coalesce(sum(r.quantity) FILTER (WHERE r.status IN ('HELD', 'PAYING')), 0)
 		    OR s.sold <> coalesce(sum(r.quantity - r.released) FILTER (WHERE r.status = 'CONFIRMED'), 0)
 		    OR s.held + s.sold + s.house + s.returns > s.capacity`,
-	"sold and house seats, by the counters": `
+	"sold, house and returned seats, by the counters": `
 		SELECT s.event_id || ' ' || s.section
 		FROM sections s LEFT JOIN seats x ON x.event_id = s.event_id AND split_part(x.seat_id, '-', 1) = s.section
 		WHERE s.seated
-		GROUP BY s.event_id, s.section, s.sold, s.house
-		HAVING s.sold <> count(*) FILTER (WHERE x.status = 'SOLD') OR s.house <> count(*) FILTER (WHERE x.status = 'HOUSE')`,
+		GROUP BY s.event_id, s.section, s.sold, s.house, s.returns
+		HAVING s.sold <> count(*) FILTER (WHERE x.status = 'SOLD') OR s.house <> count(*) FILTER (WHERE x.status = 'HOUSE')
+		    OR s.returns <> count(*) FILTER (WHERE x.status = 'RETURNED')`,
+	"a place that was given back has a time": `
+		SELECT s.event_id || ' ' || s.section
+		FROM sections s LEFT JOIN returns r USING (event_id, section)
+		GROUP BY s.event_id, s.section, s.returns
+		HAVING s.returns <> count(r.*)
+		UNION ALL
+		SELECT x.seat_id FROM seats x FULL JOIN (SELECT * FROM returns WHERE seat_id IS NOT NULL) r USING (event_id, seat_id)
+		WHERE (x.status = 'RETURNED') <> (r.return_id IS NOT NULL)`,
 	"a seat is what its reservation says": `
 		SELECT x.seat_id FROM seats x LEFT JOIN reservations r USING (reservation_id)
 		WHERE x.status IN ('HELD', 'SOLD') AND (r.reservation_id IS NULL
@@ -57,6 +67,12 @@ var invariants = map[string]string{
 		WHERE r.origin = 'SALE' AND (r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1))
 		GROUP BY r.event_id, r.user_id, e.max_per_user
 		HAVING sum(r.quantity - r.released) > e.max_per_user`,
+	"nobody has more than the limit of a series": `
+		SELECT e.series_id || ' ' || r.user_id
+		FROM reservations r JOIN events e USING (event_id)
+		WHERE r.origin = 'SALE' AND (r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1))
+		GROUP BY e.series_id, r.user_id
+		HAVING sum(r.quantity - r.released) > min(e.max_per_user_in_series)`,
 	"every place that is paid admits one person": `
 		SELECT p.reservation_id || ' ' || p.n
 		FROM places p JOIN reservations r USING (reservation_id)

@@ -19,12 +19,15 @@ import (
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/cancellation"
+	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
+	"urr.guru/services/ticket/internal/postgres/comps"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/scans"
@@ -64,6 +67,8 @@ type Service struct {
 	Refunds          *refunds.Store
 	Walker           *cancellation.Walker
 	Scans            *scans.Store
+	Comps            *comp.Service
+	Orders           *orders.Store
 	Events           *event.Service
 	Reservations     *reservation.Service
 }
@@ -99,7 +104,8 @@ func (s *Service) Replica(t *testing.T) *Service {
 		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
 		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
-		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database),
+		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database), Orders: orders.NewStore(database),
+		Comps: comp.NewService(comps.NewStore(database)),
 	}
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
@@ -108,12 +114,13 @@ func (s *Service) Replica(t *testing.T) *Service {
 	return other
 }
 
-// Spec is an event whose sale is open when the clock starts.
+// Spec is an event whose sale is open when the clock starts, and whose places are for sale as soon as
+// they are given back.
 func Spec(id string, seating event.Seating, sections ...event.Section) event.Event {
 	return event.Event{ID: id, Spec: event.Spec{
 		Title: "Concert " + id, Artist: "Artist", Venue: "Hall", StartsAt: Start.Add(48 * time.Hour),
 		SalesOpenAt: Start.Add(-time.Hour), SalesCloseAt: Start.Add(24 * time.Hour), Seating: seating, Currency: "KRW", MaxPerUser: 4,
-		Sections: sections,
+		ReturnWithin: new(int32(0)), Sections: sections,
 	}}
 }
 

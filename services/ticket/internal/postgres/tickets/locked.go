@@ -17,6 +17,8 @@ type Locked struct{ changes []change }
 type change struct {
 	before  ticket.Ticket
 	current *ticket.Ticket
+	// stored is the status in its row: a ticket that was used before the event was postponed is VALID.
+	stored string
 }
 
 func (c *change) changed() bool {
@@ -34,8 +36,8 @@ func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, e
 	}
 	l := &Locked{changes: make([]change, len(rows))}
 	for i, r := range rows {
-		t := toTicket(r.Ticket)
-		l.changes[i] = change{before: t, current: &t}
+		t := FromRow(r.Ticket, r.UsedBefore)
+		l.changes[i] = change{before: t, current: &t, stored: r.Ticket.Status}
 	}
 	return l, nil
 }
@@ -67,7 +69,7 @@ func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 			continue
 		}
 		arg.TicketIds = append(arg.TicketIds, c.before.ID)
-		arg.Was, arg.Statuses = append(arg.Was, string(c.before.Status)), append(arg.Statuses, string(c.current.Status))
+		arg.Was, arg.Statuses = append(arg.Was, c.stored), append(arg.Statuses, string(c.current.Status))
 		arg.WasGiven, arg.Given = append(arg.WasGiven, c.before.Given), append(arg.Given, c.current.Given)
 		arg.RefundIds = append(arg.RefundIds, c.current.RefundID)
 	}

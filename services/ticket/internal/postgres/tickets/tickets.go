@@ -48,13 +48,14 @@ func (s *Store) ListTickets(ctx context.Context, userID string, limit int, befor
 }
 
 func toShown(r db.ListTicketsRow) ticket.Shown {
-	return ticket.Shown{Ticket: toTicket(r.Ticket), Now: r.Now.UTC(), Closing: event.Closing{
+	return ticket.Shown{Ticket: FromRow(r.Ticket, r.UsedBefore), Now: r.Now.UTC(), Closing: event.Closing{
 		State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
 		FeesUntil: r.FeesUntil.UTC(),
 	}}
 }
 
-func toTicket(r db.Ticket) ticket.Ticket {
+// FromRow returns the ticket of a row. One that was used before its event was postponed is VALID.
+func FromRow(r db.Ticket, usedBefore bool) ticket.Ticket {
 	t := ticket.Ticket{
 		ID: r.TicketID, ReservationID: r.ReservationID, N: int(r.N), EventID: r.EventID, UserID: r.UserID, Section: r.Section,
 		Price: r.Price, Paid: r.Paid, Fee: r.Fee, Given: r.Given, Currency: r.Currency, PaymentID: r.PaymentID.UUID,
@@ -64,6 +65,9 @@ func toTicket(r db.Ticket) ticket.Ticket {
 		seat := reservation.NewSeat(*r.SeatID, r.Price)
 		seat.Fee = r.Fee
 		t.Seat = &seat
+	}
+	if usedBefore {
+		t.Status = ticket.Valid
 	}
 	return t
 }

@@ -1,0 +1,75 @@
+package pages_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testOrders buys two tickets, gives one of them back, shows the QR code of the other and checks it in.
+// An operator finds the order by its user and by the ticket's code, and sees both.
+func testOrders(t *testing.T) {
+	t.Parallel()
+	for _, p := range variants {
+		t.Run(p.String(), func(t *testing.T) {
+			parallelTab(t)
+			says := words(t, p.lang)["orders"]
+			event, user := sale{}.open(t), uniqueID("buyer")
+			b := openTab(t, platformURL, p.device, p.lang)
+			b.openSeatMap(event, user)
+			b.chooseFromList(2)
+			b.click(".selection .wide")
+			b.waitForPath("/checkout/")
+			b.waitFor("form button[type=submit]:enabled")
+			b.click("form button[type=submit]")
+			b.waitFor(".notice.good")
+			b.visit("/my")
+			b.waitFor(`main a[href^="/orders/"]`)
+			b.click(`main a[href^="/orders/"]`)
+			b.waitFor("input[type=checkbox]:enabled")
+			b.click("input[type=checkbox]:enabled")
+			b.waitFor("form button[type=submit]:enabled")
+			b.click("form button[type=submit]")
+			b.waitFor(".refund")
+			b.visit("/my")
+			b.waitFor("details")
+			b.click("summary")
+			b.until("the image of the code", "(i => i.complete && i.naturalWidth > 0)(document.querySelector('.qr img'))")
+			code := b.text(".code")
+			b.startSession(uniqueID("door"), "staff")
+			b.visit("/check-in?event=" + event)
+			b.waitFor("#code")
+			b.checkIn(code)
+			b.waitFor(".notice.good")
+
+			b.visit("/admin/orders")
+			b.waitForText(map[string]string{"en": "Your account may not do this.", "ko": "이 작업을 수행할 권한이 없는 계정입니다."}[p.lang])
+			b.startSession(uniqueID("operator"), "admin")
+			b.visit("/admin/orders")
+			b.waitFor("#user")
+			b.checkPage("search for orders")
+			b.fill("#user", uniqueID("nobody"))
+			b.click("main button[type=submit]")
+			b.waitForText(says["none"])
+			b.fill("#user", user)
+			b.click("main button[type=submit]")
+			b.waitFor(`main a[href^="/admin/orders/"]`)
+			b.checkPage("found orders")
+			b.visit("/admin/orders")
+			b.waitFor("#code")
+			b.fill("#code", code)
+			b.click("main button[type=submit]")
+			b.waitFor(`main a[href^="/admin/orders/"]`)
+			require.NotContains(t, eval[string](b, "location.href"), "code=")
+			b.click(`main a[href^="/admin/orders/"]`)
+			b.waitForPath("/admin/orders/")
+			b.waitFor("section[aria-labelledby=timeline]")
+			tickets := eval[[]string](b, "[...document.querySelectorAll('section[aria-labelledby=tickets] .badge')].map(b => b.textContent).sort()")
+			require.Equal(t, []string{"REFUNDED", "USED"}, tickets)
+			payments := eval[[]string](b, "[...document.querySelectorAll('section[aria-labelledby=payments] .badge')].map(b => b.textContent)")
+			require.Equal(t, []string{"CONFIRMED", "DONE"}, payments)
+			b.waitForText("ADMITTED")
+			b.checkPage("an order")
+		})
+	}
+}

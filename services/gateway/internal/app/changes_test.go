@@ -1,0 +1,199 @@
+package app_test
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
+)
+
+// A reader whose connections are cut in the middle of events, and lead to another gateway now and
+// then, ends with the same map as a fresh read. It never gets a change that does not fit what it has.
+func TestCutReadersEndWithTheMap(t *testing.T) {
+	t.Parallel()
+	const seeds = 20
+	one := newFixture(t)
+	h := newHalls(one)
+	two := newFixture(t)
+	two.ticket.seats = h.get
+	var followed [seeds]seatMap
+	var failures [seeds]error
+	var resets, changes int
+	var cuts atomic.Int64
+	var running sync.WaitGroup
+	addrs := [2]string{}
+	for i, w := range []*fixture{one, two} {
+		w.gateway.ReadSeatsEvery(20 * time.Millisecond)
+		addrs[i], _ = liveServer(t, w)
+	}
+	for seed := range uint64(seeds) {
+		event := fmt.Sprintf("hall-%d", seed)
+		one.line(event, epoch, 0)
+		two.line(event, epoch, 0)
+		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // reproducible
+		proxies := [2]*cutter{}
+		for i, addr := range addrs {
+			proxies[i] = newCutter(t, addr, rand.New(rand.NewPCG(seed, uint64(i)+2))) //nolint:gosec // reproducible
+		}
+		who := one.session(event).with("X-Queue-Entry-Token", one.entryToken(event, event))
+		running.Go(func() {
+			failures[seed] = followed[seed].followThroughCuts(t, h, event, proxies, who, random)
+			cuts.Add(proxies[0].cuts.Load() + proxies[1].cuts.Load())
+		})
+	}
+	running.Wait()
+	for seed := range uint64(seeds) {
+		event, m := fmt.Sprintf("hall-%d", seed), &followed[seed]
+		require.NoError(t, failures[seed], "seed %d", seed)
+		fresh := &seatMap{}
+		for now, _ := h.get(event); string(fresh.bits) != string(now.GetBitmap()); { // gateways read each 50 ms
+			who := two.session(event).with("X-Queue-Entry-Token", two.entryToken(event, event))
+			rec := two.do(http.MethodGet, "/api/v1/seats/"+event+"/availability", "", who)
+			require.NoError(t, fresh.apply("reset", strings.Trim(rec.Header().Get("ETag"), `"`), rec.Body.String()))
+		}
+		require.Equal(t, fresh.bits, m.bits, "seed %d", seed)
+		require.Equal(t, fresh.Sections, m.Sections, "seed %d", seed)
+		require.Equal(t, fresh.version, m.version, "seed %d", seed)
+		resets, changes = resets+m.resets, changes+m.changes
+	}
+	t.Logf("%d seeds: %d cuts, %d events with all seats, %d with changes", seeds, cuts.Load(), resets, changes)
+	require.Greater(t, cuts.Load(), int64(3*seeds))
+	require.Greater(t, changes, 10*seeds)
+}
+
+// followThroughCuts follows the seats of an event over a gateway after the other. They change while
+// it is away, and at each event that it gets, 60 times in all, until it has the last change.
+func (m *seatMap) followThroughCuts(t *testing.T, h *halls, event string, proxies [2]*cutter, who credentials, random *rand.Rand) error {
+	t.Helper()
+	ctx, cancel := testkit.Context(t)
+	defer cancel()
+	left := 60
+	turn := func() {
+		if left == 0 {
+			return
+		}
+		h.turn(event, random.Perm(hallSeats)[:1+random.IntN(12)]...)
+		if left--; left == 0 {
+			proxies[0].calm.Store(true)
+			proxies[1].calm.Store(true)
+		}
+	}
+	last := func() bool {
+		now, _ := h.get(event)
+		return left == 0 && string(now.GetBitmap()) == string(m.bits)
+	}
+	atEvent := func() bool {
+		turn()
+		return last()
+	}
+	for i := 0; !last(); i++ {
+		for range random.IntN(4) {
+			turn()
+		}
+		if err := m.connect(ctx, proxies[i/3%2].addr+"/api/v1/seats/"+event+"/changes", who, i%2 == 0, atEvent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stream connects to the changes of an event.
+func (w *fixture) stream(addr, event string, c credentials) *http.Response {
+	w.t.Helper()
+	ctx, cancel := testkit.Context(w.t)
+	w.t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, addr+"/api/v1/seats/"+event+"/changes", http.NoBody)
+	require.NoError(w.t, err)
+	for name, value := range c {
+		req.Header.Set(name, value)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = answer.Body.Close() })
+	return answer
+}
+
+func never() bool { return false }
+
+// A stream needs an entry token, and ends with it, however long its slot is.
+func TestChangesEndWithTheEntryToken(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	h := newHalls(w)
+	w.gateway.ReadSeatsEvery(20 * time.Millisecond)
+	addr, _ := liveServer(t, w)
+	require.Equal(t, http.StatusForbidden, w.stream(addr, calm, w.session(alice)).StatusCode)
+	buyer := w.buyer(calm)
+	w.clock.Advance(59 * time.Second)
+	answer := w.stream(addr, calm, buyer)
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
+	require.Equal(t, "no-store", answer.Header.Get("Cache-Control"))
+	m := &seatMap{}
+	turn := sync.OnceFunc(func() { h.turn(calm, 3) })
+	require.NoError(t, m.read(answer.Body, func() bool {
+		if m.resets == 1 {
+			turn()
+		}
+		return false
+	}))
+	require.Equal(t, 1, m.resets)
+	require.Equal(t, byte(0x10), m.bits[0])
+	require.Equal(t, calm, w.ticket.of("GetAvailability")[0].caller.GetEventId())
+}
+
+// A revoked session has no stream.
+func TestChangesEndWithTheSession(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	h := newHalls(w)
+	w.gateway.ReadSeatsEvery(20 * time.Millisecond)
+	addr, _ := liveServer(t, w)
+	answer := w.stream(addr, calm, w.buyer(calm))
+	l := &listener{t: t, lines: bufio.NewScanner(answer.Body)}
+	name, _, ok := l.event()
+	require.True(t, ok)
+	require.Equal(t, "reset", name)
+	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/admin/sessions/revoke", `{"userId":"`+alice+`"}`, w.session("op", "admin")).Code)
+	h.turn(calm, 1)
+	name, data, ok := l.event()
+	require.True(t, ok)
+	require.Equal(t, "end", name)
+	require.Equal(t, map[string]any{"code": "SESSION_INVALID"}, data)
+	_, _, ok = l.event()
+	require.False(t, ok)
+}
+
+// A rolling update does not wait for readers.
+func TestChangesEndWithTheServer(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	newHalls(w)
+	addr, srv := liveServer(t, w)
+	answer := w.stream(addr, calm, w.buyer(calm))
+	m := &seatMap{}
+	require.NoError(t, m.read(answer.Body, func() bool { return m.resets > 0 }))
+	ctx, cancel := testkit.Context(t)
+	defer cancel()
+	require.NoError(t, srv.Shutdown(ctx))
+	require.NoError(t, m.read(answer.Body, never))
+}
+
+// What keeps a stream from beginning is a problem document.
+func TestChangesOfAnUnknownEvent(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	newHalls(w).err = errs.ErrEventNotFound
+	rec := w.do(http.MethodGet, "/api/v1/seats/calm/changes", "", w.buyer(calm))
+	require.Equal(t, "EVENT_NOT_FOUND", problemOf(t, rec)["code"])
+}

@@ -1,0 +1,57 @@
+package app_test
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/errs"
+
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// The orders of the fakes: one that was paid, given back and scanned, and none besides.
+const (
+	knownOrder  = requestID
+	absentOrder = "01990f5e-7b5a-7c3e-9d1a-000000000000"
+	knownPaid   = "order-1" // the provider's id
+)
+
+// minute is a time of that order.
+func minute(n int) *timestamppb.Timestamp {
+	return timestamppb.New(start.Add(time.Duration(n) * time.Minute))
+}
+
+func (f *fakeTicket) SearchOrders(_ context.Context, in *ticketv1.SearchOrdersRequest) (*ticketv1.SearchOrdersResponse, error) {
+	f.add("SearchOrders", in.GetCaller(), in)
+	return &ticketv1.SearchOrdersResponse{Items: []*ticketv1.Order{{ReservationId: knownOrder, Status: "CONFIRMED"}}, NextCursor: "next"}, nil
+}
+
+func (f *fakeTicket) GetOrder(_ context.Context, in *ticketv1.GetOrderRequest) (*ticketv1.OrderDetail, error) {
+	f.add("GetOrder", in.GetCaller(), in)
+	if in.GetReservationId() == absentOrder {
+		return nil, errs.ErrReservationNotFound
+	}
+	return &ticketv1.OrderDetail{
+		Order:   &ticketv1.Order{ReservationId: in.GetReservationId(), Status: "CONFIRMED", CreatedAt: minute(0), UpdatedAt: minute(3)},
+		Tickets: []*ticketv1.OrderTicket{{TicketId: "t1", Status: "USED", Section: "A", IssuedAt: minute(3)}},
+		Scans:   []*ticketv1.OrderScan{{ScanId: "s1", TicketId: "t1", Result: "ADMITTED", DeviceId: "gate", RecordedAt: minute(9)}},
+	}, nil
+}
+
+func (f *fakePayment) FindPayments(_ context.Context, in *paymentv1.FindPaymentsRequest) (*paymentv1.FindPaymentsResponse, error) {
+	f.add("FindPayments", in.GetCaller(), in)
+	if f.away.Load() {
+		return nil, errs.ErrUnavailable
+	}
+	if in.GetReference() == nil && in.GetOrderId() != knownPaid {
+		return &paymentv1.FindPaymentsResponse{}, nil
+	}
+	return &paymentv1.FindPaymentsResponse{Payments: []*paymentv1.PaymentDetail{{
+		PaymentId: "p1", OrderId: knownPaid, PaymentType: "reservation", ReferenceId: knownOrder, Status: "CONFIRMED",
+		Timeline: []*paymentv1.TimelineEntry{{At: minute(1), Status: "PREPARED"}, {At: minute(2), Status: "CONFIRMED", Note: "charged"}},
+		Refunds:  []*paymentv1.RefundDetail{{RefundId: "r1", Cause: "USER", Status: "HELD", CreatedAt: minute(5)}},
+	}}}, nil
+}

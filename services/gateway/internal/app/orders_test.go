@@ -1,0 +1,74 @@
+package app_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// An operator sees an order with what ticket and payment know of it, in the order in which it happened.
+func TestOrderOfBothServices(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	admin := w.session("op", "admin")
+	order := jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders/"+knownOrder, "", admin))
+	require.Equal(t, "order-1", order["payments"].([]any)[0].(map[string]any)["orderId"])
+	require.Empty(t, order["unreachable"])
+	var steps [][2]any
+	for _, step := range order["timeline"].([]any) {
+		s, _ := step.(map[string]any)
+		steps = append(steps, [2]any{s["of"], s["status"]})
+	}
+	require.Equal(t, [][2]any{
+		{"reservation", "HELD"}, {"payment", "PREPARED"}, {"payment", "CONFIRMED"}, {"reservation", "CONFIRMED"}, {"ticket", "VALID"},
+		{"refund", "REQUESTED"}, {"scan", "ADMITTED"},
+	}, steps)
+	require.Equal(t, "op", w.payment.of("FindPayments")[0].caller.GetUserId())
+	require.Equal(t, []string{"admin"}, w.ticket.of("GetOrder")[0].caller.GetRoles())
+
+	w.payment.away.Store(true)
+	order = jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders/"+knownOrder, "", admin))
+	require.Equal(t, []any{"payment"}, order["unreachable"], "it says whose part is missing")
+	require.Empty(t, order["payments"])
+	require.Len(t, order["tickets"], 1)
+
+	rec := w.do(http.MethodGet, "/api/v1/admin/orders/"+absentOrder, "", admin)
+	require.Equal(t, http.StatusNotFound, rec.Code)
+	require.Equal(t, "RESERVATION_NOT_FOUND", problemOf(t, rec)["code"])
+	rec = w.do(http.MethodGet, "/api/v1/admin/orders/x", "", admin)
+	require.Equal(t, http.StatusBadRequest, rec.Code)
+	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/orders/"+knownOrder, "", w.session(alice, "staff")).Code)
+}
+
+// The provider's id of an order leads to its reservation; all else ticket finds by itself.
+func TestSearchOrders(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	admin := w.session("op", "admin")
+	found := jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders?user=u&eventId=e&seat=A-1-1&limit=5", "", admin))
+	require.Len(t, found["items"], 1)
+	require.Equal(t, "next", found["nextCursor"])
+	asked, _ := w.ticket.of("SearchOrders")[0].msg.(*ticketv1.SearchOrdersRequest)
+	require.Equal(t, "u e A-1-1", asked.GetUser()+" "+asked.GetEventId()+" "+asked.GetSeat())
+	require.Empty(t, w.payment.of("FindPayments"))
+
+	found = jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders?orderId=order-1&user=u", "", admin))
+	require.Len(t, found["items"], 1)
+	asked, _ = w.ticket.of("SearchOrders")[1].msg.(*ticketv1.SearchOrdersRequest)
+	require.Equal(t, knownOrder, asked.GetReservationId())
+	require.Equal(t, "u", asked.GetUser())
+	require.Empty(t, asked.GetOrderId())
+	for _, query := range []string{"orderId=unknown", "orderId=order-1&reservationId=" + absentOrder} {
+		found = jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders?"+query, "", admin))
+		require.Empty(t, found["items"], query)
+	}
+	require.Len(t, w.ticket.of("SearchOrders"), 2)
+
+	w.payment.away.Store(true)
+	rec := w.do(http.MethodGet, "/api/v1/admin/orders?orderId=order-1", "", admin)
+	require.Equal(t, "UNAVAILABLE", problemOf(t, rec)["code"])
+	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/orders?user=u", "", w.session(alice)).Code)
+}

@@ -1,0 +1,127 @@
+package handlers
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/rpc"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
+
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// paymentPartTimeout bounds the wait for payment: without its part the answer still has that of ticket.
+const paymentPartTimeout = 2 * time.Second
+
+// reservations is the type of payments of orders.
+const reservations = "reservation"
+
+// Orders answers operators about orders: it puts together what ticket and payment know.
+type Orders struct {
+	Tickets  ticketv1.OrderAdminServiceClient
+	Payments paymentv1.PaymentAdminServiceClient
+}
+
+var _ ticketv1.OrderAdminServiceClient = (*Orders)(nil)
+
+// SearchOrders asks ticket. It does not know the provider's ids of orders, which payment turns into
+// their reservations.
+func (o *Orders) SearchOrders(ctx context.Context, in *ticketv1.SearchOrdersRequest, _ ...grpc.CallOption) (*ticketv1.SearchOrdersResponse, error) {
+	if in.GetOrderId() == "" {
+		return o.Tickets.SearchOrders(ctx, in)
+	}
+	if err := rpc.Validate(in); err != nil {
+		return nil, err
+	}
+	found, err := o.findPayments(ctx, &paymentv1.FindPaymentsRequest{By: &paymentv1.FindPaymentsRequest_OrderId{OrderId: in.GetOrderId()}})
+	if err != nil {
+		return nil, err
+	}
+	reservation := ""
+	for _, p := range found {
+		if p.GetPaymentType() == reservations {
+			reservation = p.GetReferenceId()
+		}
+	}
+	if reservation == "" || in.GetReservationId() != "" && in.GetReservationId() != reservation {
+		return &ticketv1.SearchOrdersResponse{}, nil
+	}
+	in = proto.CloneOf(in)
+	in.OrderId, in.ReservationId = "", reservation
+	return o.Tickets.SearchOrders(ctx, in)
+}
+
+// GetOrder asks both at once. Without ticket there is no order; the part of payment may be missing.
+func (o *Orders) GetOrder(ctx context.Context, in *ticketv1.GetOrderRequest, _ ...grpc.CallOption) (*ticketv1.OrderDetail, error) {
+	if err := rpc.Validate(in); err != nil {
+		return nil, err
+	}
+	var payments []*paymentv1.PaymentDetail
+	var missing error
+	var paid sync.WaitGroup
+	ofPayment, cancel := context.WithCancel(ctx)
+	defer cancel()
+	paid.Go(func() {
+		payments, missing = o.findPayments(ofPayment, &paymentv1.FindPaymentsRequest{By: &paymentv1.FindPaymentsRequest_Reference{
+			Reference: &paymentv1.PaymentReference{PaymentType: reservations, ReferenceId: in.GetReservationId()},
+		}})
+	})
+	out, err := o.Tickets.GetOrder(ctx, in)
+	if err != nil {
+		cancel()
+	}
+	paid.Wait()
+	if err != nil {
+		return nil, err
+	}
+	if out.Payments = payments; missing != nil {
+		out.Unreachable = []string{"payment"}
+	}
+	out.Timeline = timelineOf(out)
+	return out, nil
+}
+
+// findPayments calls payment on behalf of the operator whose request ctx has.
+func (o *Orders) findPayments(ctx context.Context, in *paymentv1.FindPaymentsRequest) ([]*paymentv1.PaymentDetail, error) {
+	ctx, cancel := context.WithTimeout(caller.With(ctx, edge.RequestFrom(ctx).Caller()), paymentPartTimeout)
+	defer cancel()
+	out, err := o.Payments.FindPayments(ctx, in)
+	return out.GetPayments(), err
+}
+
+// timelineOf puts everything that has a time in order.
+func timelineOf(d *ticketv1.OrderDetail) (steps []*ticketv1.OrderStep) {
+	add := func(at *timestamppb.Timestamp, of, id, status, note string) {
+		steps = append(steps, &ticketv1.OrderStep{At: at, Of: of, Id: id, Status: status, Note: note})
+	}
+	order := d.GetOrder()
+	add(order.GetCreatedAt(), reservations, order.GetReservationId(), "HELD", "")
+	if order.GetStatus() != "HELD" {
+		add(order.GetUpdatedAt(), reservations, order.GetReservationId(), order.GetStatus(), order.GetReason())
+	}
+	for _, t := range d.GetTickets() {
+		add(t.GetIssuedAt(), "ticket", t.GetTicketId(), "VALID", cmp.Or(t.GetSeatId(), t.GetSection()))
+	}
+	for _, s := range d.GetScans() {
+		add(s.GetRecordedAt(), "scan", s.GetTicketId(), s.GetResult(), s.GetDeviceId())
+	}
+	for _, p := range d.GetPayments() {
+		for _, e := range p.GetTimeline() {
+			add(e.GetAt(), "payment", p.GetPaymentId(), e.GetStatus(), e.GetNote())
+		}
+		for _, r := range p.GetRefunds() {
+			add(r.GetCreatedAt(), "refund", r.GetRefundId(), "REQUESTED", r.GetCause())
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b *ticketv1.OrderStep) int { return a.GetAt().AsTime().Compare(b.GetAt().AsTime()) })
+	return steps
+}

@@ -1,0 +1,68 @@
+package seats
+
+import (
+	"math/bits"
+
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/wire"
+	"urr.guru/services/gateway/internal/sse"
+
+	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// since returns the frame of what has changed since an earlier state; nil if all seats are needed, or
+// are the shorter answer.
+func (c *change) since(old *State) *sse.Frame {
+	m := &gatewayv1.SeatChanges{Seq: c.seq}
+	if !compareSections(m, old.Seats.GetSections(), c.Seats.GetSections()) || !compareSeats(m, old.Seats, c.Seats) {
+		return nil
+	}
+	body, err := wire.Marshal(m)
+	if err != nil || len(body) >= len(c.JSON) {
+		return nil
+	}
+	return sse.Event("", c.Version, body)
+}
+
+// compareSections adds the sections with another number of free places. It reports whether nothing
+// else of them has changed.
+func compareSections(m *gatewayv1.SeatChanges, old, now []*ticketv1.Section) bool {
+	if len(old) != len(now) {
+		return false
+	}
+	for i, s := range now {
+		o := old[i]
+		if o.GetFree() != s.GetFree() {
+			m.Sections = append(m.Sections, &gatewayv1.FreePlaces{Section: s.GetSection(), Free: s.GetFree()})
+			o = proto.CloneOf(o)
+			o.Free = s.GetFree()
+		}
+		if !proto.Equal(o, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// compareSeats adds the seats that were taken or freed. It reports whether both are of the same map.
+func compareSeats(m *gatewayv1.SeatChanges, old, now *ticketv1.Availability) bool {
+	before, after := old.GetBitmap(), now.GetBitmap()
+	if old.GetSeats() != now.GetSeats() || len(before) != len(after) {
+		return false
+	}
+	for i := range after {
+		for differ := before[i] ^ after[i]; differ != 0; {
+			bit := bits.LeadingZeros8(differ)
+			differ &^= 0x80 >> bit
+			seat := int32(i*8 + bit) //nolint:gosec // a map has at most 100,000 seats
+			if after[i]&(0x80>>bit) == 0 {
+				m.Taken = append(m.Taken, seat)
+			} else {
+				m.Freed = append(m.Freed, seat)
+			}
+		}
+	}
+	return true
+}

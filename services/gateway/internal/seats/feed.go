@@ -1,0 +1,161 @@
+package seats
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/sse"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+)
+
+// The earlier states of an event that are kept, so that a reader who connects again gets what it has
+// missed: two minutes of a sale, or what takes pastBytes.
+const (
+	pastStates = 240
+	pastBytes  = 1 << 20
+)
+
+// feed has the seats of an event for its readers. Each of them asks for what has changed since its own
+// version, so a slow reader holds nothing but that.
+type feed struct {
+	event string
+
+	// Guarded by Hub.mu.
+	stop    context.CancelFunc // ends the reading
+	readers int
+	caller  *commonv1.Caller // of the latest reader; all may read
+	fresh   chan struct{}    // closed at the first read after a start
+	forget  *time.Timer      // while there are no readers
+
+	mu      sync.RWMutex
+	current *change
+	readAt  time.Time
+	arrived func() // closes fresh
+	failure error
+	changed chan struct{} // closed and replaced at each change
+	past    []State       // before the current one, in their order
+}
+
+// change is how the present state came about.
+type change struct {
+	State
+
+	seq int64
+	// Frames for readers who have the state before (nil: there is none), and for all others.
+	changes, whole *sse.Frame
+}
+
+func newFeed(event string) *feed { return &feed{event: event, changed: make(chan struct{})} }
+
+// awaitRead has readers wait for the next read, since nobody has read the event for a while. The
+// caller holds Hub.mu.
+func (f *feed) awaitRead() {
+	fresh := make(chan struct{})
+	f.fresh = fresh
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readAt = time.Time{}
+	f.arrived = sync.OnceFunc(func() { close(fresh) })
+}
+
+// publish makes a state the present one. Only the feed's own loop calls it.
+func (f *feed) publish(s State, at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer f.arrived()
+	f.readAt = at
+	next := &change{State: s, seq: 1}
+	switch old := f.current; {
+	case old == nil:
+	case old.Version == s.Version:
+		return
+	default:
+		next.seq = old.seq + 1
+		f.keep(old.State)
+	}
+	next.whole = sse.Event("reset", s.Version, s.JSON)
+	if n := len(f.past); n > 0 {
+		next.changes = next.since(&f.past[n-1])
+	}
+	f.current = next
+	f.announce()
+}
+
+// keep adds a state to those of the past. The JSON is needed of the present one only.
+func (f *feed) keep(s State) {
+	s.JSON = nil
+	f.past = append(f.past, s)
+	for len(f.past) > pastStates || len(f.past)*len(s.Seats.GetBitmap()) > pastBytes {
+		f.past[0] = State{} // to be collected
+		f.past = f.past[1:]
+	}
+}
+
+// announce wakes all readers. The caller holds f.mu.
+func (f *feed) announce() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// outdated reports whether the feed must end, since it cannot be read.
+func (f *feed) outdated(err error, now time.Time) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return errs.From(err).Kind.Client() || now.Sub(f.readAt) >= staleAfter
+}
+
+// fail ends the feed.
+func (f *feed) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failure = err
+	f.arrived()
+	f.announce()
+}
+
+// Wait returns once there are seats to Take, with the error if they cannot be read.
+func (r *Reader) Wait(ctx context.Context) error {
+	select {
+	case <-r.fresh:
+		r.feed.mu.RLock()
+		defer r.feed.mu.RUnlock()
+		return r.feed.failure
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Take returns the frame that brings the reader to the present version, nil if it has that; and a
+// channel that is closed at the next change. After an error the stream must end.
+func (r *Reader) Take() (*sse.Frame, <-chan struct{}, error) {
+	f := r.feed
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	now := f.current
+	switch {
+	case f.failure != nil:
+		return nil, nil, f.failure
+	case r.version == now.Version:
+		return nil, f.changed, nil
+	}
+	frame, kind := now.whole, kindWhole
+	for i := len(f.past) - 1; i >= 0; i-- {
+		if f.past[i].Version != r.version {
+			continue
+		}
+		changes := now.changes
+		if i < len(f.past)-1 {
+			changes = now.since(&f.past[i])
+		}
+		if changes != nil {
+			frame, kind = changes, kindChanges
+		}
+		break
+	}
+	r.version = now.Version
+	framesTotal.WithLabelValues(kind).Inc()
+	return frame, f.changed, nil
+}

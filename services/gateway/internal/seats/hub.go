@@ -1,0 +1,216 @@
+// Package seats tells the readers of an event which of its seats were taken or freed. A gateway reads
+// each event that has readers a few times a second, however many there are.
+package seats
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/loop"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+const (
+	// interval is how often the seats of an event are read.
+	interval = 500 * time.Millisecond
+	// maxReaders bounds the streams of a gateway, 34 KB each; maxPerUser those of a user, who has one for
+	// each visible map. Readers that are refused poll.
+	maxReaders = 5000
+	maxPerUser = 4
+	// maxFeeds bounds the events that are known here.
+	maxFeeds = 128
+	// idleFor is how long an event without readers is kept, unread, for those who connect again.
+	idleFor = 2 * time.Minute
+	// readTimeout bounds a read of the seats.
+	readTimeout = 2 * time.Second
+	// staleAfter is how long readers may have seats that cannot be read any more: then their streams end,
+	// so that they poll, and see why.
+	staleAfter = 10 * time.Second
+)
+
+// State is what is free of an event at a moment.
+type State struct {
+	// Version is the ETag of JSON, without quotes: at every gateway the same for the same seats.
+	Version string
+	Seats   *ticketv1.Availability
+	JSON    []byte
+}
+
+// ReadFunc returns the state of an event on behalf of a reader.
+type ReadFunc func(ctx context.Context, event string, reader *commonv1.Caller) (State, error)
+
+// Hub has a feed for every event with readers. It is safe for concurrent use.
+type Hub struct {
+	// Interval is the time between two reads of an event.
+	Interval time.Duration
+
+	read ReadFunc
+	done chan struct{} // closed by End
+
+	mu      sync.Mutex
+	ended   bool
+	readers int
+	users   map[string]int // the streams of a user
+	feeds   map[string]*feed
+	running sync.WaitGroup
+}
+
+// NewHub makes a Hub without readers.
+func NewHub(read ReadFunc) *Hub {
+	return &Hub{Interval: interval, read: read, done: make(chan struct{}), users: make(map[string]int), feeds: make(map[string]*feed)}
+}
+
+// Reader is somebody who has the seats of an event in a version, or none yet.
+type Reader struct {
+	hub     *Hub
+	feed    *feed
+	fresh   <-chan struct{} // closed once the seats were read, or could not be
+	user    string
+	version string
+	left    bool
+}
+
+// Listen adds a reader who has the seats in a version, "" for none; it must call Leave. It fails with
+// errs.ErrOverloaded or errs.ErrRateLimited when there are too many, and with errs.ErrUnavailable
+// after End.
+func (h *Hub) Listen(event string, reader *commonv1.Caller, version string) (*Reader, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, user := h.feeds[event], reader.GetUserId()
+	switch {
+	case h.ended:
+		return nil, errs.ErrUnavailable.WithRetry(time.Second)
+	case h.users[user] >= maxPerUser:
+		return nil, errs.ErrRateLimited.WithRetry(10 * time.Second)
+	case h.readers >= maxReaders, f == nil && !h.makeRoom():
+		return nil, errs.ErrOverloaded.WithRetry(time.Minute)
+	}
+	if f == nil {
+		f = newFeed(event)
+		h.feeds[event] = f
+	}
+	f.caller = reader
+	if f.readers++; f.readers == 1 {
+		h.start(f)
+	}
+	h.readers++
+	h.users[user]++
+	readersGauge.Set(float64(h.readers))
+	return &Reader{hub: h, feed: f, fresh: f.fresh, user: user, version: version}, nil
+}
+
+// start begins to read an event. The caller holds h.mu.
+func (h *Hub) start(f *feed) {
+	ctx, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	if f.forget != nil {
+		f.forget.Stop()
+	}
+	f.awaitRead()
+	h.running.Go(func() {
+		_ = loop.Every(ctx, h.Interval, func(ctx context.Context) { h.update(ctx, f) }) // never fails
+	})
+}
+
+// makeRoom reports whether there is room for another event, if need be in place of one without
+// readers. The caller holds h.mu.
+func (h *Hub) makeRoom() bool {
+	if len(h.feeds) < maxFeeds {
+		return true
+	}
+	for event, f := range h.feeds {
+		if f.readers == 0 {
+			delete(h.feeds, event)
+			return true
+		}
+	}
+	return false
+}
+
+// update reads an event and tells its readers. If that fails the feed may have to end.
+func (h *Hub) update(ctx context.Context, f *feed) {
+	h.mu.Lock()
+	reader := f.caller
+	h.mu.Unlock()
+	read, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	s, err := h.read(read, f.event, reader)
+	switch {
+	case ctx.Err() != nil: // a later read may have ended before
+	case err == nil:
+		f.publish(s, time.Now())
+	case f.outdated(err, time.Now()):
+		h.mu.Lock()
+		f.stop()
+		h.remove(f)
+		h.mu.Unlock()
+		f.fail(err)
+	}
+}
+
+// remove forgets a feed, so that the next reader opens another one. The caller holds h.mu.
+func (h *Hub) remove(f *feed) {
+	if h.feeds[f.event] == f {
+		delete(h.feeds, f.event)
+	}
+}
+
+// Leave ends the reading.
+func (r *Reader) Leave() {
+	h := r.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.left {
+		return
+	}
+	r.left = true
+	h.readers--
+	readersGauge.Set(float64(h.readers))
+	if h.users[r.user]--; h.users[r.user] == 0 {
+		delete(h.users, r.user)
+	}
+	f := r.feed
+	if f.readers--; f.readers > 0 {
+		return
+	}
+	f.stop()
+	f.forget = time.AfterFunc(idleFor, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if f.readers == 0 {
+			h.remove(f)
+		}
+	})
+}
+
+// Done is closed when readers must leave.
+func (h *Hub) Done() <-chan struct{} { return h.done }
+
+// End asks all readers to leave, and refuses new ones.
+func (h *Hub) End() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		h.ended = true
+		close(h.done)
+	}
+}
+
+// Close stops all feeds and waits for the reads in progress.
+func (h *Hub) Close(ctx context.Context) error {
+	h.End()
+	h.mu.Lock()
+	for _, f := range h.feeds {
+		f.stop()
+	}
+	h.mu.Unlock()
+	if loop.Wait(ctx, &h.running) != nil {
+		return errors.New("seats are still being read")
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package sse
+
+import (
+	"bytes"
+	"compress/flate"
+	"sync"
+)
+
+// Frame is a part of a stream, the same for all who get it. It is compressed once, at the first reader
+// who accepts that.
+type Frame struct {
+	plain   []byte
+	once    sync.Once
+	deflate []byte
+}
+
+// NewFrame makes a Frame of complete lines.
+func NewFrame(plain []byte) *Frame { return &Frame{plain: plain} }
+
+// Data makes the frame of an event without a name.
+func Data(data []byte) *Frame { return Event("", "", data) }
+
+// Event makes the frame of an event; an empty name or id is left out. Data has no line breaks.
+func Event(name, id string, data []byte) *Frame {
+	b := make([]byte, 0, len(name)+len(id)+len(data)+len("event: \nid: \ndata: \n\n"))
+	if name != "" {
+		b = append(append(append(b, "event: "...), name...), '\n')
+	}
+	if id != "" {
+		b = append(append(append(b, "id: "...), id...), '\n')
+	}
+	b = append(append(b, "data: "...), data...)
+	return NewFrame(append(b, "\n\n"...))
+}
+
+// String returns the frame as it is sent uncompressed.
+func (f *Frame) String() string { return string(f.plain) }
+
+var (
+	// gzipHeader names no file, time or system (RFC 1952 §2.3.1).
+	gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}
+	// lastBlock is an empty block with the mark of the last one (RFC 1951 §3.2.3).
+	lastBlock = []byte{0x03, 0x00}
+)
+
+var compressors = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // fails for unknown levels only
+	return w
+}}
+
+// compressed returns the frame as blocks of a DEFLATE stream that end at a byte and refer to nothing
+// before them. So every stream may have them behind any others, and one compression serves all: a
+// stream with a window of its own would take 100 KB of memory, and the time of the compression.
+func (f *Frame) compressed() []byte {
+	f.once.Do(func() {
+		var b bytes.Buffer
+		w, _ := compressors.Get().(*flate.Writer)
+		defer compressors.Put(w)
+		w.Reset(&b)
+		_, _ = w.Write(f.plain) // a buffer takes everything
+		_ = w.Flush()
+		f.deflate = b.Bytes()
+	})
+	return f.deflate
+}

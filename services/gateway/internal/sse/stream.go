@@ -1,0 +1,101 @@
+// Package sse writes server-sent events (WHATWG HTML, "Server-sent events").
+package sse
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"net/http"
+	"time"
+
+	"urr.guru/services/gateway/internal/coding"
+)
+
+// writeTimeout bounds each write to a stream, which then ends if its client does not read.
+const writeTimeout = 10 * time.Second
+
+// HeartbeatEvery is the interval of heartbeats on a stream without events, below the idle time-outs
+// of proxies.
+const HeartbeatEvery = 5 * time.Second
+
+var (
+	// retry tells browsers when to connect again, in milliseconds.
+	retry     = NewFrame([]byte("retry: 2000\n\n"))
+	heartbeat = NewFrame([]byte(":\n\n"))
+)
+
+// Stream is a response without an end.
+type Stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	// Of a compressed stream, what its last bytes say about all before (RFC 1952).
+	gzipped  bool
+	checksum uint32
+	length   uint32
+}
+
+// Open begins a stream. It replaces the listener's time-outs, which are those of whole responses: each
+// write has a deadline, and reading has none, since a passed one would look like a client that has
+// left.
+func Open(w http.ResponseWriter) (*Stream, error) { return open(w, false) }
+
+// OpenCompressed is Open, with events that are compressed if the client accepts that.
+func OpenCompressed(w http.ResponseWriter, request http.Header) (*Stream, error) {
+	w.Header().Set("Vary", "Accept-Encoding")
+	return open(w, coding.Accepts(request.Get("Accept-Encoding"), "gzip"))
+}
+
+func open(w http.ResponseWriter, gzipped bool) (*Stream, error) {
+	s := &Stream{w: w, control: http.NewResponseController(w), gzipped: gzipped}
+	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	if gzipped {
+		h.Set("Content-Encoding", "gzip")
+	}
+	w.WriteHeader(http.StatusOK)
+	if gzipped {
+		if _, err := w.Write(gzipHeader); err != nil {
+			return nil, err
+		}
+	}
+	// The first write shows the client that it is connected.
+	return s, s.Write(retry)
+}
+
+// Heartbeat shows that the stream is alive.
+func (s *Stream) Heartbeat() error { return s.Write(heartbeat) }
+
+// Write sends a frame.
+func (s *Stream) Write(f *Frame) error {
+	b := f.plain
+	if s.gzipped {
+		b = f.compressed()
+		s.checksum = crc32.Update(s.checksum, crc32.IEEETable, f.plain)
+		s.length += uint32(len(f.plain)) //nolint:gosec // the format's length is modulo 2^32
+	}
+	return s.send(b)
+}
+
+// End ends a compressed stream, for clients that would take one without its last bytes for torn.
+func (s *Stream) End() {
+	if !s.gzipped {
+		return
+	}
+	b := append([]byte(nil), lastBlock...)
+	b = binary.LittleEndian.AppendUint32(b, s.checksum)
+	_ = s.send(binary.LittleEndian.AppendUint32(b, s.length)) // the client may have left
+}
+
+func (s *Stream) send(b []byte) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write(b); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

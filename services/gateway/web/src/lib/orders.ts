@@ -1,0 +1,78 @@
+// Responses of the API about orders, for operators.
+
+import type { Seat } from "./types";
+
+export interface FoundOrder {
+  reservationId: string;
+  eventId: string;
+  userId: string;
+  origin: string;
+  status: string;
+  reason: string;
+  seats: Seat[];
+  section: string;
+  quantity: number;
+  released: number;
+  amount: number;
+  fee: number;
+  currency: string;
+  createdAt: string;
+}
+
+export interface OrderTicket {
+  ticketId: string;
+  place: number;
+  userId: string;
+  section: string;
+  seatId?: string;
+  status: string;
+  paid: number;
+  given: number;
+}
+
+interface OrderScan {
+  scanId: string;
+  ticketId: string;
+  result: string;
+  deviceId: string;
+  recordedAt: string;
+}
+
+export interface OrderRefund {
+  refundId: string;
+  cause: string;
+  status: string;
+  reason: string;
+  amount: number;
+  lastError: string;
+}
+
+export interface OrderPayment {
+  paymentId: string;
+  orderId: string;
+  provider: string;
+  status: string;
+  declineCode: string;
+  amount: number;
+  captured: number;
+  refunded: number;
+  currency: string;
+  refunds: OrderRefund[];
+}
+
+interface OrderStep {
+  at: string;
+  of: "reservation" | "ticket" | "payment" | "refund" | "scan";
+  id: string;
+  status: string;
+  note: string;
+}
+
+export interface OrderDetail {
+  order: FoundOrder;
+  tickets: OrderTicket[];
+  scans: OrderScan[];
+  payments: OrderPayment[];
+  timeline: OrderStep[];
+  unreachable: string[];
+}

@@ -1,0 +1,56 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/payment"
+)
+
+func (s *Server) FindPayments(ctx context.Context, in *paymentv1.FindPaymentsRequest) (*paymentv1.FindPaymentsResponse, error) {
+	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
+		return nil, err
+	}
+	var list []payment.Shown
+	var err error
+	if of := in.GetReference(); of != nil {
+		id, failure := uuid.Parse(of.GetReferenceId())
+		if failure != nil {
+			return nil, errs.ErrInvalidID.Wrap(failure)
+		}
+		list, err = s.payments.OfReference(ctx, payment.Reference{Type: payment.Type(of.GetPaymentType()), ID: id})
+	} else {
+		list, err = s.payments.OfOrder(ctx, in.GetOrderId())
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &paymentv1.FindPaymentsResponse{Payments: make([]*paymentv1.PaymentDetail, len(list))}
+	for i, p := range list {
+		out.Payments[i] = toPaymentDetail(p)
+	}
+	return out, nil
+}
+
+func toPaymentDetail(shown payment.Shown) *paymentv1.PaymentDetail {
+	p := shown.Payment
+	out := &paymentv1.PaymentDetail{
+		PaymentId: p.ID.String(), OrderId: p.OrderID, ChargeId: p.ChargeID, PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
+		UserId: p.UserID, EventId: p.EventID, Provider: p.Provider, Status: string(p.Status), DeclineCode: p.DeclineCode, Amount: p.Amount,
+		Captured: p.Captured, Refunded: p.Refunded, ByHand: p.Hand, Currency: p.Currency, CreatedAt: timestamppb.New(p.CreatedAt),
+		ExpiresAt: timestamppb.New(p.ExpiresAt), Timeline: make([]*paymentv1.TimelineEntry, len(shown.Timeline)),
+		Refunds: make([]*paymentv1.RefundDetail, len(shown.Refunds)),
+	}
+	for i, e := range shown.Timeline {
+		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: string(e.Status), Note: e.Note}
+	}
+	for i, r := range shown.Refunds {
+		out.Refunds[i] = toDetail(payment.DueRefund{Refund: r, Payment: p})
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package cancellation_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/cancellation"
+)
+
+var errDown = errors.New("down")
+
+// store has one ended event, without orders. What fails is named.
+type store struct {
+	fails  string
+	leased bool
+	// left is what the walker has said of the event.
+	left []bool
+}
+
+func (s *store) failed(what string) error {
+	if s.fails == what {
+		return errDown
+	}
+	return nil
+}
+
+func (s *store) EndCancelled(context.Context) ([]string, error) { return nil, nil }
+func (s *store) Lease(context.Context, time.Duration) (cancellation.Position, bool, error) {
+	s.leased = !s.leased
+	return cancellation.Position{EventID: "e"}, s.leased, nil
+}
+
+func (s *store) Return(_ context.Context, _ cancellation.Position, left bool) error {
+	s.left = append(s.left, left)
+	return nil
+}
+func (s *store) CancelOffers(context.Context, string) error { return s.failed("offers") }
+func (s *store) Orders(context.Context, cancellation.Position, int) ([]cancellation.Order, string, error) {
+	return nil, "", s.failed("orders")
+}
+func (s *store) Refund(context.Context, cancellation.Order) error { return nil }
+func (s *store) Left(context.Context) (cancellation.Left, error)  { return cancellation.Left{}, nil }
+func (s *store) CancelWithEvent(context.Context, string, int) (int, error) {
+	return 0, s.failed("holds")
+}
+
+// What could not be read may be left: an event is looked at again as soon as one with refunds to make.
+func TestFailuresAreTriedAgainSoon(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []string{"", "holds", "offers", "orders"} {
+		s := &store{fails: fails}
+		w := &cancellation.Walker{Store: s, Holds: s, Log: slog.New(slog.DiscardHandler)}
+		require.Equal(t, fails != "", errors.Is(w.Walk(t.Context()), errDown))
+		require.Equal(t, []bool{fails != ""}, s.left, fails)
+	}
+}

@@ -1,0 +1,130 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"urr.guru/pkg/errs"
+)
+
+// HouseChange moves places of an event between its sale and its house: the places that the organiser
+// keeps. A repeated change changes nothing.
+type HouseChange struct {
+	// Take are free seats for the house, Release seats of the house for the sale.
+	Take, Release []string
+	// Standing is, by section of general admission, how many places the house is to have.
+	Standing map[string]int64
+}
+
+// House is what the organiser keeps of an event, in the order of the map.
+type House struct {
+	SeatIDs  []string
+	Sections []HouseSection
+}
+
+// HouseSection has the counters of a section. Returning places were given back, and are for sale again
+// after a while.
+type HouseSection struct {
+	Name                             string
+	Seated                           bool
+	Capacity, Sold, House, Returning int64
+}
+
+// check checks the rules between members.
+func (c *HouseChange) check() error {
+	var bad []errs.Field
+	seen := make(map[string]bool, len(c.Take)+len(c.Release))
+	for path, ids := range map[string][]string{"take": c.Take, "release": c.Release} {
+		for i, id := range ids {
+			if seen[id] {
+				bad = append(bad, errs.Field{Path: fmt.Sprintf("%s[%d]", path, i), Message: "must not be named twice"})
+			}
+			seen[id] = true
+		}
+	}
+	if len(bad) > 0 {
+		return ErrInvalid.WithFields(bad...)
+	}
+	return nil
+}
+
+// HouseSeat is a locked seat. Due says that it is held, and that the time of the hold is over.
+type HouseSeat struct {
+	Status string
+	Due    bool
+}
+
+// Statuses of seats without a reservation.
+const (
+	SeatStatusFree     = "FREE"
+	SeatStatusHouse    = "HOUSE"
+	SeatStatusReturned = "RETURNED"
+)
+
+// Seats decides which of the locked seats are taken, and which are released. Taking is all or nothing:
+// ErrSeatNotFound or errs.ErrSeatTaken with the seats in the way, except those that are due: their
+// holds must be ended first. A seat that is not in the house any more was released before, and may be
+// sold by now.
+func (c *HouseChange) Seats(locked map[string]HouseSeat) (take, release []string, err error) {
+	var missing, taken []string
+	for _, id := range c.Take {
+		seat, ok := locked[id]
+		switch {
+		case !ok:
+			missing = append(missing, id)
+		case seat.Status == SeatStatusFree:
+			take = append(take, id)
+		case seat.Status != SeatStatusHouse && !seat.Due:
+			taken = append(taken, id)
+		}
+	}
+	for _, id := range c.Release {
+		if seat, ok := locked[id]; !ok {
+			missing = append(missing, id)
+		} else if seat.Status == SeatStatusHouse {
+			release = append(release, id)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		err = ErrSeatNotFound.With("seatIds", strings.Join(missing, ","))
+	case len(taken) > 0:
+		err = errs.ErrSeatTaken.With("seatIds", strings.Join(taken, ","))
+	}
+	return take, release, err
+}
+
+// CheckStanding checks that the sections of Standing exist and are not sold by seat.
+func (c *HouseChange) CheckStanding(sections []HouseSection) error {
+	for name := range c.Standing {
+		i := slices.IndexFunc(sections, func(s HouseSection) bool { return s.Name == name })
+		if i < 0 {
+			return ErrSectionNotFound
+		}
+		if sections[i].Seated {
+			return ErrSeatingMismatch
+		}
+	}
+	return nil
+}
+
+// PutHouse changes an event's house, and returns it. Errors: ErrNotFound, ErrSeatNotFound,
+// errs.ErrSeatTaken, errs.ErrSoldOut when fewer places of a section are free, ErrSectionNotFound,
+// ErrSeatingMismatch.
+func (s *Service) PutHouse(ctx context.Context, id string, c HouseChange) (House, error) {
+	if err := c.check(); err != nil {
+		return House{}, err
+	}
+	if err := s.writer.ChangeHouse(ctx, id, c); err != nil {
+		return House{}, err
+	}
+	s.forget(id)
+	return s.writer.House(ctx, id)
+}
+
+// House returns an event's house, or ErrNotFound.
+func (s *Service) House(ctx context.Context, id string) (House, error) {
+	return s.writer.House(ctx, id)
+}

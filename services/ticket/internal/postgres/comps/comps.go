@@ -1,0 +1,236 @@
+// Package comps stores orders without a payment, from the house.
+package comps
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency/answers"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/comp"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+var _ comp.Store = (*Store)(nil)
+
+// Store keeps orders.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+func (s *Store) Make(ctx context.Context, req comp.Request, claimHash []byte) (order comp.Comp, renewed bool, err error) {
+	var id uuid.UUID
+	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		made, err := answers.Claim(ctx, tx, req.IdempotencyKey)
+		if err != nil {
+			return err
+		}
+		if made != "" {
+			id, renewed, err = renew(ctx, tx, made, claimHash)
+			return err
+		}
+		t := makeTx{Tx: tx, req: req}
+		if id, err = t.run(ctx, claimHash); err != nil {
+			return err
+		}
+		renewed = claimHash != nil
+		return answers.Keep(ctx, tx, req.IdempotencyKey, id.String())
+	})
+	if err != nil {
+		return comp.Comp{}, false, err
+	}
+	s.database.Published()
+	row, err := s.database.Queries().FindComp(ctx, id)
+	if err != nil {
+		return comp.Comp{}, false, pkgpostgres.Err(err)
+	}
+	list, err := s.withSeats(ctx, []db.ListCompsRow{db.ListCompsRow(row)})
+	if err != nil {
+		return comp.Comp{}, false, err
+	}
+	return list[0], renewed, nil
+}
+
+func renew(ctx context.Context, tx *postgres.Tx, made string, claimHash []byte) (id uuid.UUID, renewed bool, err error) {
+	if id, err = uuid.Parse(made); err != nil || claimHash == nil {
+		return id, false, err
+	}
+	n, err := tx.RenewClaim(ctx, db.RenewClaimParams{ReservationID: id, ClaimHash: claimHash})
+	return id, n == 1, err
+}
+
+// makeTx is the transaction of a new order. It locks seats, then the section of general admission, then
+// those of seats, as all transactions do.
+type makeTx struct {
+	*postgres.Tx
+
+	req comp.Request
+}
+
+func (t *makeTx) run(ctx context.Context, claimHash []byte) (uuid.UUID, error) {
+	if _, err := t.SaleOf(ctx, db.SaleOfParams{EventID: t.req.EventID, Now: t.AsOf}); err != nil {
+		return uuid.Nil, postgres.OrNotFound(err, event.ErrNotFound)
+	}
+	if err := t.lock(ctx); err != nil {
+		return uuid.Nil, err
+	}
+	// The state may be another one now.
+	sale, err := t.SaleOf(ctx, db.SaleOfParams{EventID: t.req.EventID, Now: t.ClockTime()})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if !event.State(sale.State).TakesPlace() {
+		return uuid.Nil, event.ErrCancelled
+	}
+	wanted := reservation.Reservation{
+		ID: reservation.NewID(), EventID: t.req.EventID, UserID: t.req.UserID, Section: t.req.Section, Quantity: t.req.Quantity, Currency: sale.Currency,
+	}
+	for _, id := range t.req.SeatIDs {
+		wanted.Seats = append(wanted.Seats, reservation.NewSeat(id, 0))
+	}
+	reservation.SortSeats(wanted.Seats)
+	return wanted.ID, t.save(ctx, reservation.NewComp(wanted, sale.Now.UTC()), claimHash)
+}
+
+// lock locks the places, and checks that they are in the house.
+func (t *makeTx) lock(ctx context.Context) error {
+	if len(t.req.SeatIDs) == 0 {
+		return t.lockStanding(ctx)
+	}
+	rows, err := t.LockSeatsForHouse(ctx, db.LockSeatsForHouseParams{EventID: t.req.EventID, SeatIds: t.req.SeatIDs, Now: t.AsOf})
+	if err != nil {
+		return err
+	}
+	status := make(map[string]string, len(rows))
+	for _, r := range rows {
+		status[r.SeatID] = r.Status
+	}
+	var missing, others []string
+	for _, id := range t.req.SeatIDs {
+		if status[id] == "" {
+			missing = append(missing, id)
+		} else if status[id] != event.SeatStatusHouse {
+			others = append(others, id)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return event.ErrSeatNotFound.With("seatIds", strings.Join(missing, ","))
+	case len(others) > 0:
+		return errs.ErrSeatTaken.With("seatIds", strings.Join(others, ","))
+	default:
+		return nil
+	}
+}
+
+func (t *makeTx) lockStanding(ctx context.Context) error {
+	rows, err := t.LockStanding(ctx, db.LockStandingParams{EventID: t.req.EventID, Sections: []string{t.req.Section}})
+	switch {
+	case err != nil:
+		return err
+	case len(rows) == 0:
+		return event.ErrSectionNotFound
+	case rows[0].House < int64(t.req.Quantity):
+		return errs.ErrSoldOut.With("section", t.req.Section)
+	default:
+		return nil
+	}
+}
+
+func (t *makeTx) save(ctx context.Context, r *reservation.Reservation, claimHash []byte) error {
+	err := t.InsertComp(ctx, db.InsertCompParams{
+		ReservationID: r.ID, EventID: r.EventID, UserID: r.UserID, Section: r.Section, Quantity: int32(r.Quantity), Currency: r.Currency, //nolint:gosec // ≤ 1000
+		CreatedAt: r.CreatedAt, Version: r.Version, Name: t.req.Name, ClaimHash: claimHash, SeatIds: r.SeatIDs(),
+	})
+	if err != nil {
+		return err
+	}
+	n, err := t.SellHouseSeats(ctx, db.SellHouseSeatsParams{ReservationID: r.ID, EventID: r.EventID, SeatIds: r.SeatIDs()})
+	if err := postgres.ExpectRows(n, len(r.Seats), "seats", err); err != nil {
+		return err
+	}
+	if err := tickets.Issue(ctx, t.Queries, []*reservation.Reservation{r}); err != nil {
+		return err
+	}
+	sold := map[string]int64{}
+	if len(r.Seats) == 0 {
+		sold[r.Section] = int64(r.Quantity)
+	}
+	for _, seat := range r.Seats {
+		sold[seat.Section]++
+	}
+	var arg db.MoveSoldParams
+	for name, n := range sold {
+		arg.EventIds, arg.Sections = append(arg.EventIds, r.EventID), append(arg.Sections, name)
+		arg.Sold, arg.House, arg.Returns = append(arg.Sold, n), append(arg.House, -n), append(arg.Returns, 0)
+	}
+	n, err = t.MoveSold(ctx, arg)
+	if err := postgres.ExpectRows(n, len(sold), "sections", err); err != nil {
+		return err
+	}
+	return reservations.InsertEvents(ctx, t.Tx, r.TakeEvents())
+}
+
+func (s *Store) List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]comp.Comp, error) {
+	rows, err := s.database.ReadQueries().ListComps(ctx, db.ListCompsParams{
+		EventID: eventID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
+	})
+	if err != nil {
+		return nil, pkgpostgres.Err(err)
+	}
+	return s.withSeats(ctx, rows)
+}
+
+func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.Comp, error) {
+	list := make([]comp.Comp, len(rows))
+	for i, r := range rows {
+		found, _, err := reservations.Find(ctx, s.database.ReadQueries(), r.Reservation.ReservationID)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = comp.Comp{Reservation: *found, Name: r.Name, ByLink: r.ByLink, TicketIDs: r.TicketIds}
+	}
+	return list, nil
+}
+
+// Claim locks the order's row before its tickets.
+func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string) (comp.Comp, error) {
+	var id uuid.UUID
+	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		row, err := tx.LockComp(ctx, claimHash)
+		if err != nil {
+			return postgres.OrNotFound(err, ticket.ErrNotFound)
+		}
+		id = row.ReservationID
+		switch row.UserID {
+		case userID:
+			return nil
+		case "":
+		default:
+			return ticket.ErrNotFound
+		}
+		n, err := tx.GiveComp(ctx, db.GiveCompParams{ReservationID: id, UserID: userID})
+		if err := postgres.ExpectRows(n, 1, "reservations", err); err != nil {
+			return err
+		}
+		return tx.GiveTickets(ctx, db.GiveTicketsParams{ReservationID: id, UserID: userID})
+	})
+	if err != nil {
+		return comp.Comp{}, err
+	}
+	found, _, err := reservations.Find(ctx, s.database.Queries(), id)
+	if err != nil {
+		return comp.Comp{}, err
+	}
+	return comp.Comp{Reservation: *found}, nil
+}

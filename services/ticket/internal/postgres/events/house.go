@@ -1,0 +1,183 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/reservations"
+)
+
+const (
+	// dueBatch bounds the holds that are ended for a change of the house, whose time is over.
+	dueBatch = 1000
+	// houseAttempts bounds the times that a change is begun anew after such holds were ended.
+	houseAttempts = 20
+)
+
+func (s *Store) House(ctx context.Context, id string) (house event.House, err error) {
+	err = s.database.InSnapshot(ctx, func(ctx context.Context, q *postgres.Queries) error {
+		if house.Sections, err = houseSections(ctx, q, id); err != nil {
+			return err
+		}
+		house.SeatIDs, err = q.HouseSeats(ctx, id)
+		return err
+	})
+	return house, err
+}
+
+func houseSections(ctx context.Context, q *postgres.Queries, id string) ([]event.HouseSection, error) {
+	rows, err := q.HouseSections(ctx, id)
+	if err == nil && len(rows) == 0 { // an event has at least one
+		err = event.ErrNotFound
+	}
+	sections := make([]event.HouseSection, len(rows))
+	for i, r := range rows {
+		sections[i] = event.HouseSection{
+			Name: r.Section, Seated: r.Seated, Capacity: r.Capacity, Sold: r.Sold, House: r.House, Returning: r.Returns,
+		}
+	}
+	return sections, err
+}
+
+// ChangeHouse counts holds whose time is over as free, as buyers do: it ends those that are in the way
+// in transactions of their own, since a hold's row comes after all seats in the order of locks.
+func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange) error {
+	for range houseAttempts {
+		var due []uuid.UUID
+		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
+			t := houseTx{Tx: tx, id: id, change: c, deltas: make(map[string]int64)}
+			due, err = t.run(ctx)
+			return err
+		})
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		if err := reservations.Expire(ctx, s.database, due); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("holds of event %s end again and again", id)
+}
+
+// houseTx is the transaction of a change. It locks seats, then the sections of general admission, then
+// those of seats, as all transactions do.
+type houseTx struct {
+	*postgres.Tx
+
+	id     string
+	change event.HouseChange
+	deltas map[string]int64 // of the houses of sections
+	due    []uuid.UUID      // holds in the way, whose time is over
+}
+
+// run makes the change, or returns the holds that must be ended before.
+func (t *houseTx) run(ctx context.Context) (due []uuid.UUID, err error) {
+	sections, err := houseSections(ctx, t.Queries, t.id)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.change.CheckStanding(sections); err != nil {
+		return nil, err
+	}
+	take, release, err := t.lockSeats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.lockStanding(ctx); err != nil || len(t.due) > 0 {
+		return t.due, err
+	}
+	if err := t.move(ctx, take, event.SeatStatusFree, event.SeatStatusHouse, 1); err != nil {
+		return nil, err
+	}
+	if err := t.move(ctx, release, event.SeatStatusHouse, event.SeatStatusFree, -1); err != nil {
+		return nil, err
+	}
+	return nil, t.count(ctx)
+}
+
+func (t *houseTx) lockSeats(ctx context.Context) (take, release []string, err error) {
+	seats := slices.Concat(t.change.Take, t.change.Release)
+	if len(seats) == 0 {
+		return nil, nil, nil
+	}
+	rows, err := t.LockSeatsForHouse(ctx, db.LockSeatsForHouseParams{EventID: t.id, SeatIds: seats, Now: t.AsOf})
+	if err != nil {
+		return nil, nil, err
+	}
+	locked := make(map[string]event.HouseSeat, len(rows))
+	for _, r := range rows {
+		locked[r.SeatID] = event.HouseSeat{Status: r.Status, Due: r.Due != uuid.Nil}
+		if r.Due != uuid.Nil && slices.Contains(t.change.Take, r.SeatID) && !slices.Contains(t.due, r.Due) {
+			t.due = append(t.due, r.Due)
+		}
+	}
+	take, release, err = t.change.Seats(locked)
+	return take, release, err
+}
+
+// lockStanding locks sections of general admission, and decides on their houses.
+func (t *houseTx) lockStanding(ctx context.Context) error {
+	if len(t.change.Standing) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(t.change.Standing))
+	rows, err := t.LockStanding(ctx, db.LockStandingParams{EventID: t.id, Sections: names})
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		delta := t.change.Standing[r.Section] - r.House
+		t.deltas[r.Section] = delta
+		if delta <= r.Free {
+			continue
+		}
+		due, err := t.DueInSections(ctx, db.DueInSectionsParams{EventID: t.id, Sections: []string{r.Section}, Now: t.AsOf, Max: dueBatch})
+		if err != nil {
+			return err
+		}
+		if len(due) == 0 {
+			return errs.ErrSoldOut.With("section", r.Section)
+		}
+		t.due = append(t.due, due...)
+	}
+	return nil
+}
+
+func (t *houseTx) move(ctx context.Context, seats []string, was, status string, delta int64) error {
+	if len(seats) == 0 {
+		return nil
+	}
+	n, err := t.MoveHouseSeats(ctx, db.MoveHouseSeatsParams{EventID: t.id, SeatIds: seats, Was: was, Status: status})
+	if err := postgres.ExpectRows(n, len(seats), "seats", err); err != nil {
+		return err
+	}
+	for _, id := range seats {
+		section, _, _, _ := ids.SplitSeat(id)
+		t.deltas[section] += delta
+	}
+	return nil
+}
+
+// count moves the counters of the sections.
+func (t *houseTx) count(ctx context.Context) error {
+	maps.DeleteFunc(t.deltas, func(_ string, delta int64) bool { return delta == 0 })
+	if len(t.deltas) == 0 {
+		return nil
+	}
+	var arg db.MoveSoldParams
+	for name, delta := range t.deltas {
+		arg.EventIds, arg.Sections = append(arg.EventIds, t.id), append(arg.Sections, name)
+		arg.Sold, arg.House, arg.Returns = append(arg.Sold, 0), append(arg.House, delta), append(arg.Returns, 0)
+	}
+	n, err := t.MoveSold(ctx, arg)
+	return postgres.ExpectRows(n, len(t.deltas), "sections", err)
+}
