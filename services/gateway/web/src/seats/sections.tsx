@@ -5,7 +5,7 @@ import { fill, strings } from "../lib/page";
 import { costOf } from "../lib/sale";
 import type { Section } from "../lib/types";
 
-const t = strings("book");
+const t = strings("sale");
 const common = strings("common");
 
 interface SectionsProps {
