@@ -51,6 +51,8 @@ func testOrders(t *testing.T) {
 			b.fill("#user", uniqueID("nobody"))
 			b.click("main button[type=submit]")
 			b.waitForText(says["none"])
+			b.visit("/admin/orders")
+			b.waitFor("#user")
 			b.fill("#user", user)
 			b.click("main button[type=submit]")
 			b.waitFor(`main a[href^="/admin/orders/"]`)

@@ -88,7 +88,8 @@ function Search() {
         <button type="submit">{t.search}</button>
       </form>
       {query.size > 0 && (
-        <section aria-label={t.found}>
+        <section aria-labelledby="found">
+          <h2 id="found">{t.found}</h2>
           <Paged<FoundOrder>
             key={query.toString()}
             path={`/admin/orders?${query}`}
