@@ -52,6 +52,7 @@ type crash struct {
 	tickets  *paymenttest.Tickets
 	client   paymentv1.PaymentServiceClient
 	db       *pgx.Conn
+	refunds  paymentv1.RefundServiceClient
 }
 
 func newCrash(t *testing.T) *crash {
@@ -83,7 +84,7 @@ func newCrash(t *testing.T) *crash {
 	c.db, err = pgx.Connect(t.Context(), c.env["DATABASE_URL"])
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.db.Close(context.Background()) })
-	c.client = paymentv1.NewPaymentServiceClient(conn)
+	c.client, c.refunds = paymentv1.NewPaymentServiceClient(conn), paymentv1.NewRefundServiceClient(conn)
 	out, err := processtest.Run(t, c.env, "migrate")
 	require.NoError(t, err, out)
 	return c

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/kafka"
@@ -16,6 +18,7 @@ import (
 	"urr.guru/pkg/wire"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 	"urr.guru/services/payment/sandbox"
 )
@@ -35,8 +38,8 @@ func (c *crash) untilRefund(status string) {
 func TestRefundCrashPoints(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{
-		"payment.refund.after_begin", "payment.refund.before_send", "payment.refund.after_provider", "payment.refund.before_publish",
-		"payment.refund.after_publish", "outbox.before_publish@2", "outbox.after_publish@2",
+		"payment.refund.requested", "payment.refund.after_begin", "payment.refund.before_send", "payment.refund.after_provider",
+		"payment.refund.before_publish", "payment.refund.after_publish", "outbox.before_publish@2", "outbox.after_publish@2",
 	} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -45,11 +48,17 @@ func TestRefundCrashPoints(t *testing.T) {
 				point += "@1"
 			}
 			killed := c.start(point + "=exit")
-			orderID := c.requestRefund()
+			orderID, ask := c.requestRefund()
 			require.ErrorContains(t, killed.Wait(), "killed")
 			c.overdue()
 			c.start("")
 			c.untilRefund("DONE")
+			var again *paymentv1.Refund
+			testkit.UntilNoError(t, func() (err error) {
+				again, err = c.refunds.RefundPayment(t.Context(), ask)
+				return err
+			}, "the same request to be answered again")
+			require.Equal(t, "DONE", again.GetStatus())
 			require.EqualValues(t, 30000, c.provider.Order(orderID).RefundedAmount)
 			require.Len(t, c.provider.RefundsOf(orderID), 1)
 			require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, c.published())
@@ -57,21 +66,22 @@ func TestRefundCrashPoints(t *testing.T) {
 	}
 }
 
-// requestRefund pays for two tickets and stores the request to refund one, as RequestRefund does
-// before its process dies.
-func (c *crash) requestRefund() (orderID string) {
+// requestRefund pays for two tickets and asks to refund one. The answer may be lost with the process.
+func (c *crash) requestRefund() (orderID string, ask *paymentv1.RefundPaymentRequest) {
 	c.t.Helper()
 	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
 	first := paymenttest.Ticket{ID: uuid.NewString(), Paid: 30000}
 	c.tickets.Issue(p.GetPaymentId(), first, paymenttest.Ticket{ID: uuid.NewString(), Paid: 25000})
 	_, err := c.confirm(p, "ok-1")
 	require.NoError(c.t, err)
-	_, err = c.db.Exec(c.t.Context(), `
-		INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, status, provider, due_at, created_at)
-		VALUES (gen_random_uuid(), $1, 'OPERATOR', 'k', 'asked', 0, 0, jsonb_build_object('ticketIds', jsonb_build_array($2::text)),
-		        'REQUESTED', 'sandbox', now(), now())`, p.GetPaymentId(), first.ID)
-	require.NoError(c.t, err)
-	return p.GetOrderId()
+	ask = &paymentv1.RefundPaymentRequest{
+		Caller: caller(uuid.NewString()), PaymentId: p.GetPaymentId(), TicketIds: []string{first.ID}, Reason: "cannot come",
+	}
+	_, err = c.refunds.RefundPayment(c.t.Context(), ask)
+	if err != nil {
+		require.Equal(c.t, codes.Unavailable, status.Code(err))
+	}
+	return p.GetOrderId(), ask
 }
 
 // The process dies after it told ticket that the claim is given up: it tells it again.
@@ -80,7 +90,7 @@ func TestCrashAfterAbortOfRefund(t *testing.T) {
 	c := newCrash(t)
 	c.provider.SetFaults(sandbox.Faults{Refused: 1})
 	killed := c.start("payment.refund.after_abort@1=exit")
-	orderID := c.requestRefund()
+	orderID, _ := c.requestRefund()
 	require.ErrorContains(t, killed.Wait(), "killed")
 	c.overdue()
 	c.start("")
