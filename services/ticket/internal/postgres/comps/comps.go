@@ -162,20 +162,15 @@ func (t *makeTx) save(ctx context.Context, r *reservation.Reservation, claimHash
 	if err := tickets.Issue(ctx, t.Queries, []*reservation.Reservation{r}); err != nil {
 		return err
 	}
-	sold := map[string]int64{}
+	sold := make(postgres.Moves)
 	if len(r.Seats) == 0 {
-		sold[r.Section] = int64(r.Quantity)
+		n := int64(r.Quantity)
+		sold.Add(r.EventID, r.Section, postgres.Moved{Sold: n, House: -n})
 	}
 	for _, seat := range r.Seats {
-		sold[seat.Section]++
+		sold.Add(r.EventID, seat.Section, postgres.Moved{Sold: 1, House: -1})
 	}
-	var arg db.MoveSoldParams
-	for name, n := range sold {
-		arg.EventIds, arg.Sections = append(arg.EventIds, r.EventID), append(arg.Sections, name)
-		arg.Sold, arg.House, arg.Returns = append(arg.Sold, n), append(arg.House, -n), append(arg.Returns, 0)
-	}
-	n, err = t.MoveSold(ctx, arg)
-	if err := postgres.ExpectRows(n, len(sold), "sections", err); err != nil {
+	if err := t.MoveSold(ctx, sold); err != nil {
 		return err
 	}
 	return reservations.InsertEvents(ctx, t.Tx, r.TakeEvents())

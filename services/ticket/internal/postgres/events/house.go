@@ -54,7 +54,7 @@ func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange)
 	for range houseAttempts {
 		var due []uuid.UUID
 		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
-			t := houseTx{Tx: tx, id: id, change: c, deltas: make(map[string]int64)}
+			t := houseTx{Tx: tx, id: id, change: c, moves: make(postgres.Moves)}
 			due, err = t.run(ctx)
 			return err
 		})
@@ -75,8 +75,8 @@ type houseTx struct {
 
 	id     string
 	change event.HouseChange
-	deltas map[string]int64 // of the houses of sections
-	due    []uuid.UUID      // holds in the way, whose time is over
+	moves  postgres.Moves // of the houses of sections
+	due    []uuid.UUID    // holds in the way, whose time is over
 }
 
 // run makes the change, or returns the holds that must be ended before.
@@ -101,7 +101,7 @@ func (t *houseTx) run(ctx context.Context) (due []uuid.UUID, err error) {
 	if err := t.move(ctx, release, event.SeatStatusHouse, event.SeatStatusFree, -1); err != nil {
 		return nil, err
 	}
-	return nil, t.count(ctx)
+	return nil, t.MoveSold(ctx, t.moves)
 }
 
 func (t *houseTx) lockSeats(ctx context.Context) (take, release []string, err error) {
@@ -136,7 +136,7 @@ func (t *houseTx) lockStanding(ctx context.Context) error {
 	}
 	for _, r := range rows {
 		delta := t.change.Standing[r.Section] - r.House
-		t.deltas[r.Section] = delta
+		t.moves.Add(t.id, r.Section, postgres.Moved{House: delta})
 		if delta <= r.Free {
 			continue
 		}
@@ -162,22 +162,7 @@ func (t *houseTx) move(ctx context.Context, seats []string, was, status string, 
 	}
 	for _, id := range seats {
 		section, _, _, _ := ids.SplitSeat(id)
-		t.deltas[section] += delta
+		t.moves.Add(t.id, section, postgres.Moved{House: delta})
 	}
 	return nil
-}
-
-// count moves the counters of the sections.
-func (t *houseTx) count(ctx context.Context) error {
-	maps.DeleteFunc(t.deltas, func(_ string, delta int64) bool { return delta == 0 })
-	if len(t.deltas) == 0 {
-		return nil
-	}
-	var arg db.MoveSoldParams
-	for name, delta := range t.deltas {
-		arg.EventIds, arg.Sections = append(arg.EventIds, t.id), append(arg.Sections, name)
-		arg.Sold, arg.House, arg.Returns = append(arg.Sold, 0), append(arg.House, delta), append(arg.Returns, 0)
-	}
-	n, err := t.MoveSold(ctx, arg)
-	return postgres.ExpectRows(n, len(t.deltas), "sections", err)
 }

@@ -35,10 +35,10 @@ func (s *Store) ReleaseReturns(ctx context.Context) error {
 // release locks seats, then the sections of general admission, then those of seats, as all transactions
 // do.
 func release(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) error {
-	arg := db.MoveSoldParams{}
+	var eventIDs, sections []string
 	var seats db.ReleaseSeatsParams
 	for _, d := range due {
-		arg.EventIds, arg.Sections = append(arg.EventIds, d.EventID), append(arg.Sections, d.Section)
+		eventIDs, sections = append(eventIDs, d.EventID), append(sections, d.Section)
 		if d.SeatID != "" {
 			seats.EventIds, seats.SeatIds = append(seats.EventIds, d.EventID), append(seats.SeatIds, d.SeatID)
 		}
@@ -46,10 +46,10 @@ func release(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) e
 	if err := tx.LockReturnedSeats(ctx, db.LockReturnedSeatsParams{EventIds: seats.EventIds, SeatIds: seats.SeatIds}); err != nil {
 		return err
 	}
-	if err := tx.LockStandingSections(ctx, db.LockStandingSectionsParams{EventIds: arg.EventIds, Sections: arg.Sections}); err != nil {
+	if err := tx.LockStandingSections(ctx, db.LockStandingSectionsParams{EventIds: eventIDs, Sections: sections}); err != nil {
 		return err
 	}
-	closings, now, err := postgres.Closings(ctx, tx, arg.EventIds)
+	closings, now, err := postgres.Closings(ctx, tx, eventIDs)
 	if err != nil {
 		return err
 	}
@@ -66,27 +66,15 @@ func release(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) e
 	if err := postgres.ExpectRows(n, len(seats.SeatIds), "seats", err); err != nil {
 		return err
 	}
-	return moveReleased(ctx, tx, due, status)
-}
-
-// moveReleased moves the counters of the sections of released places.
-func moveReleased(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow, status func(eventID string) string) error {
-	type section struct{ eventID, name string }
-	released := make(map[section]int64)
+	moves := make(postgres.Moves)
 	for _, d := range due {
-		released[section{d.EventID, d.Section}]++
-	}
-	var arg db.MoveSoldParams
-	for s, n := range released {
-		house := int64(0)
-		if status(s.eventID) == event.SeatStatusHouse {
-			house = n
+		by := postgres.Moved{Returns: -1}
+		if status(d.EventID) == event.SeatStatusHouse {
+			by.House = 1
 		}
-		arg.EventIds, arg.Sections = append(arg.EventIds, s.eventID), append(arg.Sections, s.name)
-		arg.Sold, arg.House, arg.Returns = append(arg.Sold, 0), append(arg.House, house), append(arg.Returns, -n)
+		moves.Add(d.EventID, d.Section, by)
 	}
-	n, err := tx.MoveSold(ctx, arg)
-	return postgres.ExpectRows(n, len(released), "sections", err)
+	return tx.MoveSold(ctx, moves)
 }
 
 // Releaser returns a worker that releases places until its context ends.

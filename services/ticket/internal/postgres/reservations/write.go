@@ -2,7 +2,6 @@ package reservations
 
 import (
 	"context"
-	"maps"
 
 	"github.com/google/uuid"
 
@@ -164,47 +163,27 @@ func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) e
 	return postgres.ExpectRows(n, len(arg.Sections), "sections", err)
 }
 
-// soldCounters are the numbers of sold places of a section, of those that the organiser keeps, and of
-// those that were given back.
-type soldCounters struct{ sold, house, returns int64 }
-
 // moveSold adds seats that were paid, and all places that were given back, to the counters of their
 // sections.
 func moveSold(ctx context.Context, q *postgres.Queries, changed []*change) error {
-	deltas := make(map[section]soldCounters)
+	moves := make(postgres.Moves)
 	for _, c := range changed {
 		if c.before.Status != reservation.Confirmed && c.current.Status == reservation.Confirmed {
 			for _, seat := range c.current.Seats {
-				addSold(deltas, c, seat.Section, soldCounters{sold: 1})
+				moves.Add(c.before.EventID, seat.Section, postgres.Moved{Sold: 1})
 			}
 		}
 		for _, p := range c.current.GivenBack() {
-			delta := soldCounters{sold: -1}
+			by := postgres.Moved{Sold: -1}
 			switch p.SeatStatus() {
 			case event.SeatStatusHouse:
-				delta.house = 1
+				by.House = 1
 			case event.SeatStatusReturned:
-				delta.returns = 1
+				by.Returns = 1
 			}
 			name, _ := c.place(p.N)
-			addSold(deltas, c, name, delta)
+			moves.Add(c.before.EventID, name, by)
 		}
 	}
-	maps.DeleteFunc(deltas, func(_ section, d soldCounters) bool { return d == soldCounters{} })
-	if len(deltas) == 0 {
-		return nil
-	}
-	var arg db.MoveSoldParams
-	for s, d := range deltas {
-		arg.EventIds, arg.Sections = append(arg.EventIds, s.eventID), append(arg.Sections, s.name)
-		arg.Sold, arg.House, arg.Returns = append(arg.Sold, d.sold), append(arg.House, d.house), append(arg.Returns, d.returns)
-	}
-	n, err := q.MoveSold(ctx, arg)
-	return postgres.ExpectRows(n, len(deltas), "sections", err)
-}
-
-func addSold(deltas map[section]soldCounters, c *change, name string, delta soldCounters) {
-	key := section{eventID: c.before.EventID, name: name}
-	was := deltas[key]
-	deltas[key] = soldCounters{sold: was.sold + delta.sold, house: was.house + delta.house, returns: was.returns + delta.returns}
+	return q.MoveSold(ctx, moves)
 }
