@@ -187,13 +187,17 @@ func (s *Store) List(ctx context.Context, eventID string, limit int, before uuid
 }
 
 func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.Comp, error) {
+	found := make([]db.Reservation, len(rows))
+	for i, r := range rows {
+		found[i] = r.Reservation
+	}
+	orders, err := reservations.FromRows(ctx, s.database.ReadQueries(), found)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]comp.Comp, len(rows))
 	for i, r := range rows {
-		found, _, err := reservations.Find(ctx, s.database.ReadQueries(), r.Reservation.ReservationID)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = comp.Comp{Reservation: *found, Name: r.Name, ByLink: r.ByLink, TicketIDs: r.TicketIds}
+		list[i] = comp.Comp{Reservation: orders[i], Name: r.Name, ByLink: r.ByLink, TicketIDs: r.TicketIds}
 	}
 	return list, nil
 }
