@@ -94,6 +94,8 @@ var (
 		{"refundUntil", `"never"`, invalid, "refundUntil"},
 		{"refundUntil", `"2030-01-01T09:30:00Z"`, invalid, "refundUntil"},
 		{"timeZone", `"Asia/Soul"`, invalid, "timeZone"},
+		{"cancellationFees", `{"steps":[{"until":"2029-12-01T00:00:00Z","percent":1},{"until":"2029-12-01T00:00:00Z","percent":2}]}`, invalid,
+			"cancellationFees.steps[1].until"},
 		{"maxPerUserInSeries", `2`, invalid, "maxPerUserInSeries"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}

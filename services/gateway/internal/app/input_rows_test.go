@@ -52,6 +52,7 @@ var (
 			{member: "seriesId", value: `"a b"`, code: "INVALID_REQUEST"},
 			{member: "maxPerUserInSeries", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "refundUntil", value: `"` + strings.Repeat("n", 65) + `"`, code: "INVALID_REQUEST"},
+			{member: "cancellationFees", value: `{"steps":[{"until":"2029-12-01T00:00:00Z","percent":101}]}`, code: "INVALID_REQUEST", path: "cancellationFees.steps[0].percent"},
 			{member: "sections", value: `[]`, code: "INVALID_REQUEST"},
 			{member: "sections", value: `[{"section":"A","fee":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].fee"},
 			{member: "sections", value: `[{"section":"A","price":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].price"},

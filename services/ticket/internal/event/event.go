@@ -76,6 +76,8 @@ type Closing struct {
 	UserRefunds bool
 	// FeesUntil is the time before which users get price and fee back, since the event was postponed.
 	FeesUntil time.Time
+	// CancellationFees are what is kept of a user's refund besides.
+	CancellationFees CancellationFees
 	// ReturnWithin is how long a place that was given back is kept at most; 0: not at all.
 	ReturnWithin time.Duration
 }

@@ -58,6 +58,8 @@ type Spec struct {
 	// user's places in all of them; 0: nothing but their own limits does.
 	SeriesID           *string
 	MaxPerUserInSeries *int32
+	// CancellationFees are what is kept of the price of tickets that users give back; empty: nothing.
+	CancellationFees *CancellationFees
 	// Sections are in the order in which the operator put them.
 	Sections []Section
 }
@@ -157,6 +159,7 @@ func (s *Section) Seating() Seating {
 func defaults() *Spec {
 	return &Spec{
 		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
+		CancellationFees: new(CancellationFees{}),
 	}
 }
 
@@ -184,6 +187,7 @@ func (s *Spec) encoded() []byte {
 // with a field for each rule between members that is broken.
 func (s Spec) Validated() (Spec, error) {
 	fields := append(s.checkTimes(), s.checkTimeZone()...)
+	fields = append(fields, s.CancellationFees.check()...)
 	if !text.HasVisible(s.Title) {
 		fields = append(fields, errs.Field{Path: "title", Message: "must have a visible character"})
 	}
@@ -205,6 +209,7 @@ func (s Spec) Validated() (Spec, error) {
 	if r := s.UserRefunds; r != nil && !r.None {
 		s.UserRefunds = &UserRefunds{Until: toMicroseconds(r.Until)}
 	}
+	s.CancellationFees = s.CancellationFees.stored()
 	s.Sections = sections
 	return s, nil
 }

@@ -18,7 +18,17 @@ func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[stri
 		closings[r.EventID] = event.Closing{
 			State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
 			FeesUntil: r.FeesUntil.UTC(), ReturnWithin: time.Duration(r.ReturnWithin) * time.Second,
+			CancellationFees: CancellationFees(r.CancellationUntil, r.CancellationPercents),
 		}
 	}
 	return closings, now, err
+}
+
+// CancellationFees returns those of an event's columns.
+func CancellationFees(until []time.Time, percents []int32) event.CancellationFees {
+	fees := make(event.CancellationFees, len(until))
+	for i := range until {
+		fees[i] = event.CancellationFee{Until: until[i].UTC(), Percent: percents[i]}
+	}
+	return fees
 }

@@ -64,19 +64,25 @@ func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
 		return c.refused(ReasonNotRefundable)
 	}
 	for _, t := range claimed {
-		amount := giveBack(t, req.KeepFees || (req.Cause == User && sale.keepsFees()))
+		amount := giveBack(&req, t, &sale)
 		t.Claim(req.ID, amount)
 		c.Items = append(c.Items, Item{TicketID: t.ID, Amount: amount})
 	}
 	return c
 }
 
-// giveBack returns what a refund of a ticket gives back.
-func giveBack(t *ticket.Ticket, keepFee bool) int64 {
-	if keepFee {
-		return max(0, t.Paid-t.Given-t.Fee)
+// giveBack returns what a refund of a ticket gives back: what is left of what its holder has paid,
+// without what is kept.
+func giveBack(req *Request, t *ticket.Ticket, sale *Sale) int64 {
+	var kept int64
+	byUser := req.Cause == User && sale.keepsFees()
+	if byUser || req.KeepFees {
+		kept = t.Fee
 	}
-	return t.Paid - t.Given
+	if byUser {
+		kept += sale.CancellationFees.Kept(t.Paid-t.Fee, sale.Now)
+	}
+	return max(0, t.Paid-t.Given-kept)
 }
 
 // Offer is what a ticket's holder would get back now.
@@ -91,7 +97,7 @@ type Offer struct {
 // OfferTo decides about a ticket as Decide does about its holder's request for it.
 func OfferTo(t *ticket.Ticket, sale Sale) Offer {
 	req := Request{PaymentID: t.PaymentID, Cause: User, UserID: t.UserID, AskedAt: sale.Now}
-	o := Offer{Amount: giveBack(t, sale.keepsFees()), Until: sale.userRefundsUntil()}
+	o := Offer{Amount: giveBack(&req, t, &sale), Until: sale.userRefundsUntil()}
 	if o.Reason = refusal(&req, &sale); o.Reason == "" {
 		o.Reason = problemOf(&req, t, &sale)
 	}

@@ -43,22 +43,33 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	keepFees := request(refund.Operator)
 	keepFees.KeepFees = true
+	dated := onSale()
+	dated.CancellationFees = event.CancellationFees{{Until: noon, Percent: 5}, {Until: noon.Add(time.Minute), Percent: 31}}
+	postponed := dated
+	postponed.FeesUntil = noon.Add(time.Second)
 	for name, c := range map[string]struct {
 		req   refund.Request
+		sale  refund.Sale
 		given int64
 		want  int64
 	}{
-		"by its user":             {request(refund.User), 0, 70},
-		"by an operator":          {request(refund.Operator), 0, 75},
-		"without the fee":         {keepFees, 0, 70},
-		"by hand":                 {request(refund.ByHand), 0, 75},
-		"what was not given yet":  {request(refund.Operator), 30, 45},
-		"nothing but the fee":     {request(refund.User), 75, 0},
-		"by its user, given some": {request(refund.User), 30, 40},
+		"by its user":             {request(refund.User), onSale(), 0, 70},
+		"by an operator":          {request(refund.Operator), onSale(), 0, 75},
+		"without the fee":         {keepFees, onSale(), 0, 70},
+		"by hand":                 {request(refund.ByHand), onSale(), 0, 75},
+		"what was not given yet":  {request(refund.Operator), onSale(), 30, 45},
+		"nothing but the fee":     {request(refund.User), onSale(), 75, 0},
+		"by its user, given some": {request(refund.User), onSale(), 30, 40},
+		"31 % of 70 are 21.7":     {request(refund.User), dated, 0, 49},
+		"more than what is left":  {request(refund.User), dated, 60, 0},
+		"dated, by an operator":   {request(refund.Operator), dated, 0, 75},
+		"dated, without the fee":  {keepFees, dated, 0, 70},
+		"dated, by hand":          {request(refund.ByHand), dated, 0, 75},
+		"dated, but postponed":    {request(refund.User), postponed, 0, 75},
 	} {
 		tk := bought(ticket.Valid)
 		tk.Given = c.given
-		claim := refund.Decide(c.req, []*ticket.Ticket{tk}, onSale())
+		claim := refund.Decide(c.req, []*ticket.Ticket{tk}, c.sale)
 		require.Equal(t, refund.Claim{
 			ID: c.req.ID, PaymentID: payment, Cause: c.req.Cause, Status: refund.Begun, BegunAt: noon,
 			Items: []refund.Item{{TicketID: tk.ID, Amount: c.want}},
@@ -164,8 +175,11 @@ func TestRefundByHandInPart(t *testing.T) {
 func TestOfferIsWhatARequestGets(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(tk *ticket.Ticket, sale *refund.Sale){
-		"in time":   func(*ticket.Ticket, *refund.Sale) {},
-		"given":     func(tk *ticket.Ticket, _ *refund.Sale) { tk.Given = 30 },
+		"in time": func(*ticket.Ticket, *refund.Sale) {},
+		"given":   func(tk *ticket.Ticket, _ *refund.Sale) { tk.Given = 30 },
+		"dated": func(_ *ticket.Ticket, s *refund.Sale) {
+			s.CancellationFees = event.CancellationFees{{Until: noon, Percent: 50}}
+		},
 		"used":      func(tk *ticket.Ticket, _ *refund.Sale) { tk.Status = ticket.Used },
 		"refunded":  func(tk *ticket.Ticket, _ *refund.Sale) { tk.Status = ticket.Refunded },
 		"too late":  func(_ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil },

@@ -111,7 +111,8 @@ type Request struct {
 	UserID string
 	// TicketIDs are the tickets, all of them or none; empty: every VALID ticket of the payment.
 	TicketIDs []uuid.UUID
-	// KeepFees leaves the fees with the organiser. A user's refund does, unless the event was postponed.
+	// KeepFees leaves the fees with the organiser. A user's refund does, and cancellation fees too, unless
+	// the event was postponed.
 	KeepFees bool
 	// Whole says of a refund by hand that nothing is left of the payment at the provider.
 	Whole   bool

@@ -33,6 +33,7 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 	if in.GetClosesAt() != nil {
 		s.ClosesAt = new(in.GetClosesAt().AsTime())
 	}
+	s.CancellationFees = toCancellationFees(in.CancellationFees)
 	if in.RefundUntil == nil {
 		return s, nil
 	}
@@ -71,6 +72,7 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 	if s.ClosesAt != nil {
 		out.ClosesAt = timestamppb.New(*s.ClosesAt)
 	}
+	out.CancellationFees = fromCancellationFees(*s.CancellationFees)
 	switch r := s.UserRefunds; {
 	case r == nil:
 	case r.None:
@@ -95,6 +97,9 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 	if e.DoorsAt != nil {
 		out.DoorsAt = timestamppb.New(*e.DoorsAt)
 	}
+	if len(*e.CancellationFees) > 0 {
+		out.CancellationFees = fromCancellationFees(*e.CancellationFees)
+	}
 	if *e.SeriesID != "" {
 		out.SeriesId, out.MaxPerUserInSeries = e.SeriesID, e.MaxPerUserInSeries
 	}
@@ -107,6 +112,25 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 	}
 	if feesUntil.After(closing.RefundUntil) || !closing.UserRefunds && !feesUntil.IsZero() {
 		out.RefundUntil = timestamppb.New(feesUntil) // it was postponed
+	}
+	return out
+}
+
+func toCancellationFees(in *ticketv1.CancellationFees) *event.CancellationFees {
+	if in == nil {
+		return nil
+	}
+	fees := make(event.CancellationFees, len(in.GetSteps()))
+	for i, step := range in.GetSteps() {
+		fees[i] = event.CancellationFee{Until: step.GetUntil().AsTime(), Percent: step.GetPercent()}
+	}
+	return &fees
+}
+
+func fromCancellationFees(fees event.CancellationFees) *ticketv1.CancellationFees {
+	out := &ticketv1.CancellationFees{Steps: make([]*ticketv1.CancellationFee, len(fees))}
+	for i, fee := range fees {
+		out.Steps[i] = &ticketv1.CancellationFee{Until: timestamppb.New(fee.Until), Percent: fee.Percent}
 	}
 	return out
 }

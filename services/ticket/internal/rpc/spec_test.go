@@ -206,6 +206,27 @@ func TestTimesOfRefunds(t *testing.T) {
 		requireReason(t, err, "USE_POSTPONE")
 		require.Equal(t, member, errs.From(err).Metadata["member"])
 	}
+	until := opening.Add(24 * time.Hour)
+	req.Spec.CancellationFees = &ticketv1.CancellationFees{Steps: []*ticketv1.CancellationFee{
+		{Until: timestamppb.New(until), Percent: 10}, {Until: timestamppb.New(until), Percent: 30},
+	}}
+	_, err := c.PutEvent(t.Context(), req)
+	requireReason(t, err, "INVALID_REQUEST", "cancellationFees.steps[1].until")
+	req.Spec.CancellationFees.Steps = req.Spec.CancellationFees.Steps[:1]
+	c.put(t, req)
+	require.EqualValues(t, 49500, mine().GetRefundable().GetAmount())
+	id := uuid.NewString()
+	claim, err := c.BeginRefund(t.Context(), &ticketv1.BeginRefundRequest{
+		RefundId: id, PaymentId: pays.String(), PaymentType: "reservation", ReferenceId: r.GetReservationId(), Cause: "USER", UserId: "u", AskedAt: timestamppb.New(c.clock.Now()),
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 49500, claim.GetItems()[0].GetAmount())
+	_, err = c.AbortRefund(t.Context(), &ticketv1.AbortRefundRequest{RefundId: id})
+	require.NoError(t, err)
+	req.Spec.CancellationFees.Steps = nil
+	require.Nil(t, c.put(t, req).GetCancellationFees(), "none again")
+	require.EqualValues(t, 55000, mine().GetRefundable().GetAmount())
+
 	req.Spec.RefundUntil = ptr("none")
 	require.Nil(t, c.put(t, req).GetRefundUntil())
 	require.Nil(t, mine().GetRefundable().GetUntil())

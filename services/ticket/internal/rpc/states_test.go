@@ -73,8 +73,12 @@ func TestCancelAnEvent(t *testing.T) {
 func TestPostponeAnEvent(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
-	c.put(t, putEvent("e", "GENERAL", admissions("A", 5)))
 	to := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(opening.Add(d)) }
+	put := putEvent("e", "GENERAL", admissions("A", 5))
+	put.Spec.CancellationFees = &ticketv1.CancellationFees{Steps: []*ticketv1.CancellationFee{
+		{Until: to(24 * time.Hour), Percent: 10}, {Until: to(36 * time.Hour), Percent: 30},
+	}}
+	c.put(t, put)
 	req := &ticketv1.PostponeEventRequest{Caller: signedIn("u"), EventId: "e", StartsAt: to(720 * time.Hour)}
 	_, err := c.PostponeEvent(t.Context(), req)
 	requireReason(t, err, "ROLE_REQUIRED")
@@ -92,6 +96,8 @@ func TestPostponeAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, to(720*time.Hour), e.GetStartsAt())
 	require.Equal(t, to(48*time.Hour), e.GetPostponedFrom())
+	require.Equal(t, to(696*time.Hour), e.GetCancellationFees().GetSteps()[0].GetUntil(), "as long before the start")
+	require.Equal(t, to(708*time.Hour), e.GetCancellationFees().GetSteps()[1].GetUntil())
 
 	earlier := putEvent("e", "GENERAL", admissions("A", 5))
 	earlier.Spec.StartsAt, earlier.Spec.DoorsAt, earlier.Spec.RefundUntil = to(24*time.Hour), to(23*time.Hour), new("none")

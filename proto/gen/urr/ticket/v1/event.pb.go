@@ -220,8 +220,10 @@ type Event struct {
 	// Absent: the event is of no series. The limit of the series is 0 if there is none.
 	SeriesId           *string `protobuf:"bytes,43,opt,name=series_id,json=seriesId,proto3,oneof" json:"series_id,omitempty"`
 	MaxPerUserInSeries *int32  `protobuf:"varint,44,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What is kept of the price of a ticket that its user gives back; absent: nothing.
+	CancellationFees *CancellationFees `protobuf:"bytes,45,opt,name=cancellation_fees,json=cancellationFees,proto3" json:"cancellation_fees,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Event) Reset() {
@@ -436,6 +438,113 @@ func (x *Event) GetMaxPerUserInSeries() int32 {
 	return 0
 }
 
+func (x *Event) GetCancellationFees() *CancellationFees {
+	if x != nil {
+		return x.CancellationFees
+	}
+	return nil
+}
+
+// Dated cancellation fees. An operator's refund and a cancelled event give everything back.
+type CancellationFees struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The times ascend. After the last one its share is kept.
+	Steps         []*CancellationFee `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancellationFees) Reset() {
+	*x = CancellationFees{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancellationFees) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancellationFees) ProtoMessage() {}
+
+func (x *CancellationFees) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancellationFees.ProtoReflect.Descriptor instead.
+func (*CancellationFees) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CancellationFees) GetSteps() []*CancellationFee {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// The share of the price that is kept of a ticket which is given back before this time.
+type CancellationFee struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=until,proto3" json:"until,omitempty"`
+	// Percent; what is kept is rounded down to a minor unit.
+	Percent       int32 `protobuf:"varint,2,opt,name=percent,proto3" json:"percent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancellationFee) Reset() {
+	*x = CancellationFee{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancellationFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancellationFee) ProtoMessage() {}
+
+func (x *CancellationFee) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancellationFee.ProtoReflect.Descriptor instead.
+func (*CancellationFee) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CancellationFee) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *CancellationFee) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
 type WaitingRoom struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Active        bool                   `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
@@ -445,7 +554,7 @@ type WaitingRoom struct {
 
 func (x *WaitingRoom) Reset() {
 	*x = WaitingRoom{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[4]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +566,7 @@ func (x *WaitingRoom) String() string {
 func (*WaitingRoom) ProtoMessage() {}
 
 func (x *WaitingRoom) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[4]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +579,7 @@ func (x *WaitingRoom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingRoom.ProtoReflect.Descriptor instead.
 func (*WaitingRoom) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{4}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WaitingRoom) GetActive() bool {
@@ -498,7 +607,7 @@ type Section struct {
 
 func (x *Section) Reset() {
 	*x = Section{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[5]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +619,7 @@ func (x *Section) String() string {
 func (*Section) ProtoMessage() {}
 
 func (x *Section) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[5]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +632,7 @@ func (x *Section) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Section.ProtoReflect.Descriptor instead.
 func (*Section) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{5}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Section) GetSection() string {
@@ -578,7 +687,7 @@ type GetSeatMapRequest struct {
 
 func (x *GetSeatMapRequest) Reset() {
 	*x = GetSeatMapRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[6]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +699,7 @@ func (x *GetSeatMapRequest) String() string {
 func (*GetSeatMapRequest) ProtoMessage() {}
 
 func (x *GetSeatMapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[6]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +712,7 @@ func (x *GetSeatMapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSeatMapRequest.ProtoReflect.Descriptor instead.
 func (*GetSeatMapRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{6}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetSeatMapRequest) GetCaller() *v1.Caller {
@@ -637,7 +746,7 @@ type SeatMap struct {
 
 func (x *SeatMap) Reset() {
 	*x = SeatMap{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[7]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +758,7 @@ func (x *SeatMap) String() string {
 func (*SeatMap) ProtoMessage() {}
 
 func (x *SeatMap) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[7]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +771,7 @@ func (x *SeatMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatMap.ProtoReflect.Descriptor instead.
 func (*SeatMap) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{7}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SeatMap) GetEventId() string {
@@ -711,7 +820,7 @@ type SeatMapSection struct {
 
 func (x *SeatMapSection) Reset() {
 	*x = SeatMapSection{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[8]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +832,7 @@ func (x *SeatMapSection) String() string {
 func (*SeatMapSection) ProtoMessage() {}
 
 func (x *SeatMapSection) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[8]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +845,7 @@ func (x *SeatMapSection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatMapSection.ProtoReflect.Descriptor instead.
 func (*SeatMapSection) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{8}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SeatMapSection) GetSection() string {
@@ -766,7 +875,7 @@ type SeatMapRow struct {
 
 func (x *SeatMapRow) Reset() {
 	*x = SeatMapRow{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[9]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +887,7 @@ func (x *SeatMapRow) String() string {
 func (*SeatMapRow) ProtoMessage() {}
 
 func (x *SeatMapRow) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[9]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +900,7 @@ func (x *SeatMapRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatMapRow.ProtoReflect.Descriptor instead.
 func (*SeatMapRow) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SeatMapRow) GetRow() string {
@@ -832,7 +941,7 @@ type GetAvailabilityRequest struct {
 
 func (x *GetAvailabilityRequest) Reset() {
 	*x = GetAvailabilityRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[10]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +953,7 @@ func (x *GetAvailabilityRequest) String() string {
 func (*GetAvailabilityRequest) ProtoMessage() {}
 
 func (x *GetAvailabilityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[10]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +966,7 @@ func (x *GetAvailabilityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAvailabilityRequest.ProtoReflect.Descriptor instead.
 func (*GetAvailabilityRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetAvailabilityRequest) GetCaller() *v1.Caller {
@@ -891,7 +1000,7 @@ type Availability struct {
 
 func (x *Availability) Reset() {
 	*x = Availability{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[11]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1012,7 @@ func (x *Availability) String() string {
 func (*Availability) ProtoMessage() {}
 
 func (x *Availability) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[11]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1025,7 @@ func (x *Availability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Availability.ProtoReflect.Descriptor instead.
 func (*Availability) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Availability) GetEventId() string {
@@ -963,7 +1072,7 @@ type GetEventInfoRequest struct {
 
 func (x *GetEventInfoRequest) Reset() {
 	*x = GetEventInfoRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[12]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1084,7 @@ func (x *GetEventInfoRequest) String() string {
 func (*GetEventInfoRequest) ProtoMessage() {}
 
 func (x *GetEventInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[12]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1097,7 @@ func (x *GetEventInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetEventInfoRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetEventInfoRequest) GetEventId() string {
@@ -1010,7 +1119,7 @@ type EventInfo struct {
 
 func (x *EventInfo) Reset() {
 	*x = EventInfo{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[13]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1131,7 @@ func (x *EventInfo) String() string {
 func (*EventInfo) ProtoMessage() {}
 
 func (x *EventInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[13]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1144,7 @@ func (x *EventInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventInfo.ProtoReflect.Descriptor instead.
 func (*EventInfo) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EventInfo) GetEventId() string {
@@ -1075,7 +1184,7 @@ type GetSaleStatusRequest struct {
 
 func (x *GetSaleStatusRequest) Reset() {
 	*x = GetSaleStatusRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1196,7 @@ func (x *GetSaleStatusRequest) String() string {
 func (*GetSaleStatusRequest) ProtoMessage() {}
 
 func (x *GetSaleStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1209,7 @@ func (x *GetSaleStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSaleStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetSaleStatusRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetSaleStatusRequest) GetEventIds() []string {
@@ -1122,7 +1231,7 @@ type GetSaleStatusResponse struct {
 
 func (x *GetSaleStatusResponse) Reset() {
 	*x = GetSaleStatusResponse{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1243,7 @@ func (x *GetSaleStatusResponse) String() string {
 func (*GetSaleStatusResponse) ProtoMessage() {}
 
 func (x *GetSaleStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1256,7 @@ func (x *GetSaleStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSaleStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetSaleStatusResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetSaleStatusResponse) GetSales() []*SaleStatus {
@@ -1183,7 +1292,7 @@ type SaleStatus struct {
 
 func (x *SaleStatus) Reset() {
 	*x = SaleStatus{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1304,7 @@ func (x *SaleStatus) String() string {
 func (*SaleStatus) ProtoMessage() {}
 
 func (x *SaleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1317,7 @@ func (x *SaleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaleStatus.ProtoReflect.Descriptor instead.
 func (*SaleStatus) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SaleStatus) GetEventId() string {
@@ -1262,7 +1371,7 @@ type GetLineSettingsRequest struct {
 
 func (x *GetLineSettingsRequest) Reset() {
 	*x = GetLineSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1383,7 @@ func (x *GetLineSettingsRequest) String() string {
 func (*GetLineSettingsRequest) ProtoMessage() {}
 
 func (x *GetLineSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1396,7 @@ func (x *GetLineSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLineSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetLineSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetLineSettingsRequest) GetEventId() string {
@@ -1324,7 +1433,7 @@ type LineSettings struct {
 
 func (x *LineSettings) Reset() {
 	*x = LineSettings{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1445,7 @@ func (x *LineSettings) String() string {
 func (*LineSettings) ProtoMessage() {}
 
 func (x *LineSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1458,7 @@ func (x *LineSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineSettings.ProtoReflect.Descriptor instead.
 func (*LineSettings) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LineSettings) GetEventId() string {
@@ -1431,7 +1540,7 @@ type MarkLineOpenedRequest struct {
 
 func (x *MarkLineOpenedRequest) Reset() {
 	*x = MarkLineOpenedRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1552,7 @@ func (x *MarkLineOpenedRequest) String() string {
 func (*MarkLineOpenedRequest) ProtoMessage() {}
 
 func (x *MarkLineOpenedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1565,7 @@ func (x *MarkLineOpenedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkLineOpenedRequest.ProtoReflect.Descriptor instead.
 func (*MarkLineOpenedRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MarkLineOpenedRequest) GetEventId() string {
@@ -1476,7 +1585,7 @@ type MarkLineOpenedResponse struct {
 
 func (x *MarkLineOpenedResponse) Reset() {
 	*x = MarkLineOpenedResponse{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1597,7 @@ func (x *MarkLineOpenedResponse) String() string {
 func (*MarkLineOpenedResponse) ProtoMessage() {}
 
 func (x *MarkLineOpenedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1610,7 @@ func (x *MarkLineOpenedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkLineOpenedResponse.ProtoReflect.Descriptor instead.
 func (*MarkLineOpenedResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MarkLineOpenedResponse) GetFirst() bool {
@@ -1529,7 +1638,7 @@ type PutLineSettingsRequest struct {
 
 func (x *PutLineSettingsRequest) Reset() {
 	*x = PutLineSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1650,7 @@ func (x *PutLineSettingsRequest) String() string {
 func (*PutLineSettingsRequest) ProtoMessage() {}
 
 func (x *PutLineSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1663,7 @@ func (x *PutLineSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutLineSettingsRequest.ProtoReflect.Descriptor instead.
 func (*PutLineSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PutLineSettingsRequest) GetEventId() string {
@@ -1609,7 +1718,7 @@ type GetEventSettingsRequest struct {
 
 func (x *GetEventSettingsRequest) Reset() {
 	*x = GetEventSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1730,7 @@ func (x *GetEventSettingsRequest) String() string {
 func (*GetEventSettingsRequest) ProtoMessage() {}
 
 func (x *GetEventSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1743,7 @@ func (x *GetEventSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetEventSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetEventSettingsRequest) GetCaller() *v1.Caller {
@@ -1663,7 +1772,7 @@ type EventSettings struct {
 
 func (x *EventSettings) Reset() {
 	*x = EventSettings{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1784,7 @@ func (x *EventSettings) String() string {
 func (*EventSettings) ProtoMessage() {}
 
 func (x *EventSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1797,7 @@ func (x *EventSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventSettings.ProtoReflect.Descriptor instead.
 func (*EventSettings) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EventSettings) GetSpec() *EventSpec {
@@ -1715,7 +1824,7 @@ type CreateEventRequest struct {
 
 func (x *CreateEventRequest) Reset() {
 	*x = CreateEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1836,7 @@ func (x *CreateEventRequest) String() string {
 func (*CreateEventRequest) ProtoMessage() {}
 
 func (x *CreateEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1849,7 @@ func (x *CreateEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEventRequest.ProtoReflect.Descriptor instead.
 func (*CreateEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{24}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateEventRequest) GetCaller() *v1.Caller {
@@ -1768,7 +1877,7 @@ type PutEventRequest struct {
 
 func (x *PutEventRequest) Reset() {
 	*x = PutEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1889,7 @@ func (x *PutEventRequest) String() string {
 func (*PutEventRequest) ProtoMessage() {}
 
 func (x *PutEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1902,7 @@ func (x *PutEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEventRequest.ProtoReflect.Descriptor instead.
 func (*PutEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{25}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PutEventRequest) GetCaller() *v1.Caller {
@@ -1858,13 +1967,15 @@ type EventSpec struct {
 	SeriesId *string `protobuf:"bytes,19,opt,name=series_id,json=seriesId,proto3,oneof" json:"series_id,omitempty"`
 	// How many places one person may hold and own in all events of the series; 0: there is no such limit.
 	MaxPerUserInSeries *int32 `protobuf:"varint,20,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What is kept of the price of a ticket that its user gives back. Default: nothing, as without steps.
+	CancellationFees *CancellationFees `protobuf:"bytes,21,opt,name=cancellation_fees,json=cancellationFees,proto3,oneof" json:"cancellation_fees,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *EventSpec) Reset() {
 	*x = EventSpec{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +1987,7 @@ func (x *EventSpec) String() string {
 func (*EventSpec) ProtoMessage() {}
 
 func (x *EventSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +2000,7 @@ func (x *EventSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventSpec.ProtoReflect.Descriptor instead.
 func (*EventSpec) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{26}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EventSpec) GetTitle() string {
@@ -2032,6 +2143,13 @@ func (x *EventSpec) GetMaxPerUserInSeries() int32 {
 	return 0
 }
 
+func (x *EventSpec) GetCancellationFees() *CancellationFees {
+	if x != nil {
+		return x.CancellationFees
+	}
+	return nil
+}
+
 // A section has rows × seats_per_row, or, with general admission, a capacity.
 type SectionSpec struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2049,7 +2167,7 @@ type SectionSpec struct {
 
 func (x *SectionSpec) Reset() {
 	*x = SectionSpec{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2179,7 @@ func (x *SectionSpec) String() string {
 func (*SectionSpec) ProtoMessage() {}
 
 func (x *SectionSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2192,7 @@ func (x *SectionSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SectionSpec.ProtoReflect.Descriptor instead.
 func (*SectionSpec) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{27}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SectionSpec) GetSection() string {
@@ -2129,7 +2247,7 @@ type PauseEventRequest struct {
 
 func (x *PauseEventRequest) Reset() {
 	*x = PauseEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2259,7 @@ func (x *PauseEventRequest) String() string {
 func (*PauseEventRequest) ProtoMessage() {}
 
 func (x *PauseEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2272,7 @@ func (x *PauseEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseEventRequest.ProtoReflect.Descriptor instead.
 func (*PauseEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{28}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PauseEventRequest) GetCaller() *v1.Caller {
@@ -2181,7 +2299,7 @@ type ResumeEventRequest struct {
 
 func (x *ResumeEventRequest) Reset() {
 	*x = ResumeEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2311,7 @@ func (x *ResumeEventRequest) String() string {
 func (*ResumeEventRequest) ProtoMessage() {}
 
 func (x *ResumeEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2324,7 @@ func (x *ResumeEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeEventRequest.ProtoReflect.Descriptor instead.
 func (*ResumeEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{29}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResumeEventRequest) GetCaller() *v1.Caller {
@@ -2235,7 +2353,7 @@ type CancelEventRequest struct {
 
 func (x *CancelEventRequest) Reset() {
 	*x = CancelEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2247,7 +2365,7 @@ func (x *CancelEventRequest) String() string {
 func (*CancelEventRequest) ProtoMessage() {}
 
 func (x *CancelEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2378,7 @@ func (x *CancelEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelEventRequest.ProtoReflect.Descriptor instead.
 func (*CancelEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{30}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CancelEventRequest) GetCaller() *v1.Caller {
@@ -2294,7 +2412,7 @@ type UndoCancelEventRequest struct {
 
 func (x *UndoCancelEventRequest) Reset() {
 	*x = UndoCancelEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2424,7 @@ func (x *UndoCancelEventRequest) String() string {
 func (*UndoCancelEventRequest) ProtoMessage() {}
 
 func (x *UndoCancelEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2437,7 @@ func (x *UndoCancelEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoCancelEventRequest.ProtoReflect.Descriptor instead.
 func (*UndoCancelEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{31}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UndoCancelEventRequest) GetCaller() *v1.Caller {
@@ -2346,7 +2464,7 @@ type RefundEventRequest struct {
 
 func (x *RefundEventRequest) Reset() {
 	*x = RefundEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2476,7 @@ func (x *RefundEventRequest) String() string {
 func (*RefundEventRequest) ProtoMessage() {}
 
 func (x *RefundEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2489,7 @@ func (x *RefundEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundEventRequest.ProtoReflect.Descriptor instead.
 func (*RefundEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{32}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RefundEventRequest) GetCaller() *v1.Caller {
@@ -2405,7 +2523,7 @@ type PostponeEventRequest struct {
 
 func (x *PostponeEventRequest) Reset() {
 	*x = PostponeEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2535,7 @@ func (x *PostponeEventRequest) String() string {
 func (*PostponeEventRequest) ProtoMessage() {}
 
 func (x *PostponeEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2548,7 @@ func (x *PostponeEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostponeEventRequest.ProtoReflect.Descriptor instead.
 func (*PostponeEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{33}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PostponeEventRequest) GetCaller() *v1.Caller {
@@ -2495,7 +2613,7 @@ type EventState struct {
 
 func (x *EventState) Reset() {
 	*x = EventState{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2625,7 @@ func (x *EventState) String() string {
 func (*EventState) ProtoMessage() {}
 
 func (x *EventState) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2638,7 @@ func (x *EventState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventState.ProtoReflect.Descriptor instead.
 func (*EventState) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{34}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EventState) GetEventId() string {
@@ -2582,7 +2700,7 @@ type GetHouseRequest struct {
 
 func (x *GetHouseRequest) Reset() {
 	*x = GetHouseRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2712,7 @@ func (x *GetHouseRequest) String() string {
 func (*GetHouseRequest) ProtoMessage() {}
 
 func (x *GetHouseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2725,7 @@ func (x *GetHouseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHouseRequest.ProtoReflect.Descriptor instead.
 func (*GetHouseRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{35}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetHouseRequest) GetCaller() *v1.Caller {
@@ -2640,7 +2758,7 @@ type PutHouseRequest struct {
 
 func (x *PutHouseRequest) Reset() {
 	*x = PutHouseRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2770,7 @@ func (x *PutHouseRequest) String() string {
 func (*PutHouseRequest) ProtoMessage() {}
 
 func (x *PutHouseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2783,7 @@ func (x *PutHouseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHouseRequest.ProtoReflect.Descriptor instead.
 func (*PutHouseRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{36}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutHouseRequest) GetCaller() *v1.Caller {
@@ -2715,7 +2833,7 @@ type House struct {
 
 func (x *House) Reset() {
 	*x = House{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +2845,7 @@ func (x *House) String() string {
 func (*House) ProtoMessage() {}
 
 func (x *House) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +2858,7 @@ func (x *House) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use House.ProtoReflect.Descriptor instead.
 func (*House) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{37}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *House) GetEventId() string {
@@ -2780,7 +2898,7 @@ type HouseSection struct {
 
 func (x *HouseSection) Reset() {
 	*x = HouseSection{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +2910,7 @@ func (x *HouseSection) String() string {
 func (*HouseSection) ProtoMessage() {}
 
 func (x *HouseSection) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +2923,7 @@ func (x *HouseSection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HouseSection.ProtoReflect.Descriptor instead.
 func (*HouseSection) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{38}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HouseSection) GetSection() string {
@@ -2863,7 +2981,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe6\t\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb4\n" +
+	"\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -2893,7 +3012,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAt\x12(\n" +
 	"\rreturn_within\x18* \x01(\x05H\x05R\freturnWithin\x88\x01\x01\x12 \n" +
 	"\tseries_id\x18+ \x01(\tH\x06R\bseriesId\x88\x01\x01\x127\n" +
-	"\x16max_per_user_in_series\x18, \x01(\x05H\aR\x12maxPerUserInSeries\x88\x01\x01B\x0f\n" +
+	"\x16max_per_user_in_series\x18, \x01(\x05H\aR\x12maxPerUserInSeries\x88\x01\x01\x12L\n" +
+	"\x11cancellation_fees\x18- \x01(\v2\x1f.urr.ticket.v1.CancellationFeesR\x10cancellationFeesB\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -2904,7 +3024,12 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0e_return_withinB\f\n" +
 	"\n" +
 	"_series_idB\x19\n" +
-	"\x17_max_per_user_in_series\"%\n" +
+	"\x17_max_per_user_in_series\"R\n" +
+	"\x10CancellationFees\x12>\n" +
+	"\x05steps\x18\x01 \x03(\v2\x1e.urr.ticket.v1.CancellationFeeB\b\xbaH\x05\x92\x01\x02\x10\x14R\x05steps\"p\n" +
+	"\x0fCancellationFee\x128\n" +
+	"\x05until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x05until\x12#\n" +
+	"\apercent\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\apercent\"%\n" +
 	"\vWaitingRoom\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\"\x95\x01\n" +
 	"\aSection\x12\x18\n" +
@@ -3006,7 +3131,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x81\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xea\n" +
 	"\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
@@ -3035,7 +3160,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\rreturn_within\x18\x12 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x00H\x05R\freturnWithin\x88\x01\x01\x12>\n" +
 	"\tseries_id\x18\x13 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$H\x06R\bseriesId\x88\x01\x01\x12C\n" +
 	"\x16max_per_user_in_series\x18\x14 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\aR\x12maxPerUserInSeries\x88\x01\x01B\x0f\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\aR\x12maxPerUserInSeries\x88\x01\x01\x12Q\n" +
+	"\x11cancellation_fees\x18\x15 \x01(\v2\x1f.urr.ticket.v1.CancellationFeesH\bR\x10cancellationFees\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3046,7 +3172,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0e_return_withinB\f\n" +
 	"\n" +
 	"_series_idB\x19\n" +
-	"\x17_max_per_user_in_series\"\xbc\x02\n" +
+	"\x17_max_per_user_in_seriesB\x14\n" +
+	"\x12_cancellation_fees\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +
@@ -3188,144 +3315,150 @@ func file_urr_ticket_v1_event_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_event_proto_rawDescData
 }
 
-var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*ListEventsRequest)(nil),       // 0: urr.ticket.v1.ListEventsRequest
 	(*ListEventsResponse)(nil),      // 1: urr.ticket.v1.ListEventsResponse
 	(*GetEventRequest)(nil),         // 2: urr.ticket.v1.GetEventRequest
 	(*Event)(nil),                   // 3: urr.ticket.v1.Event
-	(*WaitingRoom)(nil),             // 4: urr.ticket.v1.WaitingRoom
-	(*Section)(nil),                 // 5: urr.ticket.v1.Section
-	(*GetSeatMapRequest)(nil),       // 6: urr.ticket.v1.GetSeatMapRequest
-	(*SeatMap)(nil),                 // 7: urr.ticket.v1.SeatMap
-	(*SeatMapSection)(nil),          // 8: urr.ticket.v1.SeatMapSection
-	(*SeatMapRow)(nil),              // 9: urr.ticket.v1.SeatMapRow
-	(*GetAvailabilityRequest)(nil),  // 10: urr.ticket.v1.GetAvailabilityRequest
-	(*Availability)(nil),            // 11: urr.ticket.v1.Availability
-	(*GetEventInfoRequest)(nil),     // 12: urr.ticket.v1.GetEventInfoRequest
-	(*EventInfo)(nil),               // 13: urr.ticket.v1.EventInfo
-	(*GetSaleStatusRequest)(nil),    // 14: urr.ticket.v1.GetSaleStatusRequest
-	(*GetSaleStatusResponse)(nil),   // 15: urr.ticket.v1.GetSaleStatusResponse
-	(*SaleStatus)(nil),              // 16: urr.ticket.v1.SaleStatus
-	(*GetLineSettingsRequest)(nil),  // 17: urr.ticket.v1.GetLineSettingsRequest
-	(*LineSettings)(nil),            // 18: urr.ticket.v1.LineSettings
-	(*MarkLineOpenedRequest)(nil),   // 19: urr.ticket.v1.MarkLineOpenedRequest
-	(*MarkLineOpenedResponse)(nil),  // 20: urr.ticket.v1.MarkLineOpenedResponse
-	(*PutLineSettingsRequest)(nil),  // 21: urr.ticket.v1.PutLineSettingsRequest
-	(*GetEventSettingsRequest)(nil), // 22: urr.ticket.v1.GetEventSettingsRequest
-	(*EventSettings)(nil),           // 23: urr.ticket.v1.EventSettings
-	(*CreateEventRequest)(nil),      // 24: urr.ticket.v1.CreateEventRequest
-	(*PutEventRequest)(nil),         // 25: urr.ticket.v1.PutEventRequest
-	(*EventSpec)(nil),               // 26: urr.ticket.v1.EventSpec
-	(*SectionSpec)(nil),             // 27: urr.ticket.v1.SectionSpec
-	(*PauseEventRequest)(nil),       // 28: urr.ticket.v1.PauseEventRequest
-	(*ResumeEventRequest)(nil),      // 29: urr.ticket.v1.ResumeEventRequest
-	(*CancelEventRequest)(nil),      // 30: urr.ticket.v1.CancelEventRequest
-	(*UndoCancelEventRequest)(nil),  // 31: urr.ticket.v1.UndoCancelEventRequest
-	(*RefundEventRequest)(nil),      // 32: urr.ticket.v1.RefundEventRequest
-	(*PostponeEventRequest)(nil),    // 33: urr.ticket.v1.PostponeEventRequest
-	(*EventState)(nil),              // 34: urr.ticket.v1.EventState
-	(*GetHouseRequest)(nil),         // 35: urr.ticket.v1.GetHouseRequest
-	(*PutHouseRequest)(nil),         // 36: urr.ticket.v1.PutHouseRequest
-	(*House)(nil),                   // 37: urr.ticket.v1.House
-	(*HouseSection)(nil),            // 38: urr.ticket.v1.HouseSection
-	nil,                             // 39: urr.ticket.v1.PutHouseRequest.StandingEntry
-	(*timestamppb.Timestamp)(nil),   // 40: google.protobuf.Timestamp
-	(*v1.Caller)(nil),               // 41: urr.common.v1.Caller
+	(*CancellationFees)(nil),        // 4: urr.ticket.v1.CancellationFees
+	(*CancellationFee)(nil),         // 5: urr.ticket.v1.CancellationFee
+	(*WaitingRoom)(nil),             // 6: urr.ticket.v1.WaitingRoom
+	(*Section)(nil),                 // 7: urr.ticket.v1.Section
+	(*GetSeatMapRequest)(nil),       // 8: urr.ticket.v1.GetSeatMapRequest
+	(*SeatMap)(nil),                 // 9: urr.ticket.v1.SeatMap
+	(*SeatMapSection)(nil),          // 10: urr.ticket.v1.SeatMapSection
+	(*SeatMapRow)(nil),              // 11: urr.ticket.v1.SeatMapRow
+	(*GetAvailabilityRequest)(nil),  // 12: urr.ticket.v1.GetAvailabilityRequest
+	(*Availability)(nil),            // 13: urr.ticket.v1.Availability
+	(*GetEventInfoRequest)(nil),     // 14: urr.ticket.v1.GetEventInfoRequest
+	(*EventInfo)(nil),               // 15: urr.ticket.v1.EventInfo
+	(*GetSaleStatusRequest)(nil),    // 16: urr.ticket.v1.GetSaleStatusRequest
+	(*GetSaleStatusResponse)(nil),   // 17: urr.ticket.v1.GetSaleStatusResponse
+	(*SaleStatus)(nil),              // 18: urr.ticket.v1.SaleStatus
+	(*GetLineSettingsRequest)(nil),  // 19: urr.ticket.v1.GetLineSettingsRequest
+	(*LineSettings)(nil),            // 20: urr.ticket.v1.LineSettings
+	(*MarkLineOpenedRequest)(nil),   // 21: urr.ticket.v1.MarkLineOpenedRequest
+	(*MarkLineOpenedResponse)(nil),  // 22: urr.ticket.v1.MarkLineOpenedResponse
+	(*PutLineSettingsRequest)(nil),  // 23: urr.ticket.v1.PutLineSettingsRequest
+	(*GetEventSettingsRequest)(nil), // 24: urr.ticket.v1.GetEventSettingsRequest
+	(*EventSettings)(nil),           // 25: urr.ticket.v1.EventSettings
+	(*CreateEventRequest)(nil),      // 26: urr.ticket.v1.CreateEventRequest
+	(*PutEventRequest)(nil),         // 27: urr.ticket.v1.PutEventRequest
+	(*EventSpec)(nil),               // 28: urr.ticket.v1.EventSpec
+	(*SectionSpec)(nil),             // 29: urr.ticket.v1.SectionSpec
+	(*PauseEventRequest)(nil),       // 30: urr.ticket.v1.PauseEventRequest
+	(*ResumeEventRequest)(nil),      // 31: urr.ticket.v1.ResumeEventRequest
+	(*CancelEventRequest)(nil),      // 32: urr.ticket.v1.CancelEventRequest
+	(*UndoCancelEventRequest)(nil),  // 33: urr.ticket.v1.UndoCancelEventRequest
+	(*RefundEventRequest)(nil),      // 34: urr.ticket.v1.RefundEventRequest
+	(*PostponeEventRequest)(nil),    // 35: urr.ticket.v1.PostponeEventRequest
+	(*EventState)(nil),              // 36: urr.ticket.v1.EventState
+	(*GetHouseRequest)(nil),         // 37: urr.ticket.v1.GetHouseRequest
+	(*PutHouseRequest)(nil),         // 38: urr.ticket.v1.PutHouseRequest
+	(*House)(nil),                   // 39: urr.ticket.v1.House
+	(*HouseSection)(nil),            // 40: urr.ticket.v1.HouseSection
+	nil,                             // 41: urr.ticket.v1.PutHouseRequest.StandingEntry
+	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
+	(*v1.Caller)(nil),               // 43: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	3,  // 0: urr.ticket.v1.ListEventsResponse.items:type_name -> urr.ticket.v1.Event
-	40, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
-	40, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
-	40, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
-	5,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
-	4,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
-	40, // 6: urr.ticket.v1.Event.doors_at:type_name -> google.protobuf.Timestamp
-	40, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
-	40, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
-	40, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
-	40, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
-	41, // 11: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
-	8,  // 12: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
-	9,  // 13: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	41, // 14: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
-	5,  // 15: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
-	16, // 16: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	40, // 17: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	40, // 18: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	40, // 19: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	41, // 20: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 21: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
-	41, // 22: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 23: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	41, // 24: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 25: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	40, // 26: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
-	40, // 27: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
-	40, // 28: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
-	27, // 29: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
-	40, // 30: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
-	40, // 31: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
-	41, // 32: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
-	41, // 33: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
-	41, // 34: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	41, // 35: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	41, // 36: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
-	41, // 37: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 38: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	40, // 39: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
-	40, // 40: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	40, // 41: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
-	40, // 42: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
-	41, // 43: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
-	41, // 44: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
-	39, // 45: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
-	38, // 46: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
-	0,  // 47: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 48: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	6,  // 49: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	10, // 50: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	12, // 51: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	14, // 52: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	17, // 53: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	21, // 54: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	19, // 55: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	24, // 56: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	22, // 57: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	25, // 58: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	28, // 59: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
-	29, // 60: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
-	30, // 61: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
-	31, // 62: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
-	32, // 63: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
-	33, // 64: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
-	35, // 65: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
-	36, // 66: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
-	1,  // 67: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 68: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	7,  // 69: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	11, // 70: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	13, // 71: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	15, // 72: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	18, // 73: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	18, // 74: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	20, // 75: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 76: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	23, // 77: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 78: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	34, // 79: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
-	34, // 80: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
-	34, // 81: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
-	34, // 82: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
-	34, // 83: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
-	34, // 84: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
-	37, // 85: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
-	37, // 86: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
-	67, // [67:87] is the sub-list for method output_type
-	47, // [47:67] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	42, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
+	42, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
+	42, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
+	7,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
+	6,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
+	42, // 6: urr.ticket.v1.Event.doors_at:type_name -> google.protobuf.Timestamp
+	42, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
+	42, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
+	42, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
+	42, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
+	4,  // 11: urr.ticket.v1.Event.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
+	5,  // 12: urr.ticket.v1.CancellationFees.steps:type_name -> urr.ticket.v1.CancellationFee
+	42, // 13: urr.ticket.v1.CancellationFee.until:type_name -> google.protobuf.Timestamp
+	43, // 14: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	10, // 15: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
+	11, // 16: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
+	43, // 17: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	7,  // 18: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
+	18, // 19: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
+	42, // 20: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	42, // 21: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	42, // 22: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	43, // 23: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 24: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
+	43, // 25: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 26: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	43, // 27: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 28: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	42, // 29: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	42, // 30: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	42, // 31: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	29, // 32: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
+	42, // 33: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
+	42, // 34: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
+	4,  // 35: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
+	43, // 36: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 37: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 38: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 39: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 40: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 41: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 42: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	42, // 43: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
+	42, // 44: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	42, // 45: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
+	42, // 46: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
+	43, // 47: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 48: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 49: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
+	40, // 50: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
+	0,  // 51: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 52: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	8,  // 53: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	12, // 54: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	14, // 55: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	16, // 56: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	19, // 57: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	23, // 58: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	21, // 59: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	26, // 60: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	24, // 61: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	27, // 62: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	30, // 63: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
+	31, // 64: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
+	32, // 65: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
+	33, // 66: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
+	34, // 67: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
+	35, // 68: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
+	37, // 69: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
+	38, // 70: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
+	1,  // 71: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 72: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	9,  // 73: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	13, // 74: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	15, // 75: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	17, // 76: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	20, // 77: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	20, // 78: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	22, // 79: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 80: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	25, // 81: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 82: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	36, // 83: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
+	36, // 84: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
+	36, // 85: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
+	36, // 86: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
+	36, // 87: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
+	36, // 88: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
+	39, // 89: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
+	39, // 90: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
+	71, // [71:91] is the sub-list for method output_type
+	51, // [51:71] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }
@@ -3334,19 +3467,19 @@ func file_urr_ticket_v1_event_proto_init() {
 		return
 	}
 	file_urr_ticket_v1_event_proto_msgTypes[3].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[18].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[21].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[20].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[23].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[26].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[27].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[30].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[25].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[28].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[29].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_event_proto_rawDesc), len(file_urr_ticket_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -1,6 +1,7 @@
 // What comes back for tickets: how much, until when, and why not.
 
 import { formatMoney } from "./format";
+import { serverNow } from "./now";
 import { fill, strings } from "./page";
 import type { SaleEvent, Ticket } from "./types";
 import { formatEventTime } from "./zone";
@@ -10,10 +11,25 @@ const t = strings("refund");
 /** What the holder of a ticket gets back for it, or why nothing. */
 export function refundText(ticket: Ticket, event: SaleEvent | undefined): string {
   const { reason, until, amount } = ticket.refundable;
-  const time = until ? formatEventTime(event?.timeZone, until) : "";
-  if (reason) return fill(t[reason] ?? reason, { time });
-  const back = fill(t.back, { amount: formatMoney(amount, ticket.currency), time });
-  return ticket.fee > 0 ? `${back} ${fill(t.feeStays, { fee: formatMoney(ticket.fee, ticket.currency) })}` : back;
+  const timeOf = (at: string | undefined): string => (at ? formatEventTime(event?.timeZone, at) : "");
+  if (reason) return fill(t[reason] ?? reason, { time: timeOf(until) });
+  const step = event?.cancellationFees?.steps.find((next) => Date.parse(next.until) > serverNow());
+  const earlier = step && until && Date.parse(step.until) < Date.parse(until) ? step.until : until;
+  const back = fill(t.back, { amount: formatMoney(amount, ticket.currency), time: timeOf(earlier) });
+  const kept = ticket.price + ticket.fee - amount;
+  return kept > 0 ? `${back} ${fill(t.kept, { kept: formatMoney(kept, ticket.currency) })}` : back;
+}
+
+/** What is kept of the price, and until when: a line for each time. */
+export function cancellationFees(event: SaleEvent): string[] {
+  const end = event.refundUntil;
+  if (!end) return [];
+  const steps = event.cancellationFees?.steps ?? [];
+  const early = steps.slice(0, -1).filter((step) => Date.parse(step.until) < Date.parse(end));
+  const last = steps[early.length]; // its share is kept until the end
+  return [...early, ...(last ? [{ ...last, until: end }] : [])].map(({ until, percent }) =>
+    fill(t.step, { percent, time: formatEventTime(event.timeZone, until) }),
+  );
 }
 
 /** Until when tickets of a sale can be given back; a time before the sale says so. */

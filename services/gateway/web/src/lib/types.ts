@@ -42,6 +42,8 @@ export interface SaleEvent {
   closesAt: string;
   // Until when users may give tickets back; absent: never.
   refundUntil?: string;
+  // The share of the price that is kept of a ticket given back before each time, in percent; after the last one its share stays.
+  cancellationFees?: { steps: { until: string; percent: number }[] };
 }
 
 export interface List<T> {
@@ -170,6 +172,8 @@ export interface CheckedIn {
   // Absent for general admission.
   seat?: Seat;
   at: string;
+  // The name on an order that was given away.
+  name?: string;
 }
 
 export interface DoorCounts {

@@ -3,7 +3,7 @@
 import { formatMoney, formatNumber } from "../lib/format";
 import { onward } from "../lib/onward";
 import { fill, pathPart, strings } from "../lib/page";
-import { refundTerms } from "../lib/refund";
+import { cancellationFees, refundTerms } from "../lib/refund";
 import { PostponedNotice, readEvent, SaleNotice, untilChange, useOpening } from "../lib/sale";
 import { isOver } from "../lib/standing";
 import { start } from "../lib/start";
@@ -80,7 +80,10 @@ function Facts({ event }: { event: SaleEvent }) {
       )}
       <div>
         <dt>{t.refunds}</dt>
-        <dd>{refundTerms(event)}</dd>
+        <dd>
+          {refundTerms(event)}
+          {cancellationFees(event).map((line) => <p key={line} class="muted">{line}</p>)}
+        </dd>
       </div>
       <div>
         <dt>{t.limit}</dt>

@@ -16,7 +16,9 @@ SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, ''):
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
        coalesce(e.user_refunds, false)::boolean AS user_refunds,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
-       coalesce(e.return_within, 0)::integer AS return_within
+       coalesce(e.return_within, 0)::integer AS return_within,
+       coalesce(e.cancellation_until, '{}')::timestamptz[] AS cancellation_until,
+       coalesce(e.cancellation_percents, '{}')::integer[] AS cancellation_percents
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now) t
 LEFT JOIN events e ON e.event_id = ANY ($2::text[])
 `
@@ -27,14 +29,16 @@ type ClosingsParams struct {
 }
 
 type ClosingsRow struct {
-	Now          time.Time
-	EventID      string
-	State        string
-	ClosesAt     time.Time
-	RefundUntil  time.Time
-	UserRefunds  bool
-	FeesUntil    time.Time
-	ReturnWithin int32
+	Now                  time.Time
+	EventID              string
+	State                string
+	ClosesAt             time.Time
+	RefundUntil          time.Time
+	UserRefunds          bool
+	FeesUntil            time.Time
+	ReturnWithin         int32
+	CancellationUntil    []time.Time
+	CancellationPercents []int32
 }
 
 // What decides whether payments of the events are honoured and tickets given back, and the time after
@@ -57,6 +61,8 @@ func (q *Queries) Closings(ctx context.Context, arg ClosingsParams) ([]ClosingsR
 			&i.UserRefunds,
 			&i.FeesUntil,
 			&i.ReturnWithin,
+			&i.CancellationUntil,
+			&i.CancellationPercents,
 		); err != nil {
 			return nil, err
 		}
@@ -170,7 +176,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -212,6 +218,8 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.ClosesAt,
 		&i.Event.RefundUntil,
 		&i.Event.UserRefunds,
+		&i.Event.CancellationUntil,
+		&i.Event.CancellationPercents,
 		&i.Event.ReturnWithin,
 		&i.Event.Transferable,
 		&i.Event.SeriesID,
@@ -239,31 +247,33 @@ func (q *Queries) HasLiveReservations(ctx context.Context, eventID string) (bool
 const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
-                    max_per_user_in_series)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+                    max_per_user_in_series, cancellation_until, cancellation_percents)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 ON CONFLICT DO NOTHING
 `
 
 type InsertEventParams struct {
-	EventID            string
-	Title              string
-	Artist             string
-	Venue              string
-	StartsAt           time.Time
-	SalesOpenAt        time.Time
-	SalesCloseAt       time.Time
-	Seating            string
-	Currency           string
-	MaxPerUser         int32
-	HoldSeconds        *int32
-	TimeZone           string
-	DoorsAt            *time.Time
-	ClosesAt           *time.Time
-	RefundUntil        *time.Time
-	UserRefunds        bool
-	ReturnWithin       int32
-	SeriesID           *string
-	MaxPerUserInSeries *int32
+	EventID              string
+	Title                string
+	Artist               string
+	Venue                string
+	StartsAt             time.Time
+	SalesOpenAt          time.Time
+	SalesCloseAt         time.Time
+	Seating              string
+	Currency             string
+	MaxPerUser           int32
+	HoldSeconds          *int32
+	TimeZone             string
+	DoorsAt              *time.Time
+	ClosesAt             *time.Time
+	RefundUntil          *time.Time
+	UserRefunds          bool
+	ReturnWithin         int32
+	SeriesID             *string
+	MaxPerUserInSeries   *int32
+	CancellationUntil    []time.Time
+	CancellationPercents []int32
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -287,6 +297,8 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.ReturnWithin,
 		arg.SeriesID,
 		arg.MaxPerUserInSeries,
+		arg.CancellationUntil,
+		arg.CancellationPercents,
 	)
 	if err != nil {
 		return 0, err
@@ -347,7 +359,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -405,6 +417,8 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.ClosesAt,
 			&i.Event.RefundUntil,
 			&i.Event.UserRefunds,
+			&i.Event.CancellationUntil,
+			&i.Event.CancellationPercents,
 			&i.Event.ReturnWithin,
 			&i.Event.Transferable,
 			&i.Event.SeriesID,
@@ -426,7 +440,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -469,6 +483,8 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.ClosesAt,
 		&i.Event.RefundUntil,
 		&i.Event.UserRefunds,
+		&i.Event.CancellationUntil,
+		&i.Event.CancellationPercents,
 		&i.Event.ReturnWithin,
 		&i.Event.Transferable,
 		&i.Event.SeriesID,
@@ -823,30 +839,33 @@ const UpdateEvent = `-- name: UpdateEvent :exec
 UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
-    return_within = $17, series_id = $18, max_per_user_in_series = $19, version = version + 1, updated_at = now()
+    return_within = $17, series_id = $18, max_per_user_in_series = $19,
+    cancellation_until = $20, cancellation_percents = $21, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
 type UpdateEventParams struct {
-	EventID            string
-	Title              string
-	Artist             string
-	Venue              string
-	StartsAt           time.Time
-	SalesOpenAt        time.Time
-	SalesCloseAt       time.Time
-	Seating            string
-	Currency           string
-	MaxPerUser         int32
-	HoldSeconds        *int32
-	TimeZone           string
-	DoorsAt            *time.Time
-	ClosesAt           *time.Time
-	RefundUntil        *time.Time
-	UserRefunds        bool
-	ReturnWithin       int32
-	SeriesID           *string
-	MaxPerUserInSeries *int32
+	EventID              string
+	Title                string
+	Artist               string
+	Venue                string
+	StartsAt             time.Time
+	SalesOpenAt          time.Time
+	SalesCloseAt         time.Time
+	Seating              string
+	Currency             string
+	MaxPerUser           int32
+	HoldSeconds          *int32
+	TimeZone             string
+	DoorsAt              *time.Time
+	ClosesAt             *time.Time
+	RefundUntil          *time.Time
+	UserRefunds          bool
+	ReturnWithin         int32
+	SeriesID             *string
+	MaxPerUserInSeries   *int32
+	CancellationUntil    []time.Time
+	CancellationPercents []int32
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -870,6 +889,8 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.ReturnWithin,
 		arg.SeriesID,
 		arg.MaxPerUserInSeries,
+		arg.CancellationUntil,
+		arg.CancellationPercents,
 	)
 	return err
 }

@@ -23,37 +23,39 @@ type EndedPayment struct {
 }
 
 type Event struct {
-	EventID            string
-	Title              string
-	Artist             string
-	Venue              string
-	StartsAt           time.Time
-	TimeZone           string
-	SalesOpenAt        time.Time
-	SalesCloseAt       time.Time
-	Seating            string
-	Currency           string
-	MaxPerUser         int32
-	HoldSeconds        *int32
-	State              string
-	UndoTo             *string
-	RefundAfter        *time.Time
-	WalkAt             *time.Time
-	WalkAfter          string
-	PostponedFrom      *time.Time
-	FeesUntil          *time.Time
-	DoorsAt            *time.Time
-	ClosesAt           *time.Time
-	RefundUntil        *time.Time
-	UserRefunds        bool
-	ReturnWithin       int32
-	Transferable       string
-	SeriesID           *string
-	MaxPerUserInSeries *int32
-	Epoch              int32
-	Version            int64
-	CreatedAt          time.Time
-	UpdatedAt          time.Time
+	EventID              string
+	Title                string
+	Artist               string
+	Venue                string
+	StartsAt             time.Time
+	TimeZone             string
+	SalesOpenAt          time.Time
+	SalesCloseAt         time.Time
+	Seating              string
+	Currency             string
+	MaxPerUser           int32
+	HoldSeconds          *int32
+	State                string
+	UndoTo               *string
+	RefundAfter          *time.Time
+	WalkAt               *time.Time
+	WalkAfter            string
+	PostponedFrom        *time.Time
+	FeesUntil            *time.Time
+	DoorsAt              *time.Time
+	ClosesAt             *time.Time
+	RefundUntil          *time.Time
+	UserRefunds          bool
+	CancellationUntil    []time.Time
+	CancellationPercents []int32
+	ReturnWithin         int32
+	Transferable         string
+	SeriesID             *string
+	MaxPerUserInSeries   *int32
+	Epoch                int32
+	Version              int64
+	CreatedAt            time.Time
+	UpdatedAt            time.Time
 }
 
 type LineAct struct {
@@ -95,9 +97,19 @@ type Place struct {
 	EventID       string
 	Section       string
 	SeatID        *string
+	PriceType     string
 	Price         int64
 	Fee           int64
 	Live          bool
+}
+
+type PriceType struct {
+	EventID   string
+	Section   string
+	PriceType string
+	Ordinal   int32
+	Price     int64
+	Quota     *int64
 }
 
 type RefundClaim struct {

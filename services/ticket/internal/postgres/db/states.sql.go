@@ -326,6 +326,8 @@ UPDATE events e
 SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = n.closes_at,
     refund_until = CASE WHEN e.refund_until <= coalesce(n.closes_at, n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
     sales_close_at = $1, fees_until = $2,
+    cancellation_until = ARRAY(SELECT c.until + greatest(n.starts_at - e.starts_at, interval '0')
+                               FROM unnest(e.cancellation_until) WITH ORDINALITY c (until, step) ORDER BY c.step),
     epoch = e.epoch + CASE WHEN n.closes_at IS NULL THEN 1 ELSE 0 END, version = e.version + 1, updated_at = now()
 FROM (SELECT $4::timestamptz AS starts_at, $5::timestamptz AS doors_at,
              $6::timestamptz AS closes_at) n
@@ -342,7 +344,7 @@ type PostponeEventParams struct {
 }
 
 // The lists of doors are void, and closes_at follows the new times, unless it is given, as by a delay while people come in. An end of
-// refunds that would be later goes.
+// refunds that would be later goes. Cancellation fees stay as long before the start.
 func (q *Queries) PostponeEvent(ctx context.Context, arg PostponeEventParams) error {
 	_, err := q.db.Exec(ctx, PostponeEvent,
 		arg.SalesCloseAt,

@@ -17,9 +17,10 @@ SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.sect
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
+       e.cancellation_until, e.cancellation_percents
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = $2
 `
 
@@ -29,14 +30,16 @@ type FindTicketParams struct {
 }
 
 type FindTicketRow struct {
-	Ticket      Ticket
-	Now         time.Time
-	State       string
-	UserRefunds bool
-	UsedBefore  bool
-	ClosesAt    time.Time
-	RefundUntil time.Time
-	FeesUntil   time.Time
+	Ticket               Ticket
+	Now                  time.Time
+	State                string
+	UserRefunds          bool
+	UsedBefore           bool
+	ClosesAt             time.Time
+	RefundUntil          time.Time
+	FeesUntil            time.Time
+	CancellationUntil    []time.Time
+	CancellationPercents []int32
 }
 
 // A ticket with what decides whether it can be given back, as Closings reads it. Of an empty table of events PostgreSQL would read all;
@@ -72,6 +75,8 @@ func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTic
 		&i.ClosesAt,
 		&i.RefundUntil,
 		&i.FeesUntil,
+		&i.CancellationUntil,
+		&i.CancellationPercents,
 	)
 	return i, err
 }
@@ -129,9 +134,10 @@ SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.sect
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
+       e.cancellation_until, e.cancellation_percents
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = $2 AND t.ticket_id < $3::uuid
 ORDER BY t.ticket_id DESC
 LIMIT $4::int
@@ -145,14 +151,16 @@ type ListTicketsParams struct {
 }
 
 type ListTicketsRow struct {
-	Ticket      Ticket
-	Now         time.Time
-	State       string
-	UserRefunds bool
-	UsedBefore  bool
-	ClosesAt    time.Time
-	RefundUntil time.Time
-	FeesUntil   time.Time
+	Ticket               Ticket
+	Now                  time.Time
+	State                string
+	UserRefunds          bool
+	UsedBefore           bool
+	ClosesAt             time.Time
+	RefundUntil          time.Time
+	FeesUntil            time.Time
+	CancellationUntil    []time.Time
+	CancellationPercents []int32
 }
 
 func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]ListTicketsRow, error) {
@@ -197,6 +205,8 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 			&i.ClosesAt,
 			&i.RefundUntil,
 			&i.FeesUntil,
+			&i.CancellationUntil,
+			&i.CancellationPercents,
 		); err != nil {
 			return nil, err
 		}
@@ -209,7 +219,8 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 }
 
 const LockTickets = `-- name: LockTickets :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before,
+       coalesce(CASE WHEN t.payment_id IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
 FROM tickets t
 WHERE t.ticket_id = ANY ($1::uuid[])
 ORDER BY t.ticket_id
@@ -219,9 +230,10 @@ FOR UPDATE OF t
 type LockTicketsRow struct {
 	Ticket     Ticket
 	UsedBefore bool
+	Name       string
 }
 
-// Tickets are locked after reservations. Whatever leaves VALID does so under this lock.
+// Tickets are locked after reservations. Whatever leaves VALID does so under this lock. Only orders without a payment may have a name.
 func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]LockTicketsRow, error) {
 	rows, err := q.db.Query(ctx, LockTickets, ticketIds)
 	if err != nil {
@@ -253,6 +265,7 @@ func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]Loc
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,
 			&i.UsedBefore,
+			&i.Name,
 		); err != nil {
 			return nil, err
 		}

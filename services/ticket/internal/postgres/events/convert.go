@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
@@ -16,7 +17,8 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
 		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, DoorsAt: utc(r.DoorsAt), ClosesAt: utc(r.ClosesAt),
 		ReturnWithin: &r.ReturnWithin, SeriesID: new(orEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
-		Sections: make([]event.Section, len(sections)),
+		CancellationFees: new(postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents)),
+		Sections:         make([]event.Section, len(sections)),
 	}}
 	switch {
 	case !r.UserRefunds:
@@ -76,7 +78,10 @@ func toRow(e *event.Event) db.InsertEventParams {
 		StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt, SalesCloseAt: e.SalesCloseAt,
 		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
-		ReturnWithin: *e.ReturnWithin,
+		ReturnWithin: *e.ReturnWithin, CancellationUntil: []time.Time{}, CancellationPercents: []int32{},
+	}
+	for _, f := range *e.CancellationFees {
+		row.CancellationUntil, row.CancellationPercents = append(row.CancellationUntil, f.Until), append(row.CancellationPercents, f.Percent)
 	}
 	if *e.SeriesID != "" {
 		row.SeriesID = e.SeriesID

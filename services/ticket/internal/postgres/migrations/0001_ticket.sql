@@ -39,6 +39,9 @@ CREATE TABLE events (
     -- The end of refunds by users; NULL: as closes_at.
     refund_until   timestamptz,
     user_refunds   boolean     NOT NULL DEFAULT true,
+    -- What is kept of the price when a user gives a ticket back: before each of these times, this share of it, in percent.
+    cancellation_until    timestamptz[] NOT NULL DEFAULT '{}',
+    cancellation_percents integer[]     NOT NULL DEFAULT '{}',
     -- Places that are given back are sold again at a random moment, after a tenth of this many seconds and within all of them; 0: at once.
     return_within  integer     NOT NULL DEFAULT 0 CHECK (return_within >= 0),
     transferable   text        NOT NULL DEFAULT 'NONE' CHECK (transferable IN ('NONE', 'FREE', 'PRICED')),
@@ -51,6 +54,8 @@ CREATE TABLE events (
     created_at     timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),
     CHECK (refund_until <= closes_at),
+    CHECK (cardinality(cancellation_until) = cardinality(cancellation_percents)),
+    CHECK (0 <= ALL (cancellation_percents) AND 100 >= ALL (cancellation_percents)),
     CHECK (max_per_user_in_series IS NULL OR series_id IS NOT NULL)
 );
 CREATE INDEX events_by_series ON events (series_id) WHERE series_id IS NOT NULL;
@@ -88,6 +93,19 @@ CREATE TABLE sections (
     CHECK (seat_rows IS NULL OR (capacity = seat_rows * seats_per_row AND held = 0))
 ) WITH (fillfactor = 50, -- room for the counters' next versions on the same page
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+
+-- Types of price beside the section's own, as for students; nothing writes them yet. The quota is part of the capacity.
+CREATE TABLE price_types (
+    event_id   text COLLATE "C" NOT NULL,
+    section    text COLLATE "C" NOT NULL,
+    price_type text COLLATE "C" NOT NULL CHECK (price_type <> ''),
+    ordinal    integer NOT NULL,
+    price      bigint  NOT NULL CHECK (price >= 0),
+    -- NULL: as many as the section has places.
+    quota      bigint CHECK (quota > 0),
+    PRIMARY KEY (event_id, section, price_type),
+    FOREIGN KEY (event_id, section) REFERENCES sections ON DELETE CASCADE
+);
 
 -- One row per seat, as it is now. No index names status, reservation_id or held_until: a hold then rewrites the row on its page and no
 -- index at all (HOT).
@@ -243,6 +261,8 @@ CREATE TABLE places (
     section        text COLLATE "C" NOT NULL,
     -- NULL: general admission.
     seat_id        text COLLATE "C",
+    -- Whose price it is; empty: the section's own.
+    price_type     text COLLATE "C" NOT NULL DEFAULT '',
     price          bigint NOT NULL CHECK (price >= 0),
     fee            bigint NOT NULL DEFAULT 0 CHECK (fee >= 0),
     -- The reservation is HELD, PAYING or CONFIRMED, and the place was not given back.
@@ -417,5 +437,5 @@ CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITT
 
 -- +goose Down
 DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, comps, places, reservations, line_acts, line_settings,
-    seat_changes_pruned, seat_changes, returns, seats, sections, events;
+    seat_changes_pruned, seat_changes, returns, seats, price_types, sections, events;
 DROP FUNCTION seats_changed, seat_state;

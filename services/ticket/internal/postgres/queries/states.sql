@@ -87,12 +87,14 @@ CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE r.status <> 'CONFIRMED') AS ho
 WHERE e.state = 'ENDED';
 
 -- The lists of doors are void, and closes_at follows the new times, unless it is given, as by a delay while people come in. An end of
--- refunds that would be later goes.
+-- refunds that would be later goes. Cancellation fees stay as long before the start.
 -- name: PostponeEvent :exec
 UPDATE events e
 SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = n.closes_at,
     refund_until = CASE WHEN e.refund_until <= coalesce(n.closes_at, n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
     sales_close_at = @sales_close_at, fees_until = @fees_until,
+    cancellation_until = ARRAY(SELECT c.until + greatest(n.starts_at - e.starts_at, interval '0')
+                               FROM unnest(e.cancellation_until) WITH ORDINALITY c (until, step) ORDER BY c.step),
     epoch = e.epoch + CASE WHEN n.closes_at IS NULL THEN 1 ELSE 0 END, version = e.version + 1, updated_at = now()
 FROM (SELECT @starts_at::timestamptz AS starts_at, sqlc.narg('doors_at')::timestamptz AS doors_at,
              sqlc.narg('closes_at')::timestamptz AS closes_at) n

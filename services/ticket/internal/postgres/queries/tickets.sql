@@ -19,9 +19,10 @@ SELECT ticket_id FROM tickets WHERE payment_id = @payment_id::uuid;
 -- name: ReservationsOf :many
 SELECT DISTINCT reservation_id FROM tickets WHERE ticket_id = ANY (@ticket_ids::uuid[]);
 
--- Tickets are locked after reservations. Whatever leaves VALID does so under this lock.
+-- Tickets are locked after reservations. Whatever leaves VALID does so under this lock. Only orders without a payment may have a name.
 -- name: LockTickets :many
-SELECT sqlc.embed(t), (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+SELECT sqlc.embed(t), (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before,
+       coalesce(CASE WHEN t.payment_id IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
 FROM tickets t
 WHERE t.ticket_id = ANY (@ticket_ids::uuid[])
 ORDER BY t.ticket_id
@@ -44,7 +45,8 @@ SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestampt
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
+       e.cancellation_until, e.cancellation_percents
 FROM tickets t
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = @ticket_id;
@@ -54,7 +56,8 @@ SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestampt
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
-       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
+       e.cancellation_until, e.cancellation_percents
 FROM tickets t
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = @user_id AND t.ticket_id < @before::uuid

@@ -50,7 +50,7 @@ func (s *Store) ListTickets(ctx context.Context, userID string, limit int, befor
 func toShown(r db.ListTicketsRow) ticket.Shown {
 	return ticket.Shown{Ticket: FromRow(r.Ticket, r.UsedBefore), Now: r.Now.UTC(), Closing: event.Closing{
 		State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
-		FeesUntil: r.FeesUntil.UTC(),
+		FeesUntil: r.FeesUntil.UTC(), CancellationFees: postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents),
 	}}
 }
 
