@@ -62,6 +62,9 @@ func fromOutcome(o *checkin.Outcome) *ticketv1.CheckedIn {
 	if o.Ticket.Seat != nil {
 		out.Seat = fromSeat(o.Ticket.Seat)
 	}
+	if o.Ticket.Name != "" {
+		out.Name = &o.Ticket.Name
+	}
 	return out
 }
 

@@ -64,6 +64,18 @@ func TestCheckInOverRPC(t *testing.T) {
 	_, err = c.CheckIn(ctx, req)
 	require.NoError(t, err)
 
+	require.Nil(t, in.Name)
+	req.Code = c.codes(t, "v", "A-1-3")[0]
+	_, err = c.pool.Exec(ctx, `WITH given AS (UPDATE tickets SET payment_id = NULL, paid = 0 WHERE user_id = 'v' RETURNING reservation_id, event_id)
+		INSERT INTO comps (reservation_id, event_id, name) SELECT reservation_id, event_id, 'Press' FROM given`)
+	require.NoError(t, err)
+	comp, err := c.CheckIn(ctx, req)
+	require.NoError(t, err)
+	require.Equal(t, "Press", comp.GetName())
+	comp, err = c.UndoCheckIn(ctx, &ticketv1.UndoCheckInRequest{Caller: staff(), EventId: "e", ScanId: comp.GetScanId()})
+	require.NoError(t, err)
+	require.Equal(t, "Press", comp.GetName())
+
 	req.Code = "x"
 	_, err = c.CheckIn(ctx, req)
 	requireReason(t, err, "NOT_VALID")

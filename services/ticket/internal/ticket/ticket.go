@@ -50,7 +50,9 @@ type Ticket struct {
 	N       int
 	EventID string
 	// UserID is the holder.
-	UserID  string
+	UserID string
+	// Name is that on an order which was given away. Only locked tickets have it.
+	Name    string
 	Section string
 	// Seat is nil for general admission.
 	Seat *reservation.Seat

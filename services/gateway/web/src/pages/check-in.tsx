@@ -34,9 +34,16 @@ function placeOf(problem: Problem): string {
 function Admission({ scan }: { scan: CheckedIn }) {
   const seat = scan.seat;
   return (
-    <p class="result">
-      {seat ? seatText(seat.section, seat.row, seat.number) : fill(common.section, { section: scan.section })}
-    </p>
+    <>
+      <p class="result">
+        {seat ? seatText(seat.section, seat.row, seat.number) : fill(common.section, { section: scan.section })}
+      </p>
+      {scan.name && (
+        <p>
+          {t.name} <bdi>{scan.name}</bdi>
+        </p>
+      )}
+    </>
   );
 }
 

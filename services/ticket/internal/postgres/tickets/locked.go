@@ -37,6 +37,7 @@ func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, e
 	l := &Locked{changes: make([]change, len(rows))}
 	for i, r := range rows {
 		t := FromRow(r.Ticket, r.UsedBefore)
+		t.Name = r.Name
 		l.changes[i] = change{before: t, current: &t, stored: r.Ticket.Status}
 	}
 	return l, nil
