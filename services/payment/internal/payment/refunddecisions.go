@@ -166,15 +166,15 @@ func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefu
 			c.Payment = p.withMoney(0, 0, covered, "a refund by hand counts for a refund of ours")
 			return c, nil
 		}
-		r.DoubtAt, r.Reason = time.Time{}, refusal.Code
+		r.DoubtAt, r.Reason = time.Time{}, refusal.Code // for operators: payers see the timeline's notes only
 		if r.Cause.undone() && !r.Published {
 			// The tickets come back, so what was given by hand counts for nothing again.
-			c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, r.Send-r.Amount, "refund refused by the provider: "+refusal.Code)}
+			c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, r.Send-r.Amount, "refund refused by the provider")}
 			c.Refund.Status, c.Refund.AbortDue = RefundRefused, true
 			return c, nil
 		}
 		r.Status = RefundHeld
-		return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund held: "+refusal.Code)}, nil
+		return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund held for a person")}, nil
 	})
 }
 

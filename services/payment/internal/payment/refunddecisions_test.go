@@ -83,7 +83,8 @@ func TestRefusalByCause(t *testing.T) {
 			}
 			require.Equal(t, want, change.Refund.Status, "%s %t", cause, published)
 			require.Equal(t, undone, change.Refund.AbortDue)
-			require.Equal(t, "DISPUTED", change.Refund.Reason)
+			require.Equal(t, "DISPUTED", change.Refund.Reason, "for operators")
+			require.NotContains(t, change.Payment.Note, "DISPUTED", "payers see the timeline")
 		}
 	}
 }
