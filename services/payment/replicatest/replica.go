@@ -105,7 +105,7 @@ var ErrRefused = errors.New("refused")
 
 func refusal(err error) error {
 	if errors.Is(err, payment.ErrNotRefundable) || errors.Is(err, payment.ErrNotHeld) || errors.Is(err, payment.ErrNotFound) ||
-		errors.Is(err, payment.ErrRefundNotFound) || errors.Is(err, payment.ErrTooManyRefunds) {
+		errors.Is(err, payment.ErrRefundNotFound) || errors.Is(err, payment.ErrTicketsPending) || errors.Is(err, payment.ErrTooManyRefunds) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return err

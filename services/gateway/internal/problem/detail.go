@@ -117,6 +117,7 @@ var details = map[string]sentences{
 	"SETTLEMENT_DELAYED":        {"Payments are not taken for a moment. You have not been charged, and your places are still held. Please try again shortly.", "잠시 결제를 받지 않고 있습니다. 결제되지 않았으며 선택하신 자리는 그대로 유지됩니다. 잠시 후 다시 시도해 주세요."},
 	"PROVIDER_UNAVAILABLE":      {"The payment provider does not answer. Please try again shortly.", "결제사가 응답하지 않습니다. 잠시 후 다시 시도해 주세요."},
 	"NOT_REFUNDABLE":            {"This cannot be given back.", "환불할 수 없습니다."},
+	"TICKETS_PENDING":           {"The tickets of this payment are being issued. Please try again in a moment.", "티켓을 발급하고 있습니다. 잠시 후 다시 시도해 주세요."},
 	"REFUND_NOT_FOUND":          {"This refund does not exist.", "존재하지 않는 환불입니다."},
 	"REFUND_NOT_HELD":           {"Only a refund that waits for an operator can be decided on.", "운영자 확인을 기다리는 환불만 처리할 수 있습니다."},
 	"REFUND_NOT_PAID":           {"No refund made by hand at the payment provider covers this one.", "결제사에서 직접 처리한 환불 내역 중 이 환불에 해당하는 금액이 없습니다."},

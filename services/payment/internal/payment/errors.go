@@ -25,6 +25,8 @@ var (
 	// ErrNotRefundable refuses a refund, of a payment that is not paid or of tickets.
 	ErrNotRefundable  = errs.ErrNotRefundable
 	ErrEventCancelled = errs.ErrEventCancelled
+	// ErrTicketsPending refuses a refund until ticket has heard of the payment.
+	ErrTicketsPending = errs.ErrTicketsPending
 	ErrRefundNotFound = errs.ErrRefundNotFound
 	// ErrNotHeld refuses a person's decision about a refund that needs none.
 	ErrNotHeld = errs.ErrRefundNotHeld

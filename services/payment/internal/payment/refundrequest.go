@@ -20,6 +20,8 @@ const (
 	RefundsPerHour = 20
 	// RefundHour is the time within which RefundsPerHour counts.
 	RefundHour = time.Hour
+	// pendingRetry is when to ask again for a refund of tickets that are being issued.
+	pendingRetry = 2 * time.Second
 	// maxNamed bounds the tickets that an error names.
 	maxNamed = 100
 )
@@ -48,7 +50,7 @@ type DecideRequest func(p Payment, before Requested, now time.Time) (*Change, er
 
 // AskRefund stores a refund that a person asks for, and waits for ticket's answer. Without one in time
 // the refund is returned as REQUESTED, and the sweeper continues with it. Errors: those of
-// RequestRefund, ErrEventCancelled.
+// RequestRefund, ErrEventCancelled, ErrTicketsPending.
 func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error) {
 	r, err := s.RequestRefund(ctx, q)
 	if err == nil && r.Status == RefundRequested {
@@ -75,10 +77,14 @@ func (s *Service) tryBegin(ctx context.Context, r Refund) Refund {
 
 // rejection returns the error of a refund that ticket has rejected.
 func (r Refund) rejection() error {
-	if r.Reason == ErrEventCancelled.Reason {
+	switch r.Reason {
+	case ErrEventCancelled.Reason:
 		return ErrEventCancelled
+	case ErrTicketsPending.Reason:
+		return ErrTicketsPending.WithRetry(pendingRetry)
+	default:
+		return notRefundable(r.Left)
 	}
-	return notRefundable(r.Left)
 }
 
 // notRefundable names the tickets that stand in the way, and why each does.

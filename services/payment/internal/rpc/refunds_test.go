@@ -163,6 +163,13 @@ func TestRefundRequestsAreChecked(t *testing.T) {
 	require.ErrorIs(t, ask(id, user, ""), errs.ErrIdempotencyKeyRequired)
 	unpaid, _ := b.prepared()
 	require.ErrorIs(t, ask(uuid.MustParse(unpaid.GetPaymentId()), user, "k"), payment.ErrNotRefundable)
+
+	early, _ := b.confirmed() // ticket has not heard of it
+	_, err := b.service.AskRefund(t.Context(), payment.RefundRequest{
+		PaymentID: uuid.MustParse(early.GetPaymentId()), Cause: payment.ByUser, Want: payment.Want{UserID: user}, IdempotencyKey: "k",
+	})
+	require.ErrorIs(t, err, payment.ErrTicketsPending)
+	require.Positive(t, errs.From(err).RetryAfter)
 }
 
 // Ticket's no ends a refund before any money moves.

@@ -51,6 +51,9 @@ func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
 	if reason := refusal(&req, &sale); reason != "" && req.Cause != ByHand {
 		return c.refused(reason)
 	}
+	if req.Cause != ByHand && len(tickets) == 0 && len(req.TicketIDs) == 0 && req.AwaitsTickets {
+		return c.refused(ReasonTicketsPending)
+	}
 	var claimed []*ticket.Ticket
 	for _, t := range tickets {
 		if problem := problemOf(&req, t, &sale); problem != "" {

@@ -43,6 +43,7 @@ const (
 	ReasonNotRefundable  = "NOT_REFUNDABLE"
 	ReasonTooOld         = "REQUEST_TOO_OLD"
 	ReasonEventCancelled = "EVENT_CANCELLED"
+	ReasonTicketsPending = "TICKETS_PENDING" // the payment's confirmation was not heard yet
 )
 
 // Reasons why one ticket is not claimed, besides its status.
@@ -117,6 +118,9 @@ type Request struct {
 	// Whole says of a refund by hand that nothing is left of the payment at the provider.
 	Whole   bool
 	AskedAt time.Time
+	// AwaitsTickets says that tickets follow if there are none yet: the payment is for places, and was not
+	// rejected.
+	AwaitsTickets bool
 }
 
 // EndsUnknownPayment reports whether the payment is to pay for nothing from now on: all of it was

@@ -7,6 +7,7 @@ import (
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/settlement"
 )
 
 // BeginRefund claims tickets by their payment, whatever it was made for: there are none of what is
@@ -37,7 +38,7 @@ func (s *Payables) AbortRefund(ctx context.Context, req *ticketv1.AbortRefundReq
 func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err error) {
 	r = refund.Request{
 		Cause: refund.Cause(req.GetCause()), UserID: req.GetUserId(), KeepFees: req.Fees != nil && !req.GetFees(), Whole: req.GetWhole(),
-		AskedAt: req.GetAskedAt().AsTime(),
+		AskedAt: req.GetAskedAt().AsTime(), AwaitsTickets: req.GetPaymentType() == string(settlement.Reservation),
 	}
 	if r.ID, err = parseID(req.GetRefundId()); err != nil {
 		return r, err

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -52,6 +53,16 @@ func TestRefundClaimsOverRPC(t *testing.T) {
 	require.NoError(t, err)
 	requireClaim(&ticketv1.RefundClaim{Status: "ABORTED"})
 
+	unheard := proto.CloneOf(begin)
+	begin.RefundId, begin.PaymentId, begin.TicketIds = uuid.NewString(), uuid.NewString(), nil
+	requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "TICKETS_PENDING"})
+	_, err = c.pool.Exec(ctx, `INSERT INTO ended_payments (payment_id, why) VALUES ($1, 'HOLD_EXPIRED')`, begin.GetPaymentId())
+	require.NoError(t, err)
+	requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "TICKETS_PENDING"}) // the first answer
+	begin.RefundId = uuid.NewString()
+	requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "NOT_REFUNDABLE"})
+
+	begin = unheard
 	begin.RefundId, begin.UserId = uuid.NewString(), "v"
 	requireClaim(&ticketv1.RefundClaim{
 		Status: "REFUSED", Reason: "NOT_REFUNDABLE", Problems: []*ticketv1.RefundClaimProblem{{TicketId: first, Reason: "NOT_YOURS"}},

@@ -36,8 +36,8 @@ type RefundServiceClient interface {
 	// again. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED, IDEMPOTENCY_KEY_INVALID,
 	// IDEMPOTENCY_KEY_REUSED, PAYMENT_NOT_FOUND (also for a payment of another user), NOT_REFUNDABLE
 	// (with ticketIds and, in the same order, ticketReasons: a ticket's status, TOO_LATE, NO_REFUNDS or
-	// NOT_YOURS), EVENT_CANCELLED (it gives everything back by itself), RATE_LIMITED (20 requests an
-	// hour).
+	// NOT_YOURS), EVENT_CANCELLED (it gives everything back by itself), TICKETS_PENDING (they are not
+	// issued yet: ask again with another key), RATE_LIMITED (20 requests an hour).
 	RefundPayment(ctx context.Context, in *RefundPaymentRequest, opts ...grpc.CallOption) (*Refund, error)
 }
 
@@ -71,8 +71,8 @@ type RefundServiceServer interface {
 	// again. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED, IDEMPOTENCY_KEY_INVALID,
 	// IDEMPOTENCY_KEY_REUSED, PAYMENT_NOT_FOUND (also for a payment of another user), NOT_REFUNDABLE
 	// (with ticketIds and, in the same order, ticketReasons: a ticket's status, TOO_LATE, NO_REFUNDS or
-	// NOT_YOURS), EVENT_CANCELLED (it gives everything back by itself), RATE_LIMITED (20 requests an
-	// hour).
+	// NOT_YOURS), EVENT_CANCELLED (it gives everything back by itself), TICKETS_PENDING (they are not
+	// issued yet: ask again with another key), RATE_LIMITED (20 requests an hour).
 	RefundPayment(context.Context, *RefundPaymentRequest) (*Refund, error)
 	mustEmbedUnimplementedRefundServiceServer()
 }

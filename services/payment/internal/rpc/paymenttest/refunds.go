@@ -103,6 +103,9 @@ func (t *Tickets) decide(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim 
 			refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: status})
 		}
 	}
+	if len(wanted) == 0 && len(t.tickets[in.GetPaymentId()]) == 0 {
+		refused.Reason = "TICKETS_PENDING"
+	}
 	if refused.Problems != nil || len(wanted) == 0 && in.GetCause() != "BY_HAND" {
 		return refused
 	}

@@ -87,6 +87,13 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 			return nil, err
 		}
 	}
+	if len(ids) == 0 && req.AwaitsTickets {
+		ended, err := tx.EndedPayments(ctx, []uuid.UUID{req.PaymentID})
+		if err != nil {
+			return nil, err
+		}
+		req.AwaitsTickets = len(ended) == 0
+	}
 	claim := refund.Decide(req, locked.All(), sale)
 	if err := locked.Save(ctx, tx.Queries); err != nil {
 		return nil, err
