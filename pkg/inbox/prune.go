@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -69,12 +68,8 @@ func Prune(ctx context.Context, pool *pgxpool.Pool, now *time.Time) (int64, erro
 // Pruner returns a worker that prunes every ten minutes until its context ends. After an error the
 // next run continues.
 func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		// The random first wait spreads the replicas and keeps the work away from the start.
-		loop.Sleep(ctx, rand.N(pruneEvery)) //nolint:gosec // jitter
-		return loop.Try(ctx, pruneEvery, log, "inbox not pruned", func(ctx context.Context) error {
-			_, err := Prune(ctx, pool, nil)
-			return err
-		})
-	}
+	return loop.Pruner(pruneEvery, log, "inbox not pruned", func(ctx context.Context) error {
+		_, err := Prune(ctx, pool, nil)
+		return err
+	})
 }

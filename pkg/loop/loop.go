@@ -46,6 +46,24 @@ func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message 
 	})
 }
 
+// Pruner returns a worker that deletes what is old at the interval until its context ends, as Try does.
+// The random first wait spreads the replicas and keeps the work away from the start.
+func Pruner(every time.Duration, log *slog.Logger, message string, prune func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		Sleep(ctx, rand.N(every)) //nolint:gosec // jitter
+		return Try(ctx, every, log, message, prune)
+	}
+}
+
+// Batches repeats a statement that deletes up to size rows until it deletes fewer: nothing is left, or
+// other replicas delete it. It returns the number of all rows, also with an error.
+func Batches(ctx context.Context, size int32, remove func(context.Context, int32) (int64, error)) (total int64, err error) {
+	for n := int64(size); n >= int64(size) && err == nil; total += n {
+		n, err = remove(ctx, size)
+	}
+	return total, err
+}
+
 // Tick is Every without the immediate first call.
 func Tick(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)

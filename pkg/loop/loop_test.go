@@ -199,3 +199,59 @@ func TestWakeEndsTheSleep(t *testing.T) {
 		require.False(t, loop.SleepOrWake(ctx, time.Minute, wake))
 	})
 }
+
+// A pruner waits first, for less than its interval, and goes on after an error until its context ends.
+func TestPruner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		var calls []time.Duration
+		run := loop.Pruner(time.Minute, slog.New(slog.DiscardHandler), "not pruned", func(context.Context) error {
+			calls = append(calls, time.Since(began))
+			if len(calls) == 3 {
+				cancel()
+			}
+			return errors.New("away")
+		})
+		require.NoError(t, run(ctx))
+		require.Len(t, calls, 3)
+		require.Less(t, calls[0], time.Minute)
+		require.Equal(t, time.Minute, calls[1]-calls[0])
+		require.Equal(t, time.Minute, calls[2]-calls[1])
+
+		began, calls = time.Now(), nil
+		require.NoError(t, run(ctx), "the context has ended")
+		require.Empty(t, calls)
+		require.Zero(t, time.Since(began))
+	})
+}
+
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		rows  []int64
+		err   error
+		total int64
+	}{
+		{[]int64{0}, nil, 0},
+		{[]int64{9}, nil, 9},
+		{[]int64{10, 10, 3}, nil, 23},
+		{[]int64{10, 0}, nil, 10},
+		{[]int64{10, 0}, broken, 10},
+	} {
+		calls := 0
+		total, err := loop.Batches(t.Context(), 10, func(_ context.Context, size int32) (int64, error) {
+			require.EqualValues(t, 10, size)
+			calls++
+			if calls == len(c.rows) {
+				return c.rows[calls-1], c.err
+			}
+			return c.rows[calls-1], nil
+		})
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, c.total, total)
+		require.Len(t, c.rows, calls)
+	}
+}

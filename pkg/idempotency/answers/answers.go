@@ -235,18 +235,17 @@ const pruneBatch = 5000
 func Prune(ctx context.Context, pool *pgxpool.Pool) error { return store{}.Prune(ctx, pool) }
 
 func (s store) Prune(ctx context.Context, pool *pgxpool.Pool) error {
-	for {
+	_, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
 		tag, err := pool.Exec(ctx, `
 			DELETE FROM idempotency_keys
 			WHERE (user_id, route, key) IN (
 			    SELECT user_id, route, key FROM idempotency_keys
 			    WHERE created_at <= coalesce($2::timestamptz, now()) - interval '24 hours'
 			    LIMIT $1
-			    FOR UPDATE SKIP LOCKED)`, pruneBatch, s.now)
-		if err != nil || tag.RowsAffected() < pruneBatch {
-			return postgres.Err(err)
-		}
-	}
+			    FOR UPDATE SKIP LOCKED)`, size, s.now)
+		return tag.RowsAffected(), err
+	})
+	return postgres.Err(err)
 }
 
 // pruneEvery is the interval of Pruner.
@@ -254,9 +253,7 @@ const pruneEvery = 10 * time.Minute
 
 // Pruner returns a worker that prunes every ten minutes until its context ends.
 func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return loop.Try(ctx, pruneEvery, log, "idempotency keys not pruned", func(ctx context.Context) error { return Prune(ctx, pool) })
-	}
+	return loop.Pruner(pruneEvery, log, "idempotency keys not pruned", func(ctx context.Context) error { return Prune(ctx, pool) })
 }
 
 // keyColumns holds keys as arrays for unnest.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -165,20 +164,13 @@ const (
 
 // PruneRefunds deletes old requests that ticket rejected. Replicas may prune at the same time.
 func (s *Store) PruneRefunds(ctx context.Context) error {
-	for n := int64(pruneBatch); n == pruneBatch; {
-		var err error
-		if n, err = s.q.PruneRefunds(ctx, db.PruneRefundsParams{Now: s.now(), Max: pruneBatch}); err != nil {
-			return postgres.Err(err)
-		}
-	}
-	return nil
+	_, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
+		return s.q.PruneRefunds(ctx, db.PruneRefundsParams{Now: s.now(), Max: size})
+	})
+	return postgres.Err(err)
 }
 
 // RefundPruner returns a worker that prunes refunds until its context ends.
 func (s *Store) RefundPruner(log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		// The random first wait spreads the replicas and keeps the work away from the start.
-		loop.Sleep(ctx, rand.N(pruneEvery)) //nolint:gosec // jitter
-		return loop.Try(ctx, pruneEvery, log, "rejected refunds not deleted", s.PruneRefunds)
-	}
+	return loop.Pruner(pruneEvery, log, "rejected refunds not deleted", s.PruneRefunds)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,22 +75,19 @@ const (
 // PruneActs deletes the acts from before a time in short statements, and returns their number.
 // Replicas may prune at the same time.
 func (s *Store) PruneActs(ctx context.Context, before time.Time) (total int64, err error) {
-	for n := int64(pruneBatch); n == pruneBatch; total += n {
-		if n, err = s.q.PruneActs(ctx, s.pool, db.PruneActsParams{Before: before, Count: pruneBatch}); err != nil {
-			return total, postgres.Err(fmt.Errorf("prune acts: %w", err))
-		}
+	total, err = loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
+		return s.q.PruneActs(ctx, s.pool, db.PruneActsParams{Before: before, Count: size})
+	})
+	if err != nil {
+		err = postgres.Err(fmt.Errorf("prune acts: %w", err))
 	}
-	return total, nil
+	return total, err
 }
 
 // ActsPruner returns the worker that deletes acts older than retention every pruneEvery.
 func (s *Store) ActsPruner(retention time.Duration, now func() time.Time, log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		// The random first wait spreads the replicas and keeps the work away from the start.
-		loop.Sleep(ctx, rand.N(pruneEvery)) //nolint:gosec // jitter
-		return loop.Try(ctx, pruneEvery, log, "old acts not deleted", func(ctx context.Context) error {
-			_, err := s.PruneActs(ctx, now().Add(-retention))
-			return err
-		})
-	}
+	return loop.Pruner(pruneEvery, log, "old acts not deleted", func(ctx context.Context) error {
+		_, err := s.PruneActs(ctx, now().Add(-retention))
+		return err
+	})
 }

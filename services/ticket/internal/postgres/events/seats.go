@@ -173,11 +173,8 @@ func (s *Store) PruneChanges(ctx context.Context) error {
 		return pkgpostgres.Err(err)
 	}
 	for _, remove := range []func(context.Context, int32) (int64, error){q.PruneSeatChanges, q.DropRestoredSeatChanges} {
-		for n := int64(pruneRows); n == pruneRows; { // fewer rows: nothing is left, or another replica deletes it
-			var err error
-			if n, err = remove(ctx, pruneRows); err != nil {
-				return pkgpostgres.Err(err)
-			}
+		if _, err := loop.Batches(ctx, pruneRows, remove); err != nil {
+			return pkgpostgres.Err(err)
 		}
 	}
 	return nil
@@ -185,7 +182,5 @@ func (s *Store) PruneChanges(ctx context.Context) error {
 
 // Pruner returns a worker that prunes changes until its context ends.
 func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return loop.Try(ctx, pruneEvery, log, "changes of seats not pruned", s.PruneChanges)
-	}
+	return loop.Pruner(pruneEvery, log, "changes of seats not pruned", s.PruneChanges)
 }

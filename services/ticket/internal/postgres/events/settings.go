@@ -94,18 +94,13 @@ func orderAct(ctx context.Context, q *postgres.Queries, eventID string, c event.
 // replicas may prune at the same time.
 func (s *Store) PruneActs(ctx context.Context) error {
 	q := s.database.Queries()
-	for n := int64(pruneRows); n == pruneRows; {
-		var err error
-		if n, err = q.PruneActs(ctx, db.PruneActsParams{Now: q.AsOf, Max: pruneRows}); err != nil {
-			return pkgpostgres.Err(err)
-		}
-	}
-	return nil
+	_, err := loop.Batches(ctx, pruneRows, func(ctx context.Context, size int32) (int64, error) {
+		return q.PruneActs(ctx, db.PruneActsParams{Now: q.AsOf, Max: size})
+	})
+	return pkgpostgres.Err(err)
 }
 
 // ActPruner returns a worker that prunes acts until its context ends.
 func (s *Store) ActPruner(log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return loop.Try(ctx, pruneActsEvery, log, "acts on lines not pruned", s.PruneActs)
-	}
+	return loop.Pruner(pruneActsEvery, log, "acts on lines not pruned", s.PruneActs)
 }

@@ -228,18 +228,13 @@ const (
 // Prune deletes old claims that claim nothing. Replicas may prune at the same time.
 func (s *Store) Prune(ctx context.Context) error {
 	q := s.database.Queries()
-	for n := int64(pruneRows); n == pruneRows; {
-		var err error
-		if n, err = q.PruneClaims(ctx, db.PruneClaimsParams{Now: q.AsOf, Max: pruneRows}); err != nil {
-			return pkgpostgres.Err(err)
-		}
-	}
-	return nil
+	_, err := loop.Batches(ctx, pruneRows, func(ctx context.Context, size int32) (int64, error) {
+		return q.PruneClaims(ctx, db.PruneClaimsParams{Now: q.AsOf, Max: size})
+	})
+	return pkgpostgres.Err(err)
 }
 
 // Pruner returns a worker that prunes claims until its context ends.
 func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return loop.Try(ctx, pruneEvery, log, "claims of refunds not pruned", s.Prune)
-	}
+	return loop.Pruner(pruneEvery, log, "claims of refunds not pruned", s.Prune)
 }
