@@ -26,57 +26,57 @@ const (
 	sqsPort      = 19324
 )
 
-// Redis returns the address of the single Redis.
-func Redis(t testing.TB) string {
+// Redis returns the host:port of the single development Redis.
+func Redis(t testing.TB) (addr string) {
 	t.Helper()
-	return reachable(t, "Redis", redisPort)
+	return requireBackend(t, "Redis", redisPort)
 }
 
-// RedisCluster returns the addresses of the three-node Redis Cluster.
-func RedisCluster(t testing.TB) []string {
+// RedisCluster returns the host:port of each node of the three-node Redis Cluster.
+func RedisCluster(t testing.TB) (addresses []string) {
 	t.Helper()
 	addrs := make([]string, 3)
 	for i := range addrs {
-		addrs[i] = reachable(t, "Redis Cluster", clusterPort+i)
+		addrs[i] = requireBackend(t, "Redis Cluster", clusterPort+i)
 	}
 	return addrs
 }
 
 // Postgres returns the URL of a database on the server that only tests use; "postgres" always exists.
-func Postgres(t testing.TB, database string) string {
+func Postgres(t testing.TB, database string) (url string) {
 	t.Helper()
-	return "postgres://urr@" + reachable(t, "PostgreSQL", postgresPort) + "/" + database + "?sslmode=disable"
+	return "postgres://urr@" + requireBackend(t, "PostgreSQL", postgresPort) + "/" + database + "?sslmode=disable"
 }
 
-// Kafka returns the addresses of the brokers. `go test -short` skips tests that call it: joining a
-// consumer group takes seconds.
-func Kafka(t testing.TB) []string {
+// Kafka returns the addresses of the Kafka brokers. Tests that call it are skipped under `go test
+// -short`: joining a consumer group takes seconds.
+func Kafka(t testing.TB) (brokers []string) {
 	t.Helper()
 	testkit.SkipIfShort(t, "tests that need Kafka")
-	return []string{reachable(t, "Kafka", kafkaPort)}
+	return []string{requireBackend(t, "Kafka", kafkaPort)}
 }
 
-// Dynamo returns the endpoint of DynamoDB Local.
-func Dynamo(t testing.TB) string {
+// Dynamo returns the URL of DynamoDB Local.
+func Dynamo(t testing.TB) (url string) {
 	t.Helper()
-	return "http://" + reachable(t, "DynamoDB Local", dynamoPort)
+	return "http://" + requireBackend(t, "DynamoDB Local", dynamoPort)
 }
 
-// SQS returns the endpoint of ElasticMQ.
-func SQS(t testing.TB) string {
+// SQS returns the URL of ElasticMQ, the local substitute for SQS.
+func SQS(t testing.TB) (url string) {
 	t.Helper()
-	return "http://" + reachable(t, "ElasticMQ", sqsPort)
+	return "http://" + requireBackend(t, "ElasticMQ", sqsPort)
 }
 
-// answered are the addresses that have accepted a connection in this process. Each is tried once:
-// PostgreSQL starts a process for every connection.
+// answered has the addresses that have accepted a connection in this process, so that each is tried
+// only once: PostgreSQL starts a process for every connection.
 //
 //nolint:gochecknoglobals // shared by the tests of a process
 var answered sync.Map
 
-// reachable returns the backend's address once it accepts connections. Otherwise the test fails: a
-// skipped test would look like a passed one.
-func reachable(t testing.TB, name string, port int) string {
+// requireBackend returns the backend's address once it accepts connections. If the backend does not
+// answer within 2 s the test fails: a skipped test would look like a passed one.
+func requireBackend(t testing.TB, name string, port int) string {
 	t.Helper()
 	addr, err := Addr(port)
 	if err != nil {
@@ -96,7 +96,7 @@ func reachable(t testing.TB, name string, port int) string {
 	return addr
 }
 
-// Addr returns the loopback address of a port of this checkout: URR_PORT_OFFSET is added.
+// Addr returns 127.0.0.1 with a port to which URR_PORT_OFFSET is added.
 func Addr(port int) (string, error) {
 	offset := 0
 	if s := os.Getenv("URR_PORT_OFFSET"); s != "" { //nolint:forbidigo // tests have no Config
@@ -109,9 +109,9 @@ func Addr(port int) (string, error) {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port+offset)), nil
 }
 
-// FreeAddr returns a free host:port for a server that a test starts. It is on a loopback address
-// that nothing else uses, so that the port is still free when the server starts or restarts.
-func FreeAddr(t testing.TB) string {
+// FreeAddr returns a free host:port for a server that a test starts. Its loopback address is
+// random, so that nothing else takes the port before the server starts or restarts.
+func FreeAddr(t testing.TB) (hostPort string) {
 	t.Helper()
 	host := fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254))
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", host)

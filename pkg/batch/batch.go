@@ -13,21 +13,21 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Config bounds a Coalescer. Zero values take the defaults named.
+// Config sets the limits of a Coalescer. A zero value stands for the default that is named.
 type Config struct {
-	// Max is the most items in a batch; default 100. A full batch does not wait for Delay.
+	// Max is the largest number of items in a batch; default 100. A full batch starts at once.
 	Max int
 	// Delay is how long the first item of a batch waits for others. It waits longer only while Inflight
 	// batches run. 0: group commit.
 	Delay time.Duration
-	// Overlap, if longer than Delay, is how long the first item of a batch waits for the end of the
-	// batches in flight. The batch then collects for Delay after that end. So batches run beside each
-	// other only when they are slow, and they grow with the load. 0: batches overlap freely.
+	// Overlap, if longer than Delay, makes a batch wait for the batches in flight: its first item
+	// waits for their end, at most this long, and then for Delay. So batches run at the same time
+	// only when they are slow, and they grow with the load. 0: batches overlap freely.
 	Overlap  time.Duration
 	Inflight int           // the most batches running at once; default 1
 	Queue    int           // the most items waiting for a batch; default 10,000
 	Timeout  time.Duration // of a batch, independent of its callers' deadlines; default 5 s
-	// Keep runs the items too whose callers have left before their batch began.
+	// Keep also runs the items whose callers gave up before their batch began.
 	Keep bool
 }
 
@@ -37,11 +37,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func positiveOr[N int | time.Duration](v, otherwise N) N {
-	if v > 0 {
-		return v
+func positiveOr[N int | time.Duration](value, fallback N) N {
+	if value > 0 {
+		return value
 	}
-	return otherwise
+	return fallback
 }
 
 // Result is the outcome of one item of a batch: a value or an error of its own.
@@ -57,24 +57,24 @@ type Coalescer[I, O any] struct {
 	calls sync.Pool
 
 	mu      sync.Mutex
-	pending []*call[I, O]
+	pending []*queuedCall[I, O]
 	running int         // batches in flight
-	timer   *time.Timer // of the batch that is being collected; nil when none waits for Delay or Overlap
-	first   time.Time   // when the first item of that batch arrived; only with Overlap
+	timer   *time.Timer // starts the batch that is being collected; nil when none waits for Delay or Overlap
+	first   time.Time   // when the first item of the collected batch arrived; set only with Overlap
 	closed  bool
 	idle    chan struct{} // closed when no batch runs and no item waits after Close
 	onIdle  func()        // called whenever no batch runs and no item waits any more; may be nil
 }
 
-type call[I, O any] struct {
+type queuedCall[I, O any] struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the call to Do
 	in   I
 	out  Result[O]
 	done chan struct{}
 }
 
-// NewCoalescer makes a Coalescer whose fn returns one result per item, in order. An error of fn, or a
-// wrong number of results, is every item's error.
+// NewCoalescer makes a Coalescer that runs each batch with fn. fn returns one result per item, in
+// the same order. If fn fails, or returns another number of results, every item of the batch fails.
 func NewCoalescer[I, O any](cfg Config, fn func(context.Context, []I) ([]O, error)) *Coalescer[I, O] {
 	return NewItems(cfg, func(ctx context.Context, in []I) ([]Result[O], error) {
 		values, err := fn(ctx, in)
@@ -92,20 +92,20 @@ func NewCoalescer[I, O any](cfg Config, fn func(context.Context, []I) ([]O, erro
 // NewItems is NewCoalescer for a fn that can fail an item and serve the others.
 func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], error)) *Coalescer[I, O] {
 	c := &Coalescer[I, O]{cfg: cfg.withDefaults(), run: fn, idle: make(chan struct{})}
-	c.calls.New = func() any { return &call[I, O]{done: make(chan struct{}, 1)} }
+	c.calls.New = func() any { return &queuedCall[I, O]{done: make(chan struct{}, 1)} }
 	return c
 }
 
-// Do passes one item to a batch and waits for its result. It fails with errs.ErrOverloaded (and a retry
-// time) when the queue is full, and with errs.ErrUnavailable after Close. When ctx ends first it fails
-// with the error of ctx: the item is dropped if its batch has not begun, unless Config.Keep is set,
-// else its result. The other items of the batch are not affected.
+// Do passes one item to a batch and waits for its result. It fails with errs.ErrOverloaded (and a
+// retry time) when the queue is full, and with errs.ErrUnavailable after Close. It fails with the
+// error of ctx when ctx ends first: an item whose batch has not begun is then dropped, unless
+// Config.Keep is set; later only its result is. The other items of the batch are not affected.
 func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	var zero O
 	if err := ctx.Err(); err != nil {
 		return zero, err
 	}
-	cl := c.calls.Get().(*call[I, O]) //nolint:forcetypeassert // the pool's only type
+	cl := c.calls.Get().(*queuedCall[I, O]) //nolint:forcetypeassert // the pool's only type
 	cl.ctx, cl.in = ctx, in
 	if err := c.enqueue(cl); err != nil {
 		return zero, err
@@ -113,15 +113,15 @@ func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	select {
 	case <-cl.done:
 	case <-ctx.Done():
-		return zero, ctx.Err() // cl may still be written to, so it does not go back to the pool
+		return zero, ctx.Err() // the batch may still write to cl, so it is not reused
 	}
 	out := cl.out
-	*cl = call[I, O]{done: cl.done}
+	*cl = queuedCall[I, O]{done: cl.done}
 	c.calls.Put(cl)
 	return out.Value, out.Err
 }
 
-func (c *Coalescer[I, O]) enqueue(cl *call[I, O]) error {
+func (c *Coalescer[I, O]) enqueue(cl *queuedCall[I, O]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -132,15 +132,15 @@ func (c *Coalescer[I, O]) enqueue(cl *call[I, O]) error {
 	}
 	c.pending = append(c.pending, cl)
 	if c.cfg.Delay > 0 && len(c.pending) == 1 {
-		c.collectLocked()
+		c.scheduleBatchLocked()
 	}
-	if c.dueLocked() && c.running < c.cfg.Inflight { // else the batch that ends first is followed by it
-		c.startLocked()
+	if c.isBatchDueLocked() && c.running < c.cfg.Inflight { // else it runs after the batch that ends first
+		c.startBatchLocked()
 	}
 	return nil
 }
 
-func (c *Coalescer[I, O]) collectLocked() {
+func (c *Coalescer[I, O]) scheduleBatchLocked() {
 	delay := c.cfg.Delay
 	if c.cfg.Overlap > delay {
 		c.first = time.Now()
@@ -148,11 +148,11 @@ func (c *Coalescer[I, O]) collectLocked() {
 			delay = c.cfg.Overlap
 		}
 	}
-	c.startAfterLocked(delay)
+	c.startBatchAfterLocked(delay)
 }
 
-// startAfterLocked starts the batch that is being collected after a delay.
-func (c *Coalescer[I, O]) startAfterLocked(delay time.Duration) {
+// startBatchAfterLocked sets the timer that starts the batch being collected.
+func (c *Coalescer[I, O]) startBatchAfterLocked(delay time.Duration) {
 	var t *time.Timer
 	t = time.AfterFunc(delay, func() {
 		c.mu.Lock()
@@ -162,49 +162,49 @@ func (c *Coalescer[I, O]) startAfterLocked(delay time.Duration) {
 		}
 		c.timer = nil
 		if c.running < c.cfg.Inflight {
-			c.startLocked()
+			c.startBatchLocked()
 		}
 	})
 	c.timer = t
 }
 
-// dueLocked reports whether the next batch may begin: it is full, its delay is over, or the
-// coalescer is closed.
-func (c *Coalescer[I, O]) dueLocked() bool {
+// isBatchDueLocked reports whether the next batch may begin: it is full, its delay has passed, or
+// the Coalescer is closed.
+func (c *Coalescer[I, O]) isBatchDueLocked() bool {
 	return len(c.pending) > 0 && (c.timer == nil || len(c.pending) >= c.cfg.Max || c.closed)
 }
 
-func (c *Coalescer[I, O]) startLocked() {
+func (c *Coalescer[I, O]) startBatchLocked() {
 	c.running++
 	go c.runBatches(c.takeBatchLocked())
 }
 
-func (c *Coalescer[I, O]) runBatches(calls []*call[I, O]) {
+func (c *Coalescer[I, O]) runBatches(calls []*queuedCall[I, O]) {
 	for calls != nil {
 		c.runBatch(calls)
 		calls = c.nextBatch()
 	}
 }
 
-// nextBatch returns the batch that arrived while the last one ran, nil while its delay is not over.
-func (c *Coalescer[I, O]) nextBatch() []*call[I, O] {
-	calls, idle := c.nextBatchOrIdle()
+// nextBatch returns the next batch if it is due, else nil.
+func (c *Coalescer[I, O]) nextBatch() []*queuedCall[I, O] {
+	calls, idle := c.takeNextBatch()
 	if idle && c.onIdle != nil {
 		c.onIdle()
 	}
 	return calls
 }
 
-func (c *Coalescer[I, O]) nextBatchOrIdle() (calls []*call[I, O], idle bool) {
+func (c *Coalescer[I, O]) takeNextBatch() (calls []*queuedCall[I, O], idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dueLocked() {
+	if c.isBatchDueLocked() {
 		return c.takeBatchLocked(), false
 	}
 	c.running--
 	if c.running == 0 && c.timer != nil && c.cfg.Overlap > c.cfg.Delay {
 		c.timer.Stop()
-		c.startAfterLocked(min(c.cfg.Delay, c.cfg.Overlap-time.Since(c.first)))
+		c.startBatchAfterLocked(min(c.cfg.Delay, c.cfg.Overlap-time.Since(c.first)))
 	}
 	idle = c.running == 0 && len(c.pending) == 0
 	if c.closed && idle {
@@ -213,21 +213,21 @@ func (c *Coalescer[I, O]) nextBatchOrIdle() (calls []*call[I, O], idle bool) {
 	return nil, idle
 }
 
-// Waiting is the number of items whose batch has not begun.
+// Waiting returns the number of items whose batch has not begun.
 func (c *Coalescer[I, O]) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.pending)
 }
 
-func (c *Coalescer[I, O]) unused() bool {
+func (c *Coalescer[I, O]) hasNoWork() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running == 0 && len(c.pending) == 0
 }
 
-// takeBatchLocked removes the next batch from the queue. Without a timer, the rest is due too.
-func (c *Coalescer[I, O]) takeBatchLocked() []*call[I, O] {
+// takeBatchLocked removes the next batch from the queue, and stops the timer: the rest is due too.
+func (c *Coalescer[I, O]) takeBatchLocked() []*queuedCall[I, O] {
 	if c.timer != nil {
 		c.timer.Stop()
 		c.timer = nil
@@ -237,8 +237,8 @@ func (c *Coalescer[I, O]) takeBatchLocked() []*call[I, O] {
 	return calls
 }
 
-func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
-	live := slices.DeleteFunc(calls, func(cl *call[I, O]) bool { return cl.ctx.Err() != nil && !c.cfg.Keep })
+func (c *Coalescer[I, O]) runBatch(calls []*queuedCall[I, O]) {
+	live := slices.DeleteFunc(calls, func(cl *queuedCall[I, O]) bool { return cl.ctx.Err() != nil && !c.cfg.Keep })
 	if len(live) == 0 {
 		return
 	}
@@ -246,7 +246,7 @@ func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
 	for i, cl := range live {
 		in[i] = cl.in
 	}
-	// Values (trace, request id) are the first caller's; its cancellation is not.
+	// The batch has the first caller's trace and request id, but outlives that caller.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(live[0].ctx), c.cfg.Timeout)
 	defer cancel()
 	out, err := c.runRecovered(ctx, in)
@@ -263,7 +263,7 @@ func (c *Coalescer[I, O]) runBatch(calls []*call[I, O]) {
 	}
 }
 
-// runRecovered turns a panic of fn into every item's error. Otherwise it would end the process.
+// runRecovered runs a batch. A panic becomes the error of every item instead of ending the process.
 func (c *Coalescer[I, O]) runRecovered(ctx context.Context, in []I) (out []Result[O], err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -273,7 +273,7 @@ func (c *Coalescer[I, O]) runRecovered(ctx context.Context, in []I) (out []Resul
 	return c.run(ctx, in)
 }
 
-// Close refuses new items and waits until those in the queue are served, or ctx ends.
+// Close refuses new items and waits until all queued items have run, at most until ctx ends.
 func (c *Coalescer[I, O]) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if !c.closed {
@@ -282,7 +282,7 @@ func (c *Coalescer[I, O]) Close(ctx context.Context) error {
 		case c.running == 0 && len(c.pending) == 0:
 			close(c.idle)
 		case c.running < c.cfg.Inflight && len(c.pending) > 0:
-			c.startLocked()
+			c.startBatchLocked()
 		}
 	}
 	c.mu.Unlock()

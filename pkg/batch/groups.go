@@ -9,42 +9,42 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Groups runs a Coalescer for each key, with its own queue and batches, so that a slow key delays no
-// other. An idle key takes no memory.
+// Groups keeps a Coalescer for each key, with its own queue and batches, so that a slow key delays
+// no other. A key without calls takes no memory.
 type Groups[K comparable, I, O any] struct {
-	cfg  Config
-	most int
-	run  func(ctx context.Context, key K, items []I) ([]Result[O], error)
+	cfg     Config
+	maxKeys int
+	run     func(ctx context.Context, key K, items []I) ([]Result[O], error)
 
 	mu     sync.Mutex
 	keys   map[K]*keyGroup[I, O]
 	closed bool
 }
 
-type keyGroup[I, O any] struct {
+type keyGroup[I, O any] struct { // the queue of one key
 	calls   *Coalescer[I, O]
-	callers int
+	callers int // calls of Do that have not returned
 }
 
-// NewGroups makes Groups. cfg bounds each key; most is the number of keys in use at once (at least
-// 1). fn runs a batch of one key, as the fn of NewItems does.
-func NewGroups[K comparable, I, O any](cfg Config, most int, fn func(context.Context, K, []I) ([]Result[O], error)) *Groups[K, I, O] {
-	return &Groups[K, I, O]{cfg: cfg, most: max(most, 1), run: fn, keys: make(map[K]*keyGroup[I, O])}
+// NewGroups makes Groups. cfg applies to each key. At most maxKeys keys are in use at once (at
+// least 1). fn runs a batch of one key and returns one result per item.
+func NewGroups[K comparable, I, O any](cfg Config, maxKeys int, fn func(context.Context, K, []I) ([]Result[O], error)) *Groups[K, I, O] {
+	return &Groups[K, I, O]{cfg: cfg, maxKeys: max(maxKeys, 1), run: fn, keys: make(map[K]*keyGroup[I, O])}
 }
 
-// Do is Coalescer.Do within the key. It also fails with errs.ErrOverloaded when too many other keys
-// are in use.
+// Do runs one item in a batch of its key, as Coalescer.Do does. It also fails with
+// errs.ErrOverloaded when maxKeys other keys are in use.
 func (g *Groups[K, I, O]) Do(ctx context.Context, key K, in I) (O, error) {
-	k, err := g.enterGroup(key)
+	k, err := g.useGroup(key)
 	if err != nil {
 		var zero O
 		return zero, err
 	}
-	defer g.leaveGroup(key, k, 1)
+	defer g.releaseGroup(key, k, 1)
 	return k.calls.Do(ctx, in)
 }
 
-func (g *Groups[K, I, O]) enterGroup(key K) (*keyGroup[I, O], error) {
+func (g *Groups[K, I, O]) useGroup(key K) (*keyGroup[I, O], error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -52,24 +52,24 @@ func (g *Groups[K, I, O]) enterGroup(key K) (*keyGroup[I, O], error) {
 	}
 	k := g.keys[key]
 	if k == nil {
-		if len(g.keys) >= g.most {
+		if len(g.keys) >= g.maxKeys {
 			return nil, errs.ErrOverloaded.WithRetry(time.Second)
 		}
 		k = &keyGroup[I, O]{calls: NewItems(g.cfg, func(ctx context.Context, items []I) ([]Result[O], error) { return g.run(ctx, key, items) })}
-		k.calls.onIdle = func() { g.leaveGroup(key, k, 0) }
+		k.calls.onIdle = func() { g.releaseGroup(key, k, 0) }
 		g.keys[key] = k
 	}
 	k.callers++
 	return k, nil
 }
 
-// leaveGroup removes the group of a key after its last use: when its last caller leaves, or at the
-// end of its last batch if that caller gave up before.
-func (g *Groups[K, I, O]) leaveGroup(key K, k *keyGroup[I, O], callers int) {
+// releaseGroup removes the group of a key after its last use: when its last caller leaves, or at
+// the end of its last batch if that caller gave up before.
+func (g *Groups[K, I, O]) releaseGroup(key K, k *keyGroup[I, O], callers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k.callers -= callers
-	if k.callers == 0 && g.keys[key] == k && k.calls.unused() {
+	if k.callers == 0 && g.keys[key] == k && k.calls.hasNoWork() {
 		delete(g.keys, key)
 	}
 }

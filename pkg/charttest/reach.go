@@ -19,7 +19,7 @@ type objectSchema struct {
 	Properties map[string]json.RawMessage `json:"properties"`
 }
 
-// chartSchema is the part of a chart's values.schema.json that names what operators may set.
+// chartSchema is the part of a chart's values.schema.json that lists what operators may set.
 type chartSchema struct {
 	Properties struct {
 		Config, Secrets, Queues objectSchema
@@ -29,7 +29,8 @@ type chartSchema struct {
 	} `json:"properties"`
 }
 
-func readSchema(t *testing.T, charts, service string) chartSchema {
+// readValuesSchema reads the values.schema.json of a service's chart.
+func readValuesSchema(t *testing.T, charts, service string) chartSchema {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(charts, service, "values.schema.json"))
 	require.NoError(t, err)
@@ -38,30 +39,30 @@ func readSchema(t *testing.T, charts, service string) chartSchema {
 	return s
 }
 
-// peerAddresses are arguments of helm that set the address of every service that the service calls.
+// peerAddresses returns arguments of helm that set the address of every service it calls.
 func peerAddresses(t *testing.T, service string) []string {
 	t.Helper()
 	var args []string
-	for callee := range readSchema(t, filepath.Join(checkoutFolder(t), "deploy", "helm"), service).Properties.RPC.Properties.Calls.Properties {
+	for callee := range readValuesSchema(t, filepath.Join(checkoutFolder(t), "deploy", "helm"), service).Properties.RPC.Properties.Calls.Properties {
 		args = append(args, "--set", "rpc.calls."+callee+".address="+callee+":9000")
 	}
 	return args
 }
 
-// requireSettable fails when no value of the chart sets a variable of C, so that operators could
-// never use it.
-func requireSettable[C any](t *testing.T, service string) {
+// requireVariablesSettable fails when no value of the chart sets a variable of C: operators could
+// never use that variable.
+func requireVariablesSettable[C any](t *testing.T, service string) {
 	t.Helper()
 	charts := filepath.Join(checkoutFolder(t), "deploy", "helm")
 	var known []string
 	for _, template := range []string{"_environment.tpl", "_secrets.tpl"} {
 		shared, err := os.ReadFile(filepath.Join(charts, "urr-lib", "templates", template))
 		require.NoError(t, err)
-		// What the library sets for every service that has the block of values.
+		// Variables that the library chart sets for every service.
 		known = append(known, regexp.MustCompile(`\b[A-Z][A-Z0-9_]{3,}\b`).FindAllString(string(shared), -1)...)
 	}
 
-	schema := readSchema(t, charts, service)
+	schema := readValuesSchema(t, charts, service)
 	for _, own := range []objectSchema{schema.Properties.Config, schema.Properties.Secrets} {
 		for name := range own.Properties {
 			known = append(known, name)
@@ -75,7 +76,7 @@ func requireSettable[C any](t *testing.T, service string) {
 		known = append(known, prefix+"_QUEUE_URL", prefix+"_QUEUE_ENDPOINT")
 	}
 	for _, secret := range config.Secrets[C]() {
-		known = append(known, secret+config.FileSuffix) // by mountSecrets
+		known = append(known, secret+config.FileSuffix) // mountSecrets sets it
 	}
 	for _, variable := range config.Variables[C]() {
 		require.True(t, slices.Contains(known, variable), "no value of the chart %s sets %s, which the service reads", service, variable)

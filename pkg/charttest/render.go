@@ -19,8 +19,8 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// object is the part of a Kubernetes object that the tests read.
-type object struct {
+// kubeObject is the part of a Kubernetes object that the tests read.
+type kubeObject struct {
 	Kind     string `yaml:"kind"`
 	Metadata struct {
 		Name string `yaml:"name"`
@@ -30,14 +30,14 @@ type object struct {
 	Spec       struct {
 		Template struct {
 			Spec struct {
-				Containers []container `yaml:"containers"`
-				Volumes    []volume    `yaml:"volumes"`
+				Containers []kubeContainer `yaml:"containers"`
+				Volumes    []kubeVolume    `yaml:"volumes"`
 			} `yaml:"spec"`
 		} `yaml:"template"`
 	} `yaml:"spec"`
 }
 
-type volume struct {
+type kubeVolume struct {
 	Name      string `yaml:"name"`
 	Projected struct {
 		Sources []struct {
@@ -52,7 +52,7 @@ type volume struct {
 	} `yaml:"projected"`
 }
 
-type container struct {
+type kubeContainer struct {
 	VolumeMounts []struct {
 		Name      string `yaml:"name"`
 		MountPath string `yaml:"mountPath"`
@@ -75,7 +75,7 @@ type container struct {
 	} `yaml:"env"`
 }
 
-func renderChart(t *testing.T, release, chart string, args ...string) []object {
+func renderChart(t *testing.T, release, chart string, args ...string) []kubeObject {
 	t.Helper()
 	testkit.SkipIfShort(t, "tests that start Helm")
 	charts := filepath.Join(checkoutFolder(t), "deploy", "helm")
@@ -90,11 +90,10 @@ func renderChart(t *testing.T, release, chart string, args ...string) []object {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	require.NoError(t, cmd.Run(), "helm template %s: %s", chart, &problems)
-	return Decode[object](t, out.Bytes())
+	return Decode[kubeObject](t, out.Bytes())
 }
 
-// Decode reads documents of YAML, such as the objects of a rendered chart. O is what the test reads
-// of each.
+// Decode reads YAML documents, such as the objects of a rendered chart, into values of type O.
 func Decode[O any](t *testing.T, documents []byte) []O {
 	t.Helper()
 	var objects []O
@@ -109,8 +108,8 @@ func Decode[O any](t *testing.T, documents []byte) []O {
 	}
 }
 
-// helmPath is the path of Helm in the pinned version: URR_TEST_HELM if it is set, else the binary that
-// the go command builds once and caches.
+// helmPath returns the path of the Helm binary: URR_TEST_HELM if it is set, else the binary of the
+// pinned version, which the go command builds once and caches.
 var helmPath = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("URR_TEST_HELM"); path != "" { //nolint:forbidigo // tests have no Config
 		return path, nil
@@ -133,7 +132,7 @@ func checkoutFolder(t *testing.T) string {
 	return root
 }
 
-// findCheckout returns the folder that holds go.work.
+// findCheckout returns the nearest folder above the working directory that holds go.work.
 func findCheckout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -22,13 +22,13 @@ var challengeDomain = []byte("urr/pow/1")
 // where expires is in epoch ms, and the MAC covers "urr/pow/1", the event id prefixed by its length
 // (one byte), and everything before the MAC. The MAC makes the challenge unpredictable.
 type Challenge struct {
-	Round   int64 // µs since the epoch
+	Round   int64 // start of the waiting room's round, in µs since the epoch
 	Expires time.Time
-	Bits    uint8
+	Bits    uint8 // difficulty: leading zero bits of the solution's hash
 }
 
-// Seal signs the challenge for one event (1–64 bytes) and visitor. The result is empty when keys is
-// empty.
+// Seal encodes and signs the challenge for one event (id of 1–64 bytes) and one visitor. It returns
+// "" when keys has no key.
 func (c Challenge) Seal(keys token.MACSet, eventID, visitor string) string {
 	var buf [maxSealed]byte
 	b := appendHeader(buf[:0], keys.Current())
@@ -37,14 +37,14 @@ func (c Challenge) Seal(keys token.MACSet, eventID, visitor string) string {
 	b = append(b, c.Bits)
 	h := sha256.Sum256([]byte(visitor))
 	b = append(b, h[:hashLen]...)
-	return appendMAC(keys, challengeDomain, eventID, b)
+	return encodeWithMAC(keys, challengeDomain, eventID, b)
 }
 
-// OpenChallenge verifies a challenge of this event and visitor; every failure is ErrForged. The
-// caller compares the round and the time.
+// OpenChallenge verifies that a challenge was issued for this event and visitor; every failure is
+// ErrForged. The caller checks the round and the expiry.
 func OpenChallenge(keys token.MACSet, eventID, visitor, s string) (Challenge, error) {
 	var buf [maxSealed]byte
-	body, ok := openSigned(keys, challengeDomain, eventID, s, &buf, challengeBody)
+	body, ok := verifyAndDecode(keys, challengeDomain, eventID, s, &buf, challengeBody)
 	if !ok {
 		return Challenge{}, ErrForged
 	}

@@ -14,19 +14,20 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Labels of the keys derived from an issuer's set (token.KeySet.Derive).
+// Labels under which keys are derived from the secret of an issuer (token.KeySet.Derive).
 const (
-	LabelVwrTicket   = "urr/vwr-ticket"   // of VWR_TOKEN_SECRET
-	LabelQueueTicket = "urr/queue-ticket" // of QUEUE_ENTRY_TOKEN_SECRET
-	LabelAnon        = "urr/anon"         // of SESSION_SECRET
-	LabelChallenge   = "urr/challenge"    // of SESSION_SECRET
+	LabelVwrTicket   = "urr/vwr-ticket"   // from VWR_TOKEN_SECRET
+	LabelQueueTicket = "urr/queue-ticket" // from QUEUE_ENTRY_TOKEN_SECRET
+	LabelAnon        = "urr/anon"         // from SESSION_SECRET
+	LabelChallenge   = "urr/challenge"    // from SESSION_SECRET
 )
 
-// ErrForged is the error of every value that does not verify: another key, event or visitor, a
-// changed byte, or a malformed value.
+// ErrForged is the error of every value that does not verify: it was signed with another key, for
+// another event or visitor, or it was changed or is malformed.
 var ErrForged = errors.New("claims: not genuine")
 
-// encoding is strict: it refuses a last character whose unused bits were changed.
+// encoding refuses a value whose last character has unused bits set. Otherwise several texts would
+// decode to the same bytes.
 var encoding = base64.RawURLEncoding.Strict()
 
 const (
@@ -38,7 +39,7 @@ const (
 	maxSealed  = 2 + maxKID + ticketBody + token.MACSize
 )
 
-// Domain separation: the bytes covered by a MAC start with its purpose.
+// The bytes covered by a MAC start with its purpose, so no value passes for one of another kind.
 var (
 	ticketDomain = []byte("urr/t1/1")
 	anonDomain   = []byte("urr/a/1")
@@ -53,13 +54,13 @@ var (
 // where the MAC covers "urr/t1/1", the event id prefixed by its length (one byte), and everything
 // before the MAC. Verifying takes about 0.5 µs, compared with 6.5 µs for a JWT.
 type VwrTicket struct {
-	Round     int64 // µs since the epoch
+	Round     int64 // start of the round, in µs since the epoch
 	RequestID uuid.UUID
 	Position  int64 // from 1
 }
 
-// Seal signs the ticket for one event (1–64 bytes) and visitor. The result is empty when keys is
-// empty.
+// Seal encodes and signs the ticket for one event (id of 1–64 bytes) and one visitor. It returns ""
+// when keys has no key.
 func (t VwrTicket) Seal(keys token.MACSet, eventID, visitor string) string {
 	var buf [maxSealed]byte
 	b := appendHeader(buf[:0], keys.Current())
@@ -68,13 +69,13 @@ func (t VwrTicket) Seal(keys token.MACSet, eventID, visitor string) string {
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Position)) //nolint:gosec // from 1
 	h := sha256.Sum256([]byte(visitor))
 	b = append(b, h[:hashLen]...)
-	return appendMAC(keys, ticketDomain, eventID, b)
+	return encodeWithMAC(keys, ticketDomain, eventID, b)
 }
 
 // OpenVwrTicket verifies a ticket of this event and visitor; every failure is ErrForged.
 func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, error) {
 	var buf [maxSealed]byte
-	body, ok := openSigned(keys, ticketDomain, eventID, s, &buf, ticketBody)
+	body, ok := verifyAndDecode(keys, ticketDomain, eventID, s, &buf, ticketBody)
 	if !ok {
 		return VwrTicket{}, ErrForged
 	}
@@ -100,15 +101,15 @@ func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, er
 type Anon struct {
 	ID     uuid.UUID
 	Issued time.Time
-	// Counted is when the visitor was last counted as a new one of a network. Owes is the proof of work
+	// Counted is when the visitor was last counted as new in its network. Owes is the proof of work
 	// that each position has cost since then, in bits; every gateway demands it, from every address.
 	Counted time.Time
 	Owes    uint8
-	// Former is the id that this one has replaced, whose positions the visitor keeps; zero for none.
+	// Former is the visitor's previous id, whose positions the visitor keeps; zero: there is none.
 	Former uuid.UUID
 }
 
-// NewAnon makes an id (UUIDv4, which reveals nothing), issued and counted now.
+// NewAnon makes a new id for a visitor (UUIDv4, which reveals nothing), issued and counted now.
 func NewAnon(now time.Time) Anon {
 	now = time.Unix(now.Unix(), 0)
 	return Anon{ID: uuid.New(), Issued: now, Counted: now}
@@ -122,13 +123,13 @@ func (a Anon) Seal(keys token.MACSet) string {
 	b = binary.BigEndian.AppendUint32(b, uint32(a.Issued.Unix()))  //nolint:gosec // until 2106
 	b = binary.BigEndian.AppendUint32(b, uint32(a.Counted.Unix())) //nolint:gosec // until 2106
 	b = append(append(b, a.Owes), a.Former[:]...)
-	return appendMAC(keys, anonDomain, "", b)
+	return encodeWithMAC(keys, anonDomain, "", b)
 }
 
-// OpenAnon verifies the cookie's value; every failure is ErrForged.
+// OpenAnon verifies and decodes the value of the cookie urr-anon; every failure is ErrForged.
 func OpenAnon(keys token.MACSet, s string) (Anon, error) {
 	var buf [maxSealed]byte
-	body, ok := openSigned(keys, anonDomain, "", s, &buf, anonBody)
+	body, ok := verifyAndDecode(keys, anonDomain, "", s, &buf, anonBody)
 	if !ok {
 		return Anon{}, ErrForged
 	}
@@ -142,7 +143,7 @@ func appendHeader(b []byte, kid string) []byte {
 	return append(append(b, version, byte(len(kid))), kid...) //nolint:gosec // a kid has at most 32 bytes
 }
 
-func appendMAC(keys token.MACSet, domain []byte, eventID string, b []byte) string {
+func encodeWithMAC(keys token.MACSet, domain []byte, eventID string, b []byte) string {
 	if len(eventID) > ids.MaxEvent {
 		return ""
 	}
@@ -153,21 +154,22 @@ func appendMAC(keys token.MACSet, domain []byte, eventID string, b []byte) strin
 	return encoding.EncodeToString(append(b, sum[:]...))
 }
 
-// openSigned decodes s into buf and returns its body of n bytes, verified.
-func openSigned(keys token.MACSet, domain []byte, eventID, s string, buf *[maxSealed]byte, n int) ([]byte, bool) {
-	if encoding.DecodedLen(len(s)) > len(buf) || len(eventID) > ids.MaxEvent {
+// verifyAndDecode decodes a signed value into buf and checks its MAC. It returns the body of
+// bodySize bytes; false when the value is not genuine.
+func verifyAndDecode(keys token.MACSet, domain []byte, eventID, encoded string, buf *[maxSealed]byte, bodySize int) ([]byte, bool) {
+	if encoding.DecodedLen(len(encoded)) > len(buf) || len(eventID) > ids.MaxEvent {
 		return nil, false
 	}
-	size, err := encoding.Decode(buf[:], []byte(s))
-	// The decoder skips line breaks; the length shows them.
-	if err != nil || size < 2 || buf[0] != version || len(s) != encoding.EncodedLen(size) {
+	size, err := encoding.Decode(buf[:], []byte(encoded))
+	// The decoder skips line breaks, so a value with line breaks is recognised by its length.
+	if err != nil || size < 2 || buf[0] != version || len(encoded) != encoding.EncodedLen(size) {
 		return nil, false
 	}
 	kid := int(buf[1])
-	if size != 2+kid+n+token.MACSize {
+	if size != 2+kid+bodySize+token.MACSize {
 		return nil, false
 	}
-	signed := buf[:2+kid+n]
+	signed := buf[:2+kid+bodySize]
 	if !keys.Verify(string(buf[2:2+kid]), buf[len(signed):size], domain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
 		return nil, false
 	}

@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Audiences: each kind of token is good for one purpose only.
+// The audience (claim aud) of each kind of token. A token with another audience is refused.
 const (
 	AudienceVWR     = "vwr"
 	AudienceEntry   = "entry"
@@ -20,15 +20,15 @@ const (
 	AudienceSignIn  = "sign-in"
 )
 
-// Longest lifetimes of the tokens.
+// The longest lifetime of each kind of token.
 const (
 	Tier1Life  = 600 * time.Second // of a tier-1 token
 	EntryLife  = 60 * time.Second  // of an entry token, which is renewed while its slot lasts
 	SignInLife = 15 * time.Minute  // of an attempt to sign in at the identity provider
 )
 
-// UserPrefix marks a Tier1.UID that is a signed-in user's (after a lobby), not an anonymous
-// visitor's.
+// UserPrefix begins a Tier1.UID that names a signed-in user, who joined by a lobby, not an
+// anonymous visitor.
 const UserPrefix = "user:"
 
 // registeredClaims are the claims that every kind of token has. Times are Unix seconds.
@@ -38,11 +38,12 @@ type registeredClaims struct {
 	ExpiresAt int64  `json:"exp"`
 }
 
-func newRegisteredClaims(aud string, now, exp time.Time) registeredClaims {
-	return registeredClaims{Audience: aud, IssuedAt: now.Unix(), ExpiresAt: exp.Unix()}
+// newRegisteredClaims makes the claims of a token that is valid from now until expires.
+func newRegisteredClaims(audience string, now, expires time.Time) registeredClaims {
+	return registeredClaims{Audience: audience, IssuedAt: now.Unix(), ExpiresAt: expires.Unix()}
 }
 
-// Expiry is the time from which the token is no longer accepted.
+// Expiry returns the time from which the token is no longer accepted.
 func (r registeredClaims) Expiry() time.Time { return time.Unix(r.ExpiresAt, 0) }
 
 func (r registeredClaims) GetExpirationTime() (*jwt.NumericDate, error) {
@@ -59,15 +60,15 @@ func (r registeredClaims) GetAudience() (jwt.ClaimStrings, error) {
 	return jwt.ClaimStrings{r.Audience}, nil
 }
 
-func numericDate(sec int64) *jwt.NumericDate {
-	if sec == 0 {
+func numericDate(unixSeconds int64) *jwt.NumericDate {
+	if unixSeconds == 0 {
 		return nil
 	}
-	return jwt.NewNumericDate(time.Unix(sec, 0))
+	return jwt.NewNumericDate(time.Unix(unixSeconds, 0))
 }
 
-// Tier1 is the payload of a tier-1 token (cookie urr-vwr-token): this visitor's position was
-// served.
+// Tier1 is the payload of a tier-1 token (cookie urr-vwr-token), which shows that the position of
+// this visitor has been served.
 type Tier1 struct {
 	registeredClaims
 
@@ -79,7 +80,7 @@ type Tier1 struct {
 	RequestID string `json:"jti"`  // the same in every token of one visitor and round
 }
 
-// NewTier1 makes the payload that is valid from now for Tier1Life.
+// NewTier1 makes the payload of a token that is valid from now for Tier1Life.
 func NewTier1(eventID, uid, requestID string, round, position int64, now time.Time) *Tier1 {
 	return &Tier1{
 		registeredClaims: newRegisteredClaims(AudienceVWR, now, now.Add(Tier1Life)),
@@ -98,7 +99,7 @@ func (c *Tier1) Validate() error {
 }
 
 // Entry is the payload of a tier-2 entry token (cookie urr-entry-token, header
-// x-queue-entry-token): this user has a slot in the shop.
+// x-queue-entry-token), which shows that this user has a slot in the shop.
 type Entry struct {
 	registeredClaims
 
@@ -109,9 +110,9 @@ type Entry struct {
 	End     int64  `json:"end"`   // of the slot, in ms since 1970; the token itself ends sooner
 }
 
-// NewEntry makes the payload for a slot that lasts until end: valid from now until end, at most
-// EntryLife. exp, which is in whole seconds, is rounded up: a token that ended before its slot would
-// lock its holder out. Expiry returns the exact end.
+// NewEntry makes the payload of a token for a slot that lasts until end. The token is valid from
+// now until end, at most for EntryLife. exp is in whole seconds and is rounded up, since a token
+// that ended before its slot would lock its holder out; Expiry returns the exact end.
 func NewEntry(eventID, userID, slotID string, epoch int64, end, now time.Time) *Entry {
 	exp := now.Add(EntryLife)
 	if end.Before(exp) {
@@ -123,7 +124,7 @@ func NewEntry(eventID, userID, slotID string, epoch int64, end, now time.Time) *
 	}
 }
 
-// Expiry is the token's end or the slot's, whichever comes first.
+// Expiry returns the end of the token or of its slot, whichever comes first.
 func (c *Entry) Expiry() time.Time {
 	exp, end := c.registeredClaims.Expiry(), time.UnixMilli(c.End)
 	if end.Before(exp) {
@@ -151,7 +152,7 @@ type Session struct {
 	Millis int64    `json:"ms,omitempty"` // milliseconds of the issue time; iat has its whole seconds
 }
 
-// NewSession makes the payload of a new session from now until exp.
+// NewSession makes the payload of a session with a new id, from now until exp.
 func NewSession(userID string, roles []string, now, exp time.Time) *Session {
 	return &Session{
 		registeredClaims: newRegisteredClaims(AudienceSession, now, exp), UserID: userID, Roles: roles,
@@ -159,7 +160,7 @@ func NewSession(userID string, roles []string, now, exp time.Time) *Session {
 	}
 }
 
-// Issued is the issue time in milliseconds; without Millis the start of that second.
+// Issued returns the issue time, exact to the millisecond if the payload has Millis.
 func (c *Session) Issued() time.Time           { return time.UnixMilli(c.IssuedAt*1000 + c.Millis) }
 func (c *Session) GetSubject() (string, error) { return c.UserID, nil }
 
@@ -170,18 +171,18 @@ func (c *Session) Validate() error {
 	return nil
 }
 
-// SignIn is the payload of an attempt to sign in at the identity provider, which the browser that
-// began it keeps until it comes back (cookie urr-sign-in).
+// SignIn is the payload of an attempt to sign in at the identity provider. The browser keeps it in
+// the cookie urr-sign-in until it comes back from there.
 type SignIn struct {
 	registeredClaims
 
-	State    string `json:"jti"`      // names the attempt; the browser brings it back
+	State    string `json:"jti"`      // id of the attempt; the identity provider sends it back through the browser
 	Nonce    string `json:"nonce"`    // the identity provider returns it in the ID token
 	Verifier string `json:"verifier"` // the secret of PKCE (RFC 7636)
 	ReturnTo string `json:"to"`       // path to which the browser returns
 }
 
-// NewSignIn makes an attempt that is valid from now for SignInLife.
+// NewSignIn makes an attempt to sign in that is valid from now for SignInLife.
 func NewSignIn(returnTo string, now time.Time) *SignIn {
 	return &SignIn{
 		registeredClaims: newRegisteredClaims(AudienceSignIn, now, now.Add(SignInLife)),

@@ -14,9 +14,9 @@ var (
 	secretType   = reflect.TypeFor[Secret]()
 )
 
-// inBounds checks the tags min, max and oneof, and that no item of a list is empty. The zero value
-// of an optional string passes oneof.
-func inBounds(v reflect.Value, f reflect.StructField) bool {
+// withinBounds reports whether a value satisfies the tags min, max and oneof of its field, and no
+// item of a list is empty. An empty optional string satisfies oneof.
+func withinBounds(v reflect.Value, f reflect.StructField) bool {
 	if list, ok := v.Interface().([]string); ok && slices.Contains(list, "") {
 		return false
 	}
@@ -30,8 +30,8 @@ func inBounds(v reflect.Value, f reflect.StructField) bool {
 	return !ok || compareBound(v, hi) <= 0
 }
 
-// compareBound compares v with the bound in a tag: −1, 0 or 1. It panics for a malformed tag, which
-// is a bug that the first load of the struct shows.
+// compareBound compares v with the bound in a min or max tag and returns −1, 0 or 1. It panics for
+// a malformed tag: that is a bug, and the first load of the struct shows it.
 func compareBound(v reflect.Value, bound string) int {
 	switch {
 	case v.Type() == durationType:
@@ -58,7 +58,7 @@ func compareOrPanic[N int64 | uint64 | float64](v, bound N, err error) int {
 	return cmp.Compare(v, bound)
 }
 
-func describeType(f reflect.StructField) string {
+func describeType(f reflect.StructField) (requirement string) {
 	var s string
 	switch t := f.Type; {
 	case f.Tag.Get("oneof") != "":
@@ -90,7 +90,7 @@ func describeType(f reflect.StructField) string {
 	return s
 }
 
-// redact returns the value of a variable for error messages, hidden if its type contains a Secret.
+// redact returns a variable's value for error messages, or *** if its type contains a Secret.
 func redact(raw string, t reflect.Type) string {
 	if leafType(t) == secretType {
 		return Secret(raw).String()
@@ -98,7 +98,7 @@ func redact(raw string, t reflect.Type) string {
 	return raw
 }
 
-// leafType is the type of the elements of a list or map, or of what a pointer points to.
+// leafType returns the type of the elements of a list or map, or of what a pointer points to.
 func leafType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Map || t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -28,19 +28,19 @@ func Load[C any](ctx context.Context) (*C, error) {
 	return LoadFrom[C](ctx, nil)
 }
 
-// LoadFrom is Load from a map instead of the environment (nil = the environment). Tests use it to
-// check that a chart's values start the service.
+// LoadFrom fills a C from a map of variables instead of the environment (nil: from the
+// environment). Tests use it to check that a chart's values start the service.
 func LoadFrom[C any](ctx context.Context, env map[string]string) (*C, error) {
 	lookuper := envconfig.OsLookuper()
 	if env != nil {
 		lookuper = envconfig.MapLookuper(env)
 	}
-	return load[C](ctx, loader{lookuper: nonEmpty{lookuper}})
+	return load[C](ctx, loader{lookuper: emptyAsAbsent{lookuper}})
 }
 
-// LoadWith is Load with the given contents of secret files, by variable: those files are not read.
+// LoadWith does what Load does, but takes the contents of secret files, by variable, as given.
 func LoadWith[C any](ctx context.Context, contents map[string]Secret) (*C, error) {
-	return load[C](ctx, loader{lookuper: nonEmpty{envconfig.OsLookuper()}, contents: contents})
+	return load[C](ctx, loader{lookuper: emptyAsAbsent{envconfig.OsLookuper()}, contents: contents})
 }
 
 func load[C any](ctx context.Context, l loader) (*C, error) {
@@ -72,34 +72,34 @@ func validate(v reflect.Value) error {
 	return errors.Join(problems...)
 }
 
-// Invalid is the error of a variable: its name, its value (a Secret prints as ***) and which values
-// are valid, such as "must be a host:port".
+// Invalid makes the error of a variable with a wrong value: it has the name, the value (a Secret
+// prints as ***) and what is valid, such as "must be a host:port".
 func Invalid(variable string, value any, want string) error {
 	return fmt.Errorf("%s=%q: %s", variable, fmt.Sprint(value), want)
 }
 
-// Missing is the error of a variable without a value, with its purpose.
+// Missing makes the error of a variable without a value; want says what it must be.
 func Missing(variable, want string) error {
 	return fmt.Errorf("%s is not set: %s", variable, want)
 }
 
-// nonEmpty treats an empty variable as absent: charts and compose files write empty variables for
-// values that are not given, and an empty required variable must fail the start.
-type nonEmpty struct{ envconfig.Lookuper }
+// emptyAsAbsent treats an empty variable as not set: charts and compose files write empty variables
+// for values that are not given, and an empty required variable must fail the start.
+type emptyAsAbsent struct{ envconfig.Lookuper }
 
-func (f nonEmpty) Lookup(key string) (string, bool) {
+func (f emptyAsAbsent) Lookup(key string) (string, bool) {
 	v, ok := f.Lookuper.Lookup(key)
 	return v, ok && v != ""
 }
 
 type loader struct {
 	lookuper envconfig.Lookuper
-	contents map[string]Secret // of secret files, by variable; others are read
+	contents map[string]Secret // known contents of secret files, by variable; other files are read
 	problems []error
 }
 
-// fillFields passes every tagged field to envconfig separately: given the whole struct, envconfig
-// would stop at the first problem.
+// fillFields sets the fields of a struct, each by its own call of envconfig: given the whole
+// struct, envconfig would stop at the first problem.
 func (l *loader) fillFields(ctx context.Context, c reflect.Value) {
 	for _, v := range variablesOf(c.Type()) {
 		l.setField(ctx, c.FieldByIndex(v.index), v)
@@ -112,7 +112,7 @@ func (l *loader) setField(ctx context.Context, dst reflect.Value, v variable) {
 	if v.prefix != "" {
 		lookuper = envconfig.PrefixLookuper(v.prefix, lookuper)
 	}
-	content, found, err := l.fromFile(v)
+	content, found, err := l.readSecretFile(v)
 	if err != nil {
 		l.problems = append(l.problems, err)
 		return
@@ -129,16 +129,16 @@ func (l *loader) setField(ctx context.Context, dst reflect.Value, v variable) {
 	case errors.Is(err, envconfig.ErrMissingRequired):
 		l.problems = append(l.problems, Missing(v.name, "it is required"))
 		return
-	case err == nil && inBounds(value, v.field):
+	case err == nil && withinBounds(value, v.field):
 		dst.Set(value)
 		return
 	case err == nil && raw == "":
-		raw = fmt.Sprint(value.Interface()) // zero value without a default
+		raw = fmt.Sprint(value.Interface()) // not set and without a default: the zero value is refused
 	}
 	l.problems = append(l.problems, Invalid(v.name, redact(raw, v.field.Type), describeType(v.field)))
 }
 
-func (l *loader) fromFile(v variable) (content Secret, found bool, err error) {
+func (l *loader) readSecretFile(v variable) (content Secret, found bool, err error) {
 	path, given := l.lookuper.Lookup(v.name + FileSuffix)
 	if !given || !v.isSecret() {
 		return "", false, nil
@@ -153,7 +153,7 @@ func (l *loader) fromFile(v variable) (content Secret, found bool, err error) {
 	return content, err == nil, err
 }
 
-func prefixOf(opts string) string {
+func prefixOption(opts string) string {
 	for opt := range strings.SplitSeq(opts, ",") {
 		if p, ok := strings.CutPrefix(strings.TrimSpace(opt), "prefix="); ok {
 			return p

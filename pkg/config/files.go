@@ -15,22 +15,21 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// FileSuffix is the suffix of the variable with the path of a secret:
+// FileSuffix ends the name of a variable that holds the path of a secret's file, as in
 // SESSION_SECRET_FILE=/etc/urr/session.
 const FileSuffix = "_FILE"
 
 // maxSecretFile is the largest size of a secret file, in bytes.
 const maxSecretFile = 64 << 10
 
-// File is a secret that the environment gives as a file, by the variable X_FILE instead of X.
+// File is the file of a secret X, which the variable X_FILE names.
 type File struct {
 	Variable, Path string
 
-	folder bool // the field is a map: the path may be a folder with a file for each entry
+	folder bool // the secret is a map, so Path may be a folder with a file for each entry
 }
 
-// SecretFiles lists the secrets of a configuration C that the environment gives as files, in the
-// order of its fields.
+// SecretFiles lists the secrets of a configuration C for which a file is named, in field order.
 func SecretFiles[C any]() []File {
 	var files []File
 	env := envconfig.OsLookuper()
@@ -42,8 +41,8 @@ func SecretFiles[C any]() []File {
 	return files
 }
 
-// SecretContents returns the secrets of c by environment variable, as the text that a file would
-// hold.
+// SecretContents returns the secrets in c, keyed by environment variable, each as the text of its
+// file.
 func SecretContents[C any](c *C) map[string]Secret {
 	contents := map[string]Secret{}
 	for _, v := range variablesOf(reflect.TypeFor[C]()) {
@@ -57,7 +56,7 @@ func SecretContents[C any](c *C) map[string]Secret {
 	return contents
 }
 
-// joinEntries returns the text form of a map, name:secret[,name:secret…], ordered by name.
+// joinEntries writes a map of secrets as name:secret[,name:secret…], ordered by name.
 func joinEntries(entries map[string]Secret) Secret {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
@@ -66,10 +65,10 @@ func joinEntries(entries map[string]Secret) Secret {
 	return Secret(strings.Join(pairs, ","))
 }
 
-// LatestSecret returns a function that reads a secret's file, for connections that sign in
-// repeatedly. While the file is missing, empty (as when its Secret is deleted and created again) or
-// not usable, the function returns the last good content, at first the given secret. Without a path
-// it always returns the given secret.
+// LatestSecret returns a function that reads a secret's file at each call, for connections that
+// sign in repeatedly. While the file is missing, empty (as when its Secret is deleted and created
+// again) or refused by usable, the function returns the last good content; before the first good
+// one, and without a path, it returns given.
 func LatestSecret(variable, path string, given Secret, usable ...func(Secret) bool) func() Secret {
 	if path == "" {
 		return func() Secret { return given }
@@ -88,9 +87,9 @@ func LatestSecret(variable, path string, given Secret, usable ...func(Secret) bo
 	}
 }
 
-// Read returns the content without its final line end. The content of a folder is name:content of
-// each file, joined by commas, as in the text form of a map. Errors name the variable and the path,
-// never the content.
+// Read returns the content of the file without its final line end. For a folder it returns
+// name:content of each file, joined by commas, which is the text form of a map. Errors name the
+// variable and the path, never the content.
 func (f File) Read() (Secret, error) {
 	content, err := f.read()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Variables lists the environment variables that fill a C, in the order of its fields: what a chart
-// may set. A secret among them may also be given as a file.
+// Variables lists the environment variables that fill a C, in the order of the fields. A chart may
+// set these. Those that are secrets may also be given as files.
 func Variables[C any]() []string { return variableNames(variablesOf(reflect.TypeFor[C]())) }
 
 // Secrets lists the environment variables of a C that hold secrets.
@@ -24,12 +24,12 @@ func variableNames(variables []variable) []string {
 	return names
 }
 
-// variable is an environment variable that fills a field.
+// variable is an environment variable and the struct field that it fills.
 type variable struct {
-	prefix string // of the structs around the field
+	prefix string // that the enclosing structs add to the names of their variables
 	name   string // in full, with the prefix
 	field  reflect.StructField
-	index  []int // for reflect.Value.FieldByIndex
+	index  []int // path to the field, for reflect.Value.FieldByIndex
 }
 
 func (v variable) isSecret() bool { return leafType(v.field.Type) == secretType }
@@ -54,7 +54,7 @@ func appendVariables(found []variable, t reflect.Type, prefix string, outer []in
 		case name != "":
 			found = append(found, variable{prefix, prefix + name, f, index})
 		case f.Type.Kind() == reflect.Struct:
-			found = appendVariables(found, f.Type, prefix+prefixOf(opts), index)
+			found = appendVariables(found, f.Type, prefix+prefixOption(opts), index)
 		}
 	}
 	return found

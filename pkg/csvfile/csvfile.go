@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// formula matches what a spreadsheet may run, with the full-width signs that some of them accept.
+	// formula matches cells that a spreadsheet may run; some also accept the full-width signs.
 	formula = regexp.MustCompile(`^['=+\-@\t\r\n＝＋－＠]`)
 	number  = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?$`)
 )
@@ -23,18 +23,18 @@ type Writer struct {
 	records *csv.Writer
 }
 
-// NewWriter makes a writer. Its caller calls Flush at the end.
+// NewWriter makes a Writer. The caller must call Flush at the end.
 func NewWriter(file io.Writer) *Writer {
 	records := csv.NewWriter(file)
 	records.UseCRLF = true
 	return &Writer{records: records}
 }
 
-// Write adds a record with the given cells.
+// Write adds one record. A failure is returned by Flush.
 func (w *Writer) Write(cells ...string) {
 	record := make([]string, len(cells))
 	for i, cell := range cells {
-		record[i] = text(cell)
+		record[i] = escapeFormula(cell)
 	}
 	_ = w.records.Write(record) // Flush returns the error
 }
@@ -45,7 +45,7 @@ func (w *Writer) Flush() error {
 	return w.records.Error()
 }
 
-func text(cell string) string {
+func escapeFormula(cell string) string {
 	if formula.MatchString(cell) && !number.MatchString(cell) {
 		return "'" + cell
 	}

@@ -1,8 +1,8 @@
-// Package currency has the currencies of ISO 4217 and the digits of their minor units.
+// Package currency knows the currencies of ISO 4217 and how many decimal digits their amounts have.
 //
-// Its table iso4217.json has the codes by the number of digits: the active currencies that have a
-// minor unit, as of 1 January 2026 (the list of SIX, the standard's maintenance agency). The pages
-// read the same file, since browsers differ from the standard: for some currencies they show as many
+// The table iso4217.json lists the codes by the number of digits: the active currencies that have a
+// minor unit, as of 1 January 2026 (from SIX, the standard's maintenance agency). Web pages read
+// the same file, since browsers differ from the standard: for some currencies they show as many
 // digits as prices usually have.
 package currency
 
@@ -36,6 +36,6 @@ func Known(code string) bool {
 	return known
 }
 
-// Digits returns how many digits of an amount in the minor unit are decimals: 2 for USD, so that
-// 1999 is 19.99. It is 0 for a code that is not known.
+// Digits returns how many of the last digits of an amount in the minor unit are decimals: 2 for
+// USD, so that 1999 is 19.99. It is 0 for a code that is not known.
 func Digits(code string) int { return digits()[code] }

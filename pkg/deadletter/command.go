@@ -24,7 +24,8 @@ const (
 		"and run again at any time.\n"
 )
 
-// Command returns the command `<name> kafka redrive`. open opens the service's Marks.
+// Command makes the command `<name> kafka redrive` of a service. open opens the record of the
+// letters that were redriven before.
 func Command[C any](
 	name string, source func(*C) Source, open func(ctx context.Context, cfg *C) (marks Marks, closeMarks func(), err error),
 ) lifecycle.Command[C] {
@@ -50,11 +51,12 @@ func Command[C any](
 // options are the arguments of the command.
 type options struct {
 	topics []string
-	most   int
+	limit  int
 	list   bool
 }
 
-// parseArgs returns nil options after it has printed the help.
+// parseArgs reads the arguments of the command. After it has printed the help it returns nil
+// options and no error.
 func parseArgs(name string, topics, args []string, out io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("redrive", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -80,13 +82,14 @@ func parseArgs(name string, topics, args []string, out io.Writer) (*options, err
 	case *topic != "":
 		topics = []string{*topic}
 	}
-	return &options{topics: topics, most: cmp.Or(*most, math.MaxInt), list: *list}, nil
+	return &options{topics: topics, limit: cmp.Or(*most, math.MaxInt), list: *list}, nil
 }
 
-// run prints a line for each topic with what was done, also when it fails on the way.
+// run redrives or lists the letters of each topic. It prints one line of counts per topic, also for
+// the topic at which it fails.
 func (l *Letters) run(ctx context.Context, opts *options, out io.Writer) error {
 	lines := bufio.NewWriter(out)
-	left, refused := opts.most, 0
+	left, refused := opts.limit, 0
 	var failed error
 	for _, topic := range opts.topics {
 		n, refusals, err := l.walk(ctx, topic, left, opts.list, lines)
@@ -106,14 +109,15 @@ func (l *Letters) run(ctx context.Context, opts *options, out io.Writer) error {
 	return errors.Join(failed, lines.Flush())
 }
 
-// walk redrives, or lists, at most so many letters of a topic.
-func (l *Letters) walk(ctx context.Context, topic string, most int, list bool, out io.Writer) (n, refused int, err error) {
+// walk redrives, or only lists, the letters of one topic, at most the given number. refused counts
+// those that the broker refused.
+func (l *Letters) walk(ctx context.Context, topic string, limit int, list bool, out io.Writer) (n, refused int, err error) {
 	span, err := l.reader.Span(ctx, topic)
 	if err != nil {
 		return 0, 0, err
 	}
-	for !span.Empty() && n < most {
-		letters, rest, err := l.Next(ctx, topic, span, most-n)
+	for !span.Empty() && n < limit {
+		letters, rest, err := l.Next(ctx, topic, span, limit-n)
 		if err != nil {
 			return n, refused, err
 		}

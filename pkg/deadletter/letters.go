@@ -1,5 +1,8 @@
-// Package deadletter lists and redrives the dead letters of a service's consumer group: over RPC
-// for the gateway's operators, and as a command of the service.
+// Package deadletter lists the dead letters of a service's consumer group, and redrives them: it
+// publishes them again. Operators do so through the gateway, by RPC, or with a command of the
+// service.
+//
+// A dead letter is a record that the group could not process; it is kept in the topic <topic>.dlq.
 package deadletter
 
 import (
@@ -16,29 +19,30 @@ import (
 	"urr.guru/pkg/kafka"
 )
 
-// Marks are the service's memory of which letters were redriven, by keys of any form. The offsets
-// of a consumer group would not do: brokers forget them after seven days without a member, and
-// operators redrive letters by id too.
+// Marks records which letters were redriven. A letter is named by a text that the caller chooses.
+// The offsets of a consumer group would not do: brokers forget them after seven days without a
+// member, and operators redrive letters by id too.
 type Marks interface {
-	// Redriven returns when letters were redriven; those that were not are left out.
+	// Redriven returns when each letter was redriven; letters that never were are left out.
 	Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error)
-	// NoteRedriven marks letters; the first time of each stays.
+	// NoteRedriven records that letters were redriven now. An earlier time stays.
 	NoteRedriven(ctx context.Context, topic string, letters []string) error
 }
 
-// Producer is the part of kafka.Producer in use.
+// Producer publishes records, as kafka.Producer does. The result has one error per record.
 type Producer interface {
 	PublishEach(ctx context.Context, recs []kafka.Record) []error
 }
 
-// Source says whose dead letters they are: of a consumer group, from the topics that it consumes.
+// Source names the dead letters: those of one consumer group, from the topics that it consumes.
 type Source struct {
 	Kafka  kafka.Config
 	Group  string
 	Topics []string
 }
 
-// Letters are the dead letters of a consumer group. They stay in their dead-letter topics for good.
+// Letters reads and redrives the dead letters of a consumer group. A redriven letter also stays in
+// its dead-letter topic, which keeps everything.
 type Letters struct {
 	source   Source
 	reader   *kafka.DeadLetters
@@ -51,40 +55,40 @@ func New(source Source, producer Producer, marks Marks) *Letters {
 	return &Letters{source: source, reader: kafka.NewDeadLetters(source.Kafka), producer: producer, marks: marks}
 }
 
-// Letter is a dead letter.
+// Letter is one dead letter, as it stands in the dead-letter topic.
 type Letter struct {
 	kafka.Record
 
 	RedrivenAt time.Time // zero: not redriven
 }
 
-// ID is unique in the topic: <partition>-<offset>.
+// ID returns <partition>-<offset>, which is unique within the dead-letter topic.
 func (l *Letter) ID() string { return fmt.Sprintf("%d-%d", l.Partition, l.Offset) }
 
-// mark is the letter's key in Marks. With the time, a letter in a topic that was made anew is not
-// taken for the one that had its offset before.
+// mark returns the letter's name in Marks. It contains the letter's time, so that after a topic was
+// deleted and made again a letter is not taken for an earlier one with the same offset.
 func (l *Letter) mark() string { return fmt.Sprintf("%s-%d", l.ID(), l.Time.UnixMilli()) }
 
 // Result has the ids of the letters that were published again, and of those that the broker will
 // never accept.
 type Result struct{ Redriven, Refused []string }
 
-// maxLooks bounds the pages that one call reads to find letters of the group.
-const maxLooks = 10
+// maxPages limits how many pages one call reads to find letters of the group among those of others.
+const maxPages = 10
 
-// List returns at most limit letters, about the latest first, from below the offsets of before on;
-// next is the before of the following page, nil at the end.
+// List returns a page of at most limit letters, approximately the latest first. before limits the
+// page to lower offsets, by partition. next is the before of the following page; nil: none.
 func (l *Letters) List(ctx context.Context, topic string, before kafka.Offsets, limit int) (page []Letter, next kafka.Offsets, err error) {
-	for range maxLooks {
+	for range maxPages {
 		records, next, err := l.reader.List(ctx, topic, before, limit-len(page))
 		if err != nil {
 			return nil, nil, err
 		}
-		own, err := l.own(ctx, topic, records)
+		ownLetters, err := l.ownLetters(ctx, topic, records)
 		if err != nil {
 			return nil, nil, err
 		}
-		page, before = append(page, own...), next
+		page, before = append(page, ownLetters...), next
 		if next == nil || len(page) == limit {
 			break
 		}
@@ -92,18 +96,18 @@ func (l *Letters) List(ctx context.Context, topic string, before kafka.Offsets, 
 	return page, before, nil
 }
 
-// pageSize is the most letters that are read and published at once.
+// pageSize is the largest number of letters that are read and published at once.
 const pageSize = 1000
 
-// Next reads a page of the oldest letters of a span, and returns at most limit of the group among
-// them that were not redriven, maybe none, with the span behind them.
+// Next reads one page of the oldest letters in a span. It returns at most limit of the group's
+// letters that were not redriven, possibly none, and the part of the span that remains.
 func (l *Letters) Next(ctx context.Context, topic string, span kafka.Span, limit int) (open []Letter, rest kafka.Span, err error) {
 	records, rest, err := l.reader.Oldest(ctx, topic, span, pageSize)
 	if err != nil {
 		return nil, kafka.Span{}, err
 	}
-	own, err := l.own(ctx, topic, records)
-	open = notRedriven(own)
+	ownLetters, err := l.ownLetters(ctx, topic, records)
+	open = notRedriven(ownLetters)
 	if len(open) <= limit {
 		return open, rest, err
 	}
@@ -113,8 +117,8 @@ func (l *Letters) Next(ctx context.Context, topic string, span kafka.Span, limit
 	return open[:limit], rest, err
 }
 
-// Find returns the letters of the group with these ids that were not redriven, the oldest of each
-// partition first.
+// Find returns those letters with the given ids that belong to the group and were not redriven,
+// ordered by partition and offset.
 func (l *Letters) Find(ctx context.Context, topic string, ids []string) ([]Letter, error) {
 	wanted := map[int32][]int64{}
 	for _, id := range ids {
@@ -126,16 +130,15 @@ func (l *Letters) Find(ctx context.Context, topic string, ids []string) ([]Lette
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.own(ctx, topic, records)
+	found, err := l.ownLetters(ctx, topic, records)
 	slices.SortFunc(found, func(a, b Letter) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
 	})
 	return notRedriven(found), err
 }
 
-// own returns the records that are letters of the group, with the times at which they were
-// redriven.
-func (l *Letters) own(ctx context.Context, topic string, records []kafka.Record) ([]Letter, error) {
+// ownLetters picks the dead letters of this group, and adds when each was redriven.
+func (l *Letters) ownLetters(ctx context.Context, topic string, records []kafka.Record) ([]Letter, error) {
 	var letters []Letter
 	var marks []string
 	for _, r := range records {
@@ -158,12 +161,12 @@ func notRedriven(letters []Letter) []Letter {
 	return slices.DeleteFunc(letters, func(l Letter) bool { return !l.RedrivenAt.IsZero() })
 }
 
-// noteTimeout bounds the writing of marks, which the end of a call does not prevent.
+// noteTimeout limits the recording of what was redriven, which goes on when the caller gives up.
 const noteTimeout = 5 * time.Second
 
-// Redrive publishes letters again, in this order, and marks those that the brokers have stored. If
-// the process dies in between they are published twice, and so are those that two redrives take at
-// once: consumers drop the copy. With an error it returns what was done before.
+// Redrive publishes letters again, in this order, and marks those that the brokers have stored.
+// Letters are published twice if the process dies before it has marked them, or if two calls
+// redrive them at once: consumers drop the second copy. done is valid even with an error.
 func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (done Result, err error) {
 	if len(letters) == 0 {
 		return done, nil
@@ -174,7 +177,7 @@ func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (
 	}
 	var marks []string
 	for i, failed := range l.producer.PublishEach(ctx, records) {
-		if kafka.Refused(failed) && err == nil { // it, or another one of its batch
+		if kafka.Refused(failed) && err == nil { // this record was refused, or another of its batch
 			failed = l.producer.PublishEach(ctx, records[i:i+1])[0]
 		}
 		switch {

@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	admin        = "admin"
+	adminRole    = "admin"
 	defaultLimit = 20
-	maxRedrives  = 100  // of one call
-	maxBody      = 4096 // bytes of a record that operators see
+	maxRedrives  = 100  // letters in one call
+	maxBody      = 4096 // bytes of a record's value that operators are shown
 )
 
-// Attach serves the letters of a service on its server.
+// Attach registers the RPC service for the dead letters of a service on its gRPC server, with a
+// producer that is closed at shutdown.
 func Attach(a *lifecycle.App, server grpc.ServiceRegistrar, source Source, marks Marks) error {
 	producer, err := kafka.NewProducer(source.Kafka, a.Name()+"-redrive")
 	if err != nil {
@@ -37,7 +38,7 @@ func Attach(a *lifecycle.App, server grpc.ServiceRegistrar, source Source, marks
 	return nil
 }
 
-// Register serves letters on a server.
+// Register registers the RPC service for these letters on a gRPC server.
 func Register(server grpc.ServiceRegistrar, letters *Letters) {
 	kafkav1.RegisterDeadLetterServiceServer(server, &service{letters: letters})
 }
@@ -48,9 +49,9 @@ type service struct {
 	letters *Letters
 }
 
-// allow refuses callers who are no operators, and topics that the group does not consume.
-func (s *service) allow(in interface{ GetTopic() string }) error {
-	if _, err := rpc.RequireRole(in, admin); err != nil {
+// authorize refuses callers without the role admin, and topics that the group does not consume.
+func (s *service) authorize(in interface{ GetTopic() string }) error {
+	if _, err := rpc.RequireRole(in, adminRole); err != nil {
 		return err
 	}
 	if !slices.Contains(s.letters.source.Topics, in.GetTopic()) {
@@ -60,7 +61,7 @@ func (s *service) allow(in interface{ GetTopic() string }) error {
 }
 
 func (s *service) ListTopicDeadLetters(ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest) (*kafkav1.ListTopicDeadLettersResponse, error) {
-	if err := s.allow(in); err != nil {
+	if err := s.authorize(in); err != nil {
 		return nil, err
 	}
 	before := kafka.Offsets{}
@@ -90,11 +91,11 @@ func toMessage(l *Letter) *kafkav1.TopicDeadLetter {
 	return out
 }
 
-// validUTF8 replaces bytes that are not UTF-8, which no answer may contain.
+// validUTF8 replaces bytes that are not valid UTF-8, since a protobuf string must not contain them.
 func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func (s *service) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest) (*kafkav1.RedriveTopicResponse, error) {
-	if err := s.allow(in); err != nil {
+	if err := s.authorize(in); err != nil {
 		return nil, err
 	}
 	out := &kafkav1.RedriveTopicResponse{}
@@ -115,14 +116,15 @@ func (s *service) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequ
 	return out, err
 }
 
-// redriveOldest redrives the oldest letters behind a cursor. The first cursor has the end of the
-// topic, so that letters that fail again do not prolong the walk for ever.
+// redriveOldest redrives the oldest letters after the request's cursor and adds the results to out.
+// The first cursor fixes the end of the topic, so that letters that fail again are not redriven for
+// ever.
 func (s *service) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopicRequest, out *kafkav1.RedriveTopicResponse) error {
-	span, err := s.firstSpan(ctx, in)
+	span, err := s.spanOf(ctx, in)
 	if err != nil {
 		return err
 	}
-	for range maxLooks {
+	for range maxPages {
 		letters, rest, err := s.letters.Next(ctx, in.GetTopic(), span, maxRedrives-len(out.GetRedriven()))
 		if err != nil {
 			return err
@@ -142,7 +144,7 @@ func (s *service) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopicReq
 	return nil
 }
 
-func (s *service) firstSpan(ctx context.Context, in *kafkav1.RedriveTopicRequest) (kafka.Span, error) {
+func (s *service) spanOf(ctx context.Context, in *kafkav1.RedriveTopicRequest) (kafka.Span, error) {
 	if in.GetCursor() == "" {
 		return s.letters.reader.Span(ctx, in.GetTopic())
 	}
@@ -150,8 +152,7 @@ func (s *service) firstSpan(ctx context.Context, in *kafkav1.RedriveTopicRequest
 	return span, decodeCursor(in.GetCursor(), span.From, span.To)
 }
 
-// encodeCursor writes each partition with its offsets in all columns, which have the same
-// partitions.
+// encodeCursor encodes one or more sets of offsets as a text. All sets have the same partitions.
 func encodeCursor(columns ...kafka.Offsets) string {
 	var raw []byte
 	for _, p := range slices.Sorted(maps.Keys(columns[0])) {

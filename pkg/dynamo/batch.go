@@ -13,15 +13,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Limits of keys per BatchGetItem and BatchWriteItem, and of attempts with what they left unprocessed.
+// DynamoDB's limits of keys per call, and how often a call is made for keys left unprocessed.
 const (
 	batchGetMax   = 100
 	batchWriteMax = 25
 	batchTries    = 6
 )
 
-// BatchGet reads items consistently, in parallel calls of 100 keys. keys must be unique. The result
-// has no order and omits absent items.
+// BatchGet reads items consistently, in parallel calls of at most 100 keys. keys must be unique.
+// The items come in no particular order, without those that do not exist.
 func BatchGet(ctx context.Context, client *dynamodb.Client, table string, keys []Item) ([]Item, error) {
 	var (
 		mu    sync.Mutex
@@ -57,8 +57,8 @@ func batchGetPart(ctx context.Context, client *dynamodb.Client, table string, ke
 	return items, err
 }
 
-// BatchDelete deletes items without conditions, in calls of 25 keys. keys must be unique. It is not
-// atomic: after an error, some items may be deleted.
+// BatchDelete deletes items without conditions, in calls of at most 25 keys. keys must be unique.
+// It is not atomic: after an error, some items may be deleted.
 func BatchDelete(ctx context.Context, client *dynamodb.Client, table string, keys []Item) error {
 	for part := range slices.Chunk(keys, batchWriteMax) {
 		requests := make([]types.WriteRequest, len(part))
@@ -80,7 +80,8 @@ func BatchDelete(ctx context.Context, client *dynamodb.Client, table string, key
 	return nil
 }
 
-// untilProcessed repeats a batch call with what DynamoDB left unprocessed, until nothing is left.
+// untilProcessed repeats a batch call with the keys that DynamoDB left unprocessed, until none is
+// left. After 6 calls it fails as for missing capacity.
 func untilProcessed[T any](ctx context.Context, table string, want map[string]T, call func(map[string]T) (map[string]T, error)) (err error) {
 	wait := 20 * time.Millisecond
 	for range batchTries {

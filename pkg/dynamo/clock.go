@@ -12,8 +12,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// skewWindow is for how long responses are combined into one estimate of the clock skew. It is
-// short so that a corrected clock shows soon.
+// skewWindow is how long responses are combined into one estimate of the clock skew. It is short,
+// so that a corrected clock shows soon.
 const skewWindow = 30 * time.Second
 
 //nolint:gochecknoglobals // metrics are registered once per process
@@ -23,13 +23,13 @@ var (
 	processSkew = &skewEstimate{}
 )
 
-// maxSkew is by how much a clock may be off where times decide what is accepted or public.
+// maxSkew is the largest error tolerated of clocks that decide what is accepted or public.
 const maxSkew = 2 * time.Second
 
-// ClockSkew is by how much the clock of this process is ahead of DynamoDB's (behind: negative), at
-// least, as its latest responses show; 0 while it is off by no more than 2 s.
+// ClockSkew returns by how much the clock of this process is ahead of DynamoDB's (behind:
+// negative), at least, as the latest responses show. It is 0 up to a skew of 2 s.
 func ClockSkew() time.Duration {
-	if s := processSkew.last(); s.Abs() > maxSkew {
+	if s := processSkew.latest(); s.Abs() > maxSkew {
 		return s
 	}
 	return 0
@@ -44,27 +44,26 @@ func watchClock(s *middleware.Stack) error {
 			out, meta, err := next.HandleDeserialize(ctx, in)
 			if answer, ok := out.RawResponse.(*smithyhttp.Response); ok && answer != nil {
 				if date, bad := http.ParseTime(answer.Header.Get("Date")); bad == nil {
-					clockSkew.Set(processSkew.observe(sent, time.Now(), date).Seconds())
+					clockSkew.Set(processSkew.addResponse(sent, time.Now(), date).Seconds())
 				}
 			}
 			return out, meta, err //nolint:wrapcheck // the call's own
 		}), middleware.After)
 }
 
-// skewEstimate bounds how far this process's clock is ahead of DynamoDB's. A response with a Date
-// between sent and received means at least sent − Date − 1 s, since Date has whole seconds, and at
-// most received − Date. Many responses together leave an interval not longer than the shortest
-// call.
+// skewEstimate bounds how far this process's clock is ahead of DynamoDB's: at least by sent − Date
+// − 1 s, since the header Date has whole seconds, and at most by received − Date. Many responses
+// together leave an interval not longer than the shortest call.
 type skewEstimate struct {
 	mu          sync.Mutex
 	since       time.Time
 	least, most time.Duration
 }
 
-// observe adds a response and returns the smallest skew, ahead or behind, that explains all responses
-// of the window.
-func (s *skewEstimate) observe(sent, received, date time.Time) time.Duration {
-	// Wall clocks are compared, so monotonic readings must not count.
+// addResponse adds the times of one response. It returns the smallest skew, ahead or behind, that
+// explains all responses of the window.
+func (s *skewEstimate) addResponse(sent, received, date time.Time) time.Duration {
+	// Removes the monotonic readings, since wall clocks are compared.
 	sent, received = sent.Round(0), received.Round(0)
 	least, most := sent.Sub(date)-time.Second, received.Sub(date)
 	s.mu.Lock()
@@ -78,8 +77,8 @@ func (s *skewEstimate) observe(sent, received, date time.Time) time.Duration {
 	return s.smallest()
 }
 
-// last returns the result of the latest observation.
-func (s *skewEstimate) last() time.Duration {
+// latest returns the result of the latest addResponse.
+func (s *skewEstimate) latest() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.smallest()

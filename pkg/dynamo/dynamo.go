@@ -33,8 +33,8 @@ type Config struct {
 
 func (c Config) Table(name string) string { return c.Prefix + "-" + name }
 
-// Open makes a DynamoDB client. The SDK retries calls up to twice within the caller's deadline; a
-// call whose repetition would count twice (ADD) must turn that off with NoRetry.
+// Open makes a DynamoDB client. The SDK repeats failed calls up to twice within the caller's
+// deadline. A call that must not take effect twice, such as ADD, needs the option NoRetry.
 func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 	ac, err := awsconf.Load(ctx, cfg.Region, cfg.Endpoint)
 	if err != nil {
@@ -51,12 +51,12 @@ func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 	}), nil
 }
 
-// NoRetry is an option of one call: it is sent once.
+// NoRetry is an option of a single call, which the SDK then sends only once.
 func NoRetry(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// Err maps client errors to the platform's errors: throttling and an unavailable or failing service
-// become errs.ErrUnavailable, also when a transaction was cancelled only for lack of capacity. Failed
-// conditions and other cancelled transactions are results and are returned unchanged.
+// Err converts errors of the client to the platform's: throttling and an unavailable or failing
+// DynamoDB become errs.ErrUnavailable, also when a transaction was cancelled only for lack of
+// capacity. Others, such as failed conditions, are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {
@@ -81,12 +81,12 @@ func unavailable(err error) bool {
 		return api.ErrorFault() == smithy.FaultServer
 	}
 	var network net.Error
-	var unsent *smithyhttp.RequestSendError // no answer, whatever the transport's error is
+	var unsent *smithyhttp.RequestSendError // no response arrived, whatever the error of the transport is
 	return errors.As(err, &network) || errors.As(err, &unsent) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// ConditionFailed reports whether a single write failed because its condition did not hold. It does
-// not recognise a failed condition in a transaction: see Canceled.
+// ConditionFailed reports whether a single write failed because its condition did not hold. For
+// transactions use Canceled.
 func ConditionFailed(err error) bool {
 	var failed *types.ConditionalCheckFailedException
 	return errors.As(err, &failed)

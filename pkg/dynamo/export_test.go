@@ -10,7 +10,7 @@ type Skew = skewEstimate
 
 // Observe is observe.
 func (s *skewEstimate) Observe(sent, received, date time.Time) time.Duration {
-	return s.observe(sent, received, date)
+	return s.addResponse(sent, received, date)
 }
 
 // ClockObserved reports whether a response had a Date.

@@ -13,22 +13,22 @@ import (
 // Item is an item of a DynamoDB table, or only its key.
 type Item = map[string]types.AttributeValue
 
-// String is an attribute of type S.
-func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+// String makes an attribute value of type S.
+func String(text string) types.AttributeValue { return &types.AttributeValueMemberS{Value: text} }
 
-// Number is an attribute of type N.
+// Number makes an attribute value of type N.
 func Number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// Bool is an attribute of type BOOL.
+// Bool makes an attribute value of type BOOL.
 func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
-// Binary is an attribute of type B.
+// Binary makes an attribute value of type B.
 func Binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
 
-// Reader reads typed attributes of an item and keeps the first error. An absent attribute reads as
-// the zero value: writers leave out attributes that have none.
+// Reader reads typed attributes of an item and keeps the first error for Err. An attribute that is
+// absent reads as the zero value, since writers leave out zero values.
 type Reader struct {
 	Item Item
 	err  error
@@ -41,7 +41,7 @@ func (r *Reader) String(name string) string {
 	return ""
 }
 
-// Number reads a whole number.
+// Number reads an attribute that is a whole number.
 func (r *Reader) Number(name string) int64 {
 	v, ok := attribute[*types.AttributeValueMemberN](r, name)
 	if !ok {
@@ -66,7 +66,7 @@ func (r *Reader) Binary(name string) []byte {
 	return nil
 }
 
-// attribute reads an attribute of type A; ok is false when it is absent, or of another type.
+// attribute reads an attribute of type A. ok is false if it is absent or of another type.
 func attribute[A types.AttributeValue](r *Reader, name string) (v A, ok bool) {
 	stored := r.Item[name]
 	if v, ok = stored.(A); !ok && stored != nil {
@@ -83,17 +83,17 @@ func (r *Reader) typeError(name string) {
 	}
 }
 
-// Change is the update of an item: an expression with its names and values.
+// Change is an update expression of DynamoDB with the names and values that it refers to.
 type Change struct {
 	Expression string
 	Names      map[string]string
 	Values     Item
 }
 
-// Diff is the change from one state of an item to another: it sets the attributes that differ and
-// removes those that only the old state has. Attributes that neither state has, such as those of a
-// later release, stay. Key attributes must be equal. Without a difference the expression is empty,
-// which DynamoDB refuses.
+// Diff returns the update that turns one state of an item into another: it sets the attributes that
+// differ and removes those that only the old state has. Stored attributes that neither state has,
+// such as those of a later release, stay. Key attributes must be equal. Without a difference the
+// expression is empty, which DynamoDB refuses.
 func Diff(before, after Item) Change {
 	c := Change{Names: map[string]string{}, Values: Item{}}
 	var set, remove []string
@@ -121,7 +121,8 @@ func Diff(before, after Item) Change {
 	return c
 }
 
-// equal compares scalars; other types always differ, which only costs a write.
+// equal compares strings, numbers and booleans. Values of other types count as different, which
+// only costs a write.
 func equal(a, b types.AttributeValue) bool {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberS:

@@ -8,17 +8,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Leases divide periodic work among replicas. They only save work: clocks may differ and a holder
-// may stop at any point, so the work itself must be safe when two replicas do it at once.
+// Leases divide periodic work among replicas: who has the lease with a name does that work. They
+// only save work: clocks may differ and a holder may stop at any point, so the work must be safe
+// when two replicas do it at once.
 type Leases struct {
 	Client *dynamodb.Client
 	Table  string        // its keys are the strings PK and SK
 	Owner  string        // unique for the process
-	Life   time.Duration // of a lease that is not renewed
+	Life   time.Duration // after which a lease ends unless it is renewed
 	Now    func() time.Time
 }
 
-// Acquire takes or renews the lease with a name; ok is false while another replica has it.
+// Acquire takes the lease with a name, or renews it. ok is false while another replica has it.
 func (l Leases) Acquire(ctx context.Context, name string) (ok bool, err error) {
 	now := l.Now()
 	_, err = l.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

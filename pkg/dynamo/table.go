@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// activeWait bounds the wait for a new table, and then for its backups (AWS needs some ten
+	// activeWait limits the wait for a new table, and then for its backups (AWS needs some ten
 	// seconds for each).
 	activeWait  = 2 * time.Minute
 	backupTries = 100
 	backupPause = 2 * time.Second // at most, between two tries
 )
 
-// Key is one attribute of a key.
+// Key is one attribute of a table's key: the partition key or the sort key.
 type Key struct {
 	Name string
 	Type types.ScalarAttributeType
 }
 
-// Index is a global secondary index that projects everything.
+// Index is a global secondary index that contains all attributes.
 type Index struct {
 	Name      string
 	Partition Key
 	Sort      Key // optional: an empty name
 }
 
-// Table is what EnsureTable makes.
+// Table describes a table for EnsureTable.
 type Table struct {
 	Name      string // in full, as Config.Table returns it
 	Partition Key
@@ -44,8 +44,8 @@ type Table struct {
 }
 
 // EnsureTable creates the table (PAY_PER_REQUEST) unless it exists, waits until it is active, and
-// enables its TTL and recovery. Any number of processes may call it at once. The keys of an
-// existing table are not compared.
+// enables its TTL and point-in-time recovery. Any number of processes may call it at once. It does
+// not compare the keys of an existing table.
 func EnsureTable(ctx context.Context, client *dynamodb.Client, t Table) error {
 	return ensureTable(ctx, client, t, backupPause)
 }
@@ -73,7 +73,8 @@ func ensureTable(ctx context.Context, client *dynamodb.Client, t Table, pause ti
 	return nil
 }
 
-// ensurePITR retries while AWS refuses because it still prepares the backups of a new table.
+// ensurePITR enables point-in-time recovery. It retries while AWS refuses that because it still
+// prepares the backups of a new table.
 func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table, pause time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, activeWait)
 	defer cancel()
@@ -87,8 +88,9 @@ func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table, pause tim
 	return err
 }
 
-// ensureTTL enables the expiry. Enabling it twice is an error, and AWS allows one change per hour,
-// so the state is read first, and again after a refusal, since another process may have enabled it.
+// ensureTTL enables the deletion of expired items. It reads the state first, because enabling twice
+// is an error and AWS allows one change per hour; and again after a refusal, since another process
+// may have enabled it.
 func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
 	on, err := hasTTL(ctx, client, t)
 	if on || err != nil {
@@ -107,7 +109,8 @@ func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
 	return refused
 }
 
-// hasTTL reports whether the expiry is enabled; on another attribute it is an error.
+// hasTTL reports whether expired items are deleted. It fails when another attribute than t.TTL has
+// the time of expiry.
 func hasTTL(ctx context.Context, client *dynamodb.Client, t Table) (bool, error) {
 	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name})
 	if err != nil {

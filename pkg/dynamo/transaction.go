@@ -19,7 +19,7 @@ import (
 // MaxTransaction is DynamoDB's limit of items in one transaction.
 const MaxTransaction = 100
 
-// ReasonCode says why one item had its transaction cancelled; empty: this item is not the cause.
+// ReasonCode says why an item made its transaction fail; empty: this item is not the cause.
 type ReasonCode string
 
 // The codes that callers treat differently. Others, such as ValidationError, are faults of the
@@ -35,7 +35,7 @@ const (
 	reasonThroughput ReasonCode = "ProvisionedThroughputExceeded"
 )
 
-// Reason says whether and why one item had its transaction cancelled.
+// Reason says whether and why one item of a transaction made it fail.
 type Reason struct {
 	Code ReasonCode
 	// Item is the stored item, for a failed condition with ReturnValuesOnConditionCheckFailure.
@@ -43,8 +43,8 @@ type Reason struct {
 	Message string // DynamoDB's text, for the log
 }
 
-// CanceledError is the error of a transaction that wrote nothing, with a reason for each of its
-// items in their order.
+// CanceledError is the error of a transaction that wrote nothing. It has one Reason for each item
+// of the transaction, in the same order.
 type CanceledError struct {
 	Reasons []Reason
 	cause   error
@@ -82,12 +82,12 @@ func (e *CanceledError) Error() string {
 
 func (e *CanceledError) Unwrap() error { return e.cause }
 
-// Failed reports whether the condition of item i did not hold.
-func (e *CanceledError) Failed(i int) bool {
-	return i >= 0 && i < len(e.Reasons) && e.Reasons[i].Code == ReasonCondition
+// Failed reports whether the condition of item i of the transaction did not hold.
+func (e *CanceledError) Failed(item int) bool {
+	return item >= 0 && item < len(e.Reasons) && e.Reasons[item].Code == ReasonCondition
 }
 
-// FirstInvalid returns the first item that can never be written as it is; ok is false when there is
+// FirstInvalid returns the first item that DynamoDB would always refuse; ok is false if there is
 // none.
 func (e *CanceledError) FirstInvalid() (i int, ok bool) {
 	for i, r := range e.Reasons {
@@ -100,9 +100,8 @@ func (e *CanceledError) FirstInvalid() (i int, ok bool) {
 	return 0, false
 }
 
-// Contended reports whether the transaction failed only because of the state of its items: a
-// condition did not hold, or another write was in progress. The caller reads them again and repeats
-// its decision.
+// Contended reports whether a write failed only because of the state of its items: a condition did
+// not hold, or another write was in progress. The caller reads the items again and decides anew.
 func Contended(err error) bool {
 	var conflict *types.TransactionConflictException
 	if ConditionFailed(err) || errors.As(err, &conflict) {
@@ -112,16 +111,16 @@ func Contended(err error) bool {
 	if !ok {
 		return false
 	}
-	return canceled.preventedOnlyBy(nil, ReasonCondition, ReasonConflict)
+	return canceled.hasOnlyReasons(nil, ReasonCondition, ReasonConflict)
 }
 
 const (
 	repeatTries = 10
-	repeatPause = 5 * time.Millisecond // by which the longest pause grows with each attempt
+	repeatPause = 5 * time.Millisecond // the longest pause is this times the number of the attempt
 )
 
-// Repeat calls an unconditional write until it is not Contended, at most 10 times with pauses of
-// some milliseconds: transactions that are writing the item end soon.
+// Repeat makes an unconditional write again while it fails with Contended, at most 10 times with
+// pauses of some milliseconds: other transactions on the item end soon.
 func Repeat(ctx context.Context, write func() error) error {
 	for try := 1; ; try++ {
 		err := write()
@@ -134,11 +133,11 @@ func Repeat(ctx context.Context, write func() error) error {
 	}
 }
 
-// Throttled reports whether a call failed, or a transaction was cancelled, only for lack of capacity,
-// apart from conflicts. Some milliseconds later it may succeed.
+// Throttled reports whether a call or transaction failed only for lack of capacity, or partly for
+// conflicts with other writes. It may succeed some milliseconds later.
 func Throttled(err error) bool {
 	if canceled, ok := Canceled(err); ok {
-		return canceled.preventedOnlyBy([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
+		return canceled.hasOnlyReasons([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
 	}
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -151,9 +150,9 @@ func Throttled(err error) bool {
 	return false
 }
 
-// Refused reports whether DynamoDB refused a call for a reason that lies in no item: a permission, a
-// key or a table is missing, or the credentials are. Such a call may succeed once that is mended. A
-// cancelled transaction and an invalid call are not Refused.
+// Refused reports whether DynamoDB refused a call for a reason outside its items: a permission, a
+// key, a table or the credentials are missing. The call may succeed once an operator has mended
+// that. Cancelled transactions and invalid calls are not Refused.
 func Refused(err error) bool {
 	var call *smithy.OperationError
 	if !errors.As(err, &call) {
@@ -167,11 +166,11 @@ func Refused(err error) bool {
 }
 
 // ConflictsOnly reports whether the transaction was cancelled only by other writes in progress.
-func (e *CanceledError) ConflictsOnly() bool { return e.preventedOnlyBy(nil, ReasonConflict) }
+func (e *CanceledError) ConflictsOnly() bool { return e.hasOnlyReasons(nil, ReasonConflict) }
 
-// preventedOnlyBy reports whether at least one item has one of the codes, and no item has a code
-// that is neither among them nor tolerated.
-func (e *CanceledError) preventedOnlyBy(tolerated []ReasonCode, codes ...ReasonCode) bool {
+// hasOnlyReasons reports whether at least one item failed with one of the codes, and no item with a
+// code that is neither among them nor tolerated.
+func (e *CanceledError) hasOnlyReasons(tolerated []ReasonCode, codes ...ReasonCode) bool {
 	found := false
 	for _, r := range e.Reasons {
 		switch {

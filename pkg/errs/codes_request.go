@@ -1,6 +1,6 @@
 package errs
 
-// The request itself.
+// Errors of the form of a request.
 var (
 	ErrInvalidRequest   = declare(Invalid, "INVALID_REQUEST", "The request is not valid")
 	ErrUnknownField     = declare(Invalid, "UNKNOWN_FIELD", "The request has a member that is not known")
@@ -12,14 +12,14 @@ var (
 	ErrUnsupportedMedia = declare(Invalid, "UNSUPPORTED_MEDIA_TYPE", "The body must be application/json")
 	ErrNotFound         = declare(NotFound, "NOT_FOUND", "Nothing is found at this path")
 	ErrConflict         = declare(Conflict, "CONFLICT", "The present state does not allow this")
-	// For the header Range (RFC 9110 §15.5.17).
+	// The header Range does not fit (RFC 9110 §15.5.17).
 	ErrRangeNotSatisfiable = declare(Invalid, "RANGE_NOT_SATISFIABLE", "The range is not within the file")
-	// For the header If-Match (RFC 9110 §13.1.1).
+	// The header If-Match does not match (RFC 9110 §13.1.1).
 	ErrPreconditionFailed = declare(Stale, "PRECONDITION_FAILED", "This has changed since it was read")
 	ErrUnprocessable      = declare(Unprocessable, "UNPROCESSABLE", "The request contradicts an earlier one")
 )
 
-// The caller.
+// Errors about who calls and what the caller may do.
 var (
 	ErrUnauthenticated = declare(Unauthenticated, "UNAUTHENTICATED", "Sign-in required")
 	ErrSessionInvalid  = declare(Unauthenticated, "SESSION_INVALID", "The session has ended")
@@ -31,7 +31,7 @@ var (
 	ErrCallerRefused   = declare(Forbidden, "CALLER_REFUSED", "The calling service may not call this method")
 )
 
-// Load and availability.
+// Errors of load and availability.
 var (
 	ErrRateLimited = declare(Exhausted, "RATE_LIMITED", "Too many requests")
 	ErrOverloaded  = declare(Exhausted, "OVERLOADED", "Too many requests at the moment")
@@ -39,7 +39,7 @@ var (
 	ErrUnavailable = declare(Unavailable, "UNAVAILABLE", "Temporarily unavailable")
 	ErrDeadline    = declare(Deadline, "DEADLINE_EXCEEDED", "No answer in time")
 	ErrInternal    = declare(Internal, "INTERNAL", "Internal error")
-	// The act was not carried out. Acts that stop or slow a sale never fail with this error.
+	// The operator's call was not made. Calls that stop or slow a sale never fail with this.
 	ErrAuditUnavailable = declare(Unavailable, "AUDIT_UNAVAILABLE", "The act cannot be recorded at the moment, so it was not carried out")
 )
 

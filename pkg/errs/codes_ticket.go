@@ -5,7 +5,7 @@ var (
 	ErrEventNotFound  = declare(NotFound, "EVENT_NOT_FOUND", "The event does not exist")
 	ErrEventLocked    = declare(Conflict, "EVENT_LOCKED", "This can no longer be changed once the sale has begun")
 	ErrEventCancelled = declare(Conflict, "EVENT_CANCELLED", "The event is cancelled")
-	// For operators whose act needs another state of the event.
+	// Errors of operators' calls that the state of the event does not allow.
 	ErrEventNotCancelled = declare(Conflict, "EVENT_NOT_CANCELLED", "The event is not cancelled")
 	ErrRefundsBegun      = declare(Conflict, "REFUNDS_BEGUN", "The refunds have begun, so the cancellation can no longer be undone")
 	ErrUsePostpone       = declare(Conflict, "USE_POSTPONE", "Tickets are sold, so the times can only be moved by postponing the event")

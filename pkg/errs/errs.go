@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Kind says what a caller can do about an error; the values travel in commonv1.Problem.kind.
+// Kind says what a caller can do about an error. Services send it to each other in
+// commonv1.Problem.kind.
 type Kind string
 
 // The kinds, each with the HTTP status that the gateway answers with.
@@ -46,20 +47,20 @@ const (
 	Deadline Kind = "deadline"
 )
 
-// Client reports whether the caller caused the error. Such errors are logged at warn, the others at
-// error.
+// Client reports whether the caller of the API caused the error. Such errors are logged at level
+// warn, all others at level error.
 func (k Kind) Client() bool { return k != Internal && k != Unavailable && k != Deadline }
 
-func (k Kind) HTTPStatus() int { return k.row().httpStatus }
+func (k Kind) HTTPStatus() int { return k.statusRow().httpStatus }
 
-// Field is one member of a request that is wrong.
+// Field names a member of a request that is wrong, and says why.
 type Field struct {
 	Path    string // as the client wrote it: "sections[2].price"
 	Message string // part of an English sentence: "must be at least 1"
 }
 
-// Error is a failure with a stable reason. Values are immutable: With, Wrap and the others return
-// changed copies, so that goroutines may share a sentinel.
+// Error is a failure with a stable code. An Error is never changed: With, Wrap and the others
+// return changed copies, so that goroutines may share it.
 type Error struct {
 	Kind Kind
 	// Reason is the stable code, UPPER_SNAKE; the API's member `code`.
@@ -70,18 +71,19 @@ type Error struct {
 	Metadata map[string]string
 	// Fields are the offending members of an Invalid request.
 	Fields []Field
-	// RetryAfter is when trying again makes sense; 0 = unknown.
+	// RetryAfter is the time after which a retry makes sense; 0: unknown.
 	RetryAfter time.Duration
 
 	cause error
 }
 
-// New makes a sentinel. Codes that clients see are declared in the catalogue (catalogue.go) only.
+// New makes an error without details. Codes that clients see are declared in the catalogue
+// (catalogue.go) only.
 func New(kind Kind, reason, message string) *Error {
 	return &Error{Kind: kind, Reason: reason, Message: message}
 }
 
-// Error is for logs: it includes the cause, which must not reach a client.
+// Error returns the text for logs. It contains the cause, which clients must not see.
 func (e *Error) Error() string {
 	s := e.Reason + ": " + e.Message
 	if e.cause != nil {
@@ -92,14 +94,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is makes errors.Is(err, errs.ErrSoldOut) hold for every copy of the sentinel, also after a trip
-// through gRPC.
+// Is compares codes, so that errors.Is(err, errs.ErrSoldOut) holds for every copy of ErrSoldOut,
+// also for one received by gRPC.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Reason == e.Reason
 }
 
-// With returns a copy with one more pair of public metadata.
+// With returns a copy with one more public detail.
 func (e *Error) With(key, value string) *Error {
 	c := e.clone()
 	if c.Metadata == nil {
@@ -151,9 +153,9 @@ func FromPanic(recovered any) *Error {
 	return ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", recovered, debug.Stack()))
 }
 
-// From returns the *Error in an error's chain, or makes one: context errors become Deadline or
-// Canceled, gRPC statuses the error that they were made from, everything else INTERNAL with err as
-// its cause. Text added by wrappers stays in the cause. From(nil) is nil.
+// From returns the *Error in an error's chain, or makes one: of a context error Deadline or
+// Canceled, of a gRPC status the error that it was made from, of anything else INTERNAL with err as
+// its cause. Text that wrappers added stays in the cause. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -178,5 +180,5 @@ func From(err error) *Error {
 	}
 }
 
-// Cause returns what the log should say beyond the public sentence, nil when there is nothing.
+// Cause returns the error behind this one, for the log only; nil when there is none.
 func (e *Error) Cause() error { return e.cause }

@@ -7,11 +7,12 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// fieldPrefix marks the metadata that carries Fields in a Problem, which has no member for them.
+// fieldPrefix begins the metadata keys of a Problem that carry an error's Fields: a Problem has no
+// other place for them.
 const fieldPrefix = "field."
 
-// ToProblem converts err to the failure of one item in a batch response; nil stays nil. Causes are
-// not included.
+// ToProblem converts an error to the Problem of one item in a batch response; nil stays nil. The
+// cause of the error is left out.
 func ToProblem(err error) *commonv1.Problem {
 	e := From(err)
 	if e == nil {
@@ -30,7 +31,7 @@ func ToProblem(err error) *commonv1.Problem {
 	return p
 }
 
-// FromProblem is the inverse of ToProblem; nil stays nil.
+// FromProblem converts a Problem back to the error that ToProblem was given; nil stays nil.
 func FromProblem(p *commonv1.Problem) *Error {
 	if p == nil {
 		return nil

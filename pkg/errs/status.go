@@ -12,11 +12,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Domain is the ErrorInfo.domain of every reason in the catalogue.
+// Domain is the ErrorInfo.domain of the gRPC errors of this platform.
 const Domain = "urr.guru"
 
-// kindRow has the status codes of a kind, and the error that a received status with this code becomes
-// if it has no ErrorInfo of ours: another program, or grpc itself, has made it.
+// kindRow has the HTTP and gRPC status codes of a kind. fallback is the error for a received status
+// with this gRPC code and without our ErrorInfo, which another program or grpc itself has made.
 type kindRow struct {
 	kind       Kind
 	httpStatus int
@@ -37,10 +37,10 @@ var kinds = []kindRow{
 	{Canceled, 499, codes.Canceled, ErrCanceled},
 	{Unavailable, 503, codes.Unavailable, ErrUnavailable},
 	{Deadline, 504, codes.DeadlineExceeded, ErrDeadline},
-	{Internal, 500, codes.Internal, ErrInternal}, // last: for unknown kinds and codes
+	{Internal, 500, codes.Internal, ErrInternal}, // last: also used for unknown kinds and codes
 }
 
-func (k Kind) row() kindRow {
+func (k Kind) statusRow() kindRow {
 	i := slices.IndexFunc(kinds, func(r kindRow) bool { return r.kind == k })
 	if i < 0 {
 		i = len(kinds) - 1
@@ -59,11 +59,11 @@ func errorOfCode(c codes.Code) *Error {
 	return kinds[i].fallback
 }
 
-// Sentence is the general sentence of a kind, for codes that the catalogue does not have.
-func (k Kind) Sentence() string { return k.row().fallback.Message }
+// Sentence returns the general English sentence of a kind, for codes that are not in the catalogue.
+func (k Kind) Sentence() string { return k.statusRow().fallback.Message }
 
-// ToStatus converts err to a gRPC status error with the public sentence, ErrorInfo and, if set,
-// BadRequest and RetryInfo. Causes are not included. ToStatus(nil) is nil.
+// ToStatus converts an error to a gRPC status with the public sentence, ErrorInfo and, if set,
+// BadRequest and RetryInfo. The cause is left out. ToStatus(nil) is nil.
 func ToStatus(err error) error {
 	e := From(err)
 	if e == nil {
@@ -82,7 +82,7 @@ func ToStatus(err error) error {
 	if e.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
 	}
-	st := status.New(e.Kind.row().code, e.Message)
+	st := status.New(e.Kind.statusRow().code, e.Message)
 	full, derr := st.WithDetails(details...)
 	if derr != nil { // a string that is not UTF-8 in the metadata; the code and sentence must still arrive
 		return st.Err()
@@ -90,8 +90,8 @@ func ToStatus(err error) error {
 	return full.Err()
 }
 
-// FromStatus is the inverse of ToStatus; the whole status becomes the cause, so that the log says
-// which call failed. FromStatus(nil) is nil.
+// FromStatus converts a received gRPC status to the error that ToStatus was given. The whole status
+// becomes its cause, so that the log says which call failed. FromStatus(nil) is nil.
 func FromStatus(err error) *Error {
 	if err == nil {
 		return nil
@@ -125,7 +125,7 @@ func FromStatus(err error) *Error {
 	return e
 }
 
-// grpcStatus is an error with a received status.
+// grpcStatus is implemented by errors that contain a gRPC status.
 type grpcStatus interface{ GRPCStatus() *status.Status }
 
 func hasStatus(err error) bool {

@@ -19,18 +19,19 @@ import (
 // Variable is the environment variable that arms failpoints.
 const Variable = "URR_FAILPOINTS"
 
+// point is one armed failpoint.
 type point struct {
 	name, action string
 	wait         time.Duration
 	file         string
-	at           int64 // 0 = at every hit
+	at           int64 // the only hit at which it acts, from 1; 0: at every hit
 	hits         atomic.Int64
 }
 
 // points are the armed failpoints by name.
 type points map[string][]*point
 
-// armed panics on a malformed value: a crash test whose crash never happens must not pass.
+// armed reads URR_FAILPOINTS once. It panics if malformed: a crash test without a crash must fail.
 var armed = sync.OnceValue(func() points {
 	all, err := parse(os.Getenv(Variable))
 	if err != nil {
@@ -39,23 +40,23 @@ var armed = sync.OnceValue(func() points {
 	return all
 })
 
-// Hit performs the armed action; a point armed with `error` panics, since the place cannot return
-// an error.
+// Hit carries out the action armed for a failpoint, if any. The action `error` panics, since the
+// caller cannot return an error.
 func Hit(name string) {
 	if err := Err(name); err != nil {
 		panic(err)
 	}
 }
 
-// Err performs the armed action at a place that can return an error.
+// Err carries out the action armed for a failpoint, if any; the action `error` makes it fail.
 func Err(name string) error {
 	return armed().err(name)
 }
 
-// clock is the point whose action moves the process's clock.
+// clock is the failpoint whose action shifts the process's clock.
 const clock = "clock"
 
-// Now is the time by the process's clock, which a test may have set wrong.
+// Now returns the time by the process's clock, which a test may have shifted.
 func Now() time.Time { return time.Now().Add(armed().skew()) }
 
 func (ps points) skew() time.Duration {
@@ -72,11 +73,11 @@ func (ps points) err(name string) error {
 		}
 		switch p.action {
 		case "exit":
-			die()
+			killProcess()
 		case "sleep":
 			time.Sleep(p.wait)
 		case "hold":
-			hold(p.file)
+			createFileAndWait(p.file)
 		case "error":
 			return fmt.Errorf("failpoint %s", name)
 		}
@@ -84,18 +85,18 @@ func (ps points) err(name string) error {
 	return nil
 }
 
-// die sends SIGKILL to this process and never returns: the signal may reach another thread first.
-func die() {
+// killProcess sends SIGKILL to this process. It never returns.
+func killProcess() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-// holdPoll is the interval at which a held place looks for its file.
+// holdPoll is the interval at which a held failpoint checks whether its file still exists.
 const holdPoll = 5 * time.Millisecond
 
-// hold creates the file, which tells the test that the failpoint is reached, and waits until the
-// test removes it.
-func hold(file string) {
+// createFileAndWait creates the file, which tells the test that the failpoint was reached, and
+// waits until the test removes it.
+func createFileAndWait(file string) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		panic("failpoint: " + err.Error())
 	}

@@ -10,30 +10,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// ChunkSize is the number of entries in a chunk, 320 kB. A list is stored, served and verified in
-// chunks, so that nobody needs memory for all of it. All but the last chunk are full.
+// ChunkSize is the number of entries in a chunk (320 kB); only the last chunk may have fewer. A
+// list of entries is stored, served and verified in chunks, to need little memory.
 const ChunkSize = 20_000
 
-// ErrOtherEntries means that a chunk is not the one of the list that was indexed.
+// ErrOtherEntries means that a chunk is not the one that was added to the Index.
 var ErrOtherEntries = errors.New("fairdraw: other entries than those of the list")
 
-// Chunks is the number of chunks of a list.
+// Chunks returns how many chunks a list of so many entries has.
 func Chunks(entries int64) int { return int((entries + ChunkSize - 1) / ChunkSize) }
 
-// Chunk is the n-th chunk, from 0; empty behind the last one.
+// Chunk returns the n-th chunk, from 0; it is empty behind the last one.
 func (e Entries) Chunk(n int) Entries {
 	from := min(n*ChunkSize*entrySize, len(e))
 	return e[from:min(from+ChunkSize*entrySize, len(e))]
 }
 
-// Index is what proofs need of a list besides the chunk with the entry: 130 kB for a million
-// entries. It is safe for concurrent use once all chunks are added.
+// Index has what is needed, besides the chunk with an entry, to prove that the entry is in a list:
+// 130 kB for a million entries. It is safe for concurrent use once all chunks are added.
 type Index struct {
 	count  int
 	last   uuid.UUID
 	chunks []indexedChunk
-	blocks []Hash // the roots of complete blocks
-	open   Tree   // of the entries behind them
+	blocks []Hash // the Merkle roots of complete blocks of blockSize entries
+	open   Tree   // the tree of the entries behind these blocks
 }
 
 type indexedChunk struct {
@@ -41,11 +41,11 @@ type indexedChunk struct {
 	sum   Hash
 }
 
-// blockSize is the number of leaves of the subtrees whose roots an Index keeps. A proof hashes one
-// subtree again, which takes 0.1 ms.
+// blockSize is the number of leaves of a subtree whose root an Index keeps. A proof computes the
+// hashes of one subtree again, which takes 0.1 ms.
 const blockSize = 256
 
-// Add adds the next chunk. It fails with ErrUnsorted.
+// Add adds the next chunk of the list. It fails with ErrUnsorted for entries that are out of order.
 func (x *Index) Add(chunk Entries) error {
 	if _, err := ParseEntries(chunk); err != nil {
 		return err
@@ -57,11 +57,11 @@ func (x *Index) Add(chunk Entries) error {
 	if first := chunk.At(0); x.count > 0 && bytes.Compare(x.last[:], first[:]) >= 0 {
 		return fmt.Errorf("%w: entry %d is twice or out of order", ErrUnsorted, x.count)
 	}
-	x.add(chunk)
+	x.addUnchecked(chunk)
 	return nil
 }
 
-func (x *Index) add(chunk Entries) {
+func (x *Index) addUnchecked(chunk Entries) {
 	n := chunk.Len()
 	x.chunks = append(x.chunks, indexedChunk{chunk.At(0), sha256.Sum256(chunk)})
 	for i := range n {
@@ -74,7 +74,7 @@ func (x *Index) add(chunk Entries) {
 	x.count, x.last = x.count+n, chunk.At(n-1)
 }
 
-// Check fails with ErrOtherEntries if a chunk is not the n-th one that was added.
+// Check fails with ErrOtherEntries unless the chunk is the n-th one that was added.
 func (x *Index) Check(n int, chunk Entries) error {
 	if n >= len(x.chunks) || x.chunks[n].sum != sha256.Sum256(chunk) {
 		return fmt.Errorf("%w: chunk %d", ErrOtherEntries, n)
@@ -84,30 +84,30 @@ func (x *Index) Check(n int, chunk Entries) error {
 
 func (x *Index) Len() int { return x.count }
 
-// Size is its memory in bytes.
+// Size returns how much memory the Index takes, in bytes.
 func (x *Index) Size() int64 {
 	return int64(sha256.Size*len(x.blocks) + (entrySize+sha256.Size)*len(x.chunks))
 }
 
-// level is a copy of the roots of all blocks.
-func (x *Index) level() []Hash {
-	level := append(make([]Hash, 0, len(x.blocks)+1), x.blocks...)
+// blockRoots returns a copy of the roots of all blocks, including the last, incomplete one.
+func (x *Index) blockRoots() []Hash {
+	roots := append(make([]Hash, 0, len(x.blocks)+1), x.blocks...)
 	if x.open.Count() > 0 {
-		level = append(level, x.open.Root())
+		roots = append(roots, x.open.Root())
 	}
-	return level
+	return roots
 }
 
 func (x *Index) Root() Hash {
 	var tree Tree
-	for _, b := range x.level() {
+	for _, b := range x.blockRoots() {
 		tree.Add(b)
 	}
 	return tree.Root()
 }
 
-// Prove makes the proof of an entry by the chunks that read returns; ok is false for an id that is
-// not among the entries.
+// Prove makes the proof that an id is among the entries; ok is false if not. read returns the n-th
+// chunk.
 func (x *Index) Prove(id uuid.UUID, read func(n int) (Entries, error)) (proof Proof, ok bool, err error) {
 	n := sort.Search(len(x.chunks), func(i int) bool { return bytes.Compare(x.chunks[i].first[:], id[:]) > 0 }) - 1
 	if n < 0 {
@@ -126,7 +126,7 @@ func (x *Index) Prove(id uuid.UUID, read func(n int) (Entries, error)) (proof Pr
 	from, to := block*blockSize, min((block+1)*blockSize, x.count)
 	leaves := make([]Hash, 0, to-from)
 	for i := from; i < to; i++ {
-		if i/ChunkSize != n { // a block may be of two chunks
+		if i/ChunkSize != n { // a block may extend into the next chunk
 			n = i / ChunkSize
 			if chunk, err = read(n); err != nil {
 				return Proof{}, false, err
@@ -134,8 +134,8 @@ func (x *Index) Prove(id uuid.UUID, read func(n int) (Entries, error)) (proof Pr
 		}
 		leaves = append(leaves, EntryLeaf(chunk.At(i%ChunkSize)))
 	}
-	// Blocks are complete subtrees, except the last, so their roots form the tree above them.
+	// All blocks but the last are complete subtrees, so their roots are the leaves of the upper tree.
 	path := appendPath(nil, leaves, index-from)
-	path = appendPath(path, x.level(), block)
+	path = appendPath(path, x.blockRoots(), block)
 	return Proof{Index: index, Count: x.count, Path: path}, true, nil
 }

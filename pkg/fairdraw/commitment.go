@@ -11,30 +11,29 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Algorithms, which name everything in this package that a result depends on.
+// The names of the algorithms. Everything in this package that changes a result needs a new name.
 const (
 	AlgorithmDraw    = "urr/draw/1"    // chooses the winners of a lottery
 	AlgorithmShuffle = "urr/shuffle/1" // orders all entries of a lobby
 )
 
-// Times that the algorithms fix.
+// Times that are part of the algorithms.
 const (
-	RootLead     = time.Minute    // between the publication of the root and its round, at least
-	SeedDeadline = 24 * time.Hour // after the announcement; an unrevealed seed is then replaced by zeros
-	// BeaconDeadline, after the announcement, is when a draw is cancelled whose round was never published.
+	RootLead     = time.Minute    // the least time from the publication of the Merkle root to the beacon's round
+	SeedDeadline = 24 * time.Hour // from the announcement until a seed that is not revealed is replaced by zeros
+	// BeaconDeadline after the announcement, a draw is cancelled if its round was never published.
 	BeaconDeadline = 7 * 24 * time.Hour
-	// ResultGrace is how late a result may be, and CopyGrace how much older than its time a saved copy,
-	// by caches and a clock that differs.
+	// ResultGrace is how late a result may be. CopyGrace is how much older than its time a saved copy
+	// may be, because of caches and clocks that differ.
 	ResultGrace = 10 * time.Minute
 	CopyGrace   = 15 * time.Second
 )
 
-// Times that services offer by default. Shorter ones are valid, since RootLead protects the draw
-// whatever the delay is. Shorter ones are for development: people have less time to save the
-// statement.
+// Times that services use by default. Shorter ones are valid, since RootLead protects the draw
+// whatever the delay is. But people then have less time to save the statement.
 const (
 	MinDelay         = 2 * time.Minute  // the shortest delay of the beacon after the cutoff
-	DefaultDelay     = 10 * time.Minute // where an operator names none
+	DefaultDelay     = 10 * time.Minute // the delay if an operator names none
 	AnnouncementLead = 2 * time.Minute  // the shortest time from the delay's end to the announcement
 )
 
@@ -45,36 +44,35 @@ const (
 	maxDelay   = 30 * 24 * 60 * 60 // seconds
 )
 
-// Beacon is the beacon of a draw.
+// Beacon is the beacon of a draw: its chain, and how long after the cutoff the deciding round is.
 type Beacon struct {
 	beacon.Chain
-	// DelaySeconds is the least time from the cutoff to the round, and between one missed round and
-	// the next.
+	// DelaySeconds is the least time from the cutoff to the round, and from a missed round to the
+	// next.
 	DelaySeconds int64 `json:"delaySeconds"`
 }
 
-// Commitment is published when a draw opens, and fixes everything that could change its result later.
-// Its canonical JSON is served verbatim; the hash of these bytes is part of every receipt, of the
-// statement and of the key.
+// Commitment is published when a draw opens, and fixes everything that could change the result
+// later. Its canonical JSON is served verbatim; the hash of this text is part of every receipt, of
+// the statement and of the key by which entries are ranked.
 type Commitment struct {
 	Algorithm string `json:"algorithm"`
 	EventID   string `json:"eventId"`
 	Winners   int    `json:"winners"` // N, at least 1; 0 for a shuffle
-	// CutoffAt, in ms since 1970: requests stamped earlier take part.
+	// CutoffAt, in ms since 1970: requests received before it take part.
 	CutoffAt int64 `json:"cutoffAt"`
 	// AnnouncedAt, in ms since 1970, is when the result and the seed are published; for a shuffle the
 	// start of its round.
 	AnnouncedAt  int64   `json:"announcedAt"`
 	ReceiptKey   Hash    `json:"receiptKey"`       // Ed25519 public key of the receipts
-	StatementKey Hash    `json:"statementKey"`     // that of the statement, another one
+	StatementKey Hash    `json:"statementKey"`     // Ed25519 public key of the statement, a different one
 	SeedHash     Hash    `json:"seedHash"`         // SHA-256 of the seed
 	SeedKID      string  `json:"seedKid"`          // names the operator's secret from which the seed is derived
 	Beacon       *Beacon `json:"beacon,omitempty"` // absent when the draw trusts the operator
-	Round        uint64  `json:"round"`            // the first at CutoffAt + DelaySeconds or later; 0 without a beacon
+	Round        uint64  `json:"round"`            // the beacon's first round at CutoffAt + DelaySeconds or later; 0 without a beacon
 }
 
-// Seal sets the round and returns the canonical bytes with their hash. It fails for terms that
-// Validate refuses.
+// Seal sets the round and returns the canonical JSON with its hash. It fails for invalid terms.
 func (c *Commitment) Seal() (text []byte, hash Hash, err error) {
 	c.Round = 0
 	if c.Beacon != nil && c.Beacon.Period > 0 {
@@ -83,13 +81,13 @@ func (c *Commitment) Seal() (text []byte, hash Hash, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, Hash{}, err
 	}
-	if text, err = canonical(c); err != nil {
+	if text, err = canonicalJSON(c); err != nil {
 		return nil, Hash{}, err
 	}
 	return text, sha256.Sum256(text), nil
 }
 
-// ParseCommitment reads the bytes that Seal made and returns their hash.
+// ParseCommitment reads a commitment from the bytes that Seal made. It also returns their hash.
 func ParseCommitment(text []byte) (Commitment, Hash, error) {
 	var c Commitment
 	if err := parseCanonical(text, &c); err != nil {
@@ -113,7 +111,7 @@ func (c *Commitment) Validate() error {
 		return errors.New("fairdraw: a shuffle has no winners")
 	case c.CutoffAt < 1 || c.AnnouncedAt > maxMillis || c.AnnouncedAt < c.CutoffAt:
 		return errors.New("fairdraw: cutoffAt and announcedAt must be times in ms, in this order")
-	case weakKey(c.ReceiptKey) || weakKey(c.StatementKey):
+	case isWeakKey(c.ReceiptKey) || isWeakKey(c.StatementKey):
 		return errors.New("fairdraw: receiptKey and statementKey must be encodings of points of large order")
 	case c.ReceiptKey == c.StatementKey:
 		return errors.New("fairdraw: receiptKey and statementKey must differ")
@@ -138,10 +136,10 @@ func (c *Commitment) Validate() error {
 	return nil
 }
 
-// weakKey reports whether an Ed25519 public key is a point of small order, or not the canonical
-// encoding of its point. With a point of small order anybody can make valid signatures, so that its
-// owner could deny all.
-func weakKey(key Hash) bool {
+// isWeakKey reports whether an Ed25519 public key is a point of small order, or not the canonical
+// encoding of its point. With a point of small order anybody can make valid signatures, so that the
+// key's owner could deny all.
+func isWeakKey(key Hash) bool {
 	key[31] &= 0x7f // the sign of x
 	// y is a number below 2^255-19, little-endian.
 	if key[31] == 0x7f && key[0] >= 0xed && bytes.Count(key[1:31], []byte{0xff}) == 30 {
@@ -161,14 +159,14 @@ func weakKey(key Hash) bool {
 func (c *Commitment) Cutoff() time.Time    { return time.UnixMilli(c.CutoffAt).UTC() }
 func (c *Commitment) Announced() time.Time { return time.UnixMilli(c.AnnouncedAt).UTC() }
 
-// roundAfterDelays is the first round n delays after the cutoff.
+// roundAfterDelays returns the beacon's first round that is n delays or more after the cutoff.
 func (c *Commitment) roundAfterDelays(n int64) uint64 {
 	return c.Beacon.FirstAt(time.UnixMilli(c.CutoffAt + n*c.Beacon.DelaySeconds*1000))
 }
 
-// RoundFor returns the beacon round that decides a draw whose root is fixed at a time: the
-// committed round, or, if the root is less than RootLead before it, the one a delay later, and so
-// on. missed counts the rounds before it. Both are 0 without a beacon.
+// RoundFor returns the beacon's round that decides a draw whose Merkle root is fixed at a time: the
+// committed round, or, if that is less than RootLead after the time, the one a delay later, and so
+// on. missed is the number of rounds that were passed over. Both are 0 without a beacon.
 func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	if c.Beacon == nil {
 		return 0, 0
@@ -187,22 +185,23 @@ func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	}
 }
 
-// due is when the result of a draw is due: at the announcement, or at the round that decides when that
-// is later.
-func (c *Commitment) due(round uint64) time.Time {
+// resultDueAt returns when the result of a draw must be public: at the announcement, or at the
+// round that decides if that is later.
+func (c *Commitment) resultDueAt(round uint64) time.Time {
 	if c.Beacon != nil && c.Beacon.TimeOf(round).After(c.Announced()) {
 		return c.Beacon.TimeOf(round)
 	}
 	return c.Announced()
 }
 
-// BeaconLostAt is when a draw is given up whose beacon has not published the statement's round.
+// BeaconLostAt returns when a draw is cancelled because its beacon has not published the
+// statement's round.
 func (c *Commitment) BeaconLostAt(statementRound uint64) time.Time {
-	return c.due(statementRound).Add(BeaconDeadline)
+	return c.resultDueAt(statementRound).Add(BeaconDeadline)
 }
 
 // ZeroSeedRound returns the round that decides a draw whose seed was not revealed: the first one
-// SeedDeadline after the announcement, or after the statement's round when that was later.
+// SeedDeadline after the announcement, or after the statement's round if that is later.
 func (c *Commitment) ZeroSeedRound(statementRound uint64) uint64 {
-	return c.Beacon.FirstAt(c.due(statementRound).Add(SeedDeadline))
+	return c.Beacon.FirstAt(c.resultDueAt(statementRound).Add(SeedDeadline))
 }

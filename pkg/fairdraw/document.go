@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Phase is how far a draw has come.
+// Phase says how far a draw has come.
 type Phase string
 
 // Phases, in their order; VOID ends a draw before its round.
@@ -23,18 +23,18 @@ const (
 	PhaseVoid    Phase = "VOID"    // the operator cancelled the draw
 )
 
-// Document is the public answer about a draw or a shuffle, from which anyone can verify it together
-// with the file of the entries. Members appear as the draw goes on; empty ones are absent.
+// Document is the public state of a draw or a shuffle. With it and the file of the entries anyone
+// can verify the result. Members are added as the draw goes on; empty ones are absent.
 type Document struct {
 	EventID string `json:"eventId"`
 	Phase   Phase  `json:"phase"`
 	// Commitment is the canonical JSON of the Commitment, verbatim.
 	Commitment     string `json:"commitment"`
-	CommitmentHash string `json:"commitmentHash"` // SHA-256 of these bytes, in hex
-	// From ROOT on. The file of the entries belongs to it.
+	CommitmentHash string `json:"commitmentHash"` // SHA-256 of the member commitment, in hex
+	// Statement and Excluded are present from the phase ROOT on.
 	Statement *SignedStatement `json:"statement,omitempty"`
 	Excluded  []Exclusion      `json:"excluded,omitempty"` // sorted by request id
-	// From the announcement on; the beacon's round as soon as it is stored.
+	// Present from the announcement on; Beacon as soon as the beacon's round is stored.
 	Beacon  *beacon.Round `json:"beacon,omitempty"`
 	Seed    string        `json:"seed,omitempty"`    // 32 bytes in hex; zeros when it was not revealed in time
 	Winners []string      `json:"winners,omitempty"` // of a draw: request ids, the first rank first
@@ -42,14 +42,14 @@ type Document struct {
 	// their positions, in hex.
 	OrderHash string `json:"orderHash,omitempty"`
 	VoidedAt  int64  `json:"voidedAt,omitempty"` // ms since the epoch
-	// VoidReason is why the operator cancelled the draw when its result could be known, by its word.
+	// VoidReason is the operator's reason for cancelling a draw whose result could be known.
 	VoidReason string `json:"voidReason,omitempty"`
-	// SavedAt, in ms since the epoch, is added by whoever keeps a copy (Options.Earlier).
+	// SavedAt, in ms since the epoch, is set by whoever saves a copy (Options.Earlier).
 	SavedAt int64 `json:"savedAt,omitempty"`
 }
 
-// ParseDocument reads the JSON of a Document. Unknown members are ignored: a later release may add
-// some, and what counts is in the signed texts.
+// ParseDocument reads the JSON of a Document. It ignores unknown members, which a later release may
+// add: what counts is in the signed texts.
 func ParseDocument(b []byte) (*Document, error) {
 	d := new(Document)
 	if err := json.Unmarshal(b, d); err != nil {

@@ -16,10 +16,11 @@ const entrySize = len(uuid.UUID{})
 // number of 16-byte ids.
 var ErrUnsorted = errors.New("fairdraw: entries are not sorted")
 
-// Entries are request ids of 16 bytes each, in strictly ascending order: the published file.
+// Entries is the published file of a draw's entries: request ids of 16 bytes each, in strictly
+// ascending order.
 type Entries []byte
 
-// ParseEntries checks the order. It fails with ErrUnsorted.
+// ParseEntries checks that b is a list of entries. It fails with ErrUnsorted.
 func ParseEntries(b []byte) (Entries, error) {
 	if len(b)%entrySize != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are not a multiple of %d", ErrUnsorted, len(b), entrySize)
@@ -47,8 +48,8 @@ func (e Entries) Root() Hash {
 	return tree.Root()
 }
 
-// Pages reads one partition of sorted entries page by page, such as the pages of a query; an empty
-// page is the end. Pages need not outlive the next call.
+// Pages returns the next page of one sorted partition of the entries at each call, such as the
+// pages of a query. An empty page is the end. A page is not used after the next call.
 type Pages func() (Entries, error)
 
 // MergeAll merges sorted lists that are in memory into one. It fails with ErrUnsorted when the result
@@ -73,8 +74,8 @@ func MergeAll(lists []Entries) (Entries, error) {
 }
 
 // Merge merges sorted partitions into one sorted sequence and calls each for every entry. It keeps
-// one page per partition. It fails with the error of a partition or of each, and with ErrUnsorted
-// when the merged sequence is not strictly ascending.
+// one page per partition in memory. It fails with the error of a partition or of each, and with
+// ErrUnsorted when the merged sequence is not strictly ascending.
 func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
 	var h cursors
 	for _, next := range partitions {
@@ -114,7 +115,8 @@ func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
 	return nil
 }
 
-// cursor is a partition's current page, from the current entry on, with that entry as two numbers.
+// cursor is a position in one partition: the rest of its current page. high and low are the current
+// entry as two numbers, which compare faster.
 type cursor struct {
 	high, low uint64
 	page      Entries
@@ -145,11 +147,11 @@ func (c *cursor) before(other *cursor) bool {
 	return c.high < other.high || (c.high == other.high && c.low < other.low)
 }
 
-// cursors is a binary heap with the smallest entry on top. The top is replaced once per entry, which
-// is much slower with container/heap.
+// cursors is a binary heap of the partitions, with the smallest current entry on top. The top is
+// replaced once per entry, which is much slower with container/heap.
 type cursors []cursor
 
-// siftDown moves the cursor at i down to its place.
+// siftDown moves the cursor at index i down the heap until no child is smaller.
 func (h cursors) siftDown(i int) {
 	for {
 		child := 2*i + 1

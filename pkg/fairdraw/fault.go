@@ -5,28 +5,28 @@ import "fmt"
 // FaultCode names what is wrong with a draw. The codes never change.
 type FaultCode string
 
-// Codes in the order of the checks; a verification reports the first.
+// The codes in the order of the checks. A verification reports only the first fault that it finds.
 const (
 	CommitmentInvalid  FaultCode = "COMMITMENT_INVALID"   // not the canonical text of valid terms, or a round that does not follow from them
 	AlgorithmOther     FaultCode = "ALGORITHM_OTHER"      // a shuffle instead of a draw, or the reverse
 	CommitmentChanged  FaultCode = "COMMITMENT_CHANGED"   // N, the cutoff or another term is not the one that was published, saved, received or signed
 	ReceiptForged      FaultCode = "RECEIPT_FORGED"       // not signed by the committed key
-	ReceiptOther       FaultCode = "RECEIPT_OTHER"        // signed for other terms or another event
-	StatementMissing   FaultCode = "STATEMENT_MISSING"    // the phase or a later member needs one
+	ReceiptOther       FaultCode = "RECEIPT_OTHER"        // a receipt that was signed for other terms or another event
+	StatementMissing   FaultCode = "STATEMENT_MISSING"    // the phase, or another member of the document, requires a statement
 	StatementInvalid   FaultCode = "STATEMENT_INVALID"    // not the canonical text of a statement
 	StatementForged    FaultCode = "STATEMENT_FORGED"     // not signed by the committed key
 	RootSecond         FaultCode = "ROOT_SECOND"          // an earlier copy has another root with a valid signature: proof of fraud
 	StatementSecond    FaultCode = "STATEMENT_SECOND"     // as ROOT_SECOND, where other members differ
-	RootEarly          FaultCode = "ROOT_EARLY"           // before the cutoff
-	RootLate           FaultCode = "ROOT_LATE"            // less than a minute before the round that it names
+	RootEarly          FaultCode = "ROOT_EARLY"           // the root is older than the cutoff
+	RootLate           FaultCode = "ROOT_LATE"            // the root was made less than a minute before the round that the statement names
 	RoundWrong         FaultCode = "ROUND_WRONG"          // not the round that follows from the terms
 	RootUnseen         FaultCode = "ROOT_UNSEEN"          // a copy proves that the root was not public a minute before the round
 	EntriesUnsorted    FaultCode = "ENTRIES_UNSORTED"     // out of order, twice, or malformed
-	EntryAdded         FaultCode = "ENTRY_ADDED"          // more entries than were signed
-	EntryRemoved       FaultCode = "ENTRY_REMOVED"        // fewer
-	EntriesChanged     FaultCode = "ENTRIES_CHANGED"      // as many, but others
+	EntryAdded         FaultCode = "ENTRY_ADDED"          // there are more entries than were signed
+	EntryRemoved       FaultCode = "ENTRY_REMOVED"        // there are fewer entries than were signed
+	EntriesChanged     FaultCode = "ENTRIES_CHANGED"      // as many entries as were signed, but others
 	ExcludedChanged    FaultCode = "EXCLUDED_CHANGED"     // not the exclusions that were signed
-	ReceiptNotIncluded FaultCode = "RECEIPT_NOT_INCLUDED" // neither an entry nor excluded
+	ReceiptNotIncluded FaultCode = "RECEIPT_NOT_INCLUDED" // the request of a receipt is neither an entry nor excluded
 	VoidLate           FaultCode = "VOID_LATE"            // cancelled when the round could be known, or with a result
 	ValueMissing       FaultCode = "VALUE_MISSING"        // a result without the beacon's value
 	ValueForged        FaultCode = "VALUE_FORGED"         // the beacon did not sign it for this round
@@ -34,14 +34,14 @@ const (
 	SeedMissing        FaultCode = "SEED_MISSING"         // a result without the seed
 	SeedChanged        FaultCode = "SEED_CHANGED"         // not the committed seed
 	SeedLate           FaultCode = "SEED_LATE"            // a copy proves that the seed was not revealed before another round decided
-	ResultMissing      FaultCode = "RESULT_MISSING"       // the phase needs one
+	ResultMissing      FaultCode = "RESULT_MISSING"       // the phase requires a result
 	WinnersNumber      FaultCode = "WINNERS_NUMBER"       // more or fewer winners than N allows
 	WinnerChanged      FaultCode = "WINNER_CHANGED"       // another request should have this rank
 	ResultOverdue      FaultCode = "RESULT_OVERDUE"       // the announcement has passed without a result
 	OrderChanged       FaultCode = "ORDER_CHANGED"        // the shuffle has another order
 )
 
-// Fault is the first thing that is wrong with a draw.
+// Fault is the first thing that a verification found wrong with a draw.
 type Fault struct {
 	Code   FaultCode
 	Detail string // one English sentence

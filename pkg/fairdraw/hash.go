@@ -12,7 +12,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// Hash is a SHA-256 value, or a key of that size; 64 lower-case hex digits in JSON.
+// Hash is a SHA-256 value, or a key of that size. In JSON it is 64 lower-case hex digits.
 type Hash [sha256.Size]byte
 
 // ErrMalformed is the error of text that is not in its one canonical form.
@@ -37,8 +37,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// canonical is the JSON of v by RFC 8785: the same content always has the same bytes.
-func canonical(v any) ([]byte, error) {
+// canonicalJSON encodes v as RFC 8785 says: the same content always has the same bytes.
+func canonicalJSON(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("fairdraw: %w", err)
@@ -46,15 +46,15 @@ func canonical(v any) ([]byte, error) {
 	return jcs.Transform(raw)
 }
 
-// parseCanonical accepts the canonical JSON of v only: no other spelling, no unknown or repeated
-// member. Otherwise two programs could read different content in the same signed bytes.
+// parseCanonical reads the canonical JSON of a value. It refuses any other spelling, and unknown or
+// repeated members. Otherwise two programs could read different content in the same signed bytes.
 func parseCanonical[T any](raw []byte, v *T) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	text, err := canonical(v)
+	text, err := canonicalJSON(v)
 	if err != nil {
 		return err
 	}

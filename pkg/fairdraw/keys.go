@@ -35,7 +35,8 @@ func (c ReceiptConfig) Keys() (token.SigningKeys, error) {
 	return keys, nil
 }
 
-// Keys are the keys of those who draw. The zero value has none.
+// Keys are the keys of a service that holds draws: Seeds derives the seeds, Statements signs the
+// lists of entries. The zero value has no keys.
 type Keys struct {
 	Seeds      token.MACSet
 	Statements token.SigningKeys
@@ -54,7 +55,7 @@ func (c KeyConfig) Keys() (Keys, error) {
 	return Keys{Seeds: secrets.Derive(LabelSeed), Statements: statements}, nil
 }
 
-// CheckTerms fails for terms whose keys are not in the set: their draw could not be finished.
+// CheckTerms fails if the keys that a commitment names are missing: its draw could not be finished.
 func (k Keys) CheckTerms(c *Commitment) error {
 	if _, ok := k.Statements.KidOf(c.StatementKey[:]); !ok {
 		return ErrNoKey
@@ -65,13 +66,12 @@ func (k Keys) CheckTerms(c *Commitment) error {
 	return nil
 }
 
-// ErrNoKeys means that the operator has configured no keys of draws.
+// ErrNoKeys means that no keys for draws are configured.
 var ErrNoKeys = errors.New("fairdraw: no keys to open a draw with")
 
-// Open fills in what only the operator of a draw knows, the key of its statement and the hash of a new
-// seed, both of the current keys, and seals the terms. The nonce must be stored: the seed follows from
-// it, and is not stored itself. It fails with ErrNoKeys, and for
-// terms that Validate refuses.
+// Open completes the terms of a new draw with the current statement key and the hash of a new seed,
+// and returns their canonical JSON. The nonce must be stored: the seed follows from it and is not
+// stored itself. It fails with ErrNoKeys, and for terms that Validate refuses.
 func (k Keys) Open(c *Commitment) (text []byte, nonce Nonce, err error) {
 	nonce, c.SeedKID = NewNonce(), k.Seeds.Current()
 	seed, ok := Seed(k.Seeds, c.SeedKID, c.EventID, nonce)

@@ -12,7 +12,7 @@ const (
 	nodePrefix = 1
 )
 
-// Tree computes the root of a Merkle tree (RFC 9162 §2.1) of leaves that arrive one by one. It
+// Tree computes the root of a Merkle tree (RFC 9162 §2.1) whose leaves are added one by one. It
 // keeps one hash per level. The zero value is an empty tree.
 type Tree struct {
 	count int
@@ -31,7 +31,7 @@ func (t *Tree) Add(leaf Hash) {
 
 func (t *Tree) Count() int { return t.count }
 
-// Root is the root of the leaves so far; SHA-256 of nothing for an empty tree.
+// Root returns the root over the leaves so far; for an empty tree SHA-256 of nothing.
 func (t *Tree) Root() Hash {
 	if t.count == 0 {
 		return sha256.Sum256(nil)
@@ -43,7 +43,7 @@ func (t *Tree) Root() Hash {
 	return root
 }
 
-// EntryLeaf is the leaf of an entry.
+// EntryLeaf returns the leaf hash of an entry.
 func EntryLeaf(id uuid.UUID) Hash {
 	var b [1 + len(id)]byte
 	b[0] = leafPrefix
@@ -63,16 +63,16 @@ func nodeHash(left, right *Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// Proof shows that an entry is in a tree: the position of its leaf, and the siblings of the path from
-// there to the root (RFC 9162 §2.1.3).
+// Proof shows that an entry is in a Merkle tree: it has the position of the entry's leaf and the
+// sibling hashes on the path from the leaf to the root (RFC 9162 §2.1.3).
 type Proof struct {
 	Index int    `json:"index"` // from 0
 	Count int    `json:"count"` // leaves of the tree
 	Path  []Hash `json:"path"`  // from the leaf up
 }
 
-// Verify reports whether the proof leads from the entry to the root. The count must be that of the
-// statement.
+// Verify reports whether the proof leads from the entry to the root. The caller must check that
+// Count is the count in the signed statement.
 func (p Proof) Verify(id uuid.UUID, root Hash) bool {
 	if p.Index < 0 || p.Index >= p.Count {
 		return false
@@ -95,7 +95,7 @@ func (p Proof) Verify(id uuid.UUID, root Hash) bool {
 	return last == 0 && hash == root
 }
 
-// Prover makes proofs of sorted entries that are in memory. It is safe for concurrent use.
+// Prover makes Merkle proofs for sorted entries that are in memory. It is safe for concurrent use.
 type Prover struct {
 	index   Index
 	entries Entries
@@ -105,20 +105,20 @@ type Prover struct {
 func NewProver(entries Entries) *Prover {
 	p := &Prover{entries: entries}
 	for n := range Chunks(int64(entries.Len())) {
-		p.index.add(entries.Chunk(n))
+		p.index.addUnchecked(entries.Chunk(n))
 	}
 	return p
 }
 
 func (p *Prover) Root() Hash { return p.index.Root() }
 
-// Prove makes the proof of an entry; ok is false for an id that is not among the entries.
+// Prove makes the proof that an id is among the entries; ok is false if it is not.
 func (p *Prover) Prove(id uuid.UUID) (proof Proof, ok bool) {
-	proof, ok, _ = p.index.Prove(id, func(n int) (Entries, error) { return p.entries.Chunk(n), nil }) // returns nil
+	proof, ok, _ = p.index.Prove(id, func(n int) (Entries, error) { return p.entries.Chunk(n), nil }) // reading from memory never fails
 	return proof, ok
 }
 
-// appendPath appends the siblings of the path from level[i] to the root. It overwrites level.
+// appendPath appends the sibling hashes on the path from level[i] to the root. It overwrites level.
 func appendPath(path, level []Hash, i int) []Hash {
 	for len(level) > 1 {
 		if sibling := i ^ 1; sibling < len(level) {

@@ -13,20 +13,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// ranked is an entry with its HMAC. Equal HMACs, which never occur in practice, are ordered by id.
+// ranked is an entry with the HMAC by which it is ranked. Equal HMACs, which never occur in
+// practice, are ordered by id.
 type ranked struct {
 	mac Hash
 	id  uuid.UUID
 }
 
-func compare(a, b *ranked) int {
+func compareRanked(a, b *ranked) int {
 	if c := bytes.Compare(a.mac[:], b.mac[:]); c != 0 {
 		return c
 	}
 	return bytes.Compare(a.id[:], b.id[:])
 }
 
-// ranker computes HMAC-SHA256(key, requestId as 16 bytes).
+// ranker computes the HMAC by which a request id is ranked: HMAC-SHA256(key, id as 16 bytes).
 type ranker struct {
 	mac hash.Hash
 	in  [entrySize]byte
@@ -35,7 +36,7 @@ type ranker struct {
 
 func newRanker(key Hash) *ranker { return &ranker{mac: hmac.New(sha256.New, key[:])} }
 
-// computeMAC leaves the HMAC of an id in out.
+// computeMAC stores the HMAC of an id in r.out.
 func (r *ranker) computeMAC(id []byte) {
 	copy(r.in[:], id)
 	r.mac.Reset()
@@ -48,8 +49,8 @@ func (r *ranker) rank(id uuid.UUID) ranked {
 	return ranked{mac: r.out, id: id}
 }
 
-// Winners are the n entries with the smallest HMAC-SHA256(key, id), the smallest first; all entries
-// when there are fewer. It needs memory for the winners only.
+// Winners returns the n entries with the smallest HMAC-SHA256(key, id), the smallest first; all
+// entries when there are fewer. It needs memory for the winners only.
 func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	n = min(max(n, 0), entries.Len())
 	best := make(worstFirst, 0, n)
@@ -62,40 +63,40 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	return best.sorted()
 }
 
-// Order returns the positions in entries of all of them, in ascending order of HMAC-SHA256(key,
-// id): that of a shuffle, and of the ranks of a draw. It needs 12 bytes per entry.
+// Order sorts the entries by HMAC-SHA256(key, id) and returns the index of each in entries: the
+// order of a shuffle, or the ranks of a draw. It needs 12 bytes per entry.
 func Order(key Hash, entries Entries) []uint32 {
 	return orderBy(key, entries, bits.Len(uint(entries.Len())))
 }
 
-// orderBy sorts numbers of the first bits of an HMAC, which decide nearly always, and the position
-// in so many low bits.
-func orderBy(key Hash, entries Entries, low int) []uint32 {
-	mask := uint64(1)<<low - 1
-	places := make([]uint64, entries.Len())
+// orderBy sorts 64-bit numbers that consist of an entry's index, in the given number of low bits,
+// and the first bits of its HMAC. Only entries equal in these bits are compared by the whole HMAC.
+func orderBy(key Hash, entries Entries, indexBits int) []uint32 {
+	mask := uint64(1)<<indexBits - 1
+	sortKeys := make([]uint64, entries.Len())
 	r := newRanker(key)
-	for i := range places {
+	for i := range sortKeys {
 		r.computeMAC(entries[i*entrySize : (i+1)*entrySize])
-		places[i] = binary.BigEndian.Uint64(r.out[:])&^mask | uint64(i) //nolint:gosec // positive
+		sortKeys[i] = binary.BigEndian.Uint64(r.out[:])&^mask | uint64(i) //nolint:gosec // positive
 	}
-	slices.Sort(places)
-	at := func(place uint64) int { return int(place & mask) } //nolint:gosec // a position
-	for from := 0; from < len(places); {
+	slices.Sort(sortKeys)
+	at := func(sortKey uint64) int { return int(sortKey & mask) } //nolint:gosec // a position
+	for from := 0; from < len(sortKeys); {
 		to := from + 1
-		for to < len(places) && places[to]&^mask == places[from]&^mask {
+		for to < len(sortKeys) && sortKeys[to]&^mask == sortKeys[from]&^mask {
 			to++
 		}
-		if to-from > 1 { // the rest of the HMACs decides
-			slices.SortFunc(places[from:to], func(a, b uint64) int {
+		if to-from > 1 { // equal first bits: the whole HMACs decide
+			slices.SortFunc(sortKeys[from:to], func(a, b uint64) int {
 				x, y := r.rank(entries.At(at(a))), r.rank(entries.At(at(b)))
-				return compare(&x, &y)
+				return compareRanked(&x, &y)
 			})
 		}
 		from = to
 	}
-	order := make([]uint32, len(places))
-	for i, place := range places {
-		order[i] = uint32(at(place)) //nolint:gosec // the entries are in memory
+	order := make([]uint32, len(sortKeys))
+	for i, sortKey := range sortKeys {
+		order[i] = uint32(at(sortKey)) //nolint:gosec // the entries are in memory
 	}
 	return order
 }
@@ -103,22 +104,22 @@ func orderBy(key Hash, entries Entries, low int) []uint32 {
 // worstFirst is a heap of the best entries so far, with the worst of them on top.
 type worstFirst []ranked
 
-// keep adds an entry if it is among the n best so far. Nearly every entry of many is not.
+// keep adds an entry if it is among the n best so far. Of many entries, nearly none is.
 func (w *worstFirst) keep(n int, mac *Hash, id []byte) {
 	switch {
 	case len(*w) < n:
 		heap.Push(w, ranked{mac: *mac, id: uuid.UUID(id)})
 	case n > 0 && bytes.Compare(mac[:], (*w)[0].mac[:]) <= 0:
-		if x := (ranked{mac: *mac, id: uuid.UUID(id)}); compare(&x, &(*w)[0]) < 0 {
+		if x := (ranked{mac: *mac, id: uuid.UUID(id)}); compareRanked(&x, &(*w)[0]) < 0 {
 			(*w)[0] = x
 			heap.Fix(w, 0)
 		}
 	}
 }
 
-// sorted returns the entries, the best first. The heap is none afterwards.
+// sorted returns the entries, the best first. It reorders w, which is no heap afterwards.
 func (w worstFirst) sorted() []uuid.UUID {
-	slices.SortFunc(w, func(a, b ranked) int { return compare(&a, &b) })
+	slices.SortFunc(w, func(a, b ranked) int { return compareRanked(&a, &b) })
 	winners := make([]uuid.UUID, len(w))
 	for i := range w {
 		winners[i] = w[i].id
@@ -127,7 +128,7 @@ func (w worstFirst) sorted() []uuid.UUID {
 }
 
 func (w worstFirst) Len() int           { return len(w) }
-func (w worstFirst) Less(i, j int) bool { return compare(&w[j], &w[i]) < 0 }
+func (w worstFirst) Less(i, j int) bool { return compareRanked(&w[j], &w[i]) < 0 }
 func (w worstFirst) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
 func (w *worstFirst) Push(x any)        { *w = append(*w, x.(ranked)) } //nolint:forcetypeassert // heap of ranked
 func (w *worstFirst) Pop() any {

@@ -14,8 +14,8 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// ErrReceipt is the error of every receipt that does not verify: another key, a changed byte, or a
-// malformed value.
+// ErrReceipt is the error of every receipt that does not verify: it was signed with another key,
+// was changed, or is malformed.
 var ErrReceipt = errors.New("fairdraw: receipt not genuine")
 
 // Receipt is the signed answer to an application. Whoever holds it can show others, without the
@@ -29,8 +29,8 @@ var ErrReceipt = errors.New("fairdraw: receipt not genuine")
 type Receipt struct {
 	EventID   string
 	RequestID uuid.UUID
-	At        int64 // when the request was stamped, in ms since the epoch
-	// Commitment is the draw's; zero for an event without a draw.
+	At        int64 // when the request was received, in ms since the epoch
+	// Commitment is the hash of the draw's commitment; zero for an event without a draw.
 	Commitment Hash
 }
 
@@ -38,8 +38,8 @@ const receiptVersion = 1
 
 var receiptEncoding = base64.RawURLEncoding.Strict()
 
-// Sign makes the receipt with the key kid. The result is empty when the set has no such key, or the
-// event id is invalid. A draw's receipts are signed by the key that its commitment names
+// Sign encodes the receipt and signs it with the key kid. It returns "" when the set has no such
+// key or the event id is invalid. For a draw, kid is the id of the key that the commitment names
 // (token.SigningKeys.KidOf).
 func (r Receipt) Sign(keys token.SigningKeys, kid string) string {
 	if !ids.ValidEventID(r.EventID) || keys.Public(kid) == nil {
@@ -47,30 +47,31 @@ func (r Receipt) Sign(keys token.SigningKeys, kid string) string {
 	}
 	var b cryptobyte.Builder
 	b.AddUint8(receiptVersion)
-	addPrefixed(&b, []byte(kid))
-	addPrefixed(&b, []byte(r.EventID))
+	addLengthPrefixed(&b, []byte(kid))
+	addLengthPrefixed(&b, []byte(r.EventID))
 	b.AddBytes(r.RequestID[:])
 	b.AddUint64(uint64(r.At)) //nolint:gosec // a time after 1970
 	if r.Commitment == (Hash{}) {
-		addPrefixed(&b, nil)
+		addLengthPrefixed(&b, nil)
 	} else {
-		addPrefixed(&b, r.Commitment[:])
+		addLengthPrefixed(&b, r.Commitment[:])
 	}
 	body := b.BytesOrPanic()
-	return receiptEncoding.EncodeToString(append(body, keys.Sign(kid, signedReceipt(body))...))
+	return receiptEncoding.EncodeToString(append(body, keys.Sign(kid, signedReceiptBytes(body))...))
 }
 
 func (r Receipt) Time() time.Time { return time.UnixMilli(r.At).UTC() }
 
-// OpenReceipt verifies a receipt by the public key of the commitment. Every failure is ErrReceipt.
+// OpenReceipt verifies and decodes a receipt. public is the key that the commitment names. Every
+// failure is ErrReceipt.
 func OpenReceipt(public ed25519.PublicKey, s string) (Receipt, error) {
-	// The decoder skips line breaks; the length shows them.
+	// The decoder skips line breaks, so a text with line breaks is recognised by its length.
 	b, err := receiptEncoding.DecodeString(s)
 	if err != nil || len(b) < ed25519.SignatureSize || len(s) != receiptEncoding.EncodedLen(len(b)) {
 		return Receipt{}, ErrReceipt
 	}
 	body, signature := b[:len(b)-ed25519.SignatureSize], b[len(b)-ed25519.SignatureSize:]
-	if !ed25519.Verify(public, signedReceipt(body), signature) {
+	if !ed25519.Verify(public, signedReceiptBytes(body), signature) {
 		return Receipt{}, ErrReceipt
 	}
 	var version uint8
@@ -88,8 +89,8 @@ func OpenReceipt(public ed25519.PublicKey, s string) (Receipt, error) {
 	return r, nil
 }
 
-func signedReceipt(body []byte) []byte { return append([]byte(receiptDomain), body...) }
+func signedReceiptBytes(body []byte) []byte { return append([]byte(receiptDomain), body...) }
 
-func addPrefixed(b *cryptobyte.Builder, value []byte) {
+func addLengthPrefixed(b *cryptobyte.Builder, value []byte) {
 	b.AddUint8LengthPrefixed(func(b *cryptobyte.Builder) { b.AddBytes(value) })
 }

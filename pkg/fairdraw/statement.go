@@ -14,48 +14,49 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Domains of the signatures: each signed text starts with its purpose.
+// Each signed text starts with its purpose, so no signature is valid for another kind of text.
 const (
 	statementDomain = "urr/draw-statement/1"
 	receiptDomain   = "urr/draw-receipt/1"
 )
 
-// Statement says who takes part. It is stored once, then signed as stored, and published before the
-// beacon's round exists.
+// Statement says which requests take part in a draw. It is stored once, then signed as stored, and
+// published before the beacon's round exists.
 type Statement struct {
 	Commitment Hash  `json:"commitment"`
-	Root       Hash  `json:"root"`  // of the entries
-	Count      int64 `json:"count"` // entries
-	// Requests accepted before the cutoff that do not take part, by the root of their list.
+	Root       Hash  `json:"root"`  // Merkle root of the entries
+	Count      int64 `json:"count"` // number of the entries
+	// The number and the Merkle root of the requests that came in time but do not take part.
 	ExcludedCount int64 `json:"excludedCount"`
 	ExcludedRoot  Hash  `json:"excludedRoot"`
-	// Round decides, and MissedRounds were passed over before it, since the root came too late for
+	// Round decides; MissedRounds were passed over before it, since the root came too late for
 	// them (Commitment.RoundFor); both 0 without a beacon.
 	Round        uint64 `json:"round"`
 	MissedRounds int64  `json:"missedRounds"`
 	At           int64  `json:"at"` // ms since the epoch, by the operator's clock: a claim
 }
 
-// SignedStatement is a statement as published: its canonical JSON verbatim and the signature.
+// SignedStatement is a statement as it is published: its canonical JSON, verbatim, and the
+// signature of this text.
 type SignedStatement struct {
 	Statement string `json:"statement"`
 	Signature string `json:"signature"` // Ed25519, 64 bytes in lower-case hex
 }
 
-// Exclusion is a request without an entry.
+// Exclusion is a request that came in time but does not take part in the draw.
 type Exclusion struct {
 	RequestID string `json:"requestId"`
 	Reason    string `json:"reason"` // a result code, such as REJECTED_LATE
 }
 
-// NewStatement makes the statement of sorted entries and of exclusions, sorted by request id, at the
-// operator's time. The round follows from the time.
+// NewStatement makes the statement of a list of entries, given by its Merkle root and count, and of
+// exclusions, sorted by request id. The beacon's round follows from the time at.
 func NewStatement(c *Commitment, commitment Hash, root Hash, count int64, excluded []Exclusion, at time.Time) (Statement, error) {
 	excludedRoot, err := ExcludedRoot(excluded)
 	if err != nil {
 		return Statement{}, err
 	}
-	// A millisecond is the resolution of the statement's time, so the round must follow from it.
+	// The statement has its time in milliseconds, and the round must follow from just that time.
 	at = time.UnixMilli(at.UnixMilli())
 	round, missed := c.RoundFor(at)
 	return Statement{
@@ -65,9 +66,9 @@ func NewStatement(c *Commitment, commitment Hash, root Hash, count int64, exclud
 	}, nil
 }
 
-func (s *Statement) Text() ([]byte, error) { return canonical(s) }
+func (s *Statement) Text() ([]byte, error) { return canonicalJSON(s) }
 
-// ParseStatement reads what Text made.
+// ParseStatement reads a statement from the text that Text made.
 func ParseStatement(text []byte) (Statement, error) {
 	var s Statement
 	if err := parseCanonical(text, &s); err != nil {
@@ -79,7 +80,7 @@ func ParseStatement(text []byte) (Statement, error) {
 	return s, nil
 }
 
-// ErrNoKey means that the set of statement keys lacks the key that the commitment names.
+// ErrNoKey means that the key which the commitment names for the statement is not in the set.
 var ErrNoKey = errors.New("fairdraw: the commitment's statement key is not in the set")
 
 // SignStatement signs a stored text with the key that the commitment names. Signing the same text
@@ -103,8 +104,8 @@ func parseSignature(s string) ([]byte, bool) {
 	return b, err == nil && len(b) == ed25519.SignatureSize && s == strings.ToLower(s)
 }
 
-// ExcludedRoot is the Merkle root of the exclusions, whose leaves are the 16 bytes of the id and the
-// reason. They must be sorted by id; it fails with ErrUnsorted or ErrMalformed.
+// ExcludedRoot computes the Merkle root of exclusions. A leaf is the 16 bytes of the request id and
+// the reason. It fails with ErrUnsorted unless they are sorted by id, and with ErrMalformed.
 func ExcludedRoot(excluded []Exclusion) (Hash, error) {
 	var tree Tree
 	var last uuid.UUID

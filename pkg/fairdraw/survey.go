@@ -6,13 +6,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// survey is what one pass over the entries finds out: their root, which of some requests are among
-// them, and, if there is a result, who wins by its key. It keeps the entries of a shuffle only,
-// whose order needs all of them.
+// survey is the result of one pass over the entries: their Merkle root, which of the wanted
+// requests are among them, and, once there is a result, the winners. It keeps all entries in memory
+// only for a shuffle, whose order needs them.
 type survey struct {
 	tree   Tree
 	last   uuid.UUID
-	wanted map[uuid.UUID]bool // whether a request is an entry
+	wanted map[uuid.UUID]bool // request id → whether it is an entry
 
 	ranker   *ranker // nil: there is no result
 	winners  int     // of a draw
@@ -22,14 +22,15 @@ type survey struct {
 	all      Entries
 }
 
-// receiptRank counts the entries before the one of a receipt.
+// receiptRank is the rank of a receipt's request: one more than the entries so far that rank before
+// it.
 type receiptRank struct {
 	own  ranked
 	rank int
 }
 
-// newSurvey prepares the pass. The key is that of the published seed and value: if these are not
-// genuine, a check before the one of the result says so.
+// newSurvey prepares the pass over the entries. It ranks them by the published seed and value,
+// which are verified later, but before the result is checked.
 func (v *verification) newSurvey() *survey {
 	s := &survey{wanted: map[uuid.UUID]bool{}}
 	for _, e := range v.doc.Excluded {
@@ -52,7 +53,8 @@ func (v *verification) newSurvey() *survey {
 	return s
 }
 
-// publishedKey is the key by which the entries are ranked; ok is false before the result.
+// publishedKey computes the key by which the entries are ranked from what is published; ok is false
+// before the result.
 func (v *verification) publishedKey() (key Hash, ok bool) {
 	seed, err := ParseHash(v.doc.Seed)
 	if err != nil || (v.report.Commitment.Beacon == nil) != (v.doc.Beacon == nil) {
@@ -66,8 +68,8 @@ func (v *verification) publishedKey() (key Hash, ok bool) {
 	return Key(seed, v.report.CommitmentHash, v.statement.Root, value), true
 }
 
-// add takes the next entries.
-func (s *survey) add(chunk []byte) *Fault {
+// addEntries takes the next part of the file of the entries.
+func (s *survey) addEntries(chunk []byte) *Fault {
 	for ; len(chunk) >= entrySize; chunk = chunk[entrySize:] {
 		id := uuid.UUID(chunk)
 		if s.tree.Count() > 0 && bytes.Compare(s.last[:], id[:]) >= 0 {
@@ -78,7 +80,7 @@ func (s *survey) add(chunk []byte) *Fault {
 		if _, ok := s.wanted[id]; ok {
 			s.wanted[id] = true
 		}
-		s.place(id)
+		s.rankEntry(id)
 	}
 	if len(chunk) > 0 {
 		return fault(EntriesUnsorted, "%v: entry %d is not whole", ErrUnsorted, s.tree.Count())
@@ -86,7 +88,7 @@ func (s *survey) add(chunk []byte) *Fault {
 	return nil
 }
 
-func (s *survey) place(id uuid.UUID) {
+func (s *survey) rankEntry(id uuid.UUID) {
 	if s.ranker == nil {
 		return
 	}
@@ -99,7 +101,7 @@ func (s *survey) place(id uuid.UUID) {
 	s.ranker.computeMAC(id[:])
 	x := ranked{mac: s.ranker.out, id: id}
 	for i := range s.ranks {
-		if r := &s.ranks[i]; compare(&x, &r.own) < 0 {
+		if r := &s.ranks[i]; compareRanked(&x, &r.own) < 0 {
 			r.rank++
 		}
 	}

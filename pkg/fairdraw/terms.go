@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// termsChanged lists the members that differ, such as "winners was 5, is 6".
+// termsChanged lists the members in which two commitments differ, such as "winners was 5, is 6".
 func termsChanged(old, now *Commitment) string {
 	before, after := termsByName(old), termsByName(now)
 	names := slices.Sorted(maps.Keys(before))
@@ -21,23 +21,23 @@ func termsChanged(old, now *Commitment) string {
 	var changes []string
 	for _, name := range names {
 		if was, is := string(before[name]), string(after[name]); was != is {
-			changes = append(changes, fmt.Sprintf("%s was %s, is %s", name, orNone(was), orNone(is)))
+			changes = append(changes, fmt.Sprintf("%s was %s, is %s", name, orAbsent(was), orAbsent(is)))
 		}
 	}
 	return strings.Join(changes, "; ")
 }
 
 func termsByName(c *Commitment) map[string]json.RawMessage {
-	raw, err := canonical(c)
+	raw, err := canonicalJSON(c)
 	if err != nil {
 		return nil
 	}
 	m := map[string]json.RawMessage{}
-	_ = json.Unmarshal(raw, &m) // what canonical made can be read
+	_ = json.Unmarshal(raw, &m) // canonicalJSON returns valid JSON
 	return m
 }
 
-func orNone(s string) string {
+func orAbsent(s string) string {
 	if s == "" {
 		return "absent"
 	}

@@ -7,31 +7,31 @@ import (
 
 // Options say what Verify checks besides the document itself.
 type Options struct {
-	Algorithm string   // that the document must have; empty accepts both
-	Receipts  []string // of requests that must be among the entries or the exclusions
-	// Earlier are copies of the same document, which must have the same terms. A statement in one of
-	// them proves that the root existed at the copy's SavedAt, and its absence that it did not; so does
-	// the absence of a seed. The clock of whoever saved them must have been right within CopyGrace.
+	Algorithm string   // the algorithm that the document must have; empty accepts both
+	Receipts  []string // receipts whose requests must be among the entries or the exclusions
+	// Earlier are saved copies of the same document, which must have the same terms. A statement in
+	// one of them proves that the root existed at the copy's SavedAt, and its absence that it did
+	// not; so does the absence of a seed. Their clocks may be wrong by CopyGrace.
 	Earlier []*Document
-	// Now is when the document was read, unless it has a SavedAt; zero: whether the result is overdue is
-	// not checked.
+	// Now is when the document was read, unless it has a SavedAt. Zero: no check for an overdue
+	// result.
 	Now time.Time
 }
 
-// VerificationReport is what a verification found in a document without a fault.
+// VerificationReport says what a verification found out about a draw without a fault.
 type VerificationReport struct {
 	Commitment     Commitment
 	CommitmentHash Hash
-	// Statement is nil before the root is public; the rest is zero then.
+	// Statement is nil before the statement is public; all members below are then zero.
 	Statement *Statement
 	// RootSeenAt is the SavedAt of the earliest copy that has this statement and was saved before
 	// the round; zero when the statement's time is only the operator's claim.
 	RootSeenAt time.Time
 	ValueKnown bool // the beacon's value was published and verified, or none is needed
 	Complete   bool // the result is published and verified
-	// SeedWithheld means that the operator did not reveal its seed: zeros and a later round decided.
+	// SeedWithheld means that the operator did not reveal the seed: zeros and a later round decided.
 	SeedWithheld bool
-	Winners      int // of a complete draw
+	Winners      int // the number of winners of a complete draw
 	Receipts     []ReceiptReport
 }
 
@@ -45,11 +45,11 @@ const (
 	OutcomeWon      ReceiptOutcome = "WON"      // rank 1–N
 	OutcomeLost     ReceiptOutcome = "LOST"     // a rank behind N
 	OutcomePlaced   ReceiptOutcome = "PLACED"   // a position of a shuffle
-	OutcomeExcluded ReceiptOutcome = "EXCLUDED" // see Reason
-	OutcomeLate     ReceiptOutcome = "LATE"     // stamped at the cutoff or later
+	OutcomeExcluded ReceiptOutcome = "EXCLUDED" // takes no part; ReceiptReport.Reason says why
+	OutcomeLate     ReceiptOutcome = "LATE"     // received at the cutoff or later
 )
 
-// ReceiptReport is a receipt with what the draw decided for its request.
+// ReceiptReport is a receipt and what the draw decided for its request.
 type ReceiptReport struct {
 	Receipt
 	Outcome ReceiptOutcome
@@ -57,22 +57,21 @@ type ReceiptReport struct {
 	Reason  string // of an exclusion
 }
 
-// Verify checks everything in the document that can be checked so far. entries is the published
-// file; it is not read before the document has a statement. The error is the first *Fault.
+// Verify checks everything in a draw's document that can be checked at its phase. entries is the
+// published file, which is not read before there is a statement. The error is the first *Fault.
 func Verify(d *Document, entries []byte, o Options) (*VerificationReport, error) {
 	return VerifyChunks(d, func(yield func([]byte, error) bool) { yield(entries, nil) }, o)
 }
 
-// VerifyChunks does what Verify does, with the entries in parts of any size, whose sequence is the
-// published file. Parts are not used after the next one was read. It needs no memory for the
-// entries of a draw, and 28 bytes for each of a shuffle. The error is the first *Fault, or that of
-// a part.
+// VerifyChunks does what Verify does, but reads the file of the entries in parts of any size. A
+// part is not used after the next one was read. It needs no memory for the entries of a draw, and
+// 28 bytes for each of a shuffle. The error is the first *Fault, or that of reading a part.
 func VerifyChunks(d *Document, entries iter.Seq2[[]byte, error], o Options) (*VerificationReport, error) {
 	v := &verification{doc: d, chunks: entries, options: o, report: new(VerificationReport)}
 	for _, check := range []func() *Fault{
-		v.checkCommitment, v.checkEarlierTerms, v.openReceipts, v.checkStatement, v.checkEarlierStatements, v.checkRound, v.checkUnseen,
-		v.checkEntries, v.checkExcluded, v.checkReceipts, v.checkVoid, v.checkValue, v.checkSeed,
-		v.checkSeedLate, v.checkResult, v.checkOverdue,
+		v.checkCommitment, v.checkEarlierTerms, v.openReceipts, v.checkStatement, v.checkEarlierStatements, v.checkRound, v.checkRootPublishedInTime,
+		v.checkEntries, v.checkExcluded, v.checkReceipts, v.checkCancellation, v.checkValue, v.checkSeed,
+		v.checkSeedRevealedInTime, v.checkResult, v.checkResultInTime,
 	} {
 		f := check()
 		if v.unread != nil {
@@ -86,7 +85,7 @@ func VerifyChunks(d *Document, entries iter.Seq2[[]byte, error], o Options) (*Ve
 	return v.report, nil
 }
 
-// verification is the state of one call of Verify, which its checks share.
+// verification is the state that the checks of one call of Verify share.
 type verification struct {
 	doc     *Document
 	chunks  iter.Seq2[[]byte, error]
@@ -94,12 +93,12 @@ type verification struct {
 	options Options
 	report  *VerificationReport
 
-	statement *Statement // nil before the root
+	statement *Statement // nil before the statement is public
 	entries   *survey
-	excluded  map[string]string // reasons by request id
+	excluded  map[string]string // request id → reason of the exclusion
 	value     []byte
 	seed      *Hash // nil before the announcement
-	key       Hash  // of the result, if there is one; genuine once the seed and the value are verified
+	key       Hash  // ranks the entries, if there is a result; genuine once seed and value are verified
 }
 
 func (v *verification) checkCommitment() *Fault {
@@ -170,7 +169,7 @@ func (v *verification) checkStatement() *Fault {
 	return nil
 }
 
-// readStatement verifies the statement of this document or of an earlier copy.
+// readStatement verifies and decodes the statement of the document or of an earlier copy.
 func (v *verification) readStatement(signed SignedStatement) (*Statement, *Fault) {
 	s, err := ParseStatement([]byte(signed.Statement))
 	if err != nil {
@@ -202,12 +201,12 @@ func (v *verification) checkEarlierStatements() *Fault {
 		case *old != *v.statement:
 			return fault(StatementSecond, "two different statements are signed for this draw")
 		}
-		v.noteCopy(e)
+		v.recordStatementSeen(e)
 	}
 	return nil
 }
 
-// savedAt is when a copy was saved; zero when it does not say so.
+// savedAt returns when a copy was saved; the zero time when the copy does not say so.
 func (d *Document) savedAt() time.Time {
 	if d.SavedAt <= 0 || d.SavedAt > maxMillis {
 		return time.Time{}
@@ -215,13 +214,14 @@ func (d *Document) savedAt() time.Time {
 	return time.UnixMilli(d.SavedAt).UTC()
 }
 
-// noteCopy keeps the earliest time before the round at which a copy of the statement was saved.
-func (v *verification) noteCopy(e *Document) {
+// recordStatementSeen keeps the earliest time before the round when a copy of the statement was
+// saved.
+func (v *verification) recordStatementSeen(e *Document) {
 	at := e.savedAt()
 	if at.IsZero() || v.report.Commitment.Beacon == nil {
 		return
 	}
-	// A wrong round is found by the next check.
+	// The round is computed, not read: whether the statement names the right one is checked later.
 	round, _ := v.report.Commitment.RoundFor(time.UnixMilli(v.statement.At))
 	if at.Before(v.report.Commitment.Beacon.TimeOf(round)) && (v.report.RootSeenAt.IsZero() || at.Before(v.report.RootSeenAt)) {
 		v.report.RootSeenAt = at
@@ -249,8 +249,8 @@ func (v *verification) checkRound() *Fault {
 	return nil
 }
 
-// checkUnseen looks for a copy without a statement from a time when the statement had to be public.
-func (v *verification) checkUnseen() *Fault {
+// checkRootPublishedInTime fails if a saved copy lacks the statement when it had to be public.
+func (v *verification) checkRootPublishedInTime() *Fault {
 	b := v.report.Commitment.Beacon
 	if v.statement == nil || b == nil {
 		return nil
@@ -274,7 +274,7 @@ func (v *verification) checkEntries() *Fault {
 			v.unread = err
 			return nil
 		}
-		if f := v.entries.add(chunk); f != nil {
+		if f := v.entries.addEntries(chunk); f != nil {
 			return f
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 )
 
-func (v *verification) checkVoid() *Fault {
+func (v *verification) checkCancellation() *Fault {
 	if v.doc.Phase != PhaseVoid {
 		return nil
 	}
@@ -26,7 +26,8 @@ func (v *verification) checkVoid() *Fault {
 	return nil
 }
 
-// checkValue verifies the beacon's round: that of the statement, or the later one of a zero seed.
+// checkValue verifies the beacon's round in the document: it must be that of the statement, or the
+// later one that decides when the seed is zeros.
 func (v *verification) checkValue() *Fault {
 	if v.statement == nil {
 		return nil
@@ -45,7 +46,7 @@ func (v *verification) checkValue() *Fault {
 	}
 	want := v.statement.Round
 	zero := v.report.Commitment.ZeroSeedRound(want)
-	if v.zeroSeed() || (d.Seed == "" && d.Beacon.Round == zero) {
+	if v.hasZeroSeed() || (d.Seed == "" && d.Beacon.Round == zero) {
 		want = zero
 	}
 	if d.Beacon.Round != want {
@@ -70,7 +71,7 @@ func (v *verification) checkSignature() *Fault {
 }
 
 func signatureHash(signature string) Hash {
-	b, _ := hex.DecodeString(signature) // Verify refuses what cannot be decoded
+	b, _ := hex.DecodeString(signature) // Chain.Verify refuses a signature that cannot be decoded
 	return sha256.Sum256(b)
 }
 
@@ -85,23 +86,23 @@ func (v *verification) checkSeed() *Fault {
 	if err != nil {
 		return fault(SeedChanged, "the seed is not %d bytes in lower-case hex", len(seed))
 	}
-	if v.report.SeedWithheld = v.zeroSeed(); !v.report.SeedWithheld && SeedHash(seed) != v.report.Commitment.SeedHash {
+	if v.report.SeedWithheld = v.hasZeroSeed(); !v.report.SeedWithheld && SeedHash(seed) != v.report.Commitment.SeedHash {
 		return fault(SeedChanged, "the seed has the hash %s, but %s was committed", SeedHash(seed), v.report.Commitment.SeedHash)
 	}
 	v.seed = &seed
 	return nil
 }
 
-// checkSeedLate looks for a copy without a seed from a time when another round had decided: the
-// operator could have chosen between two results that it knew.
-func (v *verification) checkSeedLate() *Fault {
+// checkSeedRevealedInTime fails if a saved copy has no seed at a time when another round had
+// already decided: the operator could then choose between two results that it knew.
+func (v *verification) checkSeedRevealedInTime() *Fault {
 	c := &v.report.Commitment
 	if v.seed == nil || c.Beacon == nil || v.report.SeedWithheld {
 		return nil
 	}
 	deadline := c.Beacon.TimeOf(c.ZeroSeedRound(v.statement.Round))
 	for _, e := range v.options.Earlier {
-		revealed := e.Seed != "" || e.Phase == PhaseDrawn || e.Phase == PhaseSettled // pages keep a part
+		revealed := e.Seed != "" || e.Phase == PhaseDrawn || e.Phase == PhaseSettled // web pages save only a part of the document
 		if !revealed && !e.savedAt().Before(deadline.Add(CopyGrace)) {
 			return fault(SeedLate, "the copy of %s has no seed, which had to be revealed before %s", formatTime(e.savedAt()), formatTime(deadline))
 		}
@@ -109,8 +110,8 @@ func (v *verification) checkSeedLate() *Fault {
 	return nil
 }
 
-// checkOverdue looks at a draw without a result that was due long enough ago.
-func (v *verification) checkOverdue() *Fault {
+// checkResultInTime fails if there is no result although it was due at least ResultGrace ago.
+func (v *verification) checkResultInTime() *Fault {
 	now := v.options.Now
 	if at := v.doc.savedAt(); !at.IsZero() {
 		now = at
@@ -123,14 +124,14 @@ func (v *verification) checkOverdue() *Fault {
 	if v.statement != nil {
 		round = v.statement.Round
 	}
-	if due := c.due(round); !now.Before(due.Add(ResultGrace)) {
+	if due := c.resultDueAt(round); !now.Before(due.Add(ResultGrace)) {
 		return fault(ResultOverdue, "the result was due at %s", formatTime(due))
 	}
 	return nil
 }
 
-// zeroSeed reports whether the seed was replaced by zeros, which needs a beacon.
-func (v *verification) zeroSeed() bool {
+// hasZeroSeed reports whether zeros replace the seed, which needs a beacon.
+func (v *verification) hasZeroSeed() bool {
 	return v.doc.Seed == Hash{}.String() && v.report.Commitment.Beacon != nil
 }
 

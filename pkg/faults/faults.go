@@ -1,4 +1,5 @@
-// Package faults decides which calls of a sandbox provider go wrong, so that a seed repeats a run.
+// Package faults decides which calls of a sandbox provider (a stand-in for an external one) fail.
+// The decisions follow from a seed, so that the same seed repeats a run.
 package faults
 
 import (
@@ -9,13 +10,13 @@ import (
 	"time"
 )
 
-// Share is the share of the calls that a fault of the type F affects, from 0 to 1.
+// Share is the share of the calls, from 0 to 1, that get one kind of fault.
 type Share[F any] struct {
 	Size  float64
 	Fault F
 }
 
-// Sum returns the sum of shares. It fails when one is below 0.
+// Sum adds the sizes of shares. It fails when one is below 0.
 func Sum[F any](shares []Share[F]) (sum float64, err error) {
 	for _, s := range shares {
 		if s.Size < 0 {
@@ -26,7 +27,8 @@ func Sum[F any](shares []Share[F]) (sum float64, err error) {
 	return sum, nil
 }
 
-// Pick returns the fault of a call by its chance, which Chance gives; the zero value is none.
+// Pick returns the fault of a call. chance, in [0, 1), decides which; Chance computes it. The zero
+// value of F means no fault.
 func Pick[F any](shares []Share[F], chance float64) (fault F) {
 	for _, s := range shares {
 		if chance -= s.Size; chance < 0 {
@@ -36,16 +38,16 @@ func Pick[F any](shares []Share[F], chance float64) (fault F) {
 	return fault
 }
 
-// Chance is a number in [0, 1) that a seed, a name and a count decide.
+// Chance returns a number in [0, 1) that looks random, but follows from a seed, a name and a count.
 func Chance(seed uint64, name string, n int) float64 {
 	h := fnv.New64a()
 	_ = binary.Write(h, binary.BigEndian, [2]uint64{seed, uint64(n)}) //nolint:gosec // a hash never fails; n is not negative
 	_, _ = h.Write([]byte(name))
-	return float64(scramble(h.Sum64())>>11) / (1 << 53)
+	return float64(mixBits(h.Sum64())>>11) / (1 << 53)
 }
 
-// scramble spreads a hash over all 64 bits (the finalizer of MurmurHash3).
-func scramble(x uint64) uint64 {
+// mixBits spreads a hash over all 64 bits (the finalizer of MurmurHash3).
+func mixBits(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
@@ -53,7 +55,7 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// Duration is a duration of 0 or above, in JSON a text as "1.5s".
+// Duration is a duration that is not negative. In JSON it is a text such as "1.5s".
 type Duration time.Duration
 
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }

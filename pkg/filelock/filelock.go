@@ -1,5 +1,5 @@
-// Package filelock locks files against other processes. The kernel releases the lock of a process
-// that ends, even if it is killed.
+// Package filelock locks files, so that only one process at a time does something. The kernel
+// releases the locks of a process that ends, even if it is killed.
 package filelock
 
 import (
@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Lock takes an exclusive lock on a file and waits for it until ctx ends. If the lock is not free,
-// it calls waiting once, unless nil.
+// Lock takes an exclusive lock on a file, and waits for it at most until ctx ends. If it has to
+// wait it first calls waiting, unless that is nil.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	return lock(ctx, path, syscall.LOCK_EX, waiting)
 }
 
-// Share takes a shared lock: several processes may hold it while none holds the exclusive one.
+// Share takes a shared lock: several processes may hold one while none holds the exclusive lock.
 func Share(ctx context.Context, path string) (unlock func(), err error) {
 	return lock(ctx, path, syscall.LOCK_SH, nil)
 }
 
-// TryLock is Lock without waiting; taken is false when the lock is not free.
+// TryLock takes an exclusive lock if it is free; taken is false if it is not.
 func TryLock(path string) (unlock func(), taken bool, err error) {
 	f, err := openFile(path)
 	if err != nil {
@@ -33,23 +33,23 @@ func TryLock(path string) (unlock func(), taken bool, err error) {
 	if !taken {
 		return nil, false, errors.Join(err, f.Close())
 	}
-	return func() { release(f) }, true, nil
+	return func() { unlockAndClose(f) }, true, nil
 }
 
 // lock polls, because a blocking flock cannot be interrupted.
-func lock(ctx context.Context, path string, how int, waiting func()) (unlock func(), err error) {
+func lock(ctx context.Context, path string, mode int, waiting func()) (unlock func(), err error) {
 	const step = 50 * time.Millisecond
 	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		taken, err := tryLock(f, how)
+		taken, err := tryLock(f, mode)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		if taken {
-			return func() { release(f) }, nil
+			return func() { unlockAndClose(f) }, nil
 		}
 		if waiting != nil {
 			waiting()
@@ -74,8 +74,8 @@ func openFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-func tryLock(f *os.File, how int) (taken bool, err error) {
-	err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+func tryLock(f *os.File, mode int) (taken bool, err error) {
+	err = syscall.Flock(int(f.Fd()), mode|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	}
@@ -85,9 +85,9 @@ func tryLock(f *os.File, how int) (taken bool, err error) {
 	return true, nil
 }
 
-// release unlocks before it closes: a child that is being started has the open file, and with it the
-// lock, until it executes its program.
-func release(f *os.File) {
+// unlockAndClose unlocks explicitly: closing is not enough while a child process is being started,
+// which has the open file, and with it the lock, until it executes its program.
+func unlockAndClose(f *os.File) {
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	_ = f.Close()
 }

@@ -1,6 +1,6 @@
-// Package idempotency is the Idempotency-Key of a request, carried through the domain to the
-// transaction of the effect. Package answers stores the answers; this package knows no store, so
-// that the domain may import it.
+// Package idempotency has the Idempotency-Key of a request, which is passed through the domain to
+// the transaction of the request's effect. Package answers stores the answers. This package knows
+// no store, so that the domain may import it.
 package idempotency
 
 import (
@@ -13,7 +13,7 @@ import (
 // maxKey is the longest key, in bytes.
 const maxKey = 255
 
-// What can be wrong with a key.
+// Errors of a request because of its key.
 var (
 	ErrRequired   = errs.ErrIdempotencyKeyRequired
 	ErrInvalid    = errs.ErrIdempotencyKeyInvalid
@@ -21,15 +21,15 @@ var (
 	ErrInProgress = errs.ErrIdempotencyInProgress
 )
 
-// Key identifies a request: keys of different users and routes are independent.
+// Key identifies a request. The same key text of another user or route is another key.
 type Key struct {
 	UserID, Route, Key string
-	// Fingerprint is a hash of the request; another one under the same key is refused (ErrReused).
+	// Fingerprint is a hash of the request. A different request with the same key gets ErrReused.
 	Fingerprint [sha256.Size]byte
 }
 
-// New makes the key of a request with the given parts, nil when key is empty. A key is 1–255
-// printable ASCII characters (ErrInvalid).
+// New makes the key of a request; parts are the content of the request. Without a key text it
+// returns nil. A key is 1–255 printable ASCII characters (else ErrInvalid).
 func New(userID, route, key string, parts ...string) (*Key, error) {
 	if key == "" {
 		return nil, nil //nolint:nilnil // a missing key is allowed
@@ -37,7 +37,7 @@ func New(userID, route, key string, parts ...string) (*Key, error) {
 	return Require(userID, route, key, parts...)
 }
 
-// Require is New for requests that must have a key (ErrRequired).
+// Require does what New does, but fails with ErrRequired without a key text.
 func Require(userID, route, key string, parts ...string) (*Key, error) {
 	switch {
 	case key == "":
@@ -53,13 +53,13 @@ func Require(userID, route, key string, parts ...string) (*Key, error) {
 	return &Key{UserID: userID, Route: route, Key: key, Fingerprint: digest(parts...)}, nil
 }
 
-// Lock is the advisory lock that serializes requests with this key.
+// Lock returns the number of the advisory lock that serializes requests with this key.
 func (k *Key) Lock() int64 {
 	d := digest("idempotency", k.UserID, k.Route, k.Key)
 	return int64(binary.BigEndian.Uint64(d[:8])) //nolint:gosec // any 64 bits will do
 }
 
-// digest hashes parts with their lengths, so that parts cannot run into each other.
+// digest hashes each part after its length, so that ("ab", "c") and ("a", "bc") differ.
 func digest(parts ...string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, p := range parts {

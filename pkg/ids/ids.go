@@ -1,6 +1,6 @@
-// Package ids defines the formats of ids that are joined into keys (cache keys, topics, signed
-// bytes). Malformed ids are refused at the edge, so that no separator (`#`, `:`, `-` between parts,
-// `{}`) can be forged.
+// Package ids defines which ids are well-formed. Ids are joined into keys (of caches, topics,
+// signed bytes), so malformed ones are refused where requests enter: an id must not contain a
+// separator (`#`, `:`, `{}`, or `-` between parts).
 package ids
 
 import (
@@ -18,12 +18,12 @@ const (
 
 // ValidEventID reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
 func ValidEventID(s string) bool {
-	return len(s) >= 1 && len(s) <= MaxEvent && allBytes(s, func(c byte) bool { return isAlnum(c) || c == '_' || c == '-' })
+	return len(s) >= 1 && len(s) <= MaxEvent && hasOnly(s, func(c byte) bool { return isAlnum(c) || c == '_' || c == '-' })
 }
 
 // ValidUser reports whether s is a user id: 1–63 of [A-Za-z0-9._@+-].
 func ValidUser(s string) bool {
-	return len(s) >= 1 && len(s) <= MaxUser && allBytes(s, func(c byte) bool {
+	return len(s) >= 1 && len(s) <= MaxUser && hasOnly(s, func(c byte) bool {
 		return isAlnum(c) || c == '.' || c == '_' || c == '@' || c == '+' || c == '-'
 	})
 }
@@ -31,7 +31,7 @@ func ValidUser(s string) bool {
 // ValidSectionOrRow reports whether s may be a section or a row: 1–20 of [A-Za-z0-9_], no hyphen,
 // since a seat id is joined by hyphens.
 func ValidSectionOrRow(s string) bool {
-	return len(s) >= 1 && len(s) <= 20 && allBytes(s, func(c byte) bool { return isAlnum(c) || c == '_' })
+	return len(s) >= 1 && len(s) <= 20 && hasOnly(s, func(c byte) bool { return isAlnum(c) || c == '_' })
 }
 
 // ValidSeat reports whether s is a seat id: section-row-number, at most 64 bytes, the number 1–5
@@ -83,9 +83,9 @@ func ValidUUID(s string) bool {
 // randomness, since nothing could be served safely.
 func NewV7() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-func allBytes(s string, in func(byte) bool) bool {
+func hasOnly(s string, allowed func(byte) bool) bool {
 	for i := range len(s) {
-		if !in(s[i]) {
+		if !allowed(s[i]) {
 			return false
 		}
 	}

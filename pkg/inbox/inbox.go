@@ -1,5 +1,5 @@
-// Package inbox makes a consumer's effect happen once: the event's key is claimed in the
-// transaction of the effect, so that a redelivered event is recognised.
+// Package inbox makes a Kafka event take effect once: its id is stored in the transaction of the
+// effect, so that a second delivery is recognised.
 package inbox
 
 import (
@@ -18,9 +18,9 @@ var files embed.FS
 // Migrations creates the table processed_events.
 var Migrations = postgres.MigrationSet{Name: "inbox", FS: files}
 
-// Claim marks the event as processed by the group, within tx. fresh is false when it was already
-// processed: the caller then does nothing and commits. While another transaction holds the same
-// claim, Claim waits for its end. The key is the event's id (kafka.Record.EventID).
+// Claim stores in tx that a consumer group has processed an event. fresh is false if that was
+// stored before: the caller then does nothing and commits. If another transaction claims the same
+// event, Claim waits for its end. eventKey is the event's id (kafka.Record.EventID).
 func Claim(ctx context.Context, tx pgx.Tx, eventKey, group string) (fresh bool, err error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO processed_events (event_key, consumer_group) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
 		eventKey, group)
@@ -30,8 +30,8 @@ func Claim(ctx context.Context, tx pgx.Tx, eventKey, group string) (fresh bool, 
 	return tag.RowsAffected() == 1, nil
 }
 
-// ClaimAll claims many keys with one statement and returns the fresh ones. A repeated key is fresh
-// once. Keys are inserted in a fixed order, so that two overlapping batches cannot deadlock.
+// ClaimAll claims many events with one statement and returns the fresh ones. A repeated key is
+// fresh once. The keys are inserted in a fixed order, so overlapping batches cannot deadlock.
 func ClaimAll(ctx context.Context, tx pgx.Tx, eventKeys []string, group string) (map[string]bool, error) {
 	rows, _ := tx.Query(ctx, `
 		INSERT INTO processed_events (event_key, consumer_group)

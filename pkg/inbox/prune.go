@@ -26,10 +26,10 @@ import (
 const Retention = 30 * 24 * time.Hour
 
 const (
-	// clockSkew is how far the clocks of publishers and of the database may differ: an event may
-	// look younger than its entry.
+	// clockSkew is how far the clocks of publishers and the database may differ: an event may
+	// look younger than its row.
 	clockSkew = time.Hour
-	// A run deletes at most a million rows, even of a table that was never pruned.
+	// One call of Prune deletes at most pruneStatements × pruneBatch rows, a million.
 	pruneBatch      = 5000
 	pruneStatements = 200
 	pruneEvery      = 10 * time.Minute
@@ -41,7 +41,7 @@ var pruned = promauto.NewCounter(prometheus.CounterOpts{
 
 // Prune deletes the ids of events processed longer than Retention ago, in short statements, and
 // returns their number. Any number of replicas may prune at once: they skip each other's rows. now
-// is nil for the database's clock.
+// is nil for the database's clock; only tests set it.
 func Prune(ctx context.Context, pool *pgxpool.Pool, now *time.Time) (int64, error) {
 	var total int64
 	for range pruneStatements {
@@ -65,8 +65,7 @@ func Prune(ctx context.Context, pool *pgxpool.Pool, now *time.Time) (int64, erro
 	return total, nil
 }
 
-// Pruner returns a worker that prunes every ten minutes until its context ends. After an error the
-// next run continues.
+// Pruner returns a worker that calls Prune every ten minutes until its context ends.
 func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(pruneEvery, log, "inbox not pruned", func(ctx context.Context) error {
 		_, err := Prune(ctx, pool, nil)

@@ -11,14 +11,14 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// Letters remembers which dead letters of the service's consumer group were redriven, for good: the
-// inbox forgets the events.
+// Letters records for good which dead letters of the service's consumer group were redriven. The
+// inbox could not tell: it forgets old events.
 type Letters struct{ pool *pgxpool.Pool }
 
-// NewLetters makes Letters on a pool.
+// NewLetters makes Letters that are stored through a pool.
 func NewLetters(pool *pgxpool.Pool) Letters { return Letters{pool} }
 
-// OpenLetters makes Letters with a pool of its own, for a command; done closes it.
+// OpenLetters makes Letters with a pool of its own, for a command line; done closes the pool.
 func OpenLetters(ctx context.Context, cfg postgres.Config, name string, opts ...postgres.Option) (l Letters, done func(), err error) {
 	pool, err := postgres.Open(ctx, cfg, name, opts...)
 	if err != nil {
@@ -27,7 +27,7 @@ func OpenLetters(ctx context.Context, cfg postgres.Config, name string, opts ...
 	return Letters{pool}, pool.Close, nil
 }
 
-// Redriven returns when letters were redriven; those that were not are left out.
+// Redriven returns when each letter was redriven; letters that never were are left out.
 func (l Letters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
 	rows, _ := l.pool.Query(ctx, `SELECT letter, redriven_at FROM redriven_letters WHERE topic = $1 AND letter = ANY ($2)`, topic, letters)
 	at := make(map[string]time.Time)
@@ -43,9 +43,9 @@ func (l Letters) Redriven(ctx context.Context, topic string, letters []string) (
 	return at, nil
 }
 
-// NoteRedriven marks letters. The first time of each stays.
+// NoteRedriven records that letters were redriven now. An earlier time stays.
 func (l Letters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
-	// In a fixed order, so that two redrives at once cannot deadlock.
+	// The rows are inserted in a fixed order, so that two redrives at once cannot deadlock.
 	_, err := l.pool.Exec(ctx, `
 		INSERT INTO redriven_letters (topic, letter) SELECT DISTINCT $1::text, k FROM unnest($2::text[]) AS k ORDER BY k ON CONFLICT DO NOTHING`, topic, letters)
 	if err != nil {

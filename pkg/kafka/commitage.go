@@ -24,29 +24,27 @@ var oldestGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_oldest_seconds", Help: "Age of the oldest record that the group has not committed yet.",
 }, []string{"group", "topic"})
 
-// CommitAge measures the age of the oldest record of a topic that a group has not committed,
-// whichever member has its partition. It asks the brokers, so a group without members and a record
-// that is retried forever are visible too.
+// CommitAge measures the age of the oldest record of a topic that a consumer group has not
+// committed. It asks the brokers, so it also shows a group without members, and endless retries.
 type CommitAge struct {
 	cfg          Config
 	group, topic string
 	now          func() time.Time
 
 	mu sync.Mutex
-	// All records up to appliedUntil had been applied when they were last measured. Both times are
+	// All records older than appliedUntil were committed at the time measured. Both times are
 	// zero before the first measurement.
 	appliedUntil, measured time.Time
 }
 
-// NewCommitAge makes the measurement of one topic and group; Run keeps it up to date. now is
-// time.Now.
+// NewCommitAge makes the measurement for one group and topic. Run repeats it. now is time.Now.
 func NewCommitAge(cfg Config, group, topic string, now func() time.Time) *CommitAge {
 	return &CommitAge{cfg: cfg, group: group, topic: topic, now: now}
 }
 
-// Age returns the age of the oldest record that is not applied; about 0 when there is none.
-// Committed offsets, and so the age, lag up to 5 s behind. While the brokers do not answer, the age
-// grows with the time since the last measurement; before the first one known is false.
+// Age returns the age of the oldest uncommitted record; about 0 when there is none. The
+// measurement, and so the age, is up to 5 s old. While the brokers do not answer, the age grows
+// with the time since the last measurement. known is false before the first measurement.
 func (a *CommitAge) Age() (oldest, measuredAgo time.Duration, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +74,7 @@ func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 	defer cancel()
 	began := a.now()
 	appliedUntil := began
-	waiting, err := a.uncommittedOffsets(ctx, kadm.NewClient(client))
+	waiting, err := a.nextUncommitted(ctx, kadm.NewClient(client))
 	if err != nil {
 		return err
 	}
@@ -95,10 +93,9 @@ func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 	return nil
 }
 
-// uncommittedOffsets returns the next offset to commit of each partition that has uncommitted
-// records.
-func (a *CommitAge) uncommittedOffsets(ctx context.Context, admin *kadm.Client) (map[int32]kgo.Offset, error) {
-	topic := a.cfg.topic(a.topic)
+// nextUncommitted returns the offset of the first uncommitted record of each partition with any.
+func (a *CommitAge) nextUncommitted(ctx context.Context, admin *kadm.Client) (map[int32]kgo.Offset, error) {
+	topic := a.cfg.prefixedTopic(a.topic)
 	ends, err := admin.ListEndOffsets(ctx, topic)
 	if err == nil {
 		err = ends.Error()
@@ -110,7 +107,7 @@ func (a *CommitAge) uncommittedOffsets(ctx context.Context, admin *kadm.Client) 
 	if err != nil {
 		return nil, fmt.Errorf("starts of %s: %w", a.topic, err)
 	}
-	committed, err := admin.FetchOffsets(ctx, a.cfg.group(a.group))
+	committed, err := admin.FetchOffsets(ctx, a.cfg.prefixedGroup(a.group))
 	if err != nil {
 		return nil, fmt.Errorf("offsets of %s: %w", a.group, err)
 	}
@@ -128,17 +125,17 @@ func (a *CommitAge) uncommittedOffsets(ctx context.Context, admin *kadm.Client) 
 	return waiting, nil
 }
 
-// oldestTimestamp returns the lowest timestamp of the records at the given offsets.
-func (a *CommitAge) oldestTimestamp(ctx context.Context, at map[int32]kgo.Offset) (first time.Time, err error) {
+// oldestTimestamp returns the lowest timestamp of the records at these offsets, one per partition.
+func (a *CommitAge) oldestTimestamp(ctx context.Context, offsets map[int32]kgo.Offset) (oldest time.Time, err error) {
 	client, err := a.cfg.newClient(a.group+"-unapplied",
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{a.cfg.topic(a.topic): at}), kgo.FetchMaxWait(100*time.Millisecond))
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{a.cfg.prefixedTopic(a.topic): offsets}), kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return time.Time{}, err
 	}
 	defer client.Close()
-	found := make(map[int32]bool, len(at))
-	for len(found) < len(at) {
-		fetches := client.PollRecords(ctx, len(at))
+	found := make(map[int32]bool, len(offsets))
+	for len(found) < len(offsets) {
+		fetches := client.PollRecords(ctx, len(offsets))
 		if err := fetches.Err0(); err != nil {
 			return time.Time{}, fmt.Errorf("read %s: %w", a.topic, err)
 		}
@@ -149,12 +146,12 @@ func (a *CommitAge) oldestTimestamp(ctx context.Context, at map[int32]kgo.Offset
 			if found[r.Partition] {
 				return
 			}
-			if first.IsZero() || r.Timestamp.Before(first) {
-				first = r.Timestamp
+			if oldest.IsZero() || r.Timestamp.Before(oldest) {
+				oldest = r.Timestamp
 			}
 			found[r.Partition] = true
 			client.PauseFetchPartitions(map[string][]int32{r.Topic: {r.Partition}})
 		})
 	}
-	return first, nil
+	return oldest, nil
 }

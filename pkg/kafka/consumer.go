@@ -15,44 +15,43 @@ import (
 )
 
 const (
-	// maxPoll bounds the records of one poll. Together with backlogLimit it bounds what a partition
-	// holds in memory.
+	// maxPoll limits the records of one poll. With backlogLimit it limits a partition's memory.
 	maxPoll      = 1000
 	backlogLimit = 2000
-	// fetchMaxWait is how long a broker holds a fetch that finds nothing. A newly assigned
-	// partition waits for the end of such a fetch; the library's default is 5 s.
+	// fetchMaxWait is how long a broker delays its answer to a fetch that finds nothing. A newly
+	// assigned partition waits for the end of such a fetch; the library's default is 5 s.
 	fetchMaxWait = 500 * time.Millisecond
-	// stopGrace is how long the current call may take when its partition is revoked or the process
-	// stops.
+	// stopGrace is how long a handler's call may take when its partition is revoked, or on a stop.
 	stopGrace = 5 * time.Second
 	// handlerTimeout bounds one call of a handler, so that a backend that accepts requests and
 	// never answers cannot block a partition forever.
 	handlerTimeout = 30 * time.Second
-	commitTimeout  = 5 * time.Second // of the last commit of a partition
+	commitTimeout  = 5 * time.Second // of the last commit when partitions are revoked
 )
 
-// Handler processes records. A nil error means that they are done; Poison sends one to the
-// dead-letter topic; NewConsumer describes the other errors. Handlers run concurrently for
-// different partitions.
+// Handler processes consumed records. If it returns nil they are done. If it returns an error made
+// by Poison the record goes to the dead-letter topic; NewConsumer describes other errors. It runs
+// concurrently for different partitions.
 type Handler struct {
 	max int
 	fn  func(context.Context, []Record) error
 }
 
-// Each makes a handler of single records.
+// Each makes a Handler that gets one record at a time.
 func Each(fn func(ctx context.Context, rec Record) error) Handler {
 	return Handler{max: 1, fn: func(ctx context.Context, recs []Record) error { return fn(ctx, recs[0]) }}
 }
 
-// Batch makes a handler of up to max consecutive records of one partition, as many as have arrived.
-// When it fails with an error that a retry does not solve, it is called again with one record at a
+// Batch makes a Handler that gets up to max consecutive records of one partition, as many as have
+// arrived. After an error that a retry does not solve, fn is called again with one record at a
 // time, so that only the bad one goes to the dead-letter topic.
 func Batch(max int, fn func(ctx context.Context, recs []Record) error) Handler {
 	return Handler{max: max, fn: fn}
 }
 
-// Consumer reads topics as a member of a group. Each partition has its own goroutine, so that
-// retrying a record blocks only its partition. Within a partition the order is always kept.
+// Consumer reads topics as a member of a consumer group and passes the records to a Handler. Each
+// partition has its own goroutine, so that retrying a record delays only its partition. Within a
+// partition records are handled in order.
 type Consumer struct {
 	cfg        Config
 	group      string
@@ -60,11 +59,11 @@ type Consumer struct {
 	backoff    time.Duration // before the second attempt
 	maxBackoff time.Duration // longest pause between two attempts
 	timeout    time.Duration // of one handler call
-	grace      time.Duration // of the current call when its partition is revoked
+	grace      time.Duration // for the current handler call when its partition is revoked
 	lagEvery   time.Duration // interval of the lag metric
 	log        *slog.Logger
 	opts       []kgo.Opt
-	positions  Positions // nil: the group's offsets only
+	positions  Positions // where to start; nil: at the offsets that the group has committed
 
 	mu      sync.Mutex
 	workers map[partition]*worker
@@ -75,9 +74,9 @@ type partition struct {
 	id    int32
 }
 
-// NewConsumer makes a consumer; a new group starts at the oldest record. Records are marked after
-// they are processed. Marks are committed every second, when a partition is revoked, and at the
-// end: after a crash some records are delivered again, none is skipped.
+// NewConsumer makes a Consumer; a new group starts at the oldest record. Records are marked after
+// they are processed. Marked records are committed every second, when a partition is revoked, and
+// at the end: after a crash some records are delivered again, none is skipped.
 //
 // What a handler's error means:
 //
@@ -99,11 +98,11 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 	}
 	onBroker := make([]string, len(topics))
 	for i, topic := range topics {
-		onBroker[i] = cfg.topic(topic)
-		deadLetters.WithLabelValues(group, topic) // start at 0, so that the first one is an increase
+		onBroker[i] = cfg.prefixedTopic(topic)
+		deadLetters.WithLabelValues(group, topic) // makes the counter start at 0, so that alerts see the first dead letter
 	}
 	c.opts = append(opts,
-		kgo.ConsumerGroup(cfg.group(group)),
+		kgo.ConsumerGroup(cfg.prefixedGroup(group)),
 		kgo.ConsumeTopics(onBroker...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.AutoCommitMarks(),
@@ -124,15 +123,16 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 	return c, nil
 }
 
-// Run joins the group and processes records until ctx ends. Then it lets the current calls finish
-// (5 s), commits and leaves. A consumer runs once. It returns an error only when it cannot start.
+// Run joins the group and processes records until ctx ends. Then it gives the current handler calls
+// 5 s to finish, commits, and leaves the group. It runs only once, and fails only if it cannot
+// start.
 func (c *Consumer) Run(ctx context.Context) error {
 	client, err := kgo.NewClient(c.opts...)
 	if err != nil {
 		return fmt.Errorf("kafka consumer %s: %w", c.group, err)
 	}
 	defer client.CloseAllowingRebalance()
-	defer c.startLag(ctx, client)()
+	defer c.startLagMetrics(ctx, client)()
 
 	for ctx.Err() == nil {
 		fetches := client.PollRecords(ctx, maxPoll)
@@ -153,8 +153,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// dispatch passes the records to the workers of their partitions. It runs between the poll and
-// AllowRebalance, so never concurrently with the callbacks below.
+// dispatch passes fetched records to the workers of their partitions. It runs between the poll and
+// AllowRebalance, so never at the same time as onAssigned, onRevoked and onLost.
 func (c *Consumer) dispatch(fetches kgo.Fetches) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *Consumer) dispatch(fetches kgo.Fetches) {
 }
 
 func (c *Consumer) onAssigned(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
-	// A pause outlives the assignment: a partition that was revoked with a full backlog would never
+	// The client remembers a pause: a partition that was revoked with a full backlog would never
 	// be fetched again after it comes back.
 	client.ResumeFetchPartitions(parts)
 	c.mu.Lock()
@@ -185,8 +185,8 @@ func (c *Consumer) onRevoked(ctx context.Context, client *kgo.Client, parts map[
 	c.commit(ctx, client)
 }
 
-// onLost is called when the group has already assigned the partitions to another member: nothing
-// may be committed.
+// onLost is called when the group has already given the partitions to another member. It commits
+// nothing.
 func (c *Consumer) onLost(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
 	c.stopWorkers(c.removeWorkers(parts))
 }

@@ -15,20 +15,20 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Offsets are positions in a topic by partition.
+// Offsets has one offset of a topic for each partition.
 type Offsets map[int32]int64
 
-// DeadLetters reads dead-letter topics for operators. Nothing is consumed: groups have no part in it.
+// DeadLetters reads dead-letter topics for operators. It belongs to no consumer group.
 type DeadLetters struct{ cfg Config }
 
-// NewDeadLetters reads the dead letters of a platform's topics.
+// NewDeadLetters makes DeadLetters for the brokers and the topic prefix of cfg.
 func NewDeadLetters(cfg Config) *DeadLetters { return &DeadLetters{cfg} }
 
-// Span is a part of a topic's dead letters: those at the offsets From to To of each partition, To
-// excluded.
+// Span is a range of dead letters: in each partition the offsets from From up to, not including,
+// To.
 type Span struct{ From, To Offsets }
 
-// Empty reports whether the span has no offsets.
+// Empty reports whether no offset is left in the span.
 func (s Span) Empty() bool {
 	for p, to := range s.To {
 		if s.From[p] < to {
@@ -38,18 +38,18 @@ func (s Span) Empty() bool {
 	return true
 }
 
-// Span returns the span of all dead letters that a topic has now.
+// Span returns the span of all dead letters that a topic has at the moment.
 func (d *DeadLetters) Span(ctx context.Context, topic string) (Span, error) {
 	starts, ends, err := d.offsetBounds(ctx, topic)
 	return Span{From: starts, To: ends}, err
 }
 
-// maxPageBytes is about the most that Oldest keeps in memory.
+// maxPageBytes is approximately how much Oldest keeps in memory.
 const maxPageBytes = 8 << 20
 
-// Oldest returns the oldest dead letters of a span, at most limit, and the span behind them. The
+// Oldest returns at most limit of the oldest dead letters in a span, and the span that remains. The
 // order is exact within a partition, by offset, and approximate between partitions. A page may have
-// fewer than limit; only that of an empty span is empty.
+// fewer than limit letters, but is empty only for an empty span.
 func (d *DeadLetters) Oldest(ctx context.Context, topic string, span Span, limit int) (page []Record, rest Span, err error) {
 	starts, ends, err := d.offsetBounds(ctx, topic)
 	if err != nil {
@@ -71,9 +71,9 @@ func (d *DeadLetters) Oldest(ctx context.Context, topic string, span Span, limit
 }
 
 // List returns at most limit dead letters of a topic, the latest first. The order is exact within a
-// partition, by offset, and approximate between partitions. before, if it names a partition, limits it
-// to offsets below. next is the before of the following page, nil at the end. A topic without dead
-// letters may have no dead-letter topic.
+// partition, by offset, and approximate between partitions. before, where it has a partition,
+// limits the page to lower offsets. next is the value of before for the following page, nil at the
+// end. A topic whose dead-letter topic does not exist has none.
 func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, limit int) (page []Record, next Offsets, err error) {
 	starts, ends, err := d.offsetBounds(ctx, topic)
 	if err != nil {
@@ -100,10 +100,10 @@ func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, li
 	return page, nil, nil
 }
 
-// maxGap is the most unwanted records that are read to reach the next wanted one by the same read.
+// maxGap is how many unwanted records are read, at most, to reach the next wanted one in one go.
 const maxGap = 200
 
-// Get returns the dead letters of a topic at the wanted offsets, as far as they exist.
+// Get returns the dead letters of a topic at the wanted offsets. Missing ones are left out.
 func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]int64) ([]Record, error) {
 	starts, ends, err := d.offsetBounds(ctx, topic)
 	if err != nil {
@@ -145,20 +145,21 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 	}
 }
 
-// Redriven returns a dead letter as it is to be published again: unchanged, to its original topic,
-// where only the group that failed takes it.
+// Redriven returns the record that publishes a dead letter again: unchanged, to its original topic.
+// Its header names the group that failed, and all other groups skip it.
 func Redriven(topic string, letter Record) Record {
 	return Record{Topic: topic, Key: letter.Key, Value: letter.Value, Headers: maps.Clone(letter.Headers)}
 }
 
-// offsetBounds are the first offset, and the one after the last, of each partition.
+// offsetBounds returns each partition's first offset, and the one after the last, of a topic's dead
+// letters.
 func (d *DeadLetters) offsetBounds(ctx context.Context, topic string) (starts, ends Offsets, err error) {
 	client, err := d.cfg.newClient("dead-letters")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer client.Close()
-	admin, name := kadm.NewClient(client), d.cfg.topic(topic)+DLQSuffix
+	admin, name := kadm.NewClient(client), d.cfg.prefixedTopic(topic)+DLQSuffix
 	list := func(ask func(context.Context, ...string) (kadm.ListedOffsets, error)) Offsets {
 		listed, failed := ask(ctx, name)
 		if failed == nil {
@@ -178,10 +179,10 @@ func (d *DeadLetters) offsetBounds(ctx context.Context, topic string) (starts, e
 	return list(admin.ListStartOffsets), list(admin.ListEndOffsets), err
 }
 
-// readRange returns the records between two offsets of each partition, the second excluded. Behind
-// about maxBytes it leaves out those that follow.
+// readRange returns the records of each partition at the offsets from from to to, without to. It
+// stops after about maxBytes.
 func (d *DeadLetters) readRange(ctx context.Context, topic string, from, to Offsets, maxBytes int) (map[int32][]Record, error) {
-	name := d.cfg.topic(topic) + DLQSuffix
+	name := d.cfg.prefixedTopic(topic) + DLQSuffix
 	unread := map[int32]kgo.Offset{}
 	for p, at := range from {
 		if at < to[p] {
@@ -216,8 +217,8 @@ func (d *DeadLetters) readRange(ctx context.Context, topic string, from, to Offs
 	return out, nil
 }
 
-// takeLatest returns the latest records of several partitions, at most limit. next has the offsets
-// below which the following page begins.
+// takeLatest merges the records of several partitions and returns at most limit of the latest. next
+// has, for each partition, the offset below which the following page begins.
 func takeLatest(read map[int32][]Record, to Offsets, limit int) (page []Record, next Offsets) {
 	next = maps.Clone(to)
 	partitions := slices.Sorted(maps.Keys(read))
@@ -235,8 +236,8 @@ func takeLatest(read map[int32][]Record, to Offsets, limit int) (page []Record, 
 	return page, next
 }
 
-// takeOldest returns the oldest records of several partitions, at most limit, and moves the offsets
-// in from behind them.
+// takeOldest merges the records of several partitions and returns at most limit of the oldest. It
+// advances the offsets in from past them.
 func takeOldest(read map[int32][]Record, from Offsets, limit int) (page []Record) {
 	partitions := slices.Sorted(maps.Keys(read))
 	for len(page) < limit {

@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// transientSQLStates are the classes (two characters) and codes of PostgreSQL errors that are
+// transientSQLStates lists classes (two characters) and codes of PostgreSQL errors that are
 // caused by the server, its schema or the load, and never by the record:
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 var transientSQLStates = []string{
@@ -30,12 +30,12 @@ var transientSQLStates = []string{
 	"58",    // system errors, such as I/O
 }
 
-// queryCanceled is the code of a statement that exceeded statement_timeout.
+// queryCanceled is PostgreSQL's code for a statement that exceeded statement_timeout.
 const queryCanceled = "57014"
 
-// isTransient reports errors that the record does not cause: a dependency of the handler is
-// unavailable, not ready or overloaded. Every other record would fail too, so the record stays where
-// it is, however long the outage lasts.
+// isTransient reports whether an error was not caused by the record: a dependency of the handler is
+// unavailable, not ready or overloaded. Any other record would fail too, so the record is retried
+// however long the outage lasts.
 func isTransient(err error) bool {
 	if IsPoison(err) {
 		return false
@@ -56,13 +56,13 @@ func isTransient(err error) bool {
 	}
 }
 
-// isSlow reports transient errors that a smaller batch may avoid.
+// isSlow reports whether a transient error may not occur with a smaller batch.
 func isSlow(err error) bool {
 	return sqlState(err) == queryCanceled || errs.From(err).Kind == errs.Deadline || errors.Is(err, context.DeadlineExceeded)
 }
 
-// sqlState is the code of a PostgreSQL error, "" of any other. The driver is not imported: some
-// consumers do not use PostgreSQL.
+// sqlState returns the code of a PostgreSQL error, "" for any other error. It does not import the
+// driver, since some consumers do not use PostgreSQL.
 func sqlState(err error) string {
 	var server interface{ SQLState() string }
 	if errors.As(err, &server) {

@@ -19,7 +19,7 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// DLQSuffix makes the name of a topic's dead-letter topic.
+// DLQSuffix is appended to a topic's name to make the name of its dead-letter topic.
 const DLQSuffix = ".dlq"
 
 // metadataMinAge is the shortest interval between two metadata requests. With the library's default of
@@ -50,12 +50,12 @@ type Config struct {
 	GroupPrefix string `env:"KAFKA_GROUP_PREFIX"`
 }
 
-func (c Config) topic(name string) string          { return c.TopicPrefix + name }
+func (c Config) prefixedTopic(name string) string  { return c.TopicPrefix + name }
 func (c Config) withoutPrefix(topic string) string { return strings.TrimPrefix(topic, c.TopicPrefix) }
-func (c Config) group(name string) string          { return c.GroupPrefix + name }
+func (c Config) prefixedGroup(name string) string  { return c.GroupPrefix + name }
 
-// options are common to all clients. Requests to a broker that does not answer fail soon, since
-// callers have short deadlines too.
+// options returns what all clients have in common. Requests fail soon when a broker does not
+// answer, since callers have short deadlines too.
 func (c Config) options(name string) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
@@ -89,7 +89,7 @@ func (c Config) signIn() func(context.Context) (scram.Auth, error) {
 	}
 }
 
-// newClient makes a client; it connects at first use.
+// newClient makes a client of the Kafka library. It connects at first use.
 func (c Config) newClient(name string, more ...kgo.Opt) (*kgo.Client, error) {
 	opts, err := c.options(name)
 	if err != nil {
@@ -102,8 +102,8 @@ func (c Config) newClient(name string, more ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// roleCredentials reads the process's AWS credentials at each sign-in, since the credentials of a
-// role are short-lived.
+// roleCredentials reads the process's AWS credentials anew at each sign-in, since those of a role
+// are short-lived.
 func roleCredentials(ctx context.Context) (aws.Auth, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx)
 	if err != nil {

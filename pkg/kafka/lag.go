@@ -16,20 +16,20 @@ import (
 // lagEvery is the interval at which the brokers are asked.
 const lagEvery = 10 * time.Second
 
-// lagGauge is computed from the broker's offsets, so that a stuck partition is visible. The replica
-// that a partition is assigned to reports it.
+// lagGauge is computed from the brokers' offsets, so that a stuck partition is visible. It is
+// reported by the replica to which the partition is assigned.
 var lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag", Help: "Records of a partition that the group has not committed yet.",
 }, []string{"group", "topic", "partition"})
 
-// A partition whose lag cannot be measured has no value, since the last one would be taken for the
-// current one.
+// lagKnown is needed because a partition whose lag cannot be measured has no value in lagGauge: the
+// last value would be taken for the current one.
 var lagKnown = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag_known", Help: "1 while this replica measures the lag of all its partitions of the group, else 0.",
 }, []string{"group"})
 
 var (
-	// The time of the first failure is exported, not its duration, which would have to be updated.
+	// This is the time of the first failure, since its age would have to be updated all the time.
 	failingSince = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_consumer_failing_since_timestamp_seconds",
 		Help: "When the first attempt at the partition's next records failed; absent while none fails.",
@@ -43,8 +43,8 @@ func (p partition) labels(group string) []string {
 	return []string{group, p.topic, strconv.Itoa(int(p.id))}
 }
 
-// startLag updates the metrics until stop is called.
-func (c *Consumer) startLag(ctx context.Context, client *kgo.Client) (stop func()) {
+// startLagMetrics measures the lag at an interval until stop is called.
+func (c *Consumer) startLagMetrics(ctx context.Context, client *kgo.Client) (stop func()) {
 	admin := kadm.NewClient(client)
 	end := loop.Start(ctx, c.lagEvery, func(ctx context.Context) { c.measureLag(ctx, admin) })
 	return func() {
@@ -57,8 +57,8 @@ func (c *Consumer) measureLag(ctx context.Context, admin *kadm.Client) {
 	ctx, cancel := context.WithTimeout(ctx, lagEvery)
 	defer cancel()
 	lags := make(map[partition]int64)
-	groups, err := admin.Lag(ctx, c.cfg.group(c.group))
-	group := groups[c.cfg.group(c.group)]
+	groups, err := admin.Lag(ctx, c.cfg.prefixedGroup(c.group))
+	group := groups[c.cfg.prefixedGroup(c.group)]
 	for topic, parts := range group.Lag {
 		for id, lag := range parts {
 			if lag.Err == nil {
@@ -69,8 +69,8 @@ func (c *Consumer) measureLag(ctx context.Context, admin *kadm.Client) {
 	c.reportLag(lags, err == nil && group.Error() == nil)
 }
 
-// reportLag exports the lag of this replica's partitions. A partition that is not in lags gets no
-// value.
+// reportLag exports the lag of the partitions that are assigned to this replica. A partition that
+// is not in lags gets no value.
 func (c *Consumer) reportLag(lags map[partition]int64, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

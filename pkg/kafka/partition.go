@@ -10,13 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// hashSpace is the number of partitions for which the partition of a key is its hash: murmur2
-// without the sign bit.
+// hashSpace is the number of possible hashes. With this many partitions, the partition of a key is
+// its hash: murmur2 without the sign bit.
 const hashSpace = 1 << 31
 
-// KeyHash is Kafka's hash of a key: in a topic with n partitions the key is in partition
-// KeyHash(key) % n. It is computed by the library's own partitioner, so it always matches the
-// partition that producers choose.
+// KeyHash returns Kafka's hash of a key: in a topic with n partitions the key is in partition
+// KeyHash(key) % n. The library's own partitioner computes it, so producers choose the same.
 func KeyHash(key []byte) int32 {
 	p := partitioners.Get().(kgo.TopicPartitioner) //nolint:forcetypeassert // the pool's only type
 	defer partitioners.Put(p)
@@ -28,11 +27,11 @@ func KeyHash(key []byte) int32 {
 //nolint:gochecknoglobals // a pool of equal values
 var partitioners = sync.Pool{New: func() any { return kgo.StickyKeyPartitioner(nil).ForTopic("") }}
 
-// partitionCounts are the numbers of partitions that a producer last saw, by the topic's name on
-// the broker.
+// partitionCounts records how many partitions a producer last saw, by the topic's full name.
 type partitionCounts struct{ byTopic sync.Map }
 
-// partitioner places keys as every Kafka client does, and records the number of partitions.
+// partitioner chooses the partition of a record as every Kafka client does, and records how many
+// partitions the topic has.
 func (c *partitionCounts) partitioner() kgo.Partitioner {
 	return kgo.BasicConsistentPartitioner(func(topic string) func(*kgo.Record, int) int {
 		return func(r *kgo.Record, n int) int {
@@ -47,20 +46,20 @@ func (c *partitionCounts) partitioner() kgo.Partitioner {
 	})
 }
 
-// Partitions is the topic's number of partitions at the last publish; 0 before the first one.
+// Partitions returns how many partitions a topic had at the last publish; 0 before the first one.
 func (p *Producer) Partitions(topic string) int {
-	n, _ := p.partitions.byTopic.Load(p.cfg.topic(topic))
+	n, _ := p.partitions.byTopic.Load(p.cfg.prefixedTopic(topic))
 	count, _ := n.(int)
 	return count
 }
 
-// refusals are the errors of a broker that the record itself causes, so that no retry helps.
+// refusalErrors are the errors of a broker that the record itself causes, so that no retry helps.
 var refusalErrors = []error{
 	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.UnsupportedForMessageFormat,
 }
 
-// Refused reports whether the broker will never accept the record, or another record sent in the
-// same batch. A missing topic or missing permission is not a refusal: an operator may fix it.
+// Refused reports whether the broker will never accept the record, or another record of the same
+// batch. A missing topic or permission is not a refusal: an operator may fix it.
 func Refused(err error) bool {
 	return slices.ContainsFunc(refusalErrors, func(refusal error) bool { return errors.Is(err, refusal) })
 }

@@ -7,9 +7,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Positions are the offsets that a service stores in the transactions of the records' effects. A
-// database that was restored to an earlier state, or a standby that lost the last transactions, is
-// behind the offsets of the group; the records in between must be read again.
+// Positions stores, per partition, how far a service has read: in the same transactions as the
+// effects of the records. A database that was restored to an earlier state, or a standby that lost
+// the last transactions, is behind the offsets that the group has committed. The records in between
+// must then be read again.
 type Positions interface {
 	// Load returns the offset after the last record whose effect is stored, by partition. A
 	// partition without one is read from its start.
@@ -19,14 +20,15 @@ type Positions interface {
 	Save(ctx context.Context, topic string, partition int32, next int64) error
 }
 
-// StartAt makes the consumer start each partition that it is assigned at its stored offset, instead
-// of that of the group. It must be called before Run.
+// StartAt makes the consumer start each assigned partition at the offset stored in p, instead of
+// the one that the group has committed. It must be called before Run.
 func (c *Consumer) StartAt(p Positions) {
 	c.positions = p
 	c.opts = append(c.opts, kgo.AdjustFetchOffsetsFn(c.startOffsets))
 }
 
-// positionTimeout bounds the read of stored offsets. After an error the group assigns again.
+// positionTimeout limits reading and storing an offset. If reading fails, the group assigns the
+// partitions again.
 const positionTimeout = 5 * time.Second
 
 func (c *Consumer) startOffsets(ctx context.Context, assigned map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
@@ -49,8 +51,8 @@ func (c *Consumer) startOffsets(ctx context.Context, assigned map[string]map[int
 	return assigned, nil
 }
 
-// savePosition stores the offset after a dead letter. Without it, the record would be put aside once
-// more by whoever starts at the stored offset.
+// savePosition stores the offset after a dead letter. Otherwise whoever starts at the stored offset
+// would dead-letter the record once more.
 func (w *worker) savePosition(rec *kgo.Record) {
 	if w.c.positions == nil {
 		return

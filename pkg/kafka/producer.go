@@ -16,18 +16,18 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// scope names this package in traces and metrics.
+// scope is the name under which this package makes spans.
 const scope = "urr.guru/pkg/kafka"
 
-// How long a call of a producer, and of a prober, waits for acks; records without one then fail. The
-// call's context applies it: the library's RecordDeliveryTimeout counts from the record's timestamp,
-// so an event that waited longer in an outbox could never be sent.
+// How long a call of a producer, or of a prober, waits for acks; records without an ack then fail.
+// The call's context applies it: the library's RecordDeliveryTimeout counts from the record's
+// timestamp, so an event that waited longer in an outbox could never be sent.
 const (
 	deliveryTimeout = 8 * time.Second
 	probeTimeout    = time.Second
 )
 
-// Producer publishes records; safe for concurrent use.
+// Producer publishes records. It is safe for concurrent use.
 type Producer struct {
 	cfg        Config
 	client     *kgo.Client
@@ -35,14 +35,14 @@ type Producer struct {
 	partitions *partitionCounts
 }
 
-// ProducerOption changes a Producer.
+// ProducerOption is an option of NewProducer.
 type ProducerOption func(*Producer)
 
-// WithTimeout replaces the 8 s that a call waits for acks.
+// WithTimeout sets how long a call waits for acks, in place of 8 s.
 func WithTimeout(d time.Duration) ProducerOption { return func(p *Producer) { p.timeout = d } }
 
-// NewProducer makes an idempotent producer that waits for all in-sync replicas. It connects when it
-// first publishes.
+// NewProducer makes an idempotent producer that waits for the acks of all in-sync replicas. It
+// connects when it first publishes.
 func NewProducer(cfg Config, name string, opts ...ProducerOption) (*Producer, error) {
 	p, err := newProducer(cfg, name)
 	if err != nil {
@@ -54,8 +54,8 @@ func NewProducer(cfg Config, name string, opts ...ProducerOption) (*Producer, er
 	return p, nil
 }
 
-// NewProber is NewProducer for records whose publishing may hang. It uses its own connections,
-// since a broker answers the requests of one connection in order, and gives a call one second.
+// NewProber makes a producer for records whose publishing may hang: a call waits for at most one
+// second. It has its own connections, since a broker answers those of one connection in order.
 func NewProber(cfg Config, name string) (*Producer, error) {
 	p, err := newProducer(cfg, name+"-prober", kgo.ProduceRequestTimeout(probeTimeout))
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *Producer) Publish(ctx context.Context, recs ...Record) error {
 	return errs.ErrUnavailable.Wrap(fmt.Errorf("%d of %d records: %w", failed, len(recs), first))
 }
 
-// PublishEach is Publish with one result per record, in order; nil means acked.
+// PublishEach does what Publish does, and returns one error per record, in order; nil means acked.
 func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	results := make([]error, len(recs))
 	if len(recs) == 0 {
@@ -115,7 +115,7 @@ func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	index := make(map[*kgo.Record]int, len(recs))
 	for i, r := range recs {
 		out[i] = r.toKgo()
-		out[i].Topic = p.cfg.topic(r.Topic)
+		out[i].Topic = p.cfg.prefixedTopic(r.Topic)
 		if _, ok := r.Headers["traceparent"]; !ok {
 			injectTrace(ctx, out[i])
 		}
@@ -148,9 +148,8 @@ func (p *Producer) Close(ctx context.Context) error {
 	return nil
 }
 
-// startPublish makes the producer's span. Following OpenTelemetry's messaging conventions for
-// batches, it links to the contexts that the records carry (those of the requests that made the
-// events); consumers continue these traces.
+// startPublish starts the span of one call. As OpenTelemetry's messaging conventions say for
+// batches, it links to the traces of the requests that made the records, which consumers continue.
 func startPublish(ctx context.Context, recs []Record) (context.Context, trace.Span) {
 	ctx, span := otel.Tracer(scope).Start(ctx, "publish "+recs[0].Topic, //nolint:spancheck // ended by the caller
 		trace.WithSpanKind(trace.SpanKindProducer),

@@ -19,17 +19,17 @@ const (
 	HeaderSpecVersion = "ce_specversion"
 	HeaderTime        = "ce_time"
 	HeaderContentType = "content-type"
-	// HeaderGroup names the only consumer group that a record is for. It is set on dead letters;
+	// HeaderGroup names the only consumer group that is to read a record. It is set on dead letters;
 	// redriven records keep it, and all other groups skip them.
 	HeaderGroup = "group"
-	// HeaderError is the error for which a record was dead-lettered.
+	// HeaderError is the error because of which a record became a dead letter.
 	HeaderError = "error"
-	// HeaderOrigin is where a dead letter was consumed: topic/partition/offset.
+	// HeaderOrigin is where a dead letter was first read: topic/partition/offset.
 	HeaderOrigin = "origin"
 )
 
-// Record is a message as handlers and publishers see it. Partition, Offset, EventID, Type and Time
-// are set on consumed records; a published record's partition follows from its key.
+// Record is a Kafka message. Partition, Offset, EventID and Type are set on consumed records only;
+// the partition of a published record follows from its key.
 type Record struct {
 	Topic     string
 	Partition int32
@@ -37,14 +37,14 @@ type Record struct {
 	Key       []byte
 	Value     []byte
 	Headers   map[string]string
-	// EventID is the header ce_id, by which an inbox deduplicates; without the header it is
+	// EventID is the header ce_id, by which consumers recognise duplicates; without the header it is
 	// topic/partition/offset, which is stable too.
 	EventID string
 	Type    string    // the header ce_type, "" without it
 	Time    time.Time // the record's timestamp
 }
 
-// EventHeaders are the CloudEvents headers of a JSON event.
+// EventHeaders returns the CloudEvents headers of an event whose value is JSON.
 func EventHeaders(id uuid.UUID, source, eventType string, at time.Time) map[string]string {
 	return map[string]string{
 		HeaderID:          id.String(),
@@ -56,8 +56,8 @@ func EventHeaders(id uuid.UUID, source, eventType string, at time.Time) map[stri
 	}
 }
 
-// Decode reads a record's JSON into m. Unknown members are skipped, since producers are upgraded
-// first; any other mismatch is poison.
+// Decode reads the JSON in a record into m. It skips unknown members, since producers are upgraded
+// first. Any other mismatch is an error made by Poison.
 func Decode(rec Record, m proto.Message) error {
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(rec.Value, m); err != nil {
 		return Poison(fmt.Errorf("decode %s: %w", m.ProtoReflect().Descriptor().FullName(), err))
@@ -70,7 +70,7 @@ type poisonError struct{ err error }
 func (e *poisonError) Error() string { return "poison: " + e.err.Error() }
 func (e *poisonError) Unwrap() error { return e.err }
 
-// Poison marks an error of a record that can never be processed: the record goes to the dead-letter
+// Poison marks an error as permanent: the record can never be processed and goes to the dead-letter
 // topic at once. Poison(nil) is nil.
 func Poison(err error) error {
 	if err == nil {
@@ -79,13 +79,13 @@ func Poison(err error) error {
 	return &poisonError{err}
 }
 
-// IsPoison reports whether err came from Poison.
+// IsPoison reports whether an error was made by Poison.
 func IsPoison(err error) bool {
 	var p *poisonError
 	return errors.As(err, &p)
 }
 
-// FromKgo converts a record that the Kafka library has fetched.
+// FromKgo converts a record of the Kafka library kgo.
 func FromKgo(r *kgo.Record) Record {
 	headers := make(map[string]string, len(r.Headers))
 	for _, h := range r.Headers {

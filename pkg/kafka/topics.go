@@ -22,7 +22,7 @@ const defaultPartitions = 3
 type Topic struct {
 	Name       string
 	Partitions int32 // 0: 3
-	// MayForget allows that an operator shortens the retention, as where personal data must go.
+	// MayForget permits a shorter retention, which operators may set where personal data must go.
 	MayForget bool
 }
 
@@ -41,7 +41,7 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	admin := kadm.NewClient(client)
 	for _, t := range topics {
 		for _, suffix := range []string{"", DLQSuffix} {
-			topic := Topic{Name: cfg.topic(t.Name) + suffix, Partitions: cmp.Or(t.Partitions, defaultPartitions), MayForget: t.MayForget}
+			topic := Topic{Name: cfg.prefixedTopic(t.Name) + suffix, Partitions: cmp.Or(t.Partitions, defaultPartitions), MayForget: t.MayForget}
 			if err := ensureTopic(ctx, admin, cfg, topic); err != nil {
 				return err
 			}
@@ -63,8 +63,8 @@ func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) e
 }
 
 func createTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) error {
-	forever := "-1" // so that figures can be rebuilt from offset 0
-	// With three replicas one may be down for maintenance; acks=all then still means two copies.
+	forever := "-1" // statistics can be counted anew from offset 0
+	// Of three replicas one may be down for maintenance; acks then still mean two copies.
 	insync := strconv.Itoa(max(1, int(cfg.ReplicationFactor)-1))
 	_, err := admin.CreateTopic(ctx, t.Partitions, cfg.ReplicationFactor, map[string]*string{
 		"retention.ms": &forever, "min.insync.replicas": &insync,
@@ -86,12 +86,12 @@ func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
 	return checkRetention(ctx, admin, t.Name)
 }
 
-// unlimited are the settings of a topic that keeps every record.
+// unlimited has the settings of a topic that keeps every record.
 //
 //nolint:gochecknoglobals // a constant table
 var unlimited = map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 
-// checkRetention fails for a topic that deletes records.
+// checkRetention fails if a topic is set to delete records.
 func checkRetention(ctx context.Context, admin *kadm.Client, topic string) error {
 	var settings []kadm.Config
 	err := retryUntilAgreed(ctx, func() error {
@@ -118,13 +118,13 @@ const (
 	// describeEvery is the interval at which a topic is described, and the longest time for which
 	// the client caches the answer.
 	describeEvery = 50 * time.Millisecond
-	// agreeWithin bounds the wait for the brokers to agree: a broker that was stalled or restarted
+	// agreeWithin limits the wait for the brokers to agree: a broker that was stalled or restarted
 	// counts as absent until it is back.
 	agreeWithin = 30 * time.Second
 )
 
-// countPartitions returns the number of partitions of a topic. For a new topic it waits until the
-// brokers can describe it; the controller refuses to create it again even before that.
+// countPartitions returns how many partitions a topic has. It waits until the brokers can describe
+// a topic that was just created.
 func countPartitions(ctx context.Context, admin *kadm.Client, topic string) (n int, err error) {
 	err = retryUntilAgreed(ctx, func() error {
 		details, err := admin.ListTopics(ctx, topic)
@@ -140,7 +140,8 @@ func countPartitions(ctx context.Context, admin *kadm.Client, topic string) (n i
 	return n, nil
 }
 
-// retryUntilAgreed repeats the attempt while the brokers disagree, for at most agreeWithin.
+// retryUntilAgreed repeats an attempt while it fails because the brokers disagree about a topic,
+// for at most agreeWithin.
 func retryUntilAgreed(ctx context.Context, attempt func() error) error {
 	for deadline := time.Now().Add(agreeWithin); ; {
 		err := attempt()
@@ -153,8 +154,8 @@ func retryUntilAgreed(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// brokersDisagree reports errors that may disappear when the brokers agree. InvalidReplicationFactor
-// is one of them: a broker may be absent for a moment, or there may always be too few.
+// brokersDisagree reports errors that may disappear when the brokers agree about a topic.
+// InvalidReplicationFactor is one of them: a broker may only be absent for a moment.
 func brokersDisagree(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.LeaderNotAvailable) ||
 		errors.Is(err, kerr.NotController) || errors.Is(err, kerr.InvalidReplicationFactor)

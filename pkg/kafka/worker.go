@@ -20,18 +20,18 @@ import (
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	// maxRecordBackoff bounds the pause between attempts at a record that causes its failure itself.
-	// It goes to the dead-letter topic after about a minute: when the group is 2 min behind, payment
+	// maxRecordBackoff limits the pause between attempts at a record that itself causes the failure.
+	// So it is dead-lettered after about a minute: when a group is 2 min behind, the service payment
 	// refuses confirmations.
 	maxRecordBackoff = 4 * time.Second
 	// maxAttempts is how often a record is tried alone, not counting transient errors, before it
 	// goes to the dead-letter topic.
 	maxAttempts = 20
-	// maxErrorHeader bounds the header `error` of a dead letter.
+	// maxErrorHeader is the largest size of a dead letter's header `error`, in bytes.
 	maxErrorHeader = 500
 )
 
-// worker processes one partition, in order.
+// worker processes the records of one assigned partition, in order.
 type worker struct {
 	c      *Consumer
 	client *kgo.Client
@@ -44,7 +44,7 @@ type worker struct {
 	done   chan struct{}
 	wake   chan struct{}
 
-	failed bool // failingSince is set; used by run's goroutine only
+	failed bool // the metric failingSince is set; only the goroutine of run uses it
 
 	mu      sync.Mutex
 	backlog []*kgo.Record
@@ -59,8 +59,8 @@ func newWorker(ctx context.Context, c *Consumer, client *kgo.Client, part partit
 	}
 }
 
-// addRecords adds fetched records. At the limit fetching of the partition is paused until they are
-// processed.
+// addRecords adds fetched records to the backlog. When the backlog is full, no more are fetched of
+// this partition until it is processed.
 func (w *worker) addRecords(recs []*kgo.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,11 +76,11 @@ func (w *worker) addRecords(recs []*kgo.Record) {
 }
 
 func (w *worker) brokerPartition() map[string][]int32 {
-	return map[string][]int32{w.c.cfg.topic(w.part.topic): {w.part.id}}
+	return map[string][]int32{w.c.cfg.prefixedTopic(w.part.topic): {w.part.id}}
 }
 
-// nextRecords waits for records; nil means that the worker must stop.
-func (w *worker) nextRecords() []*kgo.Record {
+// takeBacklog waits for records and returns all that have arrived; nil if the worker must stop.
+func (w *worker) takeBacklog() []*kgo.Record {
 	for {
 		if w.stopping() {
 			return nil
@@ -105,7 +105,7 @@ func (w *worker) nextRecords() []*kgo.Record {
 
 func (w *worker) run() {
 	defer close(w.done)
-	for recs := w.nextRecords(); recs != nil; recs = w.nextRecords() {
+	for recs := w.takeBacklog(); recs != nil; recs = w.takeBacklog() {
 		for len(recs) > 0 {
 			n := min(w.c.handler.max, len(recs))
 			if !w.processRecords(recs[:n]) {
@@ -116,8 +116,8 @@ func (w *worker) run() {
 	}
 }
 
-// stopWorkers ends workers: each may finish its current call within the grace period, then its
-// context is cancelled.
+// stopWorkers stops workers and waits for them. A handler call that is running may finish within
+// the grace period; then its context is cancelled.
 func (c *Consumer) stopWorkers(workers []*worker) {
 	for _, w := range workers {
 		close(w.quit)
@@ -134,8 +134,8 @@ func (c *Consumer) stopWorkers(workers []*worker) {
 	}
 }
 
-// processRecords handles the chunk, by its handler or the dead-letter topic, and marks it. It
-// returns false, without the mark, when the worker must stop.
+// processRecords handles records, or sends them to the dead-letter topic, and marks them as done.
+// It returns false, and marks nothing, when the worker must stop.
 func (w *worker) processRecords(chunk []*kgo.Record) bool {
 	if mine := w.forThisGroup(chunk); len(mine) > 0 && !w.handleRecords(mine) {
 		return false
@@ -144,7 +144,8 @@ func (w *worker) processRecords(chunk []*kgo.Record) bool {
 	return true
 }
 
-// handleRecords does what processRecords does for records of this group, but does not mark them.
+// handleRecords calls the handler until the records are done or dead-lettered. It returns false
+// when the worker must stop.
 func (w *worker) handleRecords(chunk []*kgo.Record) bool {
 	defer w.clearFailing()
 	backoff := w.c.backoff
@@ -177,8 +178,8 @@ func (w *worker) handleRecords(chunk []*kgo.Record) bool {
 	}
 }
 
-// processOneByOne processes the records of a batch singly, so that only the bad ones go to the
-// dead-letter topic, and records done before a stop are not repeated.
+// processOneByOne processes the records of a failed batch one at a time, so that only the bad ones
+// are dead-lettered. Each is marked, so that a stop repeats none that are done.
 func (w *worker) processOneByOne(chunk []*kgo.Record) bool {
 	for i := range chunk {
 		if !w.processRecords(chunk[i : i+1]) {
@@ -202,7 +203,7 @@ func (w *worker) clearFailing() {
 	}
 }
 
-// forThisGroup leaves out records that were redriven for another group.
+// forThisGroup leaves out records that were redriven for another consumer group.
 func (w *worker) forThisGroup(chunk []*kgo.Record) []*kgo.Record {
 	if !slices.ContainsFunc(chunk, w.isForOtherGroup) {
 		return chunk
@@ -215,8 +216,8 @@ func (w *worker) isForOtherGroup(r *kgo.Record) bool {
 	return i >= 0 && string(r.Headers[i].Value) != w.c.group
 }
 
-// callHandler runs the handler inside a consumer span that continues the record's trace. The span
-// of a batch links to the traces of all its records.
+// callHandler calls the handler in a consumer span. For a single record the span continues the
+// record's trace; for a batch it links to the traces of all records.
 func (w *worker) callHandler(chunk []*kgo.Record) (err error) {
 	recs := make([]Record, len(chunk))
 	for i, r := range chunk {
@@ -255,10 +256,10 @@ func (w *worker) callHandler(chunk []*kgo.Record) (err error) {
 	return w.c.handler.fn(ctx, recs)
 }
 
-// sendToDLQ publishes a record that cannot be processed to the dead-letter topic, retrying until it
-// is written.
+// sendToDLQ publishes a record that cannot be processed to the dead-letter topic. It retries until
+// that succeeds; it returns false when the worker must stop.
 func (w *worker) sendToDLQ(rec *kgo.Record, cause error) bool {
-	letter := deadLetter(rec, w.c.group, cause)
+	letter := makeDeadLetter(rec, w.c.group, cause)
 	for backoff := w.c.backoff; ; backoff = min(backoff*2, w.c.maxBackoff) {
 		err := w.client.ProduceSync(w.ctx, letter).FirstErr()
 		if err == nil {
@@ -275,9 +276,9 @@ func (w *worker) sendToDLQ(rec *kgo.Record, cause error) bool {
 	}
 }
 
-// deadLetter returns the record with its original bytes and headers, and the headers that an
-// operator needs to redrive it.
-func deadLetter(r *kgo.Record, group string, cause error) *kgo.Record {
+// makeDeadLetter makes the dead letter of a record: its original bytes and headers, and headers
+// with the group, the error and the origin.
+func makeDeadLetter(r *kgo.Record, group string, cause error) *kgo.Record {
 	letter := &kgo.Record{Topic: r.Topic + DLQSuffix, Key: r.Key, Value: r.Value}
 	for _, h := range r.Headers {
 		if h.Key != HeaderGroup && h.Key != HeaderError && h.Key != HeaderOrigin {
@@ -304,7 +305,7 @@ func (w *worker) stopping() bool {
 	}
 }
 
-// waitUnlessStopped waits for d; it returns false at once when the worker must stop.
+// waitUnlessStopped waits for d. It returns false, at once, when the worker must stop.
 func (w *worker) waitUnlessStopped(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -16,25 +16,25 @@ import (
 	"urr.guru/pkg/telemetry/otlp"
 )
 
-// flushTimeout bounds the last export, so that an unavailable collector does not use up the
-// shutdown time.
+// flushTimeout limits the last export of traces and metrics, so that an unavailable collector does
+// not use up the shutdown time.
 const flushTimeout = 3 * time.Second
 
-// App collects the parts of a process; Run runs them. All methods but Run are called during wiring,
-// by one goroutine.
+// App has the servers, workers and closing functions of a process; Run runs them. All methods but
+// Run are called before Run, by one goroutine.
 type App struct {
 	name string
 	cfg  Config
 	log  *slog.Logger
 
-	servers  []*task
-	workers  []*task
-	closers  []closer
-	grpc     []*rpc.Server
-	binds    []func() error // listeners bound before anything starts
-	ready    *readiness
-	draining atomic.Bool // set when the context ends
-	failed   chan error  // the first failure of a task
+	servers     []*task
+	workers     []*task
+	closers     []closer
+	grpc        []*rpc.Server
+	listenFuncs []func() error // bind the addresses before anything starts
+	ready       *readiness
+	draining    atomic.Bool // set when the context of Run ends
+	failed      chan error  // the first failure of a task
 }
 
 type closer struct {
@@ -42,7 +42,7 @@ type closer struct {
 	fn   func(context.Context) error
 }
 
-// task is one owned goroutine.
+// task is a goroutine that the App starts and stops: a server or a worker.
 type task struct {
 	name   string
 	run    func(ctx context.Context) error
@@ -57,7 +57,7 @@ func Start(ctx context.Context, name string, cfg Config, log *slog.Logger) (*App
 	return a, a.setUpTelemetry(ctx)
 }
 
-// New makes an empty App.
+// New makes an App without servers and workers.
 func New(name string, cfg Config, log *slog.Logger) *App {
 	return &App{name: name, cfg: cfg, log: log, ready: newReadiness(log), failed: make(chan error, 1)}
 }
@@ -65,7 +65,8 @@ func New(name string, cfg Config, log *slog.Logger) *App {
 func (a *App) Name() string      { return a.name }
 func (a *App) Log() *slog.Logger { return a.log }
 
-// setUpTelemetry sets up traces and metrics before anything else, so that they are closed last.
+// setUpTelemetry starts the export of traces and metrics. It runs first, so that the export is
+// closed last.
 func (a *App) setUpTelemetry(ctx context.Context) error {
 	flush, err := otlp.Setup(ctx, a.name, a.cfg.OTLPEndpoint, a.log)
 	if err != nil {
@@ -82,7 +83,7 @@ func (a *App) setUpTelemetry(ctx context.Context) error {
 	return nil
 }
 
-// Listen binds addr (host:port) immediately, so that a taken port fails the start.
+// Listen binds a host:port at once, so that an address in use fails the start.
 func (a *App) Listen(name, addr string) (net.Listener, error) {
 	if addr == "" {
 		return nil, fmt.Errorf("%s: no address to listen on", name)
@@ -103,8 +104,8 @@ func (a *App) Dial(callee string, peer rpc.Peer, opts ...rpc.DialOption) (*rpc.C
 	return conn, nil
 }
 
-// GRPC makes the server that Run serves on GRPC_ADDR; register services before Run. Its health
-// service follows the conditions of the App.
+// GRPC makes the gRPC server that Run serves on GRPC_ADDR. Services must be registered before Run.
+// Its health service reports whether the conditions of the App hold.
 func (a *App) GRPC(cfg rpc.ServerConfig) (*rpc.Server, error) {
 	s, err := rpc.NewServer(a.name, cfg, a.log)
 	if err != nil {
@@ -125,7 +126,7 @@ func (a *App) serve(s *rpc.Server) {
 		},
 		stop: s.Stop,
 	})
-	a.binds = append(a.binds, func() (err error) {
+	a.listenFuncs = append(a.listenFuncs, func() (err error) {
 		if err := s.Check(); err != nil {
 			return err
 		}
@@ -169,9 +170,9 @@ func (a *App) ServeHTTP(name string, l net.Listener, srv *http.Server) {
 	})
 }
 
-// closeConnsWhileDraining asks clients to close their connections. A kept-alive connection stays
-// with this process after load balancers have removed it, and a request sent while it closes would
-// fail.
+// closeConnsWhileDraining asks clients to close their connections while the process drains.
+// Otherwise a kept-alive connection stays with this process after load balancers have removed it,
+// and a request sent while it closes fails.
 func (a *App) closeConnsWhileDraining(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.draining.Load() {
@@ -181,40 +182,39 @@ func (a *App) closeConnsWhileDraining(h http.Handler) http.Handler {
 	})
 }
 
-// Go runs a background worker. At shutdown its context is cancelled in its turn, after the servers;
-// fn must then return. An error returned before that, or a panic, stops the process. Returning nil
-// early means that its work is done.
+// Go adds a background worker, which Run starts. At shutdown its context is cancelled after the
+// servers have stopped; fn must then return. If fn returns an error before that, or panics, the
+// process stops. It may return nil early when its work is done.
 func (a *App) Go(name string, fn func(ctx context.Context) error) {
 	a.workers = append(a.workers, &task{name: name, run: fn})
 }
 
-// OnClose registers a function that is called after servers and workers have ended, in reverse
-// order of registration. It has what is left of ShutdownTimeout, at least an eighth; then it is
-// abandoned.
+// OnClose adds a function to call after servers and workers have ended, the last one added first.
+// It gets what is left of ShutdownTimeout, at least an eighth; then it is abandoned.
 func (a *App) OnClose(name string, fn func(context.Context) error) {
 	a.closers = append(a.closers, closer{name: name, fn: fn})
 }
 
-// Ready adds a condition. It is checked every second, with a timeout of one second, never within a
-// request. A check that exceeds its timeout counts as failed and is not called again before it has
-// returned.
+// Ready adds a condition for readiness. It is checked every second, within at most one second, and
+// never during a request. A check that takes longer counts as failed, and is not called again
+// before it has returned.
 //
-// The process is ready from the moment when all conditions held once until it stops: only then
-// callers and load balancers may find it. While a condition fails later, the process stays ready and
-// gRPC health is NOT_SERVING, so that callers prefer other replicas. If the process became unready
-// instead, the loss of a store would remove the addresses of all replicas at once, and callers would
-// need longer to find them again than the loss lasted.
-func (a *App) Ready(name string, check func(context.Context) error) {
-	a.ready.addCheck(name, check)
+// The process is ready from the moment when all conditions have held once until it stops: only then
+// may callers and load balancers find it. When a condition fails later, the process stays ready,
+// but gRPC health is NOT_SERVING, so that callers prefer other replicas. If the process became
+// unready instead, the loss of a store would remove the addresses of all replicas at once, and
+// callers would need longer to find them again than the loss lasted.
+func (a *App) Ready(name string, condition func(context.Context) error) {
+	a.ready.addCheck(name, condition)
 }
 
-// Run starts everything and returns when all has ended: nil after the end of ctx, the failure
-// otherwise. Shutdown order: not ready and NOT_SERVING, drain, servers, workers, closers; each
-// group in reverse order of registration.
+// Run starts everything and returns when all has ended: nil after the end of ctx, otherwise the
+// error that stopped the process. At shutdown it reports not ready and NOT_SERVING, drains, then
+// ends servers, workers and closing functions, each in reverse order of registration.
 func (a *App) Run(ctx context.Context) error {
-	// Shutdown uses its own contexts: those of the tasks are cancelled one by one, not with ctx.
+	// Tasks do not end with ctx: shutdown cancels their contexts one by one.
 	base := context.WithoutCancel(ctx)
-	for _, bind := range a.binds {
+	for _, bind := range a.listenFuncs {
 		if err := bind(); err != nil {
 			return errors.Join(err, a.shutdown(base))
 		}
@@ -279,8 +279,8 @@ func (a *App) setHealth(h health) {
 	}
 }
 
-// drain keeps serving for a while, so that load balancers notice that this process is leaving. A
-// failure ends it early.
+// drain goes on serving for a while, so that load balancers can remove this process. A failure ends
+// it early.
 func (a *App) drain() error {
 	t := time.NewTimer(a.cfg.Drain)
 	defer t.Stop()

@@ -1,5 +1,5 @@
-// Package lifecycle is the skeleton of every process: its commands, configuration and logger, its
-// servers and workers, probes, and an ordered shutdown after which nothing is left running.
+// Package lifecycle has what every process needs: commands, configuration and logger, servers and
+// workers, probes, and an ordered shutdown after which nothing is left running.
 package lifecycle
 
 import (
@@ -41,10 +41,10 @@ type Config struct {
 
 func (c *Config) lifecycle() *Config { return c }
 
-// embedder is implemented by every struct that embeds Config.
+// embedder is implemented by every configuration that embeds Config.
 type embedder interface{ lifecycle() *Config }
 
-// Command is an additional command of a service, with its own arguments.
+// Command is an additional command of a service, with arguments of its own.
 type Command[C any] struct {
 	// Usage is the command's name and arguments.
 	Usage string
@@ -52,8 +52,8 @@ type Command[C any] struct {
 	Run func(ctx context.Context, cfg *C, args []string, out io.Writer) error
 }
 
-// Exit is an error of a Command that sets the exit code. Without Err nothing is printed: the output
-// says why.
+// Exit is an error of a Command that sets the exit code of the process. Without Err nothing is
+// printed, since the command's output says what is wrong.
 type Exit struct {
 	Code int
 	Err  error
@@ -95,7 +95,7 @@ func runCommand[C any](ctx context.Context, name string, args []string, stdout, 
 	for _, e := range more {
 		usage += "|" + e.Usage
 		if e.name() == cmd {
-			return runExtra(ctx, e, args[1:], stdout, stderr)
+			return runExtraCommand(ctx, e, args[1:], stdout, stderr)
 		}
 	}
 	switch {
@@ -138,7 +138,7 @@ func runCommand[C any](ctx context.Context, name string, args []string, stdout, 
 	return 0
 }
 
-// loadConfig reads the configuration and prints what is wrong with it.
+// loadConfig reads the configuration. It prints what is wrong with it and then returns false.
 func loadConfig[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) {
 	cfg, err := config.Load[C](ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func loadConfig[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) 
 	return cfg, true
 }
 
-func runExtra[C any](ctx context.Context, e Command[C], args []string, stdout, stderr io.Writer) int {
+func runExtraCommand[C any](ctx context.Context, e Command[C], args []string, stdout, stderr io.Writer) int {
 	cfg, ok := loadConfig[C](ctx, stderr)
 	if !ok {
 		return 2

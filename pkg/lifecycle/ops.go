@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// startOps serves probes, metrics and, if enabled, profiles, from before the process is ready until
-// everything else has ended.
+// startOps starts the HTTP server for probes, metrics and, if enabled, profiles. It serves from
+// before the process is ready until everything else has ended.
 func (a *App) startOps() (stop func() error, err error) {
 	if a.cfg.OpsAddr == "" {
 		return func() error { return nil }, nil

@@ -18,7 +18,7 @@ import (
 const (
 	checkEvery   = time.Second
 	checkTimeout = time.Second
-	// Until the first success checks run more often, so that a start does not wait for a tick.
+	// Until all conditions have held once they are checked more often, so that a start is quick.
 	checkEveryAtStart = 50 * time.Millisecond
 )
 
@@ -26,17 +26,17 @@ var conditionHolds = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_ready", Help: "1 while a condition of the process holds (a store answers, a first read is done), 0 while it does not.",
 }, []string{"condition"})
 
-// health is what probes and callers are told about the process.
+// health is what probes and callers are told about the state of the process.
 type health struct {
 	ready   bool // from the first moment when all conditions held until the process stops
 	serving bool // while all conditions hold
 }
 
-// readiness runs the checks in the background. Probes read the last result, so they cost nothing
-// and cannot pile up.
+// readiness checks the conditions in the background. Probes get the last results, so they cost
+// nothing and cannot pile up.
 type readiness struct {
 	log     *slog.Logger
-	checks  []*check
+	checks  []*condition
 	every   time.Duration // between the checks
 	timeout time.Duration // of a check
 
@@ -48,15 +48,15 @@ type readiness struct {
 	state  map[string]string
 }
 
-// check is one condition. At most one goroutine runs fn; it may outlive its timeout when fn ignores
-// the context.
-type check struct {
+// condition is one condition for readiness. At most one goroutine runs fn at a time; fn may run on
+// after its timeout if it ignores the context.
+type condition struct {
 	name string
 	fn   func(context.Context) error
 	busy chan struct{} // holds a token while fn runs
 }
 
-func (c *check) runWithin(ctx context.Context) error {
+func (c *condition) checkWithin(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:
 	default:
@@ -75,9 +75,8 @@ func (c *check) runWithin(ctx context.Context) error {
 	}
 }
 
-// runRecovered returns a panic as an error without its stack, which must not reach a probe's
-// response.
-func (c *check) runRecovered(ctx context.Context) (err error) {
+// runRecovered turns a panic into an error without its stack, which probes must not see.
+func (c *condition) runRecovered(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -91,11 +90,11 @@ func newReadiness(log *slog.Logger) *readiness {
 }
 
 func (r *readiness) addCheck(name string, fn func(context.Context) error) {
-	r.checks = append(r.checks, &check{name: name, fn: fn, busy: make(chan struct{}, 1)})
+	r.checks = append(r.checks, &condition{name: name, fn: fn, busy: make(chan struct{}, 1)})
 	conditionHolds.WithLabelValues(name).Set(0)
 }
 
-// start runs the checks until stop; changed is called with every change.
+// start checks the conditions in the background until stop. It calls changed at every change.
 func (r *readiness) start(base context.Context, changed func(health)) {
 	ctx, cancel := context.WithCancel(base)
 	r.cancel, r.done = cancel, make(chan struct{})
@@ -126,7 +125,7 @@ func (r *readiness) start(base context.Context, changed func(health)) {
 	}()
 }
 
-// stateOK is how /readyz reports a condition that holds.
+// stateOK is the text in /readyz for a condition that holds.
 const stateOK = "ok"
 
 func exportConditions(state map[string]string) {
@@ -139,7 +138,7 @@ func exportConditions(state map[string]string) {
 	}
 }
 
-// stop makes the process permanently not ready.
+// stop ends the checks, and makes the process not ready for good.
 func (r *readiness) stop() {
 	r.cancel()
 	<-r.done
@@ -151,8 +150,8 @@ func (r *readiness) runChecks(ctx context.Context) (map[string]string, bool) {
 	defer cancel()
 	results := make([]error, len(r.checks))
 	var wg sync.WaitGroup
-	for i, check := range r.checks {
-		wg.Go(func() { results[i] = check.runWithin(ctx) })
+	for i, condition := range r.checks {
+		wg.Go(func() { results[i] = condition.checkWithin(ctx) })
 	}
 	wg.Wait()
 	state, ok := make(map[string]string, len(results)), true
@@ -176,7 +175,8 @@ func (r *readiness) setState(state map[string]string, h health) bool {
 	return changed
 }
 
-// ServeHTTP is /readyz: 200 or 503 by readiness, with the checks as JSON.
+// ServeHTTP answers /readyz: 200 if the process is ready, else 503, with the state of each
+// condition as JSON.
 func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Lock()
 	body := struct {

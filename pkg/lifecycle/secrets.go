@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// secretsEvery is the interval at which secret files are read. The kubelet updates a changed Secret
+// secretsEvery is the interval at which secret files are read. Kubernetes updates a changed Secret
 // within about a minute; reading small files costs little.
 const secretsEvery = time.Second
 
@@ -25,13 +25,13 @@ var (
 	}, []string{"variable"})
 )
 
-// FollowSecrets re-reads the files of cfg's secrets while the process runs. Changed content is
-// applied through apply, which gets the whole validated configuration. Content that the validation
-// or apply refuses changes nothing: it is logged once, and a metric shows it as long as it lasts.
-// Each file is handled separately, so that a wrong one does not delay the others.
+// FollowSecrets re-reads the files of cfg's secrets while the process runs. Changed content is put
+// into force by apply, which gets the whole validated configuration. Content that the validation or
+// apply refuses changes nothing: it is logged once, and a metric shows it as long as it lasts. Each
+// file is handled separately, so that a wrong one does not delay the others.
 //
-// apply is called by one goroutine. It must apply the configuration completely or not at all, and
-// current users may finish with the old secrets.
+// apply is called by one goroutine. It must apply the configuration completely or not at all. Calls
+// in progress may finish with the old secrets.
 func FollowSecrets[C any](a *App, cfg *C, apply func(next *C) error) {
 	f := &secretFollower[C]{apply: apply, log: a.log, inForce: config.SecretContents(cfg)}
 	for _, file := range config.SecretFiles[C]() {
@@ -55,10 +55,10 @@ type secretFile struct {
 	config.File
 
 	lastRead  fileReading
-	lastError string // the last that was logged
+	lastError string // the last error that was logged
 }
 
-// fileReading is the content of a file at one moment.
+// fileReading is what was read of a file at one moment: its content, or the error.
 type fileReading struct {
 	content config.Secret
 	failure string
@@ -72,8 +72,9 @@ func (f *secretFollower[C]) run(ctx context.Context) error {
 	})
 }
 
-// checkFile reads one file. Content counts only when it was read twice, a second apart: a file that is
-// being written may be incomplete, and a part of a set of keys may look like a whole one.
+// checkFile reads one file and applies changed content. Content counts only when it was read twice,
+// a second apart: a file that is being written may be incomplete, and part of a set of keys may
+// look like a whole one.
 func (f *secretFollower[C]) checkFile(ctx context.Context, file *secretFile) {
 	var now fileReading
 	var err error

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// reportGrace is the extra time after the deadline in which a task may still report its outcome.
+// reportGrace is how much longer than its deadline a task may take to report that it has ended.
 const reportGrace = 100 * time.Millisecond
 
-// shutdown ends servers, workers and closers within ShutdownTimeout in total. What does not end in
-// time is named in the error and abandoned: the process then exits with code 1. Each group gets a
-// share, so that none can use up the time of the next: servers half of the time, workers three
-// quarters of the rest, closers what remains.
+// shutdown ends servers, workers and closing functions within ShutdownTimeout in total. What does
+// not end in time is named in the error and abandoned: the process then exits with code 1. No group
+// can use up the time of the next: servers get half of the time, workers three quarters of the
+// rest, closing functions what remains.
 func (a *App) shutdown(base context.Context) error {
 	ctx, cancel := context.WithTimeout(base, a.cfg.ShutdownTimeout)
 	defer cancel()
-	problems := []error{a.endAll(ctx, a.servers, 1, 2), a.endAll(ctx, a.workers, 3, 4), a.runClosers(ctx)}
-	select { // a task that failed while stopping
+	problems := []error{a.stopTasks(ctx, a.servers, 1, 2), a.stopTasks(ctx, a.workers, 3, 4), a.runClosers(ctx)}
+	select { // a task may have failed while it was stopped
 	case err := <-a.failed:
 		problems = append(problems, err)
 	default:
@@ -26,9 +26,9 @@ func (a *App) shutdown(base context.Context) error {
 	return errors.Join(problems...)
 }
 
-// endAll ends tasks, last registered first, within num/den of the time left in ctx. A server that never
-// started is stopped too: it may have goroutines already.
-func (a *App) endAll(ctx context.Context, tasks []*task, num, den int64) error {
+// stopTasks ends tasks, the last registered first, within num/den of the time left in ctx. It also
+// stops servers that were never started, since they may have goroutines already.
+func (a *App) stopTasks(ctx context.Context, tasks []*task, num, den int64) error {
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, time.Until(deadline)*time.Duration(num)/time.Duration(den))
 	defer cancel()
@@ -36,7 +36,7 @@ func (a *App) endAll(ctx context.Context, tasks []*task, num, den int64) error {
 	for i := len(tasks) - 1; i >= 0; i-- {
 		switch t := tasks[i]; {
 		case t.done != nil:
-			problems = append(problems, a.endTask(ctx, t))
+			problems = append(problems, a.stopTask(ctx, t))
 		case t.stop != nil:
 			problems = append(problems, a.callWithin(ctx, t.stop))
 		}
@@ -44,7 +44,7 @@ func (a *App) endAll(ctx context.Context, tasks []*task, num, den int64) error {
 	return errors.Join(problems...)
 }
 
-func (a *App) endTask(ctx context.Context, t *task) error {
+func (a *App) stopTask(ctx context.Context, t *task) error {
 	start := time.Now()
 	var err error
 	if t.stop != nil {
@@ -72,7 +72,7 @@ func (a *App) runClosers(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// callWithin calls fn and abandons it when it does not return at the end of ctx. Closing a pool,
+// callWithin calls fn, and abandons it if it has not returned at the end of ctx. Closing a pool,
 // for example, waits for the connections of a stuck worker and takes no context.
 func (a *App) callWithin(ctx context.Context, fn func(context.Context) error) error {
 	var err error
@@ -91,7 +91,8 @@ func (a *App) errTimeout() error {
 	return fmt.Errorf("did not end in its part of %v", a.cfg.ShutdownTimeout)
 }
 
-// waitDone waits for done until reportGrace after the end of ctx, the time of a task to react to it.
+// waitDone waits until done is closed, at most until reportGrace after the end of ctx; it returns
+// whether done was closed.
 func waitDone(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Every calls do immediately and then at the interval until ctx ends. A call that takes longer than
-// the interval is followed immediately by the next one. The result is nil, so that a worker of
+// Every calls do at once and then at the interval until ctx ends. A call that takes longer than the
+// interval is followed by the next one immediately. The result is always nil, so that a worker of
 // lifecycle.App can return it.
 func Every(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
@@ -25,7 +25,7 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 	return nil
 }
 
-// Start runs Every in a goroutine until stop is called, which waits for its end.
+// Start runs Every in a goroutine. stop ends the loop and waits for its last call.
 func Start(ctx context.Context, interval time.Duration, do func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -36,8 +36,7 @@ func Start(ctx context.Context, interval time.Duration, do func(context.Context)
 	}
 }
 
-// Try is Every for calls that may fail: a failure is logged with the message, and the next call tries
-// again.
+// Try does what Every does, for calls that may fail: failures are logged with the message.
 func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message string, do func(context.Context) error) error {
 	return Every(ctx, interval, func(ctx context.Context) {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
@@ -64,7 +63,7 @@ func Batches(ctx context.Context, size int32, remove func(context.Context, int32
 	return total, err
 }
 
-// Tick is Every without the immediate first call.
+// Tick does what Every does, but makes the first call only after one interval.
 func Tick(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -74,15 +73,15 @@ func Tick(ctx context.Context, interval time.Duration, do func(context.Context))
 	return nil
 }
 
-// The pauses before a stream is reopened: each twice as long as the one before, with jitter over
-// its second half.
+// The pauses before a stream is reopened: each is twice the last one, its second half random.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 3 * time.Second
 )
 
-// Follow calls read, which opens a stream and returns when it breaks, until ctx ends. After a
-// stream that received something the back-off starts again at its minimum.
+// Follow keeps a stream open until ctx ends: it calls read, which opens the stream and returns when
+// the stream breaks, again and again, with growing pauses. After a stream that received something
+// the pauses start again at the shortest.
 func Follow(ctx context.Context, log *slog.Logger, name string, read func(context.Context) (received bool, err error)) error {
 	backoff := minBackoff
 	for {
@@ -110,9 +109,9 @@ var (
 // Stream is the receiving side of a gRPC server stream.
 type Stream[M any] interface{ Recv() (M, error) }
 
-// Read opens a gRPC stream and passes its messages to take until the stream breaks, take fails, or
-// nothing arrives for the time of silence, since a peer that hangs does not end its stream.
-// received reports that take accepted a message; the error is never nil.
+// Read opens a gRPC stream and passes each message to take. It returns when the stream breaks, take
+// fails, or nothing arrives for the time of silence, since a peer that hangs does not end its
+// stream. received reports that take accepted at least one message; the error is never nil.
 func Read[M any](ctx context.Context, silence time.Duration, open func(context.Context) (Stream[M], error), take func(context.Context, M) error) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -140,11 +139,11 @@ func Read[M any](ctx context.Context, silence time.Duration, open func(context.C
 	}
 }
 
-// Sleep waits for d; it returns false when ctx ended first.
+// Sleep waits for d. It returns false, at once, when ctx ends.
 func Sleep(ctx context.Context, d time.Duration) bool { return SleepOrWake(ctx, d, nil) }
 
-// SleepOrWake waits for d or for a token in wake (nil: none); it returns false when ctx ended
-// first.
+// SleepOrWake waits for d, or until wake delivers a token; wake may be nil. It returns false, at
+// once, when ctx ends.
 func SleepOrWake(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -158,7 +157,7 @@ func SleepOrWake(ctx context.Context, d time.Duration, wake <-chan struct{}) boo
 	}
 }
 
-// Wait returns nil when the work is done, or the error of ctx when that ends first.
+// Wait waits until the work is done. It returns the error of ctx if ctx ends first.
 func Wait(ctx context.Context, work *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// decodeHeaders reads an object of texts. Texts without escapes, such as those of EventHeaders, are
-// cut out of the JSON, which takes a fraction of the time of decoding it.
+// decodeHeaders reads a JSON object whose values are texts. Texts without escapes, such as those of
+// kafka.EventHeaders, are cut out of the JSON, which is much faster than decoding it.
 func decodeHeaders(b []byte) (map[string]string, error) {
 	if headers, ok := cutHeaders(string(b)); ok {
 		return headers, nil
@@ -15,8 +15,8 @@ func decodeHeaders(b []byte) (map[string]string, error) {
 	return headers, json.Unmarshal(b, &headers)
 }
 
-// cutHeaders reads the form in which PostgreSQL writes a jsonb object of texts: {"a": "b", "c":
-// "d"}. ok is false for any other form.
+// cutHeaders reads a JSON object of texts in the form that PostgreSQL writes: {"a": "b", "c": "d"}.
+// ok is false for any other form.
 func cutHeaders(s string) (headers map[string]string, ok bool) {
 	if strings.ContainsFunc(s, isEscaped) || !strings.HasPrefix(s, `{"`) || !strings.HasSuffix(s, `"}`) || len(s) < len(`{"": ""}`) {
 		return nil, false

@@ -14,12 +14,12 @@ import (
 
 const (
 	measureEvery = 5 * time.Second
-	// countLimit is where counting rows stops; a larger number gives no more information.
+	// countLimit is the number at which counting rows stops: a larger one would tell no more.
 	countLimit = 100_000
 )
 
-// Every replica reports the whole table, whether or not it serves it. Only the partitions in
-// back-off are those of the serving relay. The gauges of the table have no labels; they are vectors
+// Every replica reports the whole table, whether or not its relay publishes it. Only stalledGauge
+// comes from the relay that publishes. The gauges of the table have no labels; they are vectors
 // so that they can be removed while the table cannot be read, since the last values would be taken
 // for current ones.
 var (
@@ -40,9 +40,9 @@ var (
 	}, []string{"topic"})
 )
 
-func publishStallGauge(s *stalls) {
+func updateStalledGauge(s *stalls) {
 	counts := make(map[string]int)
-	for p, st := range s.of {
+	for p, st := range s.byPartition {
 		counts[p.topic] += 0
 		if st.recoveredAt.IsZero() {
 			counts[p.topic]++
@@ -53,8 +53,8 @@ func publishStallGauge(s *stalls) {
 	}
 }
 
-func clearStallGauge(s *stalls) {
-	for p := range s.of {
+func clearStalledGauge(s *stalls) {
+	for p := range s.byPartition {
 		stalledGauge.WithLabelValues(p.topic).Set(0)
 	}
 }
@@ -67,8 +67,8 @@ func (r *Relay) startMetrics(ctx context.Context) (stop func()) {
 	})
 }
 
-// measure sets the gauges from the table, as of now; nil is the database's clock. It removes them
-// when the table cannot be read.
+// measure sets the gauges from the table, or removes them if the table cannot be read. now is nil
+// for the database's clock; only tests set it.
 func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -94,8 +94,8 @@ func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 	return nil
 }
 
-// Oldest returns the age of the oldest event of a topic ("": of any) that is neither published nor
-// parked; 0 when there is none. now is nil for the database's clock.
+// Oldest returns the age of the oldest event of a topic ("": of any topic) that is neither
+// published nor parked; 0 when there is none. now, if set, replaces the database's clock.
 func Oldest(ctx context.Context, pool *pgxpool.Pool, topic string, now *time.Time) (time.Duration, error) {
 	var seconds float64
 	err := pool.QueryRow(ctx, `

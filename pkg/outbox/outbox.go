@@ -1,6 +1,6 @@
-// Package outbox makes a state change and its event one transaction: events are rows inserted in
-// the transaction of the change. Relays publish the rows to Kafka and then delete them. Each event
-// is delivered at least once; consumers recognise a repeated event by its id (header ce_id).
+// Package outbox makes a state change and its Kafka event one transaction: the event is inserted as
+// a row in the transaction of the change. Relays publish the rows to Kafka and then delete them.
+// Events are delivered at least once; consumers recognise a second delivery by the header ce_id.
 package outbox
 
 import (
@@ -25,11 +25,11 @@ var files embed.FS
 // Migrations creates the table outbox.
 var Migrations = postgres.MigrationSet{Name: "outbox", FS: files}
 
-// maxPayload keeps an event far below the broker's message.max.bytes (1 MiB). An event that can
-// never be published would block its key.
+// maxPayload is the largest size of an event, far below the broker's message.max.bytes (1 MiB). An
+// event that can never be published would block all later events of its key.
 const maxPayload = 512 << 10
 
-// Event is what happened to one entity.
+// Event says what happened to one entity, such as a payment.
 type Event struct {
 	ID         uuid.UUID // globally unique; a new one is made for the zero UUID
 	Topic, Key string    // the destination; events of one key keep their order
@@ -40,12 +40,12 @@ type Event struct {
 	Payload       proto.Message
 }
 
-// Insert writes the events into tx; source is the CloudEvents source, as "payment". They carry
-// ctx's trace.
+// Insert writes events into the outbox in tx. source is the CloudEvents source, such as "payment".
+// The events carry the trace of ctx.
 //
-// Call it after the entity's row is locked or updated in tx. That lock makes the order of ids
+// Call it after the entity's row is locked or updated in tx: that lock makes the order of ids
 // within a key the order of the commits (see Relay). After the commit call Relay.Signal; without it
-// the next poll finds the events.
+// the events wait for the relay's next poll.
 func Insert(ctx context.Context, tx postgres.Execer, source string, events ...Event) error {
 	if len(events) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func Insert(ctx context.Context, tx postgres.Execer, source string, events ...Ev
 	rows := make([]insertRow, len(events))
 	for i, e := range events {
 		var err error
-		if rows[i], err = toInsert(ctx, source, e, now); err != nil {
+		if rows[i], err = newInsertRow(ctx, source, e, now); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ const (
 		ORDER BY n`
 )
 
-// insertRow is an event as a row of the table outbox, to be inserted.
+// insertRow has the columns of an event that is to be inserted into the table outbox.
 type insertRow struct {
 	id               uuid.UUID
 	topic, key       string
@@ -95,7 +95,7 @@ func (r *insertRow) columns() []any {
 	return []any{r.id, r.topic, r.key, r.keyHash, r.kind, r.version, r.payload, r.headers}
 }
 
-func toInsert(ctx context.Context, source string, e Event, now time.Time) (insertRow, error) {
+func newInsertRow(ctx context.Context, source string, e Event, now time.Time) (insertRow, error) {
 	if e.ID == uuid.Nil {
 		e.ID = uuid.Must(uuid.NewV7())
 	}
@@ -127,10 +127,10 @@ func columnArrays(rows []insertRow) []any {
 	}
 }
 
-func columnArray[T any](rows []insertRow, of func(insertRow) T) []T {
+func columnArray[T any](rows []insertRow, column func(insertRow) T) []T {
 	values := make([]T, len(rows))
 	for i, r := range rows {
-		values[i] = of(r)
+		values[i] = column(r)
 	}
 	return values
 }

@@ -14,8 +14,7 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// Parked is a key that waits for an operator because the broker permanently refuses one of its
-// events.
+// Parked is a key whose events wait for an operator, because the broker has refused one for good.
 type Parked struct {
 	Topic, Key string
 	// EventID, Error and Type describe the event that was refused.
@@ -25,7 +24,7 @@ type Parked struct {
 	Events int64
 }
 
-// ParkedKeys lists the parked keys, oldest first.
+// ParkedKeys lists all parked keys, the oldest first.
 func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]Parked, error) {
 	rows, err := pool.Query(ctx, `
 		SELECT p.topic, p.key, p.event_id::text, p.error, coalesce(min(o.type) FILTER (WHERE o.event_id = p.event_id), ''), p.parked_at, count(o.id)
@@ -38,21 +37,20 @@ func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]Parked, error) {
 	return parked, postgres.Err(err)
 }
 
-// Redrive makes the serving relay publish the events of a key again, in order; of all keys of the
-// topic when key is empty. A key that is refused again is parked again. It returns the number of
-// keys.
+// Redrive makes the relay publish the events of a parked key again, in order; with an empty key
+// those of all its parked keys. A key refused again is parked again. It returns the number of keys.
 func Redrive(ctx context.Context, pool *pgxpool.Pool, topic, key string) (int64, error) {
 	tag, err := pool.Exec(ctx, `DELETE FROM outbox_parked WHERE topic = $1 AND $2 IN ('', key)`, topic, key)
 	return tag.RowsAffected(), postgres.Err(err)
 }
 
-// Usage of Command.
+// Usage is the usage text of Command.
 const Usage = "outbox [parked | redrive <topic> [<key>]]"
 
-// ErrUsage is returned when Command is called with arguments other than those of Usage.
+// ErrUsage means that the arguments of Command are not those in Usage.
 var ErrUsage = errors.New("usage: " + Usage)
 
-// Command runs `<service> outbox …` for operators: it lists the parked keys, or redrives a key or
+// Command runs `<service> outbox …` for operators: it lists the parked keys, or redrives one key or
 // all keys of a topic.
 func Command(ctx context.Context, pool *pgxpool.Pool, args []string, out io.Writer) error {
 	switch {

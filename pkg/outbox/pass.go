@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// maxReadAge is the age past which rows that were read are no longer published: the session may have
-	// ended since, and another relay may serve them.
+	// maxReadAge is the age past which rows that were read are not published: the session may have
+	// ended since, and another relay may publish them.
 	maxReadAge = 5 * time.Second
-	// publishTimeout bounds the wait for the slowest partition of a batch. That partition is then
+	// publishTimeout limits the wait for the slowest partition of a batch. That partition is then
 	// left out of the next batches.
 	publishTimeout = 3 * time.Second
 )
 
-// entityKey is the unit of ordering: events with the same topic and key.
-type entityKey struct{ topic, key string }
+// eventKey is the topic and key of events. Events with the same eventKey keep their order.
+type eventKey struct{ topic, key string }
 
-// publishBatch publishes one batch of rows. It deletes the acked rows now or during the next call
-// (see prefetched). It returns the number of rows that were published; an error ends the session.
+// publishBatch publishes one batch of rows. It deletes the acked rows at once, or during the next
+// call (see prefetched). It returns how many rows were published; an error ends the session.
 func (r *Relay) publishBatch(ctx context.Context, s *session) (int, error) {
 	s.blocked, s.more = false, false
 	if err := s.tryLock(ctx); err != nil || !s.serving {
@@ -43,7 +43,7 @@ func (r *Relay) publishBatch(ctx context.Context, s *session) (int, error) {
 	}
 	acked := ackedInOrder(b.rows, results)
 	r.noteFailures(ctx, s, b.rows, results)
-	if next != nil && len(acked) == len(b.rows) { // else next may follow a row that was not published
+	if next != nil && len(acked) == len(b.rows) { // otherwise next may have rows behind one that was not published
 		s.prefetched, s.more = &prefetched{next: *next, acked: acked}, true
 		return probed + len(acked), nil
 	}
@@ -70,14 +70,14 @@ func (r *Relay) publish(ctx context.Context, rows []row, readAt time.Time) ([]er
 	return results, failpoint.Err("outbox.after_publish")
 }
 
-// ackedInOrder returns the ids of rows that may be deleted: acked ones without a failed row of the same
-// key before them. An acked row behind a failed one is published once more after it, so that the last
-// event of a key also arrives last.
+// ackedInOrder returns the ids of the rows that may be deleted: acked ones without a failed row of
+// the same key before them. An acked row behind a failed one is published again after it, so that
+// the last event of a key also arrives last.
 func ackedInOrder(rows []row, results []error) []int64 {
-	broken := make(map[entityKey]bool)
+	broken := make(map[eventKey]bool)
 	acked := make([]int64, 0, len(rows))
 	for i, row := range rows {
-		k := entityKey{row.Topic, row.Key}
+		k := eventKey{row.Topic, row.Key}
 		broken[k] = broken[k] || results[i] != nil
 		if !broken[k] {
 			acked = append(acked, row.ID)
@@ -86,13 +86,13 @@ func ackedInOrder(rows []row, results []error) []int64 {
 	return acked
 }
 
-// noteFailures puts the partitions of rows that were not published into back-off. After a refusal
-// the rows of the batch are sent one by one.
+// noteFailures puts the partitions of rows that were not published into back-off: the relay retries
+// them separately. After a refusal by the broker the rows of the batch are sent one by one.
 func (r *Relay) noteFailures(ctx context.Context, s *session, rows []row, results []error) {
 	now := time.Now()
 	stalled := make(map[partition]bool)
 	for i, row := range rows {
-		p, err := r.partitionOf(row), results[i]
+		p, err := r.findPartition(row), results[i]
 		switch {
 		case err == nil:
 		case kafka.Refused(err) || isUnreadable(err):
@@ -102,21 +102,21 @@ func (r *Relay) noteFailures(ctx context.Context, s *session, rows []row, result
 			r.markStalled(ctx, s, p, err, now)
 		}
 	}
-	publishStallGauge(s.stalls)
+	updateStalledGauge(s.stalls)
 }
 
 func (r *Relay) markStalled(ctx context.Context, s *session, p partition, err error, now time.Time) {
 	if s.stalls.recordFailure(p, now) {
 		r.log.WarnContext(ctx, "partition takes no events, retrying it separately", "topic", p.topic, "partition", p.number,
-			"partitions", p.of, "error", err)
+			"partitions", p.count, "error", err)
 	}
 }
 
-func (r *Relay) partitionOf(row row) partition {
+func (r *Relay) findPartition(row row) partition {
 	// Either client may know the topic first; after partitions were added, the larger number is the
 	// newer one.
 	n := int32(max(1, r.publisher.Partitions(row.Topic), r.prober.Partitions(row.Topic))) //nolint:gosec // a number of partitions
-	return partition{topic: row.Topic, of: n, number: row.KeyHash % n}
+	return partition{topic: row.Topic, count: n, number: row.KeyHash % n}
 }
 
 // unreadableError is the error of a row that can never be turned into a record.
@@ -125,11 +125,11 @@ type unreadableError struct{ err error }
 func (e *unreadableError) Error() string { return "headers: " + e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
 
-// toRecords converts the readable rows, with the index of each; the others get their error as
-// result.
+// toRecords converts rows to Kafka records; index has the row of each record. A row that cannot be
+// read gets its error in results instead.
 func toRecords(rows []row, results []error) (recs []kafka.Record, index []int) {
 	for i, row := range rows {
-		rec, err := row.record()
+		rec, err := row.toRecord()
 		if results[i] = err; err == nil {
 			recs, index = append(recs, rec), append(index, i)
 		}
@@ -137,7 +137,7 @@ func toRecords(rows []row, results []error) (recs []kafka.Record, index []int) {
 	return recs, index
 }
 
-func (r row) record() (kafka.Record, error) {
+func (r row) toRecord() (kafka.Record, error) {
 	headers, err := decodeHeaders(r.Headers)
 	if err != nil {
 		return kafka.Record{}, &unreadableError{err}

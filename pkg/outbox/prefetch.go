@@ -10,25 +10,25 @@ import (
 const (
 	// maxPrefetchAge is the age past which prefetched rows are read again.
 	maxPrefetchAge = time.Second
-	// maxGrowth bounds the batches of a backlog, as a multiple of the configured size. Each full batch
+	// maxGrowth limits the batches of a backlog, as a multiple of the configured size. Each full batch
 	// is followed by one of twice its size, unless that would probably exceed maxBytes. A batch of
 	// larger events ends before the event that exceeds maxBytes, but not below the configured size.
 	maxGrowth = 8
 	maxBytes  = 4 << 20
 )
 
-// batch is rows to publish.
+// batch is the rows that are published together.
 type batch struct {
 	rows    []row
-	limit   int // number of rows that were asked for, or that maxBytes allowed
+	limit   int // the largest number of rows that it could have
 	readAt  time.Time
-	blocked bool // rows were left out that wait for the end of another transaction
+	blocked bool // rows were left out, since a transaction that may insert earlier rows still runs
 }
 
 // isFull reports whether the batch reached its limit, so that more rows may follow.
 func (b *batch) isFull() bool { return len(b.rows) == b.limit }
 
-// nextSize is the size of the batch after b.
+// nextSize returns the limit of the batch after b. size is the configured size.
 func (b *batch) nextSize(size int) int {
 	bytes := 0
 	for _, r := range b.rows {
@@ -40,15 +40,16 @@ func (b *batch) nextSize(size int) int {
 	return min(2*b.limit, maxGrowth*size)
 }
 
-// prefetched is the work that one pass leaves to the next. While a batch is being published, the
-// rows before it are deleted and those after it are read, so that PostgreSQL and the broker work at
-// the same time.
+// prefetched is work done ahead for the next call of publishBatch. While a batch is being
+// published, the rows published before are deleted and the next rows are read, so that PostgreSQL
+// and the broker work at the same time.
 type prefetched struct {
 	next  batch
-	acked []int64 // rows of the batch before next: published, not deleted yet
+	acked []int64 // ids of rows that were published before next and are not deleted yet
 }
 
-// nextBatch returns the prefetched batch, or reads one. acked are rows still to delete.
+// nextBatch returns the prefetched batch, or reads one. acked are the ids of published rows that
+// are still to be deleted.
 func (s *session) nextBatch(ctx context.Context, leaveOut []partition, limit, scan int) (b batch, acked []int64, err error) {
 	if s.prefetched != nil && len(leaveOut) == 0 && time.Since(s.prefetched.next.readAt) < maxPrefetchAge {
 		b, acked = s.prefetched.next, s.prefetched.acked
@@ -63,7 +64,7 @@ func (s *session) nextBatch(ctx context.Context, leaveOut []partition, limit, sc
 	return b, nil, err
 }
 
-// flush deletes the published rows and drops the prefetched batch.
+// flush deletes the rows already published and drops the prefetched batch.
 func (s *session) flush(ctx context.Context) error {
 	if s.prefetched == nil {
 		return nil
@@ -86,6 +87,6 @@ func (r *Relay) publishAndPrefetch(ctx context.Context, s *session, b batch, ack
 			next = &following
 		}
 	}
-	publishing.Wait() // also after an error: another relay must not follow while rows are in flight
+	publishing.Wait() // also after an error: no other relay may start while records are in flight
 	return results, next, cmp.Or(err, publishErr)
 }

@@ -9,18 +9,18 @@ import (
 	"urr.guru/pkg/kafka"
 )
 
-// probeTimeout bounds one attempt at the partitions in back-off.
+// probeTimeout limits one attempt to publish to the partitions in back-off.
 const probeTimeout = time.Second
 
-// probe is an attempt, in flight, to publish the first row of each partition that is due.
+// probe is an attempt in progress to publish the first row of each partition whose retry is due.
 type probe struct {
-	heads   []row
-	results []error // to be read once done is closed
-	done    chan struct{}
+	firstRows []row
+	results   []error // to be read once done is closed
+	done      chan struct{}
 }
 
-// probeStalled applies the results of the last probe and starts the next one. It never waits for
-// the broker. It returns the number of rows that were published.
+// probeStalled applies the results of the last probe, if it has ended, and starts the next one. It
+// never waits for the broker. It returns how many rows the last probe published.
 func (r *Relay) probeStalled(ctx context.Context, s *session) (int, error) {
 	n := 0
 	if s.probe != nil {
@@ -35,29 +35,30 @@ func (r *Relay) probeStalled(ctx context.Context, s *session) (int, error) {
 		if n, err = r.finishProbe(ctx, s, ended); err != nil {
 			return 0, err
 		}
-		publishStallGauge(s.stalls)
+		updateStalledGauge(s.stalls)
 	}
 	_, due, _ := s.stalls.excluded(time.Now())
 	if len(due) == 0 {
 		return n, nil
 	}
-	heads, err := s.heads(ctx, due)
+	firstRows, err := s.readFirstRows(ctx, due)
 	if err != nil {
 		return 0, err
 	}
-	r.startProbe(ctx, s, r.readyHeads(ctx, s, due, heads))
+	r.startProbe(ctx, s, r.rowsToProbe(ctx, s, due, firstRows))
 	return n, nil
 }
 
-// readyHeads returns the heads to publish. A partition without rows counts as recovered; one whose
-// first row is not settled is postponed.
-func (r *Relay) readyHeads(ctx context.Context, s *session, due []partition, heads []row) []row {
+// rowsToProbe returns the first rows that are to be published. A partition without rows
+// counts as recovered. One whose first row is not settled is postponed: a transaction that may
+// insert an earlier row still runs.
+func (r *Relay) rowsToProbe(ctx context.Context, s *session, due []partition, firstRows []row) []row {
 	now := time.Now()
-	ready := make([]row, 0, len(heads))
+	ready := make([]row, 0, len(firstRows))
 	waiting := make(map[partition]bool)
-	for _, h := range heads {
+	for _, h := range firstRows {
 		for _, p := range due {
-			if p.topic != h.Topic || h.KeyHash%p.of != p.number {
+			if p.topic != h.Topic || h.KeyHash%p.count != p.number {
 				continue
 			}
 			waiting[p] = true
@@ -80,29 +81,29 @@ func (r *Relay) readyHeads(ctx context.Context, s *session, due []partition, hea
 // maxID is greater than every row's id.
 const maxID = 1<<63 - 1
 
-func (r *Relay) startProbe(ctx context.Context, s *session, heads []row) {
-	if len(heads) == 0 {
+func (r *Relay) startProbe(ctx context.Context, s *session, firstRows []row) {
+	if len(firstRows) == 0 {
 		return
 	}
-	p := &probe{heads: heads, results: make([]error, len(heads)), done: make(chan struct{})}
+	p := &probe{firstRows: firstRows, results: make([]error, len(firstRows)), done: make(chan struct{})}
 	s.probe = p
 	go func() { // bounded by its timeout; the session's close waits for it
 		defer close(p.done)
 		defer r.Signal()
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		recs, index := toRecords(heads, p.results)
+		recs, index := toRecords(firstRows, p.results)
 		for i, err := range r.prober.PublishEach(ctx, recs) {
 			p.results[index[i]] = err
 		}
 	}()
 }
 
-// finishProbe deletes the rows that a probe published and parks the keys of refused rows.
+// finishProbe deletes the rows that a probe has published, and parks the keys of refused rows.
 func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, error) {
 	now := time.Now()
-	acked := make([]int64, 0, len(p.heads))
-	for i, h := range p.heads {
+	acked := make([]int64, 0, len(p.firstRows))
+	for i, h := range p.firstRows {
 		err := p.results[i]
 		switch {
 		case err == nil:
@@ -118,14 +119,14 @@ func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, err
 	if err := s.deleteRows(ctx, acked); err != nil {
 		return 0, err
 	}
-	for i, h := range p.heads {
+	for i, h := range p.firstRows {
 		r.applyProbeResult(ctx, s, h, p.results[i], now)
 	}
 	return len(acked), nil
 }
 
 func (r *Relay) applyProbeResult(ctx context.Context, s *session, head row, err error, now time.Time) {
-	exact := r.partitionOf(head)
+	exact := r.findPartition(head)
 	settled := err == nil || kafka.Refused(err) || isUnreadable(err)
 	for _, p := range s.stalls.matching(head) {
 		switch {

@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// blockedWait is the first pause before reading again when rows wait for the end of a
+	// blockedWait is the first pause before reading again when rows must wait for the end of a
 	// transaction; it doubles up to blockedMax.
 	blockedWait = 5 * time.Millisecond
 	blockedMax  = 100 * time.Millisecond
-	reconnect   = time.Second // between two sessions, ±50 % jitter
+	reconnect   = time.Second // pause between two sessions, ±50 % at random
 	// slowRead is the duration from which a read counts as slow because it had to skip many rows of
 	// partitions in back-off. After a slow read the relay pauses for as long as the read took.
 	slowRead = 20 * time.Millisecond
-	// drainTimeout bounds the publishing of the events that the last requests committed, when the
-	// process stops.
+	// drainTimeout limits the publishing of the last committed events when the process stops.
 	drainTimeout = 3 * time.Second
 )
 
-// Options of a relay; zero values mean the defaults.
+// Options of a Relay; zero values mean the defaults.
 type Options struct {
 	// Poll is the shortest interval between two reads of an idle table, default 50 ms; it grows to
 	// twice that. Only events committed by other replicas, or by a process that died, wait for it.
@@ -39,21 +38,21 @@ type Options struct {
 	Prober Publisher
 }
 
-// Publisher is what a relay needs of kafka.Producer.
+// Publisher publishes records, as kafka.Producer does.
 type Publisher interface {
 	// PublishEach returns one result per record. After the first failure in a partition it
 	// publishes nothing more to that partition.
 	PublishEach(ctx context.Context, recs []kafka.Record) []error
-	// Partitions of the topic; 0 while they are not known.
+	// Partitions returns the topic's number of partitions; 0 while it is not known.
 	Partitions(topic string) int
 }
 
 var _ Publisher = (*kafka.Producer)(nil)
 
-// Relay publishes the outbox of one database. Any number may run on it: the relay whose session
-// holds the advisory lock serves the database, and another takes over when that session ends. The
-// rows are read and deleted through the same session, so a relay that has lost its lock cannot go
-// on; its successor may publish again what it had already sent.
+// Relay publishes the outbox of one database. Any number of relays may run on it: the one whose
+// session (connection) holds the advisory lock publishes, and another takes over when that session
+// ends. The rows are read and deleted through the same session, so a relay that has lost its lock
+// cannot go on; its successor may publish again what it had already sent.
 //
 // Order within a key: writers insert after locking the entity's row, so of two events of a key the
 // later transaction waited for the commit of the earlier one. Its id is higher, and whoever sees
@@ -78,10 +77,10 @@ type Relay struct {
 
 	sessionIdle, lockEvery, reconnect, retryMin, drainTimeout time.Duration
 
-	scan int // rows covered by one read
+	scan int // how many rows of the table one read covers while partitions are in back-off
 }
 
-// NewRelay makes a relay; Run starts it.
+// NewRelay makes a Relay, which publishes once Run is called.
 func NewRelay(pool *pgxpool.Pool, publisher Publisher, log *slog.Logger, opts Options) *Relay {
 	if opts.Poll <= 0 {
 		opts.Poll = 50 * time.Millisecond
@@ -99,8 +98,8 @@ func NewRelay(pool *pgxpool.Pool, publisher Publisher, log *slog.Logger, opts Op
 	}
 }
 
-// Signal reports that events were committed. It never blocks; any number of signals before the next
-// read count as one.
+// Signal tells the relay that events were committed. It never blocks; several signals before the
+// next read count as one.
 func (r *Relay) Signal() {
 	select {
 	case r.wake <- struct{}{}:
@@ -108,8 +107,8 @@ func (r *Relay) Signal() {
 	}
 }
 
-// Run publishes until ctx ends, then for up to 3 s what is left. While PostgreSQL or Kafka is
-// unavailable it retries.
+// Run publishes events until ctx ends, and then for up to 3 s those that are left. While PostgreSQL
+// or Kafka is unavailable it retries.
 func (r *Relay) Run(ctx context.Context) error {
 	defer r.startMetrics(ctx)()
 	for ctx.Err() == nil {
@@ -126,11 +125,11 @@ func (r *Relay) runSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer clearStallGauge(s.stalls)
+	defer clearStalledGauge(s.stalls)
 	defer s.close(ctx)
 	idle, blocked := r.opts.Poll, blockedWait
 	for ctx.Err() == nil {
-		// A started pass is finished: cancelling it would only publish the same events twice.
+		// A batch that was started is finished: after a cancellation its events would be published twice.
 		n, err := r.publishBatch(context.WithoutCancel(ctx), s)
 		switch {
 		case err != nil:
@@ -152,8 +151,8 @@ func (r *Relay) runSession(ctx context.Context) error {
 	return r.drain(context.WithoutCancel(ctx), s)
 }
 
-// waitIdle waits for a signal, the next poll, or the time to retry a partition. A relay that serves
-// nothing only waits for the next attempt at the lock.
+// waitIdle waits for a signal, the next poll, or the time to retry a partition. A relay without the
+// lock only waits for its next attempt to get it.
 func (r *Relay) waitIdle(ctx context.Context, s *session, d time.Duration) {
 	if !s.serving {
 		loop.Sleep(ctx, r.lockEvery)

@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// App is what Attach needs of a lifecycle.App.
+// App has the methods of lifecycle.App that Attach uses.
 type App interface {
 	Name() string
 	Log() *slog.Logger
@@ -19,9 +19,10 @@ type App interface {
 	OnClose(name string, fn func(context.Context) error)
 }
 
-// Attach runs the relay of a service with its producer, and a prober that tries failing partitions
-// over its own connections. Call it before adding the service's other workers: those stop first,
-// and the relay then publishes what they have committed.
+// Attach adds the relay of a service to the process, with its producer and a prober: a second
+// producer, which retries failing partitions over connections of its own. It must be called before
+// the service's other workers are added: those stop first, and the relay then publishes what they
+// have committed.
 func Attach(a App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, error) {
 	producer, err := kafka.NewProducer(cfg, a.Name())
 	if err != nil {
@@ -38,7 +39,7 @@ func Attach(a App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, error) {
 	return relay, nil
 }
 
-// OperatorCommand runs Command on the database of a service's configuration.
+// OperatorCommand makes the command `outbox` of a service, which runs Command on its database.
 func OperatorCommand[C any](
 	name string, database func(*C) postgres.Config,
 ) func(ctx context.Context, cfg *C, args []string, out io.Writer) error {

@@ -10,22 +10,23 @@ import (
 )
 
 const (
-	// relayLock is the key of the advisory lock that the serving relay holds. Locks are per database.
+	// relayLock is the key of the advisory lock that the publishing relay holds in its database.
 	relayLock = 0x6f7574 // "out"
 	lockEvery = time.Second
-	// sessionIdle is the time after which the server ends the session of a relay that is paused or
-	// unreachable, which releases its lock.
+	// sessionIdle is how long the session of a relay may be idle before the server ends it: the relay
+	// is paused or unreachable. That releases the lock.
 	sessionIdle  = 10 * time.Second
 	queryTimeout = 6 * time.Second
 )
 
-// session is a connection outside the pool and the advisory lock that it may hold.
+// session is a relay's own connection to the database, outside the pool, and the state of its work.
+// The connection may hold the advisory lock.
 type session struct {
 	conn     *pgx.Conn
 	serving  bool // holds relayLock
 	lockedAt time.Time
 	every    time.Duration // between two attempts to take the lock
-	// blocked: the last read left out rows that wait for the end of another transaction. Such
+	// blocked: the last read left out rows that must wait for the end of another transaction. Such
 	// transactions are short, so the next read follows soon and not at the next poll.
 	blocked    bool
 	more       bool // the last read did not cover all rows
@@ -48,7 +49,7 @@ func (r *Relay) openSession(ctx context.Context) (*session, error) {
 	return &session{conn: conn, every: r.lockEvery, stalls: newStalls(r.retryMin), size: r.opts.Batch}, nil
 }
 
-// close ends the session and releases its lock. It first waits for the records in flight:
+// close closes the connection, which releases the lock. It first waits for the records in flight:
 // otherwise the next relay could publish later rows before them.
 func (s *session) close(ctx context.Context) {
 	if s.probe != nil {
@@ -59,7 +60,7 @@ func (s *session) close(ctx context.Context) {
 	_ = s.conn.Close(ctx)
 }
 
-// tryLock tries, at most once per interval, to become the serving relay of the database.
+// tryLock tries, at most once per interval, to get the lock, so that this relay publishes.
 func (s *session) tryLock(ctx context.Context) error {
 	if s.serving || time.Since(s.lockedAt) < s.every {
 		return nil
@@ -73,7 +74,7 @@ func (s *session) tryLock(ctx context.Context) error {
 	return nil
 }
 
-// row is one event of the table outbox.
+// row is one event as it was read from the table outbox.
 type row struct {
 	ID        int64
 	EventID   string
@@ -91,12 +92,12 @@ type row struct {
 
 func (r row) bytes() int { return len(r.Payload) + len(r.Headers) }
 
-// The subqueries are evaluated once: a snapshot for every row would cost as much as the row.
+// Each subquery is evaluated once per statement, not for every row, where it would double the cost.
 const columns = `o.id, o.event_id::text, o.topic, o.key, o.key_hash, o.payload, o.headers, o.created_at,
 	o.txid < (SELECT pg_snapshot_xmin(pg_current_snapshot())) OR o.created_at <= (SELECT clock_timestamp() - interval '10 s') AS settled`
 
-// unparked selects the rows that may be published. NOT IN, unlike NOT EXISTS, stays a filter on the
-// scan of the id index, whatever the planner estimates the sizes of the tables to be.
+// unparked is the condition that the key of a row is not parked. NOT IN, unlike NOT EXISTS, stays a
+// filter on the scan of the id index, whatever sizes of the tables the planner estimates.
 const unparked = `(o.topic, o.key) NOT IN (SELECT topic, key FROM outbox_parked)`
 
 // NOT IN with a subquery looks up a hash in every plan. Against an array with <> ALL, the plan
@@ -117,12 +118,12 @@ const readOthers = `
 		AND o.id > $4 AND o.id <= $5
 	ORDER BY o.id LIMIT $6`
 
-// read returns the first rows, in the order of ids, of the partitions that are not left out, and of
-// each key only those before its first unsettled row. Rows in flight are left out too; there are
-// none when partitions are.
+// read returns the first rows, in the order of ids, of all partitions but those in leaveOut. Of
+// each key it returns only the rows before its first unsettled row. It omits the rows in flight,
+// which it is given only if leaveOut is empty.
 func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (batch, error) {
 	b := batch{limit: limit, readAt: time.Now()}
-	all, cut, err := s.readUnfiltered(ctx, leaveOut, inFlight, limit, scan)
+	all, cut, err := s.readWithUnsettled(ctx, leaveOut, inFlight, limit, scan)
 	if err != nil {
 		return batch{}, err
 	}
@@ -130,10 +131,10 @@ func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row
 		b.limit = len(all)
 	}
 	s.took = time.Since(b.readAt)
-	unsettled := make(map[entityKey]bool)
+	unsettled := make(map[eventKey]bool)
 	b.rows = make([]row, 0, len(all))
 	for _, r := range all {
-		k := entityKey{r.Topic, r.Key}
+		k := eventKey{r.Topic, r.Key}
 		unsettled[k] = unsettled[k] || !r.Settled
 		if !unsettled[k] {
 			b.rows = append(b.rows, r)
@@ -143,9 +144,9 @@ func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row
 	return b, nil
 }
 
-// readUnfiltered does what read does, but keeps unsettled rows. cut reports that maxBytes allowed
-// fewer than limit.
-func (s *session) readUnfiltered(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
+// readWithUnsettled does what read does, but keeps unsettled rows. cut reports that it returned
+// fewer than limit because of maxBytes.
+func (s *session) readWithUnsettled(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
 	if len(leaveOut) == 0 {
 		s.walk = tableWalk{}
 		ids := make([]int64, len(inFlight))
@@ -174,9 +175,9 @@ const readHeads = `
 		WHERE o.topic = b.topic AND o.key_hash % b.of = b.number AND ` + unparked + `
 		ORDER BY o.id LIMIT 1) AS h`
 
-// heads returns the first row of each of the given partitions that has rows.
-func (s *session) heads(ctx context.Context, of []partition) ([]row, error) {
-	topics, counts, numbers := partitionArrays(of)
+// readFirstRows returns the first row of each of the partitions that has rows.
+func (s *session) readFirstRows(ctx context.Context, partitions []partition) ([]row, error) {
+	topics, counts, numbers := partitionArrays(partitions)
 	return s.query(ctx, readHeads, topics, counts, numbers)
 }
 
@@ -185,8 +186,8 @@ func (s *session) query(ctx context.Context, sql string, args ...any) ([]row, er
 	return rows, err
 }
 
-// queryUpTo returns the first rows: the given number of them, and others while all have at most
-// maxBytes. cut reports that there were more.
+// queryUpTo returns at least the given number of rows, if there are so many, and further rows while
+// all together have at most maxBytes. cut reports that there were more.
 func (s *session) queryUpTo(ctx context.Context, number int, sql string, args ...any) (rows []row, cut bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -215,7 +216,7 @@ func (s *session) queryUpTo(ctx context.Context, number int, sql string, args ..
 
 func partitionArrays(partitions []partition) (topics []string, counts, numbers []int32) {
 	for _, p := range partitions {
-		topics, counts, numbers = append(topics, p.topic), append(counts, p.of), append(numbers, p.number)
+		topics, counts, numbers = append(topics, p.topic), append(counts, p.count), append(numbers, p.number)
 	}
 	return topics, counts, numbers
 }
@@ -227,7 +228,7 @@ func (s *session) deleteRows(ctx context.Context, ids []int64) error {
 	return s.exec(ctx, "delete published events", `DELETE FROM outbox WHERE id = ANY ($1)`, ids)
 }
 
-// parkKey makes the key of a refused row wait for an operator.
+// parkKey parks the key of a row that the broker refused: its events wait for an operator.
 func (s *session) parkKey(ctx context.Context, r row, cause error) error {
 	return s.exec(ctx, "park a key", `
 		INSERT INTO outbox_parked (topic, key, event_id, error) VALUES ($1, $2, $3::uuid, $4)

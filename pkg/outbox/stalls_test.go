@@ -11,7 +11,7 @@ func TestPartitionBackoff(t *testing.T) {
 	t.Parallel()
 	s := newStalls(100 * time.Millisecond)
 	now := time.Unix(1_800_000_000, 0)
-	p := partition{topic: "t", of: 3, number: 1}
+	p := partition{topic: "t", count: 3, number: 1}
 	due := func(at time.Time) bool {
 		all, due, _ := s.excluded(at)
 		require.Len(t, all, 1)
@@ -39,7 +39,7 @@ func TestPartitionBackoff(t *testing.T) {
 	require.False(t, due(now.Add(backoffMemory+2499*time.Millisecond)), "a later failure continues the previous back-off")
 	s.recordSuccess(p, 1, now)
 	s.excluded(now.Add(backoffMemory + 1))
-	require.Empty(t, s.of, "it is forgotten")
+	require.Empty(t, s.byPartition, "it is forgotten")
 	s.recordFailure(p, now)
 	require.True(t, due(now.Add(150*time.Millisecond)))
 }
@@ -48,7 +48,7 @@ func TestRefusedBatchIsSentRowByRow(t *testing.T) {
 	t.Parallel()
 	s := newStalls(time.Second)
 	now := time.Unix(1_800_000_000, 0)
-	p := partition{topic: "t", of: 1}
+	p := partition{topic: "t", count: 1}
 	s.sendSingly(p, 7, now)
 	s.sendSingly(p, 9, now)
 	for _, id := range []int64{3, 7} {

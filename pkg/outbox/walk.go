@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// scanRows is the number of rows that one read covers while partitions are in back-off: their
-	// rows may be a million.
+	// scanRows is how many rows one read covers while partitions are in back-off: these partitions'
+	// rows, which are skipped, may be a million.
 	scanRows    = 5000
 	scanRowsMax = 1 << 20
-	// rewalkAfter is the shortest time after which the table is read from its first row again. A
+	// rewalkAfter is the shortest time after which reading starts at the table's first row again. A
 	// slow walk is repeated only after rewalkFactor times its duration.
 	rewalkAfter  = 5 * time.Second
 	rewalkFactor = 20
@@ -27,8 +27,8 @@ const (
 // the row gets its id, so a transaction that begins later inserts a higher id. A row that breaks
 // this rule is found by the next walk.
 type tableWalk struct {
-	from  int64 // rows up to here are left out
-	bound int64 // no running transaction inserts a row up to here
+	from  int64 // rows up to this id are not read again
+	bound int64 // no running transaction can insert a row up to this id
 	// mark is the candidate for the next bound: the last id of the table in an earlier snapshot,
 	// and the xmax of that snapshot. The id becomes the bound once a later snapshot has an xmin of
 	// at least that xmax: then every transaction that could insert a lower id has ended.
@@ -38,13 +38,14 @@ type tableWalk struct {
 	}
 	until  int64 // last id of the current read
 	end    int64 // last id of the table
-	scan   int
+	scan   int   // how many rows the current read covers
 	began  time.Time
 	whole  bool          // the end of the table was reached
 	took   time.Duration // duration of the last complete walk
 	parked string
 }
 
+// advanceWalk chooses the range of ids that the next read covers.
 func (s *session) advanceWalk(ctx context.Context, scan int) error {
 	w := &s.walk
 	old := w.whole && time.Since(w.began) > max(rewalkAfter, rewalkFactor*w.took)
@@ -75,15 +76,15 @@ func (s *session) advanceWalk(ctx context.Context, scan int) error {
 		return nil
 	}
 	w.parked = parked
-	if w.from > 0 { // a key may have been redriven: find its rows again
+	if w.from > 0 { // an operator may have redriven a key, so its rows must be found again
 		w.from = 0
 		return s.advanceWalk(ctx, scan)
 	}
 	return nil
 }
 
-// recordRead moves the walk past the rows that a read covered, up to the first row returned. more
-// reports that there are further rows to read.
+// recordRead advances the walk past the rows that a read covered, up to the first row that the read
+// returned. more reports that there are further rows to read.
 func (w *tableWalk) recordRead(found []row, scan int) (more bool) {
 	next := min(w.bound, w.until)
 	if len(found) > 0 {

@@ -8,16 +8,16 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// App is what Attach needs of a lifecycle.App. Package lifecycle would bring the gRPC server into
-// every program that uses a store.
+// App has the methods of lifecycle.App that Attach uses. Importing package lifecycle would bring
+// the gRPC server into every program that uses a store.
 type App interface {
 	Name() string
 	OnClose(name string, fn func(context.Context) error)
 	Ready(name string, check func(context.Context) error)
 }
 
-// Attach opens the pool of a service. The pool is closed at shutdown, and the service is ready
-// while the database answers.
+// Attach opens a service's connection pool and closes it at shutdown. The service is ready only if
+// the database answers.
 func Attach(ctx context.Context, a App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
 	pool, err := attach(ctx, a, cfg, a.Name(), opts)
 	if err != nil {
@@ -27,7 +27,8 @@ func Attach(ctx context.Context, a App, cfg Config, opts ...Option) (*pgxpool.Po
 	return pool, nil
 }
 
-// AttachReads opens a second pool, so that reads cannot use up the connections of other work.
+// AttachReads opens a second pool, for reads, so that they cannot use up the connections of other
+// work. It is closed at shutdown.
 func AttachReads(ctx context.Context, a App, cfg Config, opts ...Option) (*pgxpool.Pool, error) {
 	return attach(ctx, a, cfg, a.Name()+"-reads", opts)
 }
@@ -37,7 +38,7 @@ func attach(ctx context.Context, a App, cfg Config, name string, opts []Option) 
 	if err != nil {
 		return nil, err
 	}
-	unwatch := telemetry.WatchPool(name, func() telemetry.Pool { return poolFigures(pool.Stat()) })
+	unwatch := telemetry.WatchPool(name, func() telemetry.Pool { return poolStats(pool.Stat()) })
 	a.OnClose(name, func(context.Context) error {
 		unwatch()
 		pool.Close()
@@ -46,7 +47,7 @@ func attach(ctx context.Context, a App, cfg Config, name string, opts []Option) 
 	return pool, nil
 }
 
-func poolFigures(s *pgxpool.Stat) telemetry.Pool {
+func poolStats(s *pgxpool.Stat) telemetry.Pool {
 	return telemetry.Pool{
 		Max: int(s.MaxConns()), Used: int(s.AcquiredConns()), Idle: int(s.IdleConns()),
 		Acquired: s.AcquireCount(), TimedOut: s.CanceledAcquireCount(), Waited: s.EmptyAcquireWaitTime(),

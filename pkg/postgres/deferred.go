@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Execer is what a statement without rows needs of a transaction: a pgx.Tx or a Deferred.
+// Execer executes statements that return no rows: a pgx.Tx or a Deferred.
 type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Deferred collects statements of which only the error matters, and sends them together: a
-// transaction then waits once for all of them.
+// Deferred collects statements of which only the error matters, and sends them together, so that a
+// transaction waits only once for all of them.
 //
 //	d := postgres.Defer(tx)
 //	err := db.New(d).AddEntry(ctx, …)
@@ -25,11 +25,11 @@ type Deferred struct {
 	batch pgx.Batch
 }
 
-// Defer makes a Deferred without statements.
+// Defer makes a Deferred without statements for a transaction.
 func Defer(tx pgx.Tx) *Deferred { return &Deferred{tx: tx} }
 
-// Exec adds a statement. The statement is executed by Send, which also returns its error. The tag is
-// empty: do not use Deferred where the number of changed rows matters.
+// Exec adds a statement, which Send executes. The tag is always empty: do not use Deferred where
+// the number of changed rows matters.
 func (d *Deferred) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	d.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil
@@ -39,14 +39,14 @@ var errDeferred = errors.New("a deferred statement has no rows")
 
 // Query always fails: a deferred statement cannot return rows.
 func (*Deferred) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, errDeferred }
-func (*Deferred) QueryRow(context.Context, string, ...any) pgx.Row        { return refusedRow{} }
+func (*Deferred) QueryRow(context.Context, string, ...any) pgx.Row        { return failingRow{} }
 
-type refusedRow struct{}
+type failingRow struct{}
 
-func (refusedRow) Scan(...any) error { return errDeferred }
+func (failingRow) Scan(...any) error { return errDeferred }
 
-// Send executes the statements in their order. Its error is that of the first one that fails; those
-// after it are not executed.
+// Send executes the statements in their order. After a failed statement the others are not
+// executed; Send returns its error.
 func (d *Deferred) Send(ctx context.Context) error {
 	if d.batch.Len() == 0 {
 		return nil

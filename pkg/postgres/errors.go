@@ -14,9 +14,9 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Err maps driver errors to the platform's errors: a server that is down, starting, not ready,
-// overloaded or too slow becomes errs.ErrUnavailable with the original as its cause. All other
-// errors, including domain errors and context errors, are returned unchanged.
+// Err converts errors of the driver to the platform's: if the server is down, starting, not ready,
+// overloaded or too slow it returns errs.ErrUnavailable with the original as its cause. It returns
+// all other errors unchanged, including domain errors and context errors.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {
@@ -28,7 +28,7 @@ func Err(err error) error {
 func unavailable(err error) bool {
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) {
-		return unavailableCode(pe.Code)
+		return isUnavailableCode(pe.Code)
 	}
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
@@ -43,8 +43,10 @@ func unavailable(err error) bool {
 		strings.Contains(err.Error(), "conn closed")
 }
 
-// unavailableCode: https://www.postgresql.org/docs/current/errcodes-appendix.html
-func unavailableCode(code string) bool {
+// isUnavailableCode reports whether an error code of PostgreSQL
+// (https://www.postgresql.org/docs/current/errcodes-appendix.html) means that the server cannot
+// serve at the moment.
+func isUnavailableCode(code string) bool {
 	switch {
 	case strings.HasPrefix(code, "08"), // connection exception
 		strings.HasPrefix(code, "28"),  // role or password refused, as by a server that is not ready after a failover

@@ -13,12 +13,12 @@ const (
 	// The server's statement_timeout ends slow statements; only this ends a call on a hanging
 	// connection.
 	statementCallTimeout = 8 * time.Second
-	// pingTimeout bounds the check whether a connection that was idle for a second still works.
+	// pingTimeout limits the check whether a connection that was idle for a second still works.
 	pingTimeout = 3 * time.Second
 )
 
-// deadlineTracer sets the deadline of statements. It is a tracer because a tracer sees every
-// statement of the pool.
+// deadlineTracer gives a deadline to statements whose context has none. It is a tracer because a
+// tracer sees every statement of the pool.
 type deadlineTracer struct{ timeout time.Duration }
 
 var (
@@ -30,7 +30,7 @@ func newTracer(timeout time.Duration) pgx.QueryTracer {
 	return multitracer.New(deadlineTracer{timeout}, tracer{})
 }
 
-// cancelKey is the context key of the function that releases the deadline's timer.
+// cancelKey is the context key under which the function that releases the deadline's timer is kept.
 type cancelKey struct{}
 
 func (l deadlineTracer) start(ctx context.Context) context.Context {

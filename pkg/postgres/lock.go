@@ -15,16 +15,16 @@ const (
 	migrationLockWait  = 5 * time.Minute
 )
 
-// lockAll excludes other calls of Migrate; lockOne is goose's own lock, of the session that applies
-// the files of a set.
+// lockAll excludes other calls of Migrate. lockOne is goose's own lock, for applying the files of
+// one set.
 const (
 	lockOne migrationLock = migrationLock(lock.DefaultLockID)
 	lockAll migrationLock = lockOne + 1
 )
 
-// migrationLock is an advisory lock of a session, polled more often than goose does. A session that
-// waited for the lock without polling would hold a snapshot, and CREATE INDEX CONCURRENTLY in the
-// session that has the lock would wait for the end of that snapshot.
+// migrationLock is the key of an advisory lock of a session. It is taken by polling, more often
+// than goose does. A session that waited without polling would hold a snapshot, and CREATE INDEX
+// CONCURRENTLY in the session with the lock would wait for the end of that snapshot.
 type migrationLock int64
 
 var _ lock.SessionLocker = lockOne

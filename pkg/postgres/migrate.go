@@ -17,11 +17,12 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// MigrationSet is a schema with its own version history: a service's tables, the outbox, the inbox.
+// MigrationSet is a set of tables with its own version history: those of a service, of the outbox,
+// or of the inbox.
 type MigrationSet struct {
-	// Name of [a-z0-9_]; the versions are kept in the table schema_<name>.
+	// Name consists of [a-z0-9_]. The applied versions are kept in the table schema_<name>.
 	Name string
-	// Schema has the set's tables and versions, and is created if it is missing; empty: the first of
+	// Schema is where the tables and versions are, created if it is missing; empty: the first of
 	// the session's search_path, public. A schema can be dropped and made anew without the rest.
 	Schema string
 	// FS holds NNNN_name.sql files (goose) in the folder migrations, as embedded by //go:embed
@@ -29,17 +30,18 @@ type MigrationSet struct {
 	FS fs.FS
 }
 
-// A set that does not get a lock is tried again, for longer than any transaction of a service takes.
+// A file that does not get a lock is tried again, for longer than any service's transaction.
 const (
 	lockAttempts = 20
 	lockPause    = 500 * time.Millisecond
 )
 
-// migrationIdle ends the transaction of a hanging migration, which holds back the snapshot horizon
-// of the whole server.
+// migrationIdle is how long a migration may be idle in its transaction. While a transaction hangs,
+// the whole server keeps old versions of rows.
 const migrationIdle = time.Minute
 
-// MigrateOnce is Migrate with its own pool: the complete migration of a service's database.
+// MigrateOnce opens a pool, applies the sets as Migrate does, and closes the pool: the whole
+// migration of a service's database.
 func MigrateOnce(ctx context.Context, cfg Config, name string, sets ...MigrationSet) error {
 	pool, err := Open(ctx, cfg, name)
 	if err != nil {
@@ -68,8 +70,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, pause time.Duration, sets 
 	cc := pool.Config().ConnConfig.Copy()
 	cc.Tracer = nil
 	cc.RuntimeParams["statement_timeout"] = "0"
-	cc.RuntimeParams["idle_in_transaction_session_timeout"] = millis(migrationIdle)
-	setDefault(cc.RuntimeParams, "lock_timeout", millis(lockTimeout))
+	cc.RuntimeParams["idle_in_transaction_session_timeout"] = millisText(migrationIdle)
+	setDefault(cc.RuntimeParams, "lock_timeout", millisText(lockTimeout))
 	// The server notices within a minute that a client with the lock has vanished with its machine.
 	setDefault(cc.RuntimeParams, "tcp_keepalives_idle", "30")
 	setDefault(cc.RuntimeParams, "tcp_keepalives_interval", "10")
@@ -102,20 +104,21 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, pause time.Duration, sets 
 		if err := m.files.storeHashes(ctx, m.in.conn); err != nil {
 			return err
 		}
-		if err := m.up(ctx, pause); err != nil {
+		if err := m.apply(ctx, pause); err != nil {
 			return fmt.Errorf("migrate %s: %w", m.files.set.Name, Err(err))
 		}
 	}
 	return nil
 }
 
-// session is a connection of a migration, in one schema.
+// session is a database connection of a migration.
 type session struct {
 	db   *sql.DB
 	conn *sql.Conn
 }
 
-// connect opens a session whose search_path is a schema, which it creates; empty: that of the URL.
+// connect opens a session whose search_path is the schema, which it creates if it is missing; "":
+// the search_path of the URL.
 func connect(ctx context.Context, cc *pgx.ConnConfig, schema string) (*session, error) {
 	if schema != "" {
 		cc = cc.Copy()
@@ -140,7 +143,7 @@ func (s *session) close() {
 	_ = s.db.Close()
 }
 
-// migration is a set that is applied to a database.
+// migration applies one set to a database.
 type migration struct {
 	in       *session
 	files    *fileHashes
@@ -164,9 +167,9 @@ func newMigration(in *session, set MigrationSet) (*migration, error) {
 	return &migration{in: in, files: hashes, provider: p}, nil
 }
 
-// up applies what is missing. A file that did not get a lock is tried again, with pauses in which
-// the statements behind it run.
-func (m *migration) up(ctx context.Context, pause time.Duration) error {
+// apply applies the files that are missing. A file that did not get a lock is tried again after a
+// pause, in which the statements that wait behind it run.
+func (m *migration) apply(ctx context.Context, pause time.Duration) error {
 	for attempt := 1; ; attempt++ {
 		_, err := m.provider.Up(ctx)
 		var pe *pgconn.PgError

@@ -13,11 +13,11 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// errFileChanged means that a file was edited after it was applied, which happens before the first
-// release only. The schema cannot be changed accordingly.
+// errFileChanged means that a file was edited after it was applied, which may happen before the
+// first release only: the changed file cannot be applied to the existing tables.
 var errFileChanged = errors.New("this database was made from another version of the file, and nothing was changed: run make reset")
 
-// fileHashes keeps, beside goose's table of versions, the hash of each file that was applied.
+// fileHashes stores the hash of each applied file, in a table beside goose's table of versions.
 type fileHashes struct {
 	set      MigrationSet
 	versions string // goose's table
@@ -40,9 +40,8 @@ func newFileHashes(set MigrationSet, files fs.FS, sources []*goose.Source) (*fil
 	return h, nil
 }
 
-// checkUnchanged fails with errFileChanged for an applied version whose file had another content,
-// or none that is known. A version without a file was applied by a later release, whose files are
-// not here.
+// checkUnchanged fails with errFileChanged if the stored hash of an applied version is missing or
+// is not that of its file. A version without a file is of a later release, and accepted.
 func (h *fileHashes) checkUnchanged(ctx context.Context, conn *sql.Conn) error {
 	applied, err := h.appliedHashes(ctx, conn)
 	if err != nil {
@@ -60,7 +59,7 @@ func (h *fileHashes) checkUnchanged(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// appliedHashes returns the hash of each applied version; empty where none is kept.
+// appliedHashes returns the stored hash of each applied version; empty where none is stored.
 func (h *fileHashes) appliedHashes(ctx context.Context, conn *sql.Conn) (map[int64]string, error) {
 	var versions, hashes bool
 	err := conn.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL`, h.versions, h.table).Scan(&versions, &hashes)
@@ -89,9 +88,9 @@ func (h *fileHashes) appliedHashes(ctx context.Context, conn *sql.Conn) (map[int
 	return applied, rows.Err()
 }
 
-// storeHashes stores the hashes of all files before they are applied. A process that ends in
-// between leaves hashes of versions that are not applied: check ignores them, and the next call
-// replaces them.
+// storeHashes stores the hashes of all files before these are applied. If the process ends in
+// between, hashes of versions that are not applied remain: checkUnchanged ignores them, and the
+// next call replaces them.
 func (h *fileHashes) storeHashes(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+h.table+` (version bigint PRIMARY KEY, sha256 text NOT NULL)`)
 	for version, file := range h.byID {

@@ -14,13 +14,13 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// Limits of every session. A hanging transaction holds back the snapshot horizon of the whole
-// server, and with it every outbox.
+// Limits of every session. While a transaction hangs, the whole server keeps old versions of rows,
+// and relays of an outbox cannot publish newer events.
 const (
 	statementTimeout = 5 * time.Second
 	idleInTxTimeout  = 5 * time.Second
 	connectTimeout   = 3 * time.Second
-	// lockTimeout is that of migrations: a migration that waits for a lock blocks all statements
+	// lockTimeout is for migrations only: a migration that waits for a lock blocks all statements
 	// that come after it, so it waits for a moment only, and tries again.
 	lockTimeout = 300 * time.Millisecond
 )
@@ -38,18 +38,19 @@ type Config struct {
 	MaxConns int `env:"DATABASE_MAX_CONNS, default=16" min:"1" max:"1000"`
 }
 
-// Option changes what Open makes.
+// Option is an option of Open.
 type Option func(*pgxpool.Config)
 
-// Setting sets a parameter of every session, such as enable_seqscan, unless the URL sets it.
+// Setting sets a parameter of every session, such as enable_seqscan, unless the URL does.
 func Setting(name, value string) Option {
 	return func(pc *pgxpool.Config) { setDefault(pc.ConnConfig.RuntimeParams, name, value) }
 }
 
-// Indexed is for services in which every statement has an index (postgrestest.RequireIndexes). A
-// plan cached while a table was small or empty reads the whole table, and is still used while the
-// table fills in the first minute of a sale, until autovacuum runs. JIT is off because no statement
-// runs long enough for compilation to pay off.
+// Indexed is an option for services whose statements all use an index (tested by
+// postgrestest.RequireIndexes). It forbids sequential scans: a plan that was cached while a table
+// was small would read the whole table, and would still be used while the table fills in the first
+// minute of a sale, until autovacuum runs. JIT is off, since no statement runs long enough for
+// compilation to pay off.
 func Indexed() Option {
 	return func(pc *pgxpool.Config) {
 		Setting("enable_seqscan", "off")(pc)
@@ -57,9 +58,9 @@ func Indexed() Option {
 	}
 }
 
-// Open makes a pool; name becomes the sessions' application_name. It connects in the background: a
-// database that is down does not fail the start, but readiness (pool.Ping). An unusable URL is an
-// error.
+// Open makes a connection pool. name becomes the application_name of its sessions. It connects in
+// the background: a database that is down fails not the start but the readiness check (pool.Ping).
+// An unusable URL is an error.
 func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpool.Pool, error) {
 	pc, err := cfg.parse()
 	if err != nil {
@@ -76,10 +77,10 @@ func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpoo
 	}
 	pc.PingTimeout = pingTimeout
 	pc.ConnConfig.Tracer = newTracer(statementCallTimeout)
-	pc.BeforeConnect = cfg.signIn()
+	pc.BeforeConnect = cfg.currentCredentials()
 	setDefault(pc.ConnConfig.RuntimeParams, "application_name", name)
-	setDefault(pc.ConnConfig.RuntimeParams, "statement_timeout", millis(statementTimeout))
-	setDefault(pc.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", millis(idleInTxTimeout))
+	setDefault(pc.ConnConfig.RuntimeParams, "statement_timeout", millisText(statementTimeout))
+	setDefault(pc.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", millisText(idleInTxTimeout))
 	for _, opt := range opts {
 		opt(pc)
 	}
@@ -98,7 +99,7 @@ func (c *Config) Validate() error {
 	return err
 }
 
-// parse reads the URL. The error has no password.
+// parse reads the URL. Its error does not contain the password.
 func (c *Config) parse() (*pgxpool.Config, error) {
 	pc, err := pgxpool.ParseConfig(c.URL.Reveal())
 	if err != nil {
@@ -107,9 +108,9 @@ func (c *Config) parse() (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// signIn returns a function that sets the current user and password on a new connection. Content of
-// the file that is not well-formed is ignored.
-func (c Config) signIn() func(context.Context, *pgx.ConnConfig) error {
+// currentCredentials returns a function that sets the current user and password on a new
+// connection. While the content of the file is malformed, the last well-formed content is used.
+func (c Config) currentCredentials() func(context.Context, *pgx.ConnConfig) error {
 	url := config.LatestSecret("DATABASE_URL", c.URLFile, c.URL, func(s config.Secret) bool {
 		_, err := pgx.ParseConfig(s.Reveal())
 		return err == nil
@@ -124,11 +125,11 @@ func (c Config) signIn() func(context.Context, *pgx.ConnConfig) error {
 	}
 }
 
-// setDefault keeps values set by the URL: an operator may raise a limit for one service.
+// setDefault sets a parameter unless the URL sets it: operators may raise a limit there.
 func setDefault(params map[string]string, key, value string) {
 	if _, ok := params[key]; !ok {
 		params[key] = value
 	}
 }
 
-func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+func millisText(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer makes a client span per query and per batch, but only inside a recorded trace: other calls,
-// such as those of pollers, cost nothing.
+// tracer makes a client span for each query and batch, but only inside a recorded trace: other
+// statements, such as those of pollers, cost nothing.
 type tracer struct{}
 
 var (
@@ -48,8 +48,8 @@ func (tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatc
 	endSpan(ctx, data.Err)
 }
 
-// spanKey marks a context whose span was started by this tracer, so that the end of a query never
-// ends its caller's span.
+// spanKey is the context key that marks a span as started by this tracer, so that the end of a
+// query never ends the span of its caller.
 type spanKey struct{}
 
 func startSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) context.Context {
@@ -71,8 +71,8 @@ func endSpan(ctx context.Context, err error) {
 	span.End()
 }
 
-// spanName is the query's name in sqlc's leading comment ("-- name: GetPayment :one"), else its
-// first word.
+// spanName returns the name of a query from sqlc's leading comment ("-- name: GetPayment :one"), or
+// else the first word of the SQL.
 func spanName(sql string) string {
 	if rest, ok := strings.CutPrefix(sql, "-- name: "); ok {
 		name, _, _ := strings.Cut(rest, " ")

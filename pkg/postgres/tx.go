@@ -14,18 +14,17 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// rollbackTimeout bounds the rollback of a transaction whose own context has ended.
+// rollbackTimeout limits the rollback after an error, when its context may have ended.
 const rollbackTimeout = 2 * time.Second
 
-// txTimeout bounds a whole transaction: statements and pauses have their own limits, but any number
-// of them may follow each other. The outbox relies on rows inserted 10 s ago being committed or
-// rolled back.
+// txTimeout limits a whole transaction. Each statement and pause has its own limit, but there may
+// be many of them. The outbox relies on every transaction that inserted rows 10 s ago having ended.
 const txTimeout = 8 * time.Second
 
-// InTx runs fn in one transaction (READ COMMITTED) of at most 8 s and commits it when fn returns
-// nil. The error is that of fn or of the commit. After a commit error of kind Unavailable, Deadline
-// or Canceled it is unknown whether the commit took effect, so fn must be repeatable. Errors pass
-// Err; a transaction that exceeds 8 s is Unavailable.
+// InTx runs fn in one transaction (READ COMMITTED) of at most 8 s, and commits it when fn returns
+// nil. It returns the error of fn or of the commit, converted by Err; a transaction that takes
+// longer than 8 s is Unavailable. After a commit error of kind Unavailable, Deadline or Canceled it
+// is unknown whether the commit took effect, so fn must be repeatable.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return inTx(ctx, pool, txTimeout, fn)
 }
@@ -38,7 +37,7 @@ func inTx(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, fn fun
 	caller := ctx
 	ctx, cancel := context.WithTimeoutCause(caller, timeout, errTooLong)
 	defer cancel()
-	// Rolls back after an error and after a panic; after a commit it does nothing.
+	// This rolls back after an error and after a panic; after a commit it does nothing.
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
@@ -56,19 +55,20 @@ func inTx(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, fn fun
 
 var errTooLong = fmt.Errorf("the transaction took longer than it may: %w", context.DeadlineExceeded)
 
-// Retries of InTxRetry.
+// How often InTxRetry tries, and its first pause.
 const (
 	maxAttempts = 5
 	firstWait   = 5 * time.Millisecond
 )
 
-// InTxRetry is InTx, repeated (up to 5 times, with jitter) when the server aborted the transaction
-// for a serialization conflict or a deadlock. fn must not have effects outside the transaction.
+// InTxRetry does what InTx does, and repeats the transaction (up to 5 times, after random pauses)
+// when the server aborted it for a serialization conflict or a deadlock. fn must not have effects
+// outside the transaction.
 func InTxRetry(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	wait := firstWait
 	for attempt := 1; ; attempt++ {
 		err := InTx(ctx, pool, fn)
-		if err == nil || attempt == maxAttempts || !retryable(err) {
+		if err == nil || attempt == maxAttempts || !isRetryable(err) {
 			return err
 		}
 		select {
@@ -80,9 +80,9 @@ func InTxRetry(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Cont
 	}
 }
 
-// retryable reports whether the transaction may succeed when repeated: serialization failure or
-// deadlock.
-func retryable(err error) bool {
+// isRetryable reports whether the server aborted a transaction for a serialization conflict or a
+// deadlock, so that it may succeed when repeated.
+func isRetryable(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && (pe.Code == "40001" || pe.Code == "40P01")
 }

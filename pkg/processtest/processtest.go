@@ -21,31 +21,31 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// variable is set in a process that acts as the program under test.
+// variable is the environment variable that tells a process to act as the program under test.
 const variable = "URR_TEST_PROCESS"
 
-// Tests is *testing.M or the result of Verified.
+// Tests is what Main runs: a *testing.M or the result of Verified.
 type Tests interface{ Run() int }
 
-// Verified runs the tests, then checks for leaked goroutines (leaktest).
+// Verified makes Main check for leaked goroutines after the tests.
 func Verified(m *testing.M) Tests { return verified{m} }
 
 type verified struct{ *testing.M }
 
 func (v verified) Run() int {
-	return testkit.RunWithoutLeaks(v.M, goleak.IgnoreTopFunction("urr.guru/pkg/processtest.serveStarts"))
+	return testkit.RunWithoutLeaks(v.M, goleak.IgnoreTopFunction("urr.guru/pkg/processtest.runLaunches"))
 }
 
-// Main runs the tests or, in a process that Command prepared, the program; it does not return. The
+// Main runs the tests or, in a process that Command prepared, the program. It does not return. The
 // program finds its arguments in os.Args.
 func Main(m Tests, program func() int) {
-	if os.Getenv(variable) != "" { //nolint:forbidigo // how parent and child know each other
+	if os.Getenv(variable) != "" { //nolint:forbidigo // tells the child process what it is
 		os.Exit(program()) //nolint:forbidigo // this is the main of that process
 	}
 	os.Exit(m.Run()) //nolint:forbidigo // as the testing package does without a TestMain
 }
 
-// Command prepares the program under test. Its environment is env only.
+// Command prepares a process that acts as the program under test. Its environment is only env.
 func Command(tb testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	tb.Helper()
 	testkit.SkipIfShort(tb, "tests that start processes")
@@ -61,7 +61,7 @@ func Command(tb testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs the program to its end and returns its output. The error is that of the process.
+// Run runs the program under test to its end and returns its output and the error of the process.
 func Run(tb testing.TB, env map[string]string, args ...string) (string, error) {
 	tb.Helper()
 	cmd := Command(tb, env, args...)
@@ -74,7 +74,8 @@ func Run(tb testing.TB, env map[string]string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// Process is a program that runs until it ends by itself, Stop is called, or the test ends.
+// Process is a program under test. It runs until it ends by itself, Stop is called, or the test
+// ends.
 type Process struct {
 	tb    testing.TB
 	cmd   *exec.Cmd
@@ -83,7 +84,7 @@ type Process struct {
 	err   error // how it ended; read after ended is closed
 }
 
-// Start starts the program. Its output is logged if the test fails.
+// Start starts the program under test. Its output is logged if the test fails.
 func Start(tb testing.TB, env map[string]string, args ...string) *Process {
 	tb.Helper()
 	p := &Process{tb: tb, cmd: Command(tb, env, args...), ended: make(chan struct{})}
@@ -126,7 +127,7 @@ func (p *Process) Kill() {
 
 func (p *Process) Output() string { return p.out.String() }
 
-// output is a buffer that may be read while a process writes to it.
+// output is a buffer that can be read while a process writes to it.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -144,25 +145,26 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// starts is served by one thread that lives as long as the test program: the kernel ties a child to
-// the thread that started it (PR_SET_PDEATHSIG), and no child may outlive the tests.
-var starts = sync.OnceValue(func() chan<- func() {
+// launches passes functions that start a process to one thread, which lives as long as the test
+// program: the kernel kills a child when the thread that started it ends (PR_SET_PDEATHSIG), and no
+// child may outlive the tests.
+var launches = sync.OnceValue(func() chan<- func() {
 	c := make(chan func())
-	go serveStarts(c)
+	go runLaunches(c)
 	return c
 })
 
-func serveStarts(starts <-chan func()) {
+func runLaunches(launches <-chan func()) {
 	runtime.LockOSThread()
-	for birth := range starts {
-		birth()
+	for launch := range launches {
+		launch()
 	}
 }
 
-// Launch starts a command that ends at the latest with the test program, however that ends.
+// Launch starts a command. The kernel kills the process however the test program ends.
 func Launch(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := make(chan error)
-	starts() <- func() { err <- cmd.Start() }
+	launches() <- func() { err <- cmd.Start() }
 	return <-err
 }

@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Announcement is the Kafka event of a request that ended, for the topic request-events.
+// Announcement is the Kafka event, on the topic request-events, that says how a request ended.
 type Announcement struct {
 	// ID is the id of the Kafka event, by which consumers deduplicate.
 	ID         uuid.UUID  `json:"id"`
@@ -19,7 +19,7 @@ type Announcement struct {
 	Status     Status     `json:"status"`
 	ResultCode ResultCode `json:"resultCode"`
 	QueueSeq   string     `json:"queueSeq,omitempty"`
-	// Version is the request's StatusAt.
+	// Version is the StatusAt of the request, which grows with each change.
 	Version int64 `json:"version"`
 }
 
@@ -31,7 +31,7 @@ func AnnouncementOf(r *Request) Announcement {
 	}
 }
 
-// Outbox has the announcements of one transaction, deleted after they were published.
+// Outbox has the stored announcements of one transaction. It is deleted once published.
 type Outbox struct {
 	ID string
 	// WrittenAt is when the transaction was written.

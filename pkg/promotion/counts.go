@@ -1,6 +1,6 @@
 package promotion
 
-// Counts are the figures of an event: how many requests were accepted, and how they ended.
+// Counts says how many requests to a promotion were accepted, and how they ended.
 type Counts struct {
 	Accepted int64
 	// Entered are the entries of a lottery that have no result yet.
@@ -16,7 +16,7 @@ func (c Counts) Unsettled() int64 {
 	return n
 }
 
-// Waiting is the number of requests to be settled now, without the entries that wait for a draw.
+// Waiting returns how many requests can be settled now: without the entries that wait for a draw.
 func (c Counts) Waiting() int64 { return c.Unsettled() - c.Entered }
 
 func (c *Counts) Add(code ResultCode, n int64) {

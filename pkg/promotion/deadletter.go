@@ -2,13 +2,13 @@ package promotion
 
 import "fmt"
 
-// The queues whose dead letters are kept in the table.
+// The names of the queues whose dead letters are kept in the table.
 const (
 	DeadLetters          = "requests"
 	AdmissionDeadLetters = "admissions"
 )
 
-// DeadLetter is a message that could not be processed.
+// DeadLetter is a message of a queue that could not be processed.
 type DeadLetter struct {
 	Queue              string // empty: DeadLetters
 	ID                 string // begins with a time, by which dead letters are sorted
@@ -20,7 +20,7 @@ type DeadLetter struct {
 	RedrivenAt         int64 // when an operator put the request back into the queue; 0: not
 }
 
-// NewDeadLetter makes a dead letter; id is the request's, or the message's if it could not be read.
+// NewDeadLetter makes a dead letter. id is that of the request, else of the message.
 func NewDeadLetter(id string, now int64) DeadLetter {
 	return DeadLetter{ID: fmt.Sprintf("%013d#%s", now, id), At: now}
 }

@@ -12,10 +12,10 @@ import (
 //	OPEN ──▶ CLOSED ──▶ ROOT ──▶ DRAWN ──▶ SETTLED
 //	  └─────────┴─────────┴────────┴──▶ VOID
 //
-// An operator makes it VOID before the round, or when a lost key leaves no other end (VoidReason); it
-// becomes VOID by itself when its beacon has ended.
-// It only moves on, except that a draw whose seed was not revealed in time goes back from DRAWN to
-// ROOT and is decided anew. Nothing of the first decision was public.
+// An operator cancels a draw (VOID) before the beacon's round, or if a key is lost (VoidReason). A
+// draw becomes VOID by itself if its beacon never publishes the round. A phase never goes back,
+// except that a draw whose seed was not revealed in time returns from DRAWN to ROOT and is decided
+// anew. Nothing of the first decision was public.
 type DrawPhase string
 
 // The phases.
@@ -28,19 +28,19 @@ const (
 	DrawVoid    DrawPhase = "VOID"    // there will be no result
 )
 
-// VoidReason says why a draw was cancelled at a time when its result could already be known, which an
-// operator may not do.
+// VoidReason says why a draw was cancelled when its result could already be known: it could not go
+// on without something that was lost. Otherwise an operator may not cancel it then.
 type VoidReason string
 
-// The reasons: what the draw cannot go on without.
+// What was lost.
 const (
 	SigningKeyLost VoidReason = "SIGNING_KEY_LOST"
 	SeedKeyLost    VoidReason = "SEED_KEY_LOST"
 	BeaconLost     VoidReason = "BEACON_LOST" // it has not published the round (fairdraw.BeaconDeadline)
 )
 
-// Draw is the state of a lottery's draw. Every change requires the phase, statement, signature,
-// value and seed as they were read. Times are epoch milliseconds.
+// Draw is the state of a lottery's draw. Every write requires that the stored phase, statement,
+// signature, value and seed are still as they were read. Times are epoch milliseconds.
 type Draw struct {
 	EventID string
 	Phase   DrawPhase
@@ -52,18 +52,19 @@ type Draw struct {
 	RootAt               int64
 	Beacon               *beacon.Round // the round that decides; nil: not known, or the draw has no beacon
 	ZeroSeed             bool          // the operator's seed was not revealed in time: zeros replace it
-	WinnersCount         int64         // of the stored winners
+	WinnersCount         int64         // how many winners are stored
 	DrawnAt              int64
 	Seed                 string // stored at the announcement: the result is public from then on
 	AnnouncedAt          int64  // when the seed was stored
 	SettledAt            int64  // when the last request had its result, also of a void draw
 	VoidedAt             int64
 	VoidReason           VoidReason // empty: cancelled in time
-	// DueAt is a time before which no step can follow, 0: at once. Stores list open draws by it.
+	// DueAt is when the next step is possible, 0: at once. Open draws are listed by it.
 	DueAt int64
 }
 
-// DecidingRound is known once the statement is public; 0 without a beacon.
+// DecidingRound returns the beacon's round that decides the draw. It fails before the statement is
+// stored; it is 0 without a beacon.
 func (d *Draw) DecidingRound(terms *fairdraw.Commitment) (uint64, error) {
 	s, err := fairdraw.ParseStatement([]byte(d.Statement))
 	if err != nil || terms.Beacon == nil {
@@ -75,16 +76,15 @@ func (d *Draw) DecidingRound(terms *fairdraw.Commitment) (uint64, error) {
 	return s.Round, nil
 }
 
-// Public reports whether the signed statement, and so the lists of entries and exclusions, are
-// public.
+// Public reports whether the signed statement, with the lists of entries and exclusions, is public.
 func (d *Draw) Public() bool { return d.Signature != "" }
 
-// Announced reports whether the result is public. The seed is stored at the announcement, by one
-// process, so that all readers agree.
+// Announced reports whether the result is public. One process stores the seed at the announcement,
+// so that all readers agree.
 func (d *Draw) Announced() bool { return d.Seed != "" }
 
-// Document is the public part of the draw. The caller adds the exclusions if it is Public, and the
-// winners if it is Announced.
+// Document returns what is public of the draw. The caller adds the exclusions if d is Public, and
+// the winners if it is Announced.
 func (d *Draw) Document(p *Promotion) (fairdraw.Document, error) {
 	_, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
 	if err != nil {

@@ -1,12 +1,11 @@
 package promotion
 
-// Lock makes a user's request to an event unique: it names the request that counts. It stays when
-// the user withdraws, with the number of withdrawals.
+// Lock makes sure that a user has one request to a promotion: it names the request that counts. It
+// stays when the user withdraws, with the number of withdrawals.
 type Lock struct {
 	EventID, UserID string
 	RequestID       string
-	// KeyHash is of the Idempotency-Key of the request that the lock was written for; empty without
-	// one.
+	// KeyHash is the hash of the request's Idempotency-Key; empty without one.
 	KeyHash string
 	// Withdrawn: the named request was withdrawn, so that none counts.
 	Withdrawn bool

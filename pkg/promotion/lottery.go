@@ -5,29 +5,29 @@ import (
 	"fmt"
 )
 
-// lotteryGroups spread a lottery over groups that are settled in parallel.
+// lotteryGroups is the number of groups of a lottery's requests, which are settled in parallel.
 const lotteryGroups = 64
 
-// LotteryGroup is the group of a lottery request, two hexadecimal digits.
-func LotteryGroup(id string) string { return groupName(hash(id) % lotteryGroups) }
+// LotteryGroup returns the group of a lottery request: two hexadecimal digits.
+func LotteryGroup(id string) string { return groupID(hash(id) % lotteryGroups) }
 
-func groupName(i uint32) string { return fmt.Sprintf("%02x", i) }
+func groupID(i uint32) string { return fmt.Sprintf("%02x", i) }
 
-// LotteryGroups are the names of all groups.
+// LotteryGroups returns all groups of a lottery.
 func LotteryGroups() []string {
 	out := make([]string, lotteryGroups)
 	for i := range out {
-		out[i] = groupName(uint32(i)) //nolint:gosec // below 64
+		out[i] = groupID(uint32(i)) //nolint:gosec // below 64
 	}
 	return out
 }
 
-// EntryCounter counts the entries of a group. There is none before the first entry.
+// EntryCounter counts the entries of one group of a lottery. It is stored from the first entry on.
 type EntryCounter struct {
 	N int64
-	// ClosedAt is when the draw ended the taking of entries; 0: it is open.
+	// ClosedAt is when the draw closed the group, which then takes no entries; 0: it is open.
 	ClosedAt int64
-	// SentAt is when the queue got the latest message of the group that was settled, by its clock:
+	// SentAt is when the queue, by its clock, got the latest of the settled messages of the group:
 	// messages of the group sent before it have been settled, or are lost.
 	SentAt int64
 }
@@ -38,16 +38,17 @@ type Entry struct {
 	EnteredAt, EndsAt  int64
 }
 
-// Exclusion is a lottery request that ended without an entry; a redrive deletes it. From phase
-// CLOSED on exclusions are neither written nor deleted, so that they stay as they were signed; only
-// one that cannot be read is mended before the statement (table.Store.MendExclusion).
+// Exclusion is a lottery request that ended without becoming an entry; if the request is redriven
+// the exclusion is deleted. From phase CLOSED on exclusions are neither written nor deleted, since
+// they will be signed. Only one that cannot be read is repaired before the statement
+// (table.Store.MendExclusion).
 type Exclusion struct {
 	EventID, RequestID string
 	Reason             ResultCode
 	At, EndsAt         int64
 }
 
-// Ranks are the ranks of the entries of a chunk (fairdraw.ChunkSize), 4 bytes each.
+// Ranks has the rank of each entry of a chunk (fairdraw.ChunkSize), in 4 bytes each.
 type Ranks []byte
 
 // NewRanks encodes ranks, which begin at 1.
@@ -59,8 +60,8 @@ func NewRanks(ranks []uint32) Ranks {
 	return out
 }
 
-// Of is the rank of the i-th entry of the chunk, 0 if that is not known.
-func (r Ranks) Of(i int) int {
+// Of returns the rank of the i-th entry of the chunk, 0 if it is not known.
+func (r Ranks) Of(i int) (rank int) {
 	if len(r) < 4*(i+1) {
 		return 0
 	}

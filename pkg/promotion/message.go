@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Message is what the queue carries for a request. It names the request and its user, so that one
-// read finds the request and the user's lock; everything else is in the table.
+// Message is what the queue transports of a request: the ids of the request and its user, so that
+// one read finds the request and the user's lock. Everything else is in the table.
 type Message struct {
 	RequestID string `json:"requestId"`
 	EventID   string `json:"eventId"`
@@ -19,7 +19,7 @@ type Message struct {
 	Gen       int64  `json:"gen,omitempty"`
 }
 
-// MessageOf is the message of a request's present generation.
+// MessageOf makes the message of a request in its present generation.
 func MessageOf(r *Request) Message {
 	return Message{RequestID: r.RequestID, EventID: r.EventID, UserID: r.UserID, EventType: r.EventType, Gen: r.Gen}
 }
@@ -31,7 +31,7 @@ func (m Message) Body() string {
 
 func (m Message) GenText() string { return strconv.FormatInt(m.Gen, 10) }
 
-// DecodeMessage reads a body. An error means that it can never be read.
+// DecodeMessage reads the body of a message. An error means that the body can never be read.
 func DecodeMessage(body string) (Message, error) {
 	var m Message
 	if err := json.Unmarshal([]byte(body), &m); err != nil {
@@ -43,7 +43,8 @@ func DecodeMessage(body string) (Message, error) {
 	return m, nil
 }
 
-// Group is the FIFO group: first come is settled in one order per event.
+// Group returns the FIFO group of the message. All requests to a first-come promotion are in one
+// group, so that they are settled in one order.
 func (m Message) Group() string {
 	if m.EventType == Lottery {
 		return m.EventID + "#" + LotteryGroup(m.RequestID)
@@ -51,8 +52,8 @@ func (m Message) Group() string {
 	return m.EventID
 }
 
-// DeduplicationID is equal for all messages of one generation, so that the queue takes only the first
-// of five minutes. copyID distinguishes a copy that is sent because the message was lost.
+// DeduplicationID is equal for all messages of one generation of a request, so that the queue takes
+// only the first of five minutes. copyID makes it differ for a copy that replaces a lost message.
 func (m Message) DeduplicationID(copyID string) string {
 	id := m.RequestID
 	if m.Gen > 0 {
@@ -71,12 +72,12 @@ type Outgoing struct {
 	CopyID string // distinguishes a copy of a lost message; empty for the message itself
 }
 
-// Delivery is a message as the queue gave it.
+// Delivery is a message as it was received from the queue.
 type Delivery struct {
 	Body, Group    string
-	ID             string // of the message, equal for all receipts
+	ID             string // of the message, equal each time it is received
 	SequenceNumber string // its place in the order of the queue, a decimal number
 	SentAt         int64  // when the queue took it, by the queue's clock
 	Receives       int    // how often it was received, this time included
-	Handle         string // of this receipt
+	Handle         string // with which this receipt is deleted or released
 }

@@ -23,21 +23,21 @@ type Promotion struct {
 	OpensAt, ClosesAt            int64
 	LotteryCutoffAt, AnnouncedAt int64 // lottery only
 	ClosedAt, VoidedAt           int64 // by an operator; 0: not
-	PublishedAt                  int64 // lottery only: when the result became public; 0: not yet
+	PublishedAt                  int64 // lottery only: when the result became public; 0: it is not
 
-	// Commitment is what a lottery published when it opened: canonical JSON (pkg/fairdraw), verbatim.
+	// Commitment is the canonical JSON of the fairdraw.Commitment of a lottery.
 	Commitment string
 	// SeedNonce makes the seed of the draw unique: 32 bytes in hex. It is not public before the seed.
 	SeedNonce string
 
 	Paused    bool  // takes no requests at present
-	Shards    int64 // of GSI2; at least 1
+	Shards    int64 // partitions of the index GSI2 for its requests; at least 1
 	CreatedAt int64
 	// Version grows with each change by an operator.
 	Version int64
 }
 
-// PromotionStatus is computed from what is stored and the clock.
+// PromotionStatus is computed from the stored promotion and the time.
 type PromotionStatus string
 
 // The statuses of a promotion.
@@ -73,30 +73,30 @@ func (p *Promotion) closingTime() int64 {
 	return p.ClosesAt
 }
 
-// EndsAt is when the promotion is over and announced. Closing it earlier does not change that.
+// EndsAt returns when the promotion is over and announced. Closing it early does not change that.
 func (p *Promotion) EndsAt() int64 { return max(p.ClosesAt, p.AnnouncedAt) }
 
-// RetentionDays is how long requests, entries and winners are kept after EndsAt.
+// RetentionDays is how many days after EndsAt requests, entries and winners are kept.
 const RetentionDays = 90
 
-// LockDays is how long the locks of users are kept after EndsAt.
+// LockDays is how many days after EndsAt the locks of users are kept.
 const LockDays = 7
 
-// LocksExpired reports whether the locks of users may have expired, so that only the indexes tell who
-// has applied.
+// LocksExpired reports whether the locks of users may have been deleted, so that only the indexes
+// tell who has applied.
 func (p *Promotion) LocksExpired(now int64) bool { return p.EndsAt()/1000+LockDays*24*3600 <= now/1000 }
 
-// RequestsExpired reports whether the promotion's requests, entries and winners have expired.
+// RequestsExpired reports whether the promotion's requests, entries and winners may be deleted.
 func (p *Promotion) RequestsExpired(now int64) bool {
 	return p.EndsAt()/1000+RetentionDays*24*3600 <= now/1000
 }
 
-// Capacity is what is left of a first-come promotion. It never rises.
+// Capacity says how many more first-come requests can succeed. Remaining never rises.
 type Capacity struct {
 	EventID          string
 	Total, Remaining int64
 	UpdatedAt        int64
-	// SentAt is when the queue got the latest message settled, by its clock: messages of the event
+	// SentAt is when the queue, by its clock, got the latest settled message: messages of the event
 	// sent before it have been settled, or are lost.
 	SentAt int64
 }

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// maxErrorMessage bounds the operators' hint, in bytes.
+// maxErrorMessage is the largest size of ErrorMessage, in bytes.
 const maxErrorMessage = 256
 
-// Request is what is stored of a user's application to a promotion. A time of 0 is unknown.
+// Request is a user's application to a promotion, as it is stored. A time of 0 is unknown.
 type Request struct {
 	RequestID, EventID, UserID string
 	EventType                  Type
 
 	Status   Status
 	StatusAt int64 // of the last change of the status; unique within the request
-	Gen      int64 // 0, and one more with each redrive; messages of an older one are dropped
-	Attempts int64 // that failed since the last redrive
+	Gen      int64 // generation: 0, and one more with each redrive; messages of older ones are dropped
+	Attempts int64 // how many attempts to process it have failed since the last redrive
 
 	RequestedAt, QueuedAt, StartedAt, FinishedAt int64
 	// EnteredAt is when a lottery request became an entry.
@@ -26,19 +26,19 @@ type Request struct {
 	QueueSeq string
 
 	ResultCode   ResultCode
-	FailureClass FailureClass // of the last failed attempt, as the two below
+	FailureClass FailureClass // of the last failed attempt, like ErrorCode and ErrorMessage
 	ErrorCode    string
 	ErrorMessage string
 
 	LotteryCutoffAt, AnnouncedAt int64
 
-	// Shard and Shards spread a large event over several partitions of GSI2.
+	// Shard and Shards spread the requests of a large event over several partitions of the index GSI2.
 	Shard, Shards int64
 	// EndsAt is when the promotion is over and announced: retention counts from it.
 	EndsAt int64
 }
 
-// NewRequest is a request of a user as it is accepted at a time.
+// NewRequest makes the request of a user that is accepted now.
 func NewRequest(p *Promotion, id, user string, now int64) Request {
 	r := Request{
 		RequestID: id, EventID: p.EventID, UserID: user, EventType: p.EventType, Status: Received, StatusAt: now, RequestedAt: now,
@@ -48,7 +48,7 @@ func NewRequest(p *Promotion, id, user string, now int64) Request {
 	return r
 }
 
-// ShardOf is the shard of a request.
+// ShardOf returns the partition of the index GSI2, of so many, that a request is in.
 func ShardOf(id string, shards int64) int64 { return int64(hash(id)) % shards }
 
 // LogEntry is one change of a request's status.
@@ -59,7 +59,7 @@ type LogEntry struct {
 	EndsAt     int64
 }
 
-// Change is a step of a request: the state that was read, the next state, and the new log entries.
+// Change is one step of a request: the state read, the next state, and the new log entries.
 type Change struct {
 	Before, After Request
 	Logs          []LogEntry
@@ -67,7 +67,7 @@ type Change struct {
 
 func (r *Request) change() Change { return Change{Before: *r, After: *r} }
 
-// moveTo sets the request's status, at now or a millisecond after the last change, and logs it.
+// moveTo sets the status and logs it, at now, or a millisecond after the last change if later.
 func (c *Change) moveTo(s Status, now int64) {
 	at := max(now, c.After.StatusAt+1)
 	c.Logs = append(c.Logs, LogEntry{RequestID: c.After.RequestID, From: c.After.Status, To: s, OccurredAt: at, EndsAt: c.After.EndsAt})
@@ -91,14 +91,14 @@ func (r *Request) Created() Change {
 	return Change{After: *r, Logs: []LogEntry{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
 }
 
-// Queued is the change after the queue has taken the message.
+// Queued is the change that records that the queue has taken the request's message.
 func (r *Request) Queued(now int64) Change {
 	c := r.change()
 	c.moveTo(Queued, now)
 	return c
 }
 
-// ensureStarted adds the statuses up to PROCESSING that no other process has written.
+// ensureStarted moves the request to PROCESSING, through the statuses that are still missing.
 func (c *Change) ensureStarted(now int64) {
 	if c.After.Status == Received {
 		c.moveTo(Queued, now)
@@ -108,7 +108,7 @@ func (c *Change) ensureStarted(now int64) {
 	}
 }
 
-// Settled ends a request that worker has processed; sequenceNumber is that of its message.
+// Settled ends a request that worker has processed; sequenceNumber is that of its queue message.
 func (r *Request) Settled(now int64, s Status, code ResultCode, sequenceNumber string) Change {
 	c := r.change()
 	c.ensureStarted(now)
@@ -117,8 +117,8 @@ func (r *Request) Settled(now int64, s Status, code ResultCode, sequenceNumber s
 	return c
 }
 
-// Entered makes a lottery request an entry, by the message with a SequenceNumber. It gets its
-// result at the announcement, by Ended.
+// Entered makes a lottery request an entry of the draw. sequenceNumber is that of its message in
+// the queue. The entry gets its result at the announcement, by Ended.
 func (r *Request) Entered(now int64, sequenceNumber string) Change {
 	c := r.change()
 	c.ensureStarted(now)
@@ -143,7 +143,7 @@ func (r *Request) Ended(now int64, s Status, code ResultCode) Change {
 	return c
 }
 
-// end clears what failed attempts have left, unless the request fails.
+// end sets the final status and its reason. Unless the request fails, it clears earlier failures.
 func (c *Change) end(now int64, s Status, code ResultCode) {
 	c.moveTo(s, now)
 	c.After.ResultCode = code
@@ -152,10 +152,10 @@ func (c *Change) end(now int64, s Status, code ResultCode) {
 	}
 }
 
-// Failure describes a failed attempt.
+// Failure says why an attempt to process a request failed.
 type Failure struct {
 	Class FailureClass
-	// Code is short and public, Message a hint for operators.
+	// Code is short and public. Message is a hint for operators.
 	Code, Message string
 }
 
@@ -163,7 +163,7 @@ func (c *Change) setFailure(f Failure) {
 	c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = f.Class, f.Code, Shorten(f.Message)
 }
 
-// Attempted counts a failed attempt, or, in advance, an attempt that may end the process.
+// Attempted counts a failed attempt. It is also written before an attempt that may crash.
 func (r *Request) Attempted(now int64, f Failure) Change {
 	c := r.change()
 	c.ensureStarted(now)
@@ -181,14 +181,14 @@ func (r *Request) Failed(now int64, code ResultCode, f Failure) Change {
 	return c
 }
 
-// Requeued gives a request that has not ended a new generation: its earlier messages are dropped.
+// Requeued gives an unsettled request a new generation: its earlier messages are dropped.
 func (r *Request) Requeued() Change {
 	c := r.change()
 	c.After.Gen++
 	return c
 }
 
-// Redriven begins a failed request anew, under a new generation.
+// Redriven puts a failed request back to QUEUED, in a new generation.
 func (r *Request) Redriven(now int64) Change {
 	c := r.change()
 	c.moveTo(Queued, now)
@@ -198,16 +198,16 @@ func (r *Request) Redriven(now int64) Change {
 	return c
 }
 
-// ErrNotRedrivable means that a request has not failed, that its user has applied again (even if that
-// application was withdrawn), or that its item cannot be read.
+// ErrNotRedrivable means that a request cannot be redriven: it has not failed, its user has applied
+// again (even if that application was withdrawn), or its item cannot be read.
 var ErrNotRedrivable = errors.New("the request cannot begin anew")
 
-// ErrUnreadable means that an item cannot be decoded. Other items can, so it must not stop their
-// handling.
+// ErrUnreadable means that one item of the table cannot be decoded. It must not stop the handling
+// of others.
 var ErrUnreadable = errors.New("the item cannot be read")
 
-// Redrivable reports whether an operator may begin the request anew. One that was never queued is
-// applied for again instead.
+// Redrivable reports whether an operator may redrive the request. A request that never got into the
+// queue may not: its user applies again instead.
 func (r *Request) Redrivable() bool {
 	return r.Status == FailedFinal && r.ResultCode != FailedIngestEnqueue
 }
@@ -217,16 +217,16 @@ func (r *Request) Replaceable() bool {
 	return r.Status == FailedFinal || r.ResultCode == RejectedWithdrawn
 }
 
-// Counts reports whether the request is its user's, as the user's lock says while there is one: the
-// lock goes when the request cannot be queued, and counts no longer when it is withdrawn.
+// Counts reports whether the request is the one that its user has at the promotion: it is not if it
+// could not be queued, or was withdrawn. The user's lock says the same while there is one.
 func (r *Request) Counts() bool {
 	return r.ResultCode != FailedIngestEnqueue && r.ResultCode != RejectedWithdrawn
 }
 
-// queueSeqDigits covers SQS's 128-bit SequenceNumbers.
+// queueSeqDigits is how many digits a 128-bit SequenceNumber of SQS may have.
 const queueSeqDigits = 39
 
-// QueueSeq pads a SequenceNumber; empty stays empty.
+// QueueSeq pads a SequenceNumber with zeros, so that texts sort as numbers do; empty stays empty.
 func QueueSeq(sequenceNumber string) string {
 	if sequenceNumber == "" || len(sequenceNumber) >= queueSeqDigits {
 		return sequenceNumber
@@ -234,7 +234,7 @@ func QueueSeq(sequenceNumber string) string {
 	return strings.Repeat("0", queueSeqDigits-len(sequenceNumber)) + sequenceNumber
 }
 
-// Shorten cuts a hint for operators to 256 bytes, at a character.
+// Shorten cuts a hint for operators to at most 256 bytes, between two characters.
 func Shorten(s string) string {
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= maxErrorMessage {

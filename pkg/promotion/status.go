@@ -22,7 +22,7 @@ const (
 	FailedFinal Status = "FAILED_FINAL"
 )
 
-// Final reports whether nothing but a redrive changes the status any more.
+// Final reports whether the request has ended: only a redrive can change the status then.
 func (s Status) Final() bool { return s == Succeeded || s == Rejected || s == FailedFinal }
 
 // ResultCode says why a request ended as it did.
@@ -43,7 +43,7 @@ const (
 	FailedSerde         ResultCode = "FAILED_SERDE"
 )
 
-// ResultCodes are all codes, in the order of the operators' summary.
+// ResultCodes returns all codes, in the order in which the operators' summary shows them.
 func ResultCodes() []ResultCode {
 	return []ResultCode{
 		Success, RejectedCapacity, RejectedDuplicate, RejectedLotteryLose, RejectedLate, RejectedWithdrawn, RejectedVoid,
@@ -51,7 +51,7 @@ func ResultCodes() []ResultCode {
 	}
 }
 
-// FailureClass says whether a failure may go away by itself.
+// FailureClass says whether a failed attempt may succeed when repeated.
 type FailureClass string
 
 // The classes.
@@ -60,7 +60,7 @@ const (
 	NonRetryable FailureClass = "NON_RETRYABLE"
 )
 
-// UIResult is what pages show of a status.
+// UIResult is what web pages show of a request's status.
 type UIResult string
 
 // The results.
@@ -71,7 +71,7 @@ const (
 	UIFailed   UIResult = "FAILED"
 )
 
-// UIResult is computed, never stored.
+// UIResult converts a status to what web pages show. It is never stored.
 func (s Status) UIResult() UIResult {
 	switch s {
 	case Succeeded:
@@ -85,7 +85,7 @@ func (s Status) UIResult() UIResult {
 	}
 }
 
-// UIPhase is what pages show of a lottery.
+// UIPhase is what web pages show of a lottery's progress.
 type UIPhase string
 
 // The phases.
@@ -95,8 +95,9 @@ const (
 	Announced  UIPhase = "ANNOUNCED"
 )
 
-// UIPhase is computed, never stored; empty unless it is a lottery, and for a cancelled one. A lottery
-// without its result is not announced, whatever the clock says.
+// UIPhase returns what web pages show of the lottery of a request; it is never stored. It is empty
+// for a first-come promotion and for a cancelled lottery. A lottery without a result is not
+// announced, whatever the time is.
 func (r *Request) UIPhase(now int64) UIPhase {
 	switch {
 	case r.EventType != Lottery, r.ResultCode == RejectedVoid:

@@ -15,17 +15,17 @@ import (
 	"strings"
 )
 
-// MaxBits is the hardest puzzle, 17 million hashes on average: some minutes on a phone. A harder one
-// would only keep people out.
+// MaxBits is the difficulty of the hardest puzzle: 17 million hashes on average, some minutes on a
+// phone. A harder one would only keep people out.
 const MaxBits = 24
 
 // maxNonce is the longest nonce, in characters.
 const maxNonce = 32
 
-// separator is between the challenge and the nonce; neither contains it.
+// separator stands between the challenge and the nonce; neither contains it.
 const separator = "."
 
-// Split returns the challenge and the nonce of a proof; ok is false for what is not of that form.
+// Split divides a proof into challenge and nonce; ok is false when it is malformed.
 func Split(proof string) (challenge, nonce string, ok bool) {
 	challenge, nonce, ok = strings.Cut(proof, separator)
 	if !ok || challenge == "" || nonce == "" || len(nonce) > maxNonce {
@@ -52,12 +52,12 @@ func leadingZeros(sum *[sha256.Size]byte) int {
 	return n
 }
 
-// cancelEvery is how many hashes are computed between two looks at the context.
+// cancelEvery is the number of hashes between two checks whether the context has ended.
 const cancelEvery = 1 << 14
 
 // Solve finds a proof for a challenge. It fails when ctx ends.
 func Solve(ctx context.Context, challenge string, difficulty int) (string, error) {
-	// The state of the hash after the challenge is computed once. A nonce then costs one block.
+	// The hash of the challenge is computed once, and each nonce continues it, which takes one block.
 	h := sha256.New()
 	h.Write([]byte(challenge + separator))
 	prefix, err := h.(encoding.BinaryMarshaler).MarshalBinary() //nolint:forcetypeassert // as documented

@@ -14,22 +14,22 @@ import (
 // statsEvery is the interval at which the figures of the pool and of the server are read.
 const statsEvery = 5 * time.Second
 
-// App is what Attach needs of a lifecycle.App. Package lifecycle would bring the gRPC server into
-// every program that uses a store.
+// App has the methods of lifecycle.App that Attach uses. Importing package lifecycle would bring
+// the gRPC server into every program that uses a store.
 type App interface {
 	Name() string
 	Go(name string, fn func(context.Context) error)
 	OnClose(name string, fn func(context.Context) error)
 }
 
-// Attach opens the Redis client of a service, closed at shutdown. The service itself adds its
-// readiness checks.
+// Attach opens the Redis client of a service and closes it at shutdown. It adds no readiness check:
+// the service does so itself.
 func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, error) {
 	client, err := Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	// Reading the figures of a cluster may connect to it, which a scrape must not wait for.
+	// Reading the figures may connect to a cluster, so it is not done at a scrape.
 	var latest atomic.Pointer[telemetry.Pool]
 	latest.Store(&telemetry.Pool{Max: cfg.PoolSize})
 	pool := a.Name() + "-redis"
@@ -37,7 +37,7 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 	a.Go("redis figures", func(ctx context.Context) error {
 		defer forgetMemory(pool)
 		return loop.Every(ctx, statsEvery, func(ctx context.Context) {
-			p := poolFigures(client.PoolStats(), cfg.PoolSize)
+			p := poolStats(client.PoolStats(), cfg.PoolSize)
 			latest.Store(&p)
 			exportMemory(ctx, client, pool)
 		})
@@ -49,14 +49,14 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 	return client, nil
 }
 
-// poolFigures converts the client's figures. size is the maximum of connections per node.
-func poolFigures(s *redis.PoolStats, size int) telemetry.Pool {
+// poolStats converts the figures of the pool. size is the maximum of connections per node.
+func poolStats(s *redis.PoolStats, size int) telemetry.Pool {
 	p := telemetry.Pool{
 		Max: size, Used: int(s.TotalConns) - int(s.IdleConns), Idle: int(s.IdleConns),
 		Acquired: int64(s.Hits) + int64(s.Misses), TimedOut: int64(s.Timeouts), Waited: time.Duration(s.WaitDurationNs),
 	}
 	if s.PipelineStats != nil { // pipelines have connections of their own
-		p = p.Plus(poolFigures((*redis.PoolStats)(s.PipelineStats), size))
+		p = p.Plus(poolStats((*redis.PoolStats)(s.PipelineStats), size))
 	}
 	return p
 }

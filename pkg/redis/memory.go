@@ -23,14 +23,14 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	}, []string{"pool"})
 )
 
-// memory is what matters of the memory of all nodes.
+// memory has what matters about the memory of all Redis nodes.
 type memory struct {
 	evicting bool
-	used     float64 // of the fullest node, by its limit
+	used     float64 // share of its limit that the fullest node uses
 }
 
-// exportMemory exports the memory of the nodes. Every key that has a TTL is data that must not be lost
-// before, so no policy but noeviction is right.
+// exportMemory sets the metrics of the nodes' memory. Data with a TTL must not be lost before its
+// TTL, so no maxmemory-policy but noeviction is right.
 func exportMemory(ctx context.Context, client redis.UniversalClient, pool string) {
 	m, err := readMemory(ctx, client)
 	if err != nil {
@@ -53,11 +53,11 @@ func forgetMemory(pool string) {
 func readMemory(ctx context.Context, client redis.UniversalClient) (all memory, err error) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
-		return readNode(ctx, client)
+		return readNodeMemory(ctx, client)
 	}
 	var mu sync.Mutex
 	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		m, err := readNode(ctx, node)
+		m, err := readNodeMemory(ctx, node)
 		mu.Lock()
 		defer mu.Unlock()
 		all.evicting, all.used = all.evicting || m.evicting, max(all.used, m.used)
@@ -66,8 +66,8 @@ func readMemory(ctx context.Context, client redis.UniversalClient) (all memory, 
 	return all, err
 }
 
-// readNode reads INFO, since managed services refuse CONFIG GET.
-func readNode(ctx context.Context, node redis.Cmdable) (memory, error) {
+// readNodeMemory reads the memory of one node from INFO, since managed services refuse CONFIG GET.
+func readNodeMemory(ctx context.Context, node redis.Cmdable) (memory, error) {
 	info, err := node.Info(ctx, "memory").Result()
 	if err != nil {
 		return memory{}, err

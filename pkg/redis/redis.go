@@ -44,8 +44,8 @@ const (
 	callTimeout = 500 * time.Millisecond
 )
 
-// Open makes a client. It connects at first use, so that an unavailable Redis does not fail the
-// start, but readiness (Ping).
+// Open makes a client that connects at first use, so that an unavailable Redis fails not the start
+// but the readiness check (Ping).
 //
 // A command has 500 ms to be sent and 500 ms to be answered, within the caller's deadline. It is
 // retried once, and only when it was certainly not sent.
@@ -53,7 +53,7 @@ func Open(_ context.Context, cfg Config) (redis.UniversalClient, error) {
 	return open(cfg, nil)
 }
 
-// open uses the given dialer; nil is the network.
+// open makes a client that connects by dial; nil: by the network.
 func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, config.Missing("REDIS_ADDRS", "must be host:port, comma-separated for a cluster")
@@ -62,19 +62,19 @@ func open(cfg Config, dial client.Dialer) (redis.UniversalClient, error) {
 		return nil, config.Invalid("REDIS_DB", cfg.DB, "must be 0 on a cluster, which has no other database")
 	}
 	return client.New(client.Options{
-		Addrs: cfg.Addrs, Cluster: cfg.Cluster, DB: cfg.DB, TLS: cfg.TLS, Credentials: cfg.signIn(), PoolSize: cfg.PoolSize,
+		Addrs: cfg.Addrs, Cluster: cfg.Cluster, DB: cfg.DB, TLS: cfg.TLS, Credentials: cfg.currentCredentials(), PoolSize: cfg.PoolSize,
 		Dialing: dialTimeout, Answering: callTimeout, Dialer: dial,
 	}), nil
 }
 
-func (c Config) signIn() func(context.Context) (username, password string, err error) {
+func (c Config) currentCredentials() func(context.Context) (username, password string, err error) {
 	password := config.LatestSecret("REDIS_PASSWORD", c.PasswordFile, c.Password)
 	return func(context.Context) (string, string, error) { return c.Username, password().Reveal(), nil }
 }
 
-// Err maps client errors to the platform's errors: a server that is down, loading, failing over,
-// read-only or too slow becomes errs.ErrUnavailable. All others, including redis.Nil, are returned
-// unchanged.
+// Err converts errors of the client to the platform's: a server that is down, loading, failing
+// over, read-only or too slow becomes errs.ErrUnavailable. All other errors, including redis.Nil,
+// are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {

@@ -1,5 +1,5 @@
-// Package rounds compares a figure with its baseline on machines that differ and are shared with
-// other work: both are measured in alternating rounds, and the median of the rounds' ratios counts.
+// Package rounds compares a measured figure with a baseline on machines that differ and do other
+// work too: both are measured alternately, in rounds, and the median of the rounds' ratios counts.
 package rounds
 
 import (
@@ -12,7 +12,7 @@ import (
 // Result is the outcome of a comparison, a row of a report.
 type Result struct {
 	Name string `json:"name"`
-	// What says what Value measures, Besides what Baseline measures. Both are costs: less is better.
+	// What says what Value measures, Besides says what Baseline measures. Of both, less is better.
 	// A row with limits only has no baseline: Besides is empty, and Baseline and Ratio are 0.
 	What     string  `json:"what"`
 	Besides  string  `json:"besides"`
@@ -24,14 +24,14 @@ type Result struct {
 	// Must is the least ratio that is accepted, Aim the one to strive for.
 	Must float64 `json:"must"`
 	Aim  float64 `json:"aim"`
-	// Parts splits Value, by process for example, and adds what is not in it, as the stores' cost.
+	// Parts splits Value, such as by process, and has more figures, such as of stores.
 	Parts map[string]float64 `json:"parts"`
-	// Limits are the most that parts may be.
+	// Limits has the largest allowed value of some of the Parts.
 	Limits map[string]float64 `json:"limits,omitempty"`
 	Raw    []Round            `json:"rounds"`
 }
 
-// Round is one measurement of both.
+// Round is one measurement of the figure and of its baseline.
 type Round struct {
 	Value    float64            `json:"value"`
 	Baseline float64            `json:"baseline"`
@@ -50,33 +50,33 @@ func (r Result) Exceeded() []string {
 	return names
 }
 
-// Side is one of the two things that a round measures. It returns the figure and its parts.
+// Side measures the figure or the baseline once. It returns the value and its parts.
 type Side func(context.Context) (value float64, parts map[string]float64, err error)
 
-// Comparison measures round by round. The order of the sides alternates, so that neither always
-// runs after the other. The baseline may be nil, for a row with limits only.
+// Comparison measures a figure and its baseline round by round. The order of the two alternates, so
+// that neither always runs after the other. The baseline may be nil, for a row with limits only.
 type Comparison struct {
 	subject, baseline Side
 	rounds            []Round
 	measured          int // rounds, the warm-up included
 }
 
-// New compares subject with baseline. Its first round warms up and is not kept.
+// New compares subject with baseline. It measures one round to warm up, which is not kept.
 func New(ctx context.Context, subject, baseline Side) (*Comparison, error) {
 	c := &Comparison{subject: subject, baseline: baseline}
-	_, err := c.round(ctx)
+	_, err := c.measureRound(ctx)
 	return c, err
 }
 
 func (c *Comparison) Round(ctx context.Context) error {
-	r, err := c.round(ctx)
+	r, err := c.measureRound(ctx)
 	if err == nil {
 		c.rounds = append(c.rounds, r)
 	}
 	return err
 }
 
-func (c *Comparison) round(ctx context.Context) (r Round, err error) {
+func (c *Comparison) measureRound(ctx context.Context) (r Round, err error) {
 	run := []func() error{
 		func() (err error) { r.Value, r.Parts, err = c.subject(ctx); return err },
 	}
@@ -95,7 +95,7 @@ func (c *Comparison) round(ctx context.Context) (r Round, err error) {
 	return r, nil
 }
 
-// Result fills the rounds and their medians in. There must have been a round.
+// Result completes r with the rounds and their medians. At least one round must have been measured.
 func (c *Comparison) Result(r Result) Result {
 	r.Raw, r.Parts = c.rounds, map[string]float64{}
 	r.Value = median(c.rounds, func(r Round) float64 { return r.Value })
@@ -109,18 +109,18 @@ func (c *Comparison) Result(r Result) Result {
 	return r
 }
 
-func median(rounds []Round, of func(Round) float64) float64 {
+func median(rounds []Round, value func(Round) float64) float64 {
 	v := make([]float64, len(rounds))
 	for i, r := range rounds {
-		v[i] = of(r)
+		v[i] = value(r)
 	}
 	slices.Sort(v)
 	return v[len(v)/2]
 }
 
-// SlowerRows names the rows whose ratio is more than a fifth below that of an earlier report. Of
-// rows without a baseline the values are compared.
-func SlowerRows(now, before []Result) []string {
+// SlowerRows lists the rows whose ratio is more than a fifth below that in an earlier report. Rows
+// without a baseline are compared by their values.
+func SlowerRows(now, before []Result) (descriptions []string) {
 	var slower []string
 	for _, r := range now {
 		i := slices.IndexFunc(before, func(b Result) bool { return b.Name == r.Name })

@@ -15,14 +15,14 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// isPublic reports whether a service needs no signature: health and reflection, which probes and
-// tools call and which reveal no secrets.
+// isPublic reports whether anyone may call a service: health and reflection, which probes and tools
+// call without a signature and which reveal no secrets.
 func isPublic(service string) bool {
 	return service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.")
 }
 
-// allowedCallers returns the allowed callers of each method of a service, from the option
-// urr.common.v1.access.
+// allowedCallers returns, for each method of a service, the services that may call it. The option
+// urr.common.v1.access of the method names them.
 func allowedCallers(desc *grpc.ServiceDesc) (map[string][]string, error) {
 	methods := make(map[string][]string)
 	sd, err := serviceDescriptor(desc.ServiceName)

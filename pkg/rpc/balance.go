@@ -13,7 +13,7 @@ import (
 )
 
 // balancing is the name of the load balancing policy of all connections. It differs from grpc's
-// round_robin with health checking in one case:
+// round_robin with health checking when more than half of the replicas report NOT_SERVING:
 //
 //	replicas                             round_robin             balancing
 //	all report SERVING                   all in turn             all in turn
@@ -21,9 +21,9 @@ import (
 //	more than half report NOT_SERVING    the others in turn      all connected in turn
 //	all connected report NOT_SERVING     every call fails        all connected in turn
 //
-// So a replica that alone lost its store gets no calls. When most have lost a store that they share,
-// or are overloaded, each call gets the answer of the service, which may not need that store, and
-// the first replicas that recover do not get the calls of all.
+// So a single replica that lost its store gets no calls. When most have lost a store that they
+// share, or are overloaded, each call gets the answer of the service, which may not need that
+// store, and the first replicas that recover do not get the calls of all.
 var balancing = registerBalancing()
 
 func registerBalancing() string {
@@ -40,17 +40,18 @@ func (balancerBuilder) Build(cc balancer.ClientConn, opts balancer.BuildOptions)
 	return &servingBalancer{endpointsharding.NewBalancer(&servingFirst{cc}, opts, newReplica, endpointsharding.Options{})}
 }
 
-// servingBalancer keeps a connection to each replica (one endpoint each), with its health.
+// servingBalancer keeps a connection to each replica and follows the replica's health. Each replica
+// is one endpoint.
 type servingBalancer struct{ balancer.Balancer }
 
-// UpdateClientConnState adds the health listener, which makes pickfirst follow the health that the
-// server reports.
+// UpdateClientConnState adds the health listener to the resolved addresses. It makes grpc's
+// pickfirst follow the health that a server reports.
 func (b *servingBalancer) UpdateClientConnState(s balancer.ClientConnState) error {
 	return b.Balancer.UpdateClientConnState(balancer.ClientConnState{ResolverState: pickfirst.EnableHealthListener(s.ResolverState)})
 }
 
-// servingFirst leaves replicas that report NOT_SERVING out of the picker while at least half of the
-// connected ones serve.
+// servingFirst chooses only among the replicas that report SERVING while these are at least half of
+// the connected ones.
 type servingFirst struct{ balancer.ClientConn }
 
 func (c *servingFirst) UpdateState(s balancer.State) {
@@ -73,7 +74,7 @@ func (c *servingFirst) UpdateState(s balancer.State) {
 	c.ClientConn.UpdateState(s)
 }
 
-// roundRobin picks from each of the pickers in turn.
+// roundRobin uses several pickers in turn.
 type roundRobin struct {
 	pickers []balancer.Picker
 	next    atomic.Uint32
@@ -83,15 +84,15 @@ func (p *roundRobin) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return p.pickers[p.next.Add(1)%uint32(len(p.pickers))].Pick(info) //nolint:gosec // there are few replicas
 }
 
-// notServing picks a connection whose server reports NOT_SERVING.
+// notServing picks the connection of a replica that reports NOT_SERVING.
 type notServing struct{ conn balancer.SubConn }
 
 func (p notServing) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 	return balancer.PickResult{SubConn: p.conn}, nil
 }
 
-// replica tells the policy whether a connection failed or its server reports NOT_SERVING: pickfirst,
-// which it wraps, reports the same for both.
+// replica distinguishes a failed connection from a server that reports NOT_SERVING: grpc's
+// pickfirst, which it wraps, reports the same state for both.
 type replica struct {
 	balancer.ClientConn
 
@@ -108,14 +109,14 @@ func (r *replica) NewSubConn(addrs []resolver.Address, opts balancer.NewSubConnO
 	var conn balancer.SubConn
 	listener := opts.StateListener
 	opts.StateListener = func(s balancer.SubConnState) {
-		r.observe(conn, s.ConnectivityState)
+		r.recordConnState(conn, s.ConnectivityState)
 		listener(s)
 	}
 	conn, err := r.ClientConn.NewSubConn(addrs, opts) //nolint:staticcheck // only a second address per connection is deprecated
 	return conn, err
 }
 
-func (r *replica) observe(conn balancer.SubConn, s connectivity.State) {
+func (r *replica) recordConnState(conn balancer.SubConn, s connectivity.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -133,7 +134,7 @@ func (r *replica) UpdateState(s balancer.State) {
 		return
 	}
 	r.ClientConn.UpdateState(balancer.State{ConnectivityState: connectivity.Ready, Picker: notServing{conn}})
-	// It may be draining: its replacement may have an address already.
+	// The replica may be draining, and its replacement may have an address already.
 	r.ResolveNow(resolver.ResolveNowOptions{})
 }
 

@@ -8,12 +8,12 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// breakerPause is how long an open breaker refuses calls before it lets one through.
+// breakerPause is how long an open breaker refuses all calls before it lets one through.
 const breakerPause = 2 * time.Second
 
-// WithBreaker makes calls fail at once while the callee is failing: when at least 10 calls, and at
-// least half of all, have ended with UNAVAILABLE, DEADLINE or INTERNAL within 10 s. It is for calls
-// that visitors do not depend on.
+// WithBreaker adds a circuit breaker: calls fail at once while at least 10 calls, and at least half
+// of all, have ended with UNAVAILABLE, DEADLINE or INTERNAL within 10 s. It is for calls that
+// visitors do not depend on.
 func WithBreaker() DialOption {
 	return func(c *dialConfig) {
 		c.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{

@@ -8,11 +8,11 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Gateway is the only service whose Caller messages are trusted.
+// Gateway is the only service whose Caller messages are trusted. They name the user of a request.
 const Gateway = "gateway"
 
-// CallerFrom returns the member `caller` of the message, never nil. It was verified by the gateway;
-// a Caller from any other service never reaches a handler.
+// CallerFrom returns the member `caller` of a request, never nil. The gateway has verified it;
+// requests with a Caller from any other service never reach a handler.
 func CallerFrom(msg any) *commonv1.Caller {
 	if m, ok := msg.(interface{ GetCaller() *commonv1.Caller }); ok {
 		if c := m.GetCaller(); c != nil {
@@ -22,7 +22,7 @@ func CallerFrom(msg any) *commonv1.Caller {
 	return &commonv1.Caller{}
 }
 
-// UserFrom returns the signed-in user, or errs.ErrUnauthenticated when there is none.
+// UserFrom returns the id of the signed-in user; without one it fails with errs.ErrUnauthenticated.
 func UserFrom(msg any) (string, error) {
 	if id := CallerFrom(msg).GetUserId(); id != "" {
 		return id, nil
@@ -30,7 +30,7 @@ func UserFrom(msg any) (string, error) {
 	return "", errs.ErrUnauthenticated
 }
 
-// ValidUserFrom is UserFrom where the id becomes part of keys: one that is no user id is
+// ValidUserFrom does what UserFrom does, for an id that becomes part of keys: a malformed one is
 // errs.ErrInvalidID.
 func ValidUserFrom(msg any) (string, error) {
 	user, err := UserFrom(msg)
@@ -43,8 +43,8 @@ func ValidUserFrom(msg any) (string, error) {
 // HasRole reports whether the caller has a role ("staff", "admin").
 func HasRole(c *commonv1.Caller, role string) bool { return slices.Contains(c.GetRoles(), role) }
 
-// RequireRole returns the user when the caller has one of the roles, else errs.ErrUnauthenticated or
-// errs.ErrRoleRequired with the first of them.
+// RequireRole returns the user if the caller has one of the roles. Otherwise it fails with
+// errs.ErrUnauthenticated, or with errs.ErrRoleRequired, which names the first role.
 func RequireRole(msg any, role string, others ...string) (string, error) {
 	user, err := UserFrom(msg)
 	has := func(role string) bool { return HasRole(CallerFrom(msg), role) }

@@ -26,8 +26,8 @@ const (
 	keepaliveTimeout = 5 * time.Second
 )
 
-// Peer is another service: where it is and the key of the pair self → peer. A Config has it as a
-// named field with `env:", prefix=TICKET_"`.
+// Peer is another service: its address, and the key with which this service signs its calls to it.
+// A Config has a Peer as a named field with `env:", prefix=TICKET_"`.
 type Peer struct {
 	// Addr is host:port, or dns:///host:port to balance calls over all addresses of the name.
 	Addr string `env:"ADDR, required"`
@@ -36,7 +36,7 @@ type Peer struct {
 	Key config.Secret `env:"RPC_KEY, required"`
 }
 
-// OptionalPeer is a Peer that may be absent.
+// OptionalPeer is a Peer that need not be deployed.
 type OptionalPeer struct {
 	// Addr is host:port, or dns:///host:port to balance calls over all addresses of the name; empty:
 	// the service is not deployed.
@@ -53,10 +53,10 @@ type dialConfig struct {
 	extra   []grpc.DialOption
 }
 
-// DialOption changes how a connection behaves.
+// DialOption is an option of Dial.
 type DialOption func(*dialConfig)
 
-// WithTimeout replaces CallTimeout for calls whose context has no deadline.
+// WithTimeout sets the deadline of calls whose context has none, in place of CallTimeout.
 func WithTimeout(d time.Duration) DialOption { return func(c *dialConfig) { c.timeout = d } }
 
 // WithGRPC passes options to grpc, such as a dialer for tests.
@@ -71,14 +71,14 @@ type Conn struct {
 	signer *signer
 }
 
-// Rekey signs calls with the first key of another set from now on. It fails, and changes nothing,
-// when a key is too short.
+// Rekey signs all further calls with the first key of another set. If a key is too short it fails
+// and changes nothing.
 func (c *Conn) Rekey(key config.Secret) error { return c.signer.rekey(key) }
 
-// Dial makes a connection from self to callee without waiting for the callee. Calls are signed,
-// balanced over the serving replicas, given a deadline, and retried on UNAVAILABLE when their
-// method declares itself idempotent. Errors are *errs.Error. Calls are traced if telemetry was set
-// up before.
+// Dial makes a connection from the service self to callee; it does not wait for the callee. Calls
+// are signed, balanced over the serving replicas, given a deadline, and retried on UNAVAILABLE if
+// their method is declared idempotent. Their errors are *errs.Error. They are traced if telemetry
+// was set up before.
 func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	if p.Addr == "" {
 		return nil, fmt.Errorf("rpc: no address of %s", callee)
@@ -95,10 +95,10 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(serviceConfig(callee)),
-		grpc.WithDisableServiceConfig(), // a resolver must not replace it
+		grpc.WithDisableServiceConfig(), // a resolver must not replace the service config
 		grpc.WithResolvers(nameResolver{cfg.lookup}),
-		grpc.WithChainUnaryInterceptor(c.unary),
-		grpc.WithChainStreamInterceptor(c.stream),
+		grpc.WithChainUnaryInterceptor(c.interceptUnary),
+		grpc.WithChainStreamInterceptor(c.interceptStream),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true,
 		}),
@@ -123,7 +123,7 @@ type client struct {
 	signer *signer
 }
 
-func (c *client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *client) interceptUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.cfg.timeout)
@@ -141,9 +141,9 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, cc *g
 	return asError(e)
 }
 
-// stream signs calls and translates errors. Streams bypass the breaker, since their watchers
-// reconnect with back-off.
-func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+// interceptStream signs the opening of a stream and translates its errors. Streams bypass the
+// breaker, since their watchers reconnect with back-off.
+func (c *client) interceptStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	cs, err := streamer(c.outgoingContext(ctx, method), desc, cc, method, opts...)
 	if err != nil {
 		return nil, asError(fromWire(err))
@@ -155,11 +155,11 @@ func (c *client) outgoingContext(ctx context.Context, method string) context.Con
 	if id := telemetry.RequestID(ctx); id != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, requestIDMeta, id)
 	}
-	return metadata.AppendToOutgoingContext(ctx, authKey, c.signer.header(method))
+	return metadata.AppendToOutgoingContext(ctx, authKey, c.signer.authHeader(method))
 }
 
-// fromWire is errs.FromStatus, except that a refused caller becomes an internal error: the
-// configuration is wrong, not the request of the user.
+// fromWire converts a received status to an error. A refused caller becomes an internal error: the
+// configuration of this service is wrong, not the user's request.
 func fromWire(err error) *errs.Error {
 	e := errs.FromStatus(err)
 	if e != nil && e.Reason == errs.ErrCallerRefused.Reason {

@@ -9,12 +9,12 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// maxLines is how many lines per second are logged for one reason of one method. Ten thousand SOLD_OUT
-// per second are for the metrics.
+// maxLines is how many lines per second are logged at most for one method and error code. Ten
+// thousand SOLD_OUT per second are for the metrics.
 const maxLines = 10
 
-// failureLog writes one line per failed call, up to maxLines; the next line has the number of
-// omitted ones as `suppressed`.
+// failureLog logs one line per failed call, at most maxLines per second. The next line has the
+// number of omitted ones as `suppressed`.
 type failureLog struct {
 	out *slog.Logger
 
@@ -55,8 +55,7 @@ func (f *failureLog) logFailure(ctx context.Context, level slog.Level, method, p
 	f.out.LogAttrs(ctx, level, "call failed", attrs...)
 }
 
-// allowLine reports whether a line may be written now, and how many were omitted since the last
-// one.
+// allowLine reports whether a line may be logged now, and how many were omitted before it.
 func (f *failureLog) allowLine(key string, sec int64) (suppressed int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Fingerprint is equal for equal requests, whoever sends them: the JSON form of the generated struct
-// without its member `caller`. Stored idempotency keys contain it, so the form must not change: a
-// repeated request would count as a different one.
+// Fingerprint returns a text that is equal for equal requests, whoever sends them: the JSON form of
+// the generated struct without its member `caller`. Stored idempotency keys contain its hash, so it
+// must not change: a repeated request would count as a different one.
 func Fingerprint(msg proto.Message) string {
 	body := proto.Clone(msg)
 	m := body.ProtoReflect()

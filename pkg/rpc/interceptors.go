@@ -18,20 +18,20 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// requestIDMeta carries the request id of the gateway from service to service.
+// requestIDMeta is the metadata key of the gateway's request id.
 const requestIDMeta = "x-request-id"
 
-// pushback tells the retries of grpc when to retry (gRFC A6); negative: never.
+// pushback is the trailer that tells grpc when to retry, in ms (gRFC A6); negative: never.
 const pushback = "grpc-retry-pushback-ms"
 
 // DefaultDeadline is the deadline of a unary call whose caller set none.
 const DefaultDeadline = 5 * time.Second
 
-// unary wraps every unary call: access, deadline and validation, then the handler, then metrics,
-// log and translation of the error, each once.
-func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+// interceptUnary handles every unary call: it checks the caller, deadline and request, runs the
+// handler, and then records, logs and translates the error.
+func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	start := time.Now()
-	if isPublic(serviceOf(info.FullMethod)) {
+	if isPublic(serviceName(info.FullMethod)) {
 		return handler(ctx, req)
 	}
 	ctx = withRequestID(ctx)
@@ -43,7 +43,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	peer, err := s.admitCaller(ctx, info.FullMethod)
 	if err == nil {
 		if err = checkRequestFor(info.Server, req, peer); err == nil {
-			resp, err = guardUnary(ctx, req, handler)
+			resp, err = handleUnary(ctx, req, handler)
 		}
 	}
 	e := s.finishCall(ctx, info.FullMethod, peer, start, err)
@@ -51,21 +51,21 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return resp, nil
 	}
 	if e.Kind == errs.Unavailable && e.RetryAfter > 0 {
-		// The error says when to retry: an immediate retry would only add load. RetryInfo tells the
-		// end client.
+		// The error has a retry time: to retry at once would only add load. RetryInfo tells it to
+		// the client.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushback, strconv.Itoa(-1)))
 	}
 	return nil, errs.ToStatus(e)
 }
 
-// stream is unary for streams. A stream has no default deadline, since it lives as long as its
-// watcher.
-func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+// interceptStream checks and handles streams. They have no default deadline: they live as long as
+// their watchers.
+func (s *Server) interceptStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	start := time.Now()
-	if isPublic(serviceOf(info.FullMethod)) {
+	if isPublic(serviceName(info.FullMethod)) {
 		live, cancel := context.WithCancel(ss.Context())
 		defer cancel()
-		defer context.AfterFunc(s.stopping, cancel)() // a watch of health would delay the stop
+		defer context.AfterFunc(s.stopping, cancel)() // otherwise a client that watches health would delay the stop
 		return handler(srv, &liveStream{ss, live})
 	}
 	ctx := withRequestID(ss.Context())
@@ -74,7 +74,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		live, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.stopping, cancel)()
-		err = guardStream(srv, &checkedStream{liveStream{ss, live}, peer}, handler)
+		err = handleStream(srv, &checkedStream{liveStream{ss, live}, peer}, handler)
 		if s.stopping.Err() != nil && ctx.Err() == nil && live.Err() != nil {
 			err = errs.ErrUnavailable.Wrap(errors.New("the server is stopping"))
 		}
@@ -82,7 +82,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	return errs.ToStatus(asError(s.finishCall(ctx, info.FullMethod, peer, start, err)))
 }
 
-// asError keeps a nil *errs.Error from becoming a non-nil error.
+// asError converts to error so that a nil *errs.Error becomes a nil error.
 func asError(e *errs.Error) error {
 	if e == nil {
 		return nil
@@ -90,8 +90,8 @@ func asError(e *errs.Error) error {
 	return e
 }
 
-// admitCaller returns the caller and checks that the method allows it. Details go to the log, not
-// to the caller.
+// admitCaller returns the verified name of the calling service and checks that it may call the
+// method. The log gets the reason of a refusal, the caller does not.
 func (s *Server) admitCaller(ctx context.Context, method string) (string, error) {
 	allowed, ok := s.access[method]
 	if !ok {
@@ -107,14 +107,14 @@ func (s *Server) admitCaller(ctx context.Context, method string) (string, error)
 	return peer, errs.ErrCallerRefused.Wrap(fmt.Errorf("%s may not call %s", peer, method))
 }
 
-// Prevalidator is a service that recognizes valid requests without the reflection of Validate, which
-// is slow for batches. Valid returns false for a request that Validate is to check.
+// Prevalidator is implemented by services that check requests faster than Validate, which uses
+// reflection. If Valid returns false, Validate checks the request.
 type Prevalidator interface{ Valid(m proto.Message) bool }
 
-// checkRequest refuses a request that is not valid, or has a Caller not set by the gateway.
+// checkRequest refuses an invalid message, or one with a Caller that the gateway has not set.
 func checkRequest(req any, peer string) error { return checkRequestFor(nil, req, peer) }
 
-// checkRequestFor is checkRequest for a service that may be a Prevalidator.
+// checkRequestFor does what checkRequest does, for a service that may be a Prevalidator.
 func checkRequestFor(service, req any, peer string) error {
 	m, ok := req.(proto.Message)
 	if !ok {
@@ -129,7 +129,7 @@ func checkRequestFor(service, req any, peer string) error {
 	return Validate(m)
 }
 
-// finishCall records a call's duration and logs its failure; no other function does.
+// finishCall records a call's duration and logs its failure. No other function logs failures.
 func (s *Server) finishCall(ctx context.Context, method, peer string, start time.Time, err error) *errs.Error {
 	e := errs.From(err)
 	observeServer(method, start, e)
@@ -144,24 +144,24 @@ func (s *Server) finishCall(ctx context.Context, method, peer string, start time
 	return e
 }
 
-func guardUnary(ctx context.Context, req any, handler grpc.UnaryHandler) (resp any, err error) {
+func handleUnary(ctx context.Context, req any, handler grpc.UnaryHandler) (resp any, err error) {
 	defer recoverPanic(&err)
 	return handler(ctx, req)
 }
 
-func guardStream(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) (err error) {
+func handleStream(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) (err error) {
 	defer recoverPanic(&err)
 	return handler(srv, ss)
 }
 
-// recoverPanic turns a panic into INTERNAL: the call fails, the process goes on.
+// recoverPanic turns a panic of a handler into INTERNAL: the call fails, the process goes on.
 func recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = errs.FromPanic(p)
 	}
 }
 
-// liveStream is a stream whose context ends with the server.
+// liveStream is a stream whose context also ends when the server stops.
 type liveStream struct {
 	grpc.ServerStream
 
@@ -170,7 +170,7 @@ type liveStream struct {
 
 func (s *liveStream) Context() context.Context { return s.ctx }
 
-// checkedStream validates received messages.
+// checkedStream is a stream that validates each message received.
 type checkedStream struct {
 	liveStream
 

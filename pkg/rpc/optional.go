@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Optional returns the pointer for an optional member of a message, nil for a zero value.
+// Optional returns a pointer for an optional member of a message; nil for the zero value.
 func Optional[T comparable](v T) *T {
 	if v == *new(T) {
 		return nil
@@ -14,7 +14,7 @@ func Optional[T comparable](v T) *T {
 	return &v
 }
 
-// Timestamp returns a time for a message, nil for the zero time.
+// Timestamp converts a time for a message; nil for the zero time.
 func Timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// The times of name look-ups. grpc's own DNS resolver looks up again only after a failure of a
-// connection, so that new replicas would get no calls before that, and after look-ups without an
+// When names are looked up. grpc's own DNS resolver looks a name up again only after a failure of a
+// connection, so new replicas would get no calls before that, and after a look-up without an
 // address it waits for up to 120 s.
 const (
-	lookupEvery   = 10 * time.Second // a fifth more or less, so that clients spread
+	lookupEvery   = 10 * time.Second // ±20 % at random, so that clients do not look up at once
 	lookupRetry   = time.Second      // after a failure, and the least time between two look-ups
 	lookupTimeout = 5 * time.Second
 )
@@ -26,8 +26,8 @@ const (
 // lookupFunc returns the addresses of a host name.
 type lookupFunc func(ctx context.Context, host string) ([]string, error)
 
-// nameResolver builds resolvers of dns:///host:port and dns://server:port/host:port. It replaces
-// grpc's own for that scheme.
+// nameResolver resolves dns:///host:port and dns://server:port/host:port, in place of grpc's own
+// resolver for this scheme.
 type nameResolver struct{ lookup lookupFunc }
 
 var _ resolver.Builder = nameResolver{}
@@ -52,7 +52,7 @@ func (n nameResolver) Build(target resolver.Target, cc resolver.ClientConn, _ re
 	return r, nil
 }
 
-// lookupAt returns a look-up by the given name server, or by the system's resolver for "".
+// lookupAt returns a look-up by a name server; "" means by the system's resolver.
 func lookupAt(server string) lookupFunc {
 	if server == "" {
 		return net.DefaultResolver.LookupHost
@@ -64,7 +64,7 @@ func lookupAt(server string) lookupFunc {
 	return r.LookupHost
 }
 
-// nameWatcher looks up the addresses behind one name until Close.
+// nameWatcher looks up the addresses of one name again and again until Close.
 type nameWatcher struct {
 	host, port string
 	cc         resolver.ClientConn
@@ -73,7 +73,7 @@ type nameWatcher struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 
-	known []string // addresses last reported, sorted
+	known []string // the addresses last reported to grpc, sorted
 }
 
 var _ resolver.Resolver = (*nameWatcher)(nil)
@@ -107,8 +107,8 @@ func (r *nameWatcher) run(ctx context.Context) {
 	}
 }
 
-// resolve looks up the name once and reports its addresses to grpc. Known addresses stay after a
-// look-up that fails or has no address: the connections show whether their replicas are reachable.
+// resolve looks the name up once and reports the addresses to grpc. After a failure, or without an
+// address, those known before stay: connections show whether their replicas are reachable.
 func (r *nameWatcher) resolve(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

@@ -28,39 +28,38 @@ import (
 // the largest, at about 3 MB.
 const maxMessage = 16 << 20
 
-// Flow-control windows, in bytes. By default grpc estimates them, for which it sends a ping with
+// Flow-control windows, in bytes. By default grpc estimates them, and sends a ping for that with
 // nearly every call; on a network between services the estimate saves nothing.
 const (
 	streamWindow = 1 << 20
 	connWindow   = 4 << 20
 )
 
-// handlerWorkers is how many goroutines for handlers are kept per server, since the stack of a new
-// one grows in several steps. Calls beyond them start goroutines of their own.
+// handlerWorkers is how many goroutines each server keeps for handlers, since the stack of a new
+// goroutine grows in several steps. When all are busy, calls get goroutines of their own.
 const handlerWorkers = 16
 
-// Connections end after this age, so that clients behind one virtual address find new replicas. Their
-// streams have the grace to end by themselves; then their watchers reconnect.
+// Connections are closed at this age, so that clients behind one virtual address find new replicas.
+// Their streams get the grace to end; then their watchers reconnect.
 const (
 	maxConnectionAge      = 5 * time.Minute
 	maxConnectionAgeGrace = 30 * time.Second
 )
 
-// The names for which gRPC health reports a status. Clients watch servingHealth; readinessHealth is
-// for probes by gRPC, in place of /readyz.
+// The names under which gRPC health reports a status. Clients watch servingHealth. readinessHealth
+// is for probes by gRPC, in place of /readyz.
 const (
 	servingHealth   = ""
 	readinessHealth = "readiness"
 )
 
-// untracedHealth omits health checks from traces: a client watches health for as long as it is
-// connected.
+// untracedHealth leaves health checks out of traces: clients watch health all the time.
 var untracedHealth = otelgrpc.WithFilter(filters.Not(filters.HealthCheck()))
 
-// cutGrace is how long calls may take to end after they were cut off.
+// cutGrace is how long Stop waits for calls after their connections were cut.
 const cutGrace = 100 * time.Millisecond
 
-// ServerConfig says who may call.
+// ServerConfig says which services may call, and with which keys.
 type ServerConfig struct {
 	// Accept holds the keys of each pair caller → this service,
 	// caller:key[|key…][,caller:key[|key…]…], at least 32 bytes each; all of them verify. Its file
@@ -68,7 +67,7 @@ type ServerConfig struct {
 	Accept map[string]config.Secret `env:"RPC_ACCEPT"`
 }
 
-// Server is a gRPC server with health, reflection and every interceptor. Register services on it,
+// Server is a gRPC server with health, reflection and all interceptors. Register services on it,
 // then hand it to lifecycle.App.GRPC.
 type Server struct {
 	name     string
@@ -84,8 +83,8 @@ type Server struct {
 	stop     context.CancelFunc
 }
 
-// NewServer makes the server of the named service. Calls are traced if telemetry was set up before.
-// It fails when a key is too short.
+// NewServer makes the server of the named service. It fails when a key is too short. Calls are
+// traced if telemetry was set up before.
 func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	v, err := newVerifier(name, cfg.Accept)
 	if err != nil {
@@ -97,8 +96,8 @@ func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error)
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	opts := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(s.unary),
-		grpc.ChainStreamInterceptor(s.stream),
+		grpc.ChainUnaryInterceptor(s.interceptUnary),
+		grpc.ChainStreamInterceptor(s.interceptStream),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.ConnectionTimeout(10 * time.Second),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connWindow),
@@ -122,7 +121,7 @@ func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error)
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
 
-// RegisterService adds a service. Errors in the service's declaration are reported by Check.
+// RegisterService adds a service. Errors in the declaration of the service are reported by Check.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	methods, err := allowedCallers(desc)
 	if err != nil {
@@ -140,8 +139,8 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.grpc.RegisterService(desc, impl)
 }
 
-// Rekey replaces the accepted keys, in the form of ServerConfig.Accept. It fails, and changes
-// nothing, when a key is too short, or missing for a caller that a method allows.
+// Rekey replaces the accepted keys, in the form of ServerConfig.Accept. If a key is too short, or
+// missing for a caller that a method allows, it fails and changes nothing.
 func (s *Server) Rekey(accept map[string]config.Secret) error {
 	for method, callers := range s.access {
 		for _, c := range callers {
@@ -155,11 +154,11 @@ func (s *Server) Rekey(accept map[string]config.Secret) error {
 
 func (s *Server) Name() string { return s.name }
 
-// Check reports why the server cannot serve: a method without the option urr.common.v1.access, or
-// one that names a caller without a key.
+// Check reports why the server cannot serve: a method does not declare who may call it (option
+// urr.common.v1.access), or a caller that it names has no key.
 func (s *Server) Check() error { return errors.Join(s.problems...) }
 
-// Serve serves calls on l until Stop. It fails when Check does.
+// Serve serves calls on l until Stop. It fails at once if Check does.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.Check(); err != nil {
 		return errors.Join(err, l.Close())
@@ -174,7 +173,7 @@ func (s *Server) Serve(l net.Listener) error {
 // call one that cannot only if no other can.
 func (s *Server) SetServing(ok bool) { s.setHealth(servingHealth, ok) }
 
-// SetReady sets the status that a probe gets for "readiness": whether clients may find this replica.
+// SetReady sets the status of "readiness", for probes: whether clients may find this replica.
 func (s *Server) SetReady(ok bool) { s.setHealth(readinessHealth, ok) }
 
 func (s *Server) setHealth(name string, ok bool) {
@@ -208,7 +207,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 }
 
-func serviceOf(fullMethod string) string {
+func serviceName(fullMethod string) string {
 	service, _, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
 	return service
 }

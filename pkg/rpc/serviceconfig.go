@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// A restarted replica is back within seconds; a longer back-off would only prolong the outage.
+// connectParams keep the pauses short: a restarted replica is back within seconds.
 var connectParams = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.3, MaxDelay: 3 * time.Second},
 	MinConnectTimeout: 3 * time.Second,

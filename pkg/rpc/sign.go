@@ -33,12 +33,12 @@ const authKey = "urr-auth"
 // maxSkew is how far the clocks of caller and callee may differ, and how long a signature is valid.
 const maxSkew = 30 * time.Second
 
-// minKey is the shortest key of a pair, in bytes.
+// minKey is the shortest key that is accepted, in bytes.
 const minKey = 32
 
-// parsePairKeys parses the keys of a pair, key[|key…]: the first signs, all verify, so that keys
-// can be replaced while both sides run. The separator is not a comma, which would end the entry of
-// the caller in RPC_ACCEPT.
+// parsePairKeys parses the keys of a pair of services, key[|key…]. The first signs and all verify,
+// so that keys can be replaced while both sides run. The separator is not a comma, which would end
+// the entry of the caller in RPC_ACCEPT.
 func parsePairKeys(s config.Secret) ([][]byte, error) {
 	var keys [][]byte
 	for key := range strings.SplitSeq(s.Reveal(), "|") {
@@ -64,7 +64,7 @@ func signature(key []byte, caller, callee, method string, sec int64) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// signer signs the calls of one connection. A signature is bound to a method and a second, so it is
+// signer signs the calls of one connection. A signature covers the method and the second, so it is
 // computed once per second and method.
 type signer struct {
 	self, callee string
@@ -72,15 +72,15 @@ type signer struct {
 	current      atomic.Pointer[signingKey]
 }
 
-// signingKey is a key with its latest signatures.
+// signingKey is a key and the latest header made with it for each method.
 type signingKey struct {
 	key  []byte
-	last sync.Map // full method → *signed
+	last sync.Map // full method → *signedHeader
 }
 
 type signedHeader struct {
-	sec    int64
-	header string
+	sec        int64
+	authHeader string
 }
 
 func newSigner(self, callee string, key config.Secret) (*signer, error) {
@@ -97,29 +97,29 @@ func (s *signer) rekey(key config.Secret) error {
 	return nil
 }
 
-func (s *signer) header(method string) string {
+func (s *signer) authHeader(method string) string {
 	k, sec := s.current.Load(), s.now().Unix()
 	if v, ok := k.last.Load(method); ok {
 		if l := v.(*signedHeader); l.sec == sec { //nolint:forcetypeassert // the map's only type
-			return l.header
+			return l.authHeader
 		}
 	}
 	h := "v1 " + s.self + " " + strconv.FormatInt(sec, 10) + " " + signature(k.key, s.self, s.callee, method, sec)
-	k.last.Store(method, &signedHeader{sec: sec, header: h})
+	k.last.Store(method, &signedHeader{sec: sec, authHeader: h})
 	return h
 }
 
-// verifier checks signatures for one callee.
+// verifier checks the signatures of calls to one callee.
 type verifier struct {
 	callee  string
 	now     func() time.Time
 	current atomic.Pointer[acceptedKeys]
 }
 
-// acceptedKeys are the keys by caller, with their latest verified headers.
+// acceptedKeys has the keys of each caller and the header last verified for each method and caller.
 type acceptedKeys struct {
 	keys map[string][][]byte
-	last sync.Map // full method and caller → *signed, the last verified header
+	last sync.Map // full method and caller → *signedHeader
 }
 
 func newVerifier(callee string, accept map[string]config.Secret) (*verifier, error) {
@@ -170,14 +170,14 @@ func (v *verifier) verifyCaller(ctx context.Context, method string) (string, err
 		return "", fmt.Errorf("%q signed %v ago, allowed is %v: are the clocks right?", name, d.Round(time.Second), maxSkew)
 	}
 	id := method + " " + name
-	if l, ok := accepted.last.Load(id); ok && equalStrings(l.(*signedHeader).header, got[0]) { //nolint:forcetypeassert // the map's only type
+	if l, ok := accepted.last.Load(id); ok && equalStrings(l.(*signedHeader).authHeader, got[0]) { //nolint:forcetypeassert // the map's only type
 		return name, nil
 	}
 	good := slices.ContainsFunc(keys, func(key []byte) bool { return equalStrings(parts[3], signature(key, name, v.callee, method, sec)) })
 	if !good {
 		return "", fmt.Errorf("a wrong signature from %q", name)
 	}
-	accepted.last.Store(id, &signedHeader{sec: sec, header: got[0]})
+	accepted.last.Store(id, &signedHeader{sec: sec, authHeader: got[0]})
 	return name, nil
 }
 

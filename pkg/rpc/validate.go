@@ -30,11 +30,11 @@ func Validate(m proto.Message) error {
 	return errs.ErrInvalidRequest.WithFields(fields...)
 }
 
-// specPrefix is not part of the paths that clients see: where a request has a member named spec, it
-// is the body of the HTTP request (body: "spec" in the rule of google.api.http).
+// specPrefix is left out of the paths that clients see: if a request has a member named spec, that
+// member is the body of the HTTP request (body: "spec" in the rule of google.api.http).
 const specPrefix = "spec."
 
-// lowerCamel turns a path of proto names into the JSON names that clients use:
+// lowerCamel converts a path of names in the .proto to the JSON names that clients use:
 // sections[0].seats_per_row → sections[0].seatsPerRow.
 func lowerCamel(path string) string {
 	if !strings.Contains(path, "_") {

@@ -32,7 +32,7 @@ type Config struct {
 	QueueURL string `env:"SQS_QUEUE_URL"`
 }
 
-// Open makes a client. Enabled without a queue URL is an error.
+// Open makes an SQS client. It fails if Enabled is set without a queue URL.
 func Open(ctx context.Context, cfg Config) (*sqs.Client, error) {
 	if cfg.Enabled && cfg.QueueURL == "" {
 		return nil, config.Missing("SQS_QUEUE_URL", "must be the queue's URL when SQS_ENABLED is true")
@@ -50,16 +50,16 @@ type Queue struct {
 	Name string
 	// Visibility is how long a received message stays hidden, up to 12 h.
 	Visibility time.Duration
-	// MaxReceives, after which a message moves to the dead-letter queue, 1-1000.
+	// MaxReceives is after how many receipts a message moves to the dead-letter queue, 1-1000.
 	MaxReceives int
 	// HighThroughput lets AWS limit each message group instead of the queue; messages are then
 	// deduplicated within their group. ElasticMQ refuses it.
 	HighThroughput bool
 }
 
-// EnsureFIFO creates the FIFO queue <name>.fifo and its dead-letter queue <name>-dlq.fifo, both
-// keeping messages for 14 days, unless they exist, and returns the queue's URL. A queue that exists
-// with other attributes is brought in line.
+// EnsureFIFO creates the queue <name>.fifo and its dead-letter queue <name>-dlq.fifo, both keeping
+// messages for 14 days, unless they exist, and returns the queue's URL. It changes the attributes
+// of an existing queue to those of q.
 func EnsureFIFO(ctx context.Context, client *sqs.Client, q Queue) (url string, err error) {
 	const days14 = "1209600"
 	dlq, err := ensureQueue(ctx, client, q.Name+"-dlq.fifo", map[string]string{
@@ -112,7 +112,7 @@ func ensureQueue(ctx context.Context, client *sqs.Client, name string, attribute
 	return *made.QueueUrl, nil
 }
 
-// Err maps client errors to the platform's errors: throttling and an unavailable or failing service
+// Err converts errors of the client to the platform's: throttling and an unavailable or failing SQS
 // become errs.ErrUnavailable; all others are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error

@@ -11,8 +11,8 @@ import (
 
 type requestIDKey struct{}
 
-// WithRequestID puts a request's id into the context: every log line and every RPC made under it
-// carries it.
+// WithRequestID puts the id of a request into a context. Every log line and every RPC made with the
+// context carries the id.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	if id == "" {
 		return ctx
@@ -20,14 +20,14 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestIDKey{}, id)
 }
 
-// RequestID returns the request id that WithRequestID put into the context; empty without one.
+// RequestID returns the request id in a context; "" if there is none.
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
 }
 
-// NewLogger writes JSON lines with the service's name, at or above level (debug, info, warn,
-// error). Lines logged with a context carry its trace_id, span_id and request_id.
+// NewLogger makes a logger of JSON lines with the service's name, at or above a level (debug, info,
+// warn, error). Lines logged with a context carry its trace_id, span_id and request_id.
 func NewLogger(w io.Writer, name, level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -37,7 +37,7 @@ func NewLogger(w io.Writer, name, level string) (*slog.Logger, error) {
 	return slog.New(contextHandler{h}).With("service", name), nil
 }
 
-// contextHandler adds the ids of the context to each record.
+// contextHandler adds the trace and request ids of the context to each record.
 type contextHandler struct{ slog.Handler }
 
 func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
@@ -50,7 +50,7 @@ func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler; the result must still add the ids of the context.
+// WithAttrs wraps the result too, so that it still adds the ids of the context.
 func (h contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return contextHandler{h.Handler.WithAttrs(attrs)}
 }

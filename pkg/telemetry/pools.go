@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Pool has the figures of a connection pool. The counts and Waited are since the pool was opened.
+// Pool has the figures of a connection pool. Acquired, TimedOut and Waited are totals.
 type Pool struct {
 	Max, Used, Idle int
-	// Acquired counts connections that were handed out, TimedOut callers that gave up waiting.
+	// Acquired counts connections handed out. TimedOut counts callers that gave up waiting for one.
 	Acquired, TimedOut int64
 	// Waited is the total time that callers waited for a connection.
 	Waited time.Duration
@@ -25,8 +25,8 @@ func (p Pool) Plus(q Pool) Pool {
 	}
 }
 
-// WatchPool exports the figures of a pool until the returned function is called. read is called at
-// every scrape and must not block. Pools of one name are added.
+// WatchPool exports the figures of a pool as metrics until stop is called. read is called at every
+// scrape and must not block. The figures of pools with the same name are added.
 func WatchPool(name string, read func() Pool) (stop func()) {
 	pools.mu.Lock()
 	defer pools.mu.Unlock()
@@ -49,7 +49,7 @@ var (
 	poolWaits       = prometheus.NewDesc("urr_pool_wait_seconds_total", "Time that callers waited for a connection of a pool.", poolLabel, nil)
 )
 
-// pools is declared after the descriptions, which its registration reads.
+// pools is declared after the metric descriptions, since its registration reads them.
 var pools = newPoolCollector() //nolint:gochecknoglobals // metrics are registered once per process
 
 type poolCollector struct {

@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Enabled reports whether traces are collected. Instrumentation of hot paths checks it once when it
-// is built: a span costs a few microseconds even if nobody collects it.
+// Enabled reports whether traces are exported. Instrumentation of hot paths checks this once when
+// it is built: a span costs some microseconds even if nobody collects it.
 func Enabled() bool {
 	_, ok := otel.GetTracerProvider().(*trace.TracerProvider)
 	return ok

@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// release is set by the linker: -ldflags=-X=urr.guru/pkg/telemetry.release=0.1.0.
+// release is the release's version, which the linker sets:
+// -ldflags=-X=urr.guru/pkg/telemetry.release=0.1.0.
 var release string
 
 // The version is a label, so that the replicas of each version can be counted during an upgrade.
@@ -15,8 +16,8 @@ var _ = promauto.NewGaugeFunc(prometheus.GaugeOpts{
 	Name: "urr_build_info", Help: "Always 1; the label is the version of the program.", ConstLabels: prometheus.Labels{"version": Version()},
 }, func() float64 { return 1 })
 
-// Version is the release and the revision the program was built from, as "0.1.0+4f0c1d2e3a5b", or
-// one of them when only that is known, or "devel". The revision ends in "-dirty" when there were
+// Version returns the release and the revision of the source, as "0.1.0+4f0c1d2e3a5b", or only one
+// of them if the other is not known, or "devel". The revision ends in "-dirty" if there were
 // uncommitted changes.
 func Version() string { return version(release, revision()) }
 

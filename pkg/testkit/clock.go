@@ -1,5 +1,5 @@
-// Package testkit holds what tests of all modules share: a clock that only the test moves, waiting
-// for a state, the check for leaked goroutines, and what `make quick` leaves out.
+// Package testkit has what tests of all modules share: a clock that only the test moves, waiting
+// for a state, a check for leaked goroutines, and skipping of slow tests (`make quick`).
 package testkit
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Clock stands still until Advance or Set moves it. It is safe for concurrent use.
+// Clock shows a time that only Advance and Set change. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -22,7 +22,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the clock by d and returns its new time; a negative d moves it back.
+// Advance moves the clock by d, back if d is negative, and returns the new time.
 func (c *Clock) Advance(d time.Duration) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// leakLimit is how long goroutines have to end. Clients of gRPC, Kafka, PostgreSQL and Redis end some
-// of theirs after Close has returned; goleak waits half a second only, too short on a busy machine.
+// leakLimit is how long goroutines may take to end after the tests. Some of the clients of gRPC,
+// Kafka, PostgreSQL and Redis end after Close has returned. goleak waits only half a second, which
+// is too short on a busy machine.
 const leakLimit = time.Minute
 
 // MainWithoutLeaks runs the tests of a package, then fails if they left goroutines behind. It does not
@@ -21,7 +22,7 @@ func MainWithoutLeaks(m *testing.M, opts ...goleak.Option) {
 	os.Exit(RunWithoutLeaks(m, opts...)) //nolint:forbidigo // as the testing package does without a TestMain
 }
 
-// RunWithoutLeaks is MainWithoutLeaks that returns the exit code.
+// RunWithoutLeaks does what MainWithoutLeaks does, but returns the exit code.
 func RunWithoutLeaks(m *testing.M, opts ...goleak.Option) int {
 	if code := m.Run(); code != 0 {
 		return code
@@ -35,7 +36,7 @@ func RunWithoutLeaks(m *testing.M, opts ...goleak.Option) int {
 
 func findLeaks(within time.Duration, opts ...goleak.Option) error {
 	for begun := time.Now(); ; {
-		err := goleak.Find(opts...) // makes the pauses
+		err := goleak.Find(opts...) // waits up to half a second by itself
 		if err == nil || time.Since(begun) > within {
 			return err
 		}

@@ -11,13 +11,13 @@ import (
 const (
 	firstPause, longestPause = time.Millisecond, 50 * time.Millisecond // between polls
 
-	margin = 20 * time.Second // left for the failure's message and cleanups
+	margin = 20 * time.Second // before the deadline of the run, for the failure's message and cleanups
 )
 
-// Until polls until condition holds. The message (a format with its arguments) names the state that
-// is waited for. It has no time limit of its own, so a slow machine makes a test slow but does not
-// fail it: the wait ends shortly before the deadline of the run (`go test -timeout`), so that the
-// failure names the waiting test. Inside a testing/synctest bubble use synctest.Wait instead.
+// Until polls until condition holds. The message (a format and its arguments) names the state that
+// the test waits for. There is no time limit of its own, so that a test is slow but does not fail
+// on a slow machine. It fails shortly before the deadline of the run (`go test -timeout`), so that
+// the failure names the waiting test. Inside a testing/synctest bubble use synctest.Wait instead.
 func Until(t testing.TB, condition func() bool, message ...any) {
 	t.Helper()
 	pollUntilDeadline(t, func() error {
@@ -28,13 +28,13 @@ func Until(t testing.TB, condition func() bool, message ...any) {
 	}, message)
 }
 
-// UntilNoError polls until attempt returns nil; the last error is part of the failure.
+// UntilNoError polls until attempt returns nil. If the test fails, the message has the last error.
 func UntilNoError(t testing.TB, attempt func() error, message ...any) {
 	t.Helper()
 	pollUntilDeadline(t, attempt, message)
 }
 
-// Receive returns the next value of a channel, or the zero value once it is closed.
+// Receive waits for the next value of a channel and returns it; the zero value once it is closed.
 func Receive[T any](t testing.TB, from <-chan T, message ...any) T {
 	t.Helper()
 	ctx, cancel := Context(t)
@@ -48,7 +48,7 @@ func Receive[T any](t testing.TB, from <-chan T, message ...any) T {
 	}
 }
 
-// Context ends with the test, or shortly before the deadline of the run.
+// Context returns a context that ends with the test, or shortly before the deadline of the run.
 func Context(t testing.TB) (context.Context, context.CancelFunc) {
 	t.Helper()
 	if run, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {

@@ -9,17 +9,17 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Verification errors. A gateway treats them alike; logs and metrics distinguish them.
+// Errors of Verify. The gateway treats them alike; logs and metrics distinguish them.
 var (
 	ErrExpired  = errors.New("token: expired")
 	ErrAudience = errors.New("token: made for another audience")
 	ErrInvalid  = errors.New("token: not valid")
 )
 
-// maxToken is the longest token that is parsed; ours are below 700 bytes.
+// maxToken is the largest token that Verify reads, in bytes; ours are below 700.
 const maxToken = 4096
 
-// Sign makes a compact JWT of claims, whose exp and aud must be set, with the first key of the set.
+// Sign makes a JWT of claims with the first key of the set. The claims exp and aud must be set.
 func (k KeySet) Sign(claims jwt.Claims) (string, error) {
 	if len(k.keyList) == 0 {
 		return "", errors.New("token: no key to sign with")
@@ -40,11 +40,11 @@ func (k KeySet) Sign(claims jwt.Claims) (string, error) {
 	return s, nil
 }
 
-// Verify checks signature, algorithm (HS256 only), kid, aud and exp against now, without leeway,
-// and fills claims (a pointer). It fails with ErrExpired, ErrAudience or ErrInvalid; claims must
-// not be used then.
+// Verify checks the signature, the algorithm (HS256 only), kid and aud, and exp against now without
+// leeway. It fills claims, a pointer. It fails with ErrExpired, ErrAudience or ErrInvalid; claims
+// must not be used then.
 func (k KeySet) Verify(tok string, claims jwt.Claims, aud string, now time.Time) error {
-	// The decoder of base64 skips line breaks: with them, one signature would have many forms.
+	// The base64 decoder skips line breaks, so one signature would have many forms.
 	if len(tok) > maxToken || strings.ContainsAny(tok, "\r\n") {
 		return ErrInvalid
 	}

@@ -7,10 +7,10 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// maxKID keeps a key id within the one length byte of the compact ticket.
+// maxKID is the largest length of a key id, so that it fits in one length byte of a compact ticket.
 const maxKID = 32
 
-// keyList is a set of keys of any type with their ids: the first one signs, all verify. The zero
+// keyList is a set of keys of any type, each with an id. The first key signs, all verify. The zero
 // value has no keys.
 type keyList[K any] []listedKey[K]
 
@@ -20,8 +20,8 @@ type listedKey[K any] struct {
 }
 
 // parseKeys reads `kid:value[,kid:value…]`; a value without a colon is one key with the kid 1. A
-// kid is 1–32 of [A-Za-z0-9_-] and occurs once. noun is what a value is called in errors; read
-// makes the key of a value. Errors never contain a value, so those of read must not.
+// kid is 1–32 of [A-Za-z0-9_-] and occurs once. noun is what errors call a value. read makes a key
+// of a value. Errors never contain a value, so those of read must not.
 func parseKeys[K any](s config.Secret, noun string, read func(value string) (K, error)) (keyList[K], error) {
 	raw := strings.TrimSpace(s.Reveal())
 	if raw == "" {
@@ -55,7 +55,7 @@ func validKID(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
-// Current is the kid that signs; empty for a set without keys.
+// Current returns the id of the key that signs; "" for a set without keys.
 func (l keyList[K]) Current() string {
 	if len(l) == 0 {
 		return ""
@@ -80,6 +80,6 @@ func (l keyList[K]) findKey(kid string) (key K, ok bool) {
 	return key, false
 }
 
-// String keeps keys out of logs: it names the kids only.
+// String lists the ids of the keys only, so that no key gets into a log.
 func (l keyList[K]) String() string   { return "keys(" + strings.Join(l.Kids(), ",") + ")" }
 func (l keyList[K]) GoString() string { return l.String() }

@@ -11,10 +11,10 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// MinSecret is the shortest secret in bytes: the output of SHA-256 (RFC 7518 §3.2).
+// MinSecret is the shortest secret, in bytes: the size of a SHA-256 value (RFC 7518 §3.2).
 const MinSecret = 32
 
-// KeySet is the set of secret keys of one purpose. The zero value has no keys and signs nothing. It
+// KeySet is a set of secret keys for one purpose. The zero value has no keys and signs nothing. It
 // is safe for concurrent use.
 type KeySet struct {
 	keyList[[]byte]

@@ -11,14 +11,14 @@ import (
 // MACSize is the length of a full MAC in bytes.
 const MACSize = sha256.Size
 
-// MACSet is one HMAC-SHA256 key per key of the set it was derived from, bound to a label. It is
-// safe for concurrent use.
+// MACSet has an HMAC-SHA256 key for each key of the set from which it was derived, for one label.
+// It is safe for concurrent use.
 type MACSet struct {
 	keyList[*sync.Pool] // of *keyedHash
 }
 
-// keyedHash is a hash with its key schedule computed, which is half the cost of a short MAC, and
-// buffers for input and output: a poll computes two MACs, and no part of them is moved to the heap.
+// keyedHash is an HMAC whose key is processed already, which is half the cost of a short MAC, with
+// buffers, so that a poll, which computes two MACs, allocates no memory.
 type keyedHash struct {
 	hash.Hash
 
@@ -26,8 +26,8 @@ type keyedHash struct {
 	out [MACSize]byte
 }
 
-// Derive makes the keys for label by HKDF-SHA256 (RFC 5869): a MAC made under one label is invalid
-// under another.
+// Derive makes the keys for a label, by HKDF-SHA256 (RFC 5869). A MAC made under one label is
+// invalid under any other.
 func (k KeySet) Derive(label string) MACSet {
 	set := MACSet{make(keyList[*sync.Pool], len(k.keyList))}
 	for i, x := range k.keyList {
@@ -41,8 +41,8 @@ func (k KeySet) Derive(label string) MACSet {
 	return set
 }
 
-// Sum returns the MAC of the concatenated parts by the key kid; ok is false when the set has no
-// such key. The parts are not delimited: a part of variable length must carry its length.
+// Sum returns the MAC of the concatenated parts with the key kid; ok is false when the set has no
+// such key. Nothing separates the parts, so a part of variable length must carry its length.
 func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
 	pool, ok := m.findKey(kid)
 	if !ok {
@@ -61,8 +61,8 @@ func (m MACSet) Sum(kid string, parts ...[]byte) (sum [MACSize]byte, ok bool) {
 	return sum, true
 }
 
-// Verify reports whether got is the MAC of the parts by the key kid, in constant time. got may be a
-// prefix of the MAC of at least 16 bytes, for formats that carry a shortened one.
+// Verify reports, in constant time, whether got is the MAC of the parts with the key kid. got may
+// be shortened to its first 16 bytes or more.
 func (m MACSet) Verify(kid string, got []byte, parts ...[]byte) bool {
 	want, ok := m.Sum(kid, parts...)
 	return ok && len(got) >= 16 && len(got) <= len(want) && hmac.Equal(want[:len(got)], got)

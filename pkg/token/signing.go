@@ -31,7 +31,7 @@ func ParseSigningKeys(s config.Secret) (SigningKeys, error) {
 	return SigningKeys{keys}, err
 }
 
-// Public is the public key of kid, nil when the set has no such key.
+// Public returns the public key of kid; nil when the set has no such key.
 func (k SigningKeys) Public(kid string) ed25519.PublicKey {
 	private, ok := k.findKey(kid)
 	if !ok {
@@ -40,7 +40,7 @@ func (k SigningKeys) Public(kid string) ed25519.PublicKey {
 	return publicOf(private)
 }
 
-// KidOf is the key id of a public key; ok is false when the set has no such key.
+// KidOf returns the id of a public key; ok is false when the set has no such key.
 func (k SigningKeys) KidOf(public ed25519.PublicKey) (kid string, ok bool) {
 	for _, x := range k.keyList {
 		if bytes.Equal(publicOf(x.key), public) {
@@ -50,7 +50,7 @@ func (k SigningKeys) KidOf(public ed25519.PublicKey) (kid string, ok bool) {
 	return "", false
 }
 
-// Sign signs the message with the key kid, nil when the set has no such key.
+// Sign signs a message with the key kid; it returns nil when the set has no such key.
 func (k SigningKeys) Sign(kid string, message []byte) []byte {
 	private, ok := k.findKey(kid)
 	if !ok {

@@ -1,6 +1,6 @@
-// Package waits computes the waits and poll intervals that visitors of both waiting rooms are told.
-// vwr reports them with the position and the gateways, from memory, at every later poll, so both
-// must compute the same.
+// Package waits computes the waiting times and poll intervals that visitors of both waiting rooms
+// are told. The service vwr reports them with the position, and the gateways from memory at every
+// later poll, so both must compute the same.
 package waits
 
 import (
@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// EstimatedWait is the number of whole seconds until a position `ahead` places behind the counter
-// is served, by the measured rate (positions per second), or by the configured one while there is
-// no measurement. 0 for a served position, or when no rate is known.
+// EstimatedWait returns in how many whole seconds a position that is `ahead` positions behind the
+// serving counter will be served, at the measured rate (positions per second), or at the configured
+// rate while nothing is measured. It is 0 for a served position, or when no rate is known.
 func EstimatedWait(ahead int64, measured, configured float64) int64 {
 	rate := measured
 	if rate <= 0 {
@@ -22,8 +22,8 @@ func EstimatedWait(ahead int64, measured, configured float64) int64 {
 	return int64(math.Ceil(min(float64(ahead)/rate, math.MaxInt32)))
 }
 
-// NextPoll is the advised poll interval in whole seconds: about 2 near the counter, 5, 10 and 15
-// farther away. spread is a random number in [0, 1); see waits.Spread.
+// NextPoll returns the advised poll interval in whole seconds: about 2 near the serving counter, 5,
+// 10 and 15 farther away. spread is a random number in [0, 1); see Spread.
 func NextPoll(ahead int64, spread float64) int64 { return Spread(pollSeconds(ahead), spread) }
 
 func pollSeconds(ahead int64) int64 {
@@ -39,15 +39,15 @@ func pollSeconds(ahead int64) int64 {
 	}
 }
 
-// Intervals of polls before the start, in seconds.
+// Poll intervals in a lobby, in seconds: the longest, and the one shortly before the start.
 const (
 	farPoll  = 30
 	nearPoll = 3
 )
 
-// LobbyPoll is the advised poll interval, in seconds, of a lobby's entry until startsAt (epoch ms).
-// Entries come back when the room opens, spread over some seconds, and now and then before, since
-// an operator may open the room for everybody. spread is a random number in [0, 1).
+// LobbyPoll returns the advised poll interval, in seconds, for a visitor in a lobby that ends at
+// startsAt (epoch ms). Visitors poll again when the room opens, spread over some seconds, and now
+// and then before, since an operator may open the room early. spread is a random number in [0, 1).
 func LobbyPoll(startsAt int64, now time.Time, spread float64) int64 {
 	left := (startsAt-now.UnixMilli())/1000 + 1
 	switch {

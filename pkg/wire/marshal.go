@@ -19,7 +19,7 @@ import (
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
-// maxPooled is the largest buffer that is kept in the pool, in bytes.
+// maxPooled is the largest buffer, in bytes, that is kept for reuse.
 const maxPooled = 64 << 10
 
 // Marshal returns the JSON form of m. It fails on strings that are not UTF-8 and on well-known
@@ -38,7 +38,7 @@ func Marshal(m proto.Message) ([]byte, error) {
 	return out, err
 }
 
-// Append is Marshal appending to b.
+// Append appends the JSON form of m to b.
 func Append(b []byte, m proto.Message) ([]byte, error) {
 	out, err := appendMessage(b, m.ProtoReflect())
 	if err != nil {
@@ -47,7 +47,7 @@ func Append(b []byte, m proto.Message) ([]byte, error) {
 	return out, nil
 }
 
-// field is the precomputed encoding of a message field.
+// field has what is computed once for the encoding of a message field.
 type field struct {
 	fd  protoreflect.FieldDescriptor
 	key []byte // `"name":`
@@ -56,10 +56,10 @@ type field struct {
 	put    func([]byte, protoreflect.Value) ([]byte, error)
 }
 
-var plans sync.Map // protoreflect.MessageDescriptor → []field
+var encodings sync.Map // protoreflect.MessageDescriptor → []field
 
-func planOf(md protoreflect.MessageDescriptor) []field {
-	if p, ok := plans.Load(md); ok {
+func encodingOf(md protoreflect.MessageDescriptor) []field {
+	if p, ok := encodings.Load(md); ok {
 		return p.([]field) //nolint:forcetypeassert // the map's only type
 	}
 	fields := make([]field, md.Fields().Len())
@@ -70,7 +70,7 @@ func planOf(md protoreflect.MessageDescriptor) []field {
 			always: !fd.HasPresence(), put: fieldPutter(fd),
 		}
 	}
-	p, _ := plans.LoadOrStore(md, fields)
+	p, _ := encodings.LoadOrStore(md, fields)
 	return p.([]field) //nolint:forcetypeassert // the map's only type
 }
 
@@ -91,7 +91,7 @@ func appendMessage(b []byte, m protoreflect.Message) ([]byte, error) {
 	}
 	b = append(b, '{')
 	first := true
-	for _, f := range planOf(m.Descriptor()) {
+	for _, f := range encodingOf(m.Descriptor()) {
 		if !f.always && !m.Has(f.fd) {
 			continue
 		}

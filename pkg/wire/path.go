@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// offsetOf turns protojson's position (line and column from 1, columns in runes) into an offset in
-// bytes.
+// offsetOf converts a position of protojson (line and column from 1, columns in runes) to a byte
+// offset.
 func offsetOf(b []byte, line, column int) int {
 	off := 0
 	for ; line > 1; line-- {
@@ -26,16 +26,16 @@ func offsetOf(b []byte, line, column int) int {
 	return off
 }
 
-// pathLevel is one object or array on the path to the current position.
+// pathLevel is one object or array around the current position in a JSON document.
 type pathLevel struct {
 	array bool
-	name  string // object: the member at hand
-	index int    // array: the element at hand
+	name  string // object: the current member
+	index int    // array: the current element
 	value bool   // object: a name was read, its value comes next
 }
 
-// pathAt returns the path of the member whose name or value begins at offset; ok is false when b is
-// not JSON up to there.
+// pathAt returns the path of the member whose name or value begins at the offset. ok is false when
+// b is not valid JSON up to there.
 func pathAt(b []byte, offset int) (path string, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()
@@ -73,7 +73,7 @@ func pathAt(b []byte, offset int) (path string, ok bool) {
 	}
 }
 
-// advancePastValue records in the innermost level that a value was read.
+// advancePastValue records, in the innermost object or array, that a value was read.
 func advancePastValue(stack []pathLevel) {
 	if n := len(stack); n > 0 {
 		stack[n-1].value = false

@@ -12,10 +12,10 @@ import (
 	"urr.guru/pkg/internal/callers"
 )
 
-// checkStrict refuses JSON that protojson accepts and our schemas do not: numbers as strings,
+// checkStrict refuses JSON that protojson accepts but our schemas do not: numbers as strings,
 // integers with a fraction or an exponent, members by their name in the .proto instead of their
-// JSON name, text with U+0000, and every Caller, null or not. It walks the tokens of a document
-// that protojson has already read into a message of md, so all names and nestings are known to fit.
+// JSON name, text with U+0000, and every Caller, null or not. protojson must have read the document
+// into a message of type md before, so all names and nestings are known to fit.
 func checkStrict(b []byte, md protoreflect.MessageDescriptor) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()
@@ -38,7 +38,7 @@ const (
 )
 
 // strictWalk checks a document token by token. Its methods return the path of the first wrong
-// member, as ".sections[0].price", and what is wrong with it; "" for nothing.
+// member, as ".sections[0].price", and what is wrong; both are "" if nothing is.
 type strictWalk struct{ dec *json.Decoder }
 
 // nextToken returns the next token. It returns nil for a null and at the end of the input, which a
@@ -48,7 +48,7 @@ func (w *strictWalk) nextToken() json.Token {
 	return tok
 }
 
-// checkMessage reads an object, or the string or null that stands for a message.
+// checkMessage checks an object, or the string or null that stands for a message.
 func (w *strictWalk) checkMessage(md protoreflect.MessageDescriptor) (path, message string) {
 	if w.nextToken() != json.Delim('{') {
 		return "", ""
@@ -115,7 +115,7 @@ func (w *strictWalk) checkSingle(fd protoreflect.FieldDescriptor) (path, message
 		}
 		return "", ""
 	case protoreflect.BoolKind, protoreflect.BytesKind, protoreflect.EnumKind:
-		w.nextToken() // protojson reads these as strictly as we do
+		w.nextToken() // protojson is strict enough about these
 		return "", ""
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		if _, text := w.nextToken().(string); text {

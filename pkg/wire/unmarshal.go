@@ -42,8 +42,8 @@ var (
 	repeatedRE = regexp.MustCompile(`duplicate (?:field|map key)|is already set`)
 )
 
-// explainError finds the member that protojson refused. Its errors have a position, but no path and
-// no stable text; an unrecognised error is reported without them.
+// explainError finds the member that protojson refused. protojson's errors have a position, but no
+// path and no stable text. An error without a position is reported without the member.
 func explainError(b []byte, err error) error {
 	text := err.Error()
 	pos := positionRE.FindStringSubmatch(text)

@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Sample is the state of one sale at one instant.
+// Sample has the sizes of one event's line and the numbers of its held and sold seats.
 type Sample struct {
 	// Waiting, Parked and Active are the sizes of tier 2's sets. Active counts unexpired slots,
 	// including those of an ended epoch.
@@ -23,7 +23,7 @@ type Sample struct {
 	Held, Sold int64
 }
 
-// Sample reads the current state of a sale: tier 2's sets and the seats.
+// Sample reads the sizes of an event's line from Redis and its held and sold seats from PostgreSQL.
 func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 	var out Sample
 	now, err := s.redis.Time(ctx).Result()
@@ -33,10 +33,10 @@ func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 	unexpired := "(" + strconv.FormatInt(now.UnixMilli(), 10)
 	var waiting, parked, active, old *redis.IntCmd
 	_, err = s.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		waiting = p.ZCard(ctx, key(eventID, "queue"))
-		parked = p.ZCard(ctx, key(eventID, "parked"))
-		active = p.ZCount(ctx, key(eventID, "active"), unexpired, "+inf")
-		old = p.ZCount(ctx, key(eventID, "old"), unexpired, "+inf")
+		waiting = p.ZCard(ctx, lineKey(eventID, "queue"))
+		parked = p.ZCard(ctx, lineKey(eventID, "parked"))
+		active = p.ZCount(ctx, lineKey(eventID, "active"), unexpired, "+inf")
+		old = p.ZCount(ctx, lineKey(eventID, "old"), unexpired, "+inf")
 		return nil
 	})
 	if err != nil {
@@ -52,21 +52,21 @@ func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
 	return out, nil
 }
 
-func key(eventID, name string) string { return "{" + eventID + "}:" + name }
+func lineKey(eventID, name string) string { return "{" + eventID + "}:" + name }
 
-// streamPage is the number of records per read.
+// streamPage is the number of stream records that one command reads.
 const streamPage = 500
 
 func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, error) {
 	return ReadAdmissions(ctx, s.redis, eventID)
 }
 
-// ReadAdmissions reads the order of admissions from the line's own record in queue's Redis, which has
-// the last 100,000 of them or more.
+// ReadAdmissions reads the admissions to an event's shop, in their order, from the stream that
+// queue keeps in Redis. The stream has the last 100,000 admissions or more.
 func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) ([]Admission, error) {
 	var out []Admission
 	for from := "-"; ; {
-		page, err := client.XRangeN(ctx, key(eventID, "admitted"), from, "+", streamPage).Result()
+		page, err := client.XRangeN(ctx, lineKey(eventID, "admitted"), from, "+", streamPage).Result()
 		if err != nil {
 			return nil, fmt.Errorf("admissions of %s: %w", eventID, unavailable(redisStore, err))
 		}
@@ -84,8 +84,9 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 	}
 }
 
-// decodeAdmissions decodes one record of the stream. Its field `slots` has two lines per admission:
-// user and slot. `since` has two per user whose score is not the time of joining: user and time.
+// decodeAdmissions decodes one record of the stream {eventId}:admitted. Its field `slots` has two
+// lines per admission: the user and the slot. `since` has two lines, the user and the time of
+// joining, for each user whose score is not that time.
 func decodeAdmissions(values map[string]any) (all []Admission, err error) {
 	text := func(name string) string {
 		v, _ := values[name].(string)
@@ -140,14 +141,14 @@ type Admission struct {
 	PresentSince, At int64
 }
 
-// Inversion is a violation of the order: First was present when Then was admitted, had the lower
-// score, and was admitted at a later tick.
+// Inversion is a violation of the line's order: First was waiting when Then was admitted, had the
+// lower score, and was admitted at a later tick.
 type Inversion struct {
 	First, Then Admission
 }
 
-// Inversions finds every user who was overtaken, each with one user who overtook. The admissions
-// are in the stream's order.
+// Inversions finds every user who was overtaken in the line, each with one user who overtook. The
+// admissions must be in the stream's order.
 //
 // A is overtaken when some B with a higher score was admitted at a tick before A's, at which A was
 // already present. The order within a tick does not matter, since all of it is admitted together.
@@ -157,7 +158,7 @@ func Inversions(admissions []Admission) []Inversion {
 		for j := i - 1; j >= 0; j-- {
 			b := admissions[j]
 			if b.At < a.PresentSince {
-				break // the stream is ordered by time: A was not present before this entry
+				break // the stream is ordered by time: A joined after this entry
 			}
 			if b.Tick < a.Tick && b.Score > a.Score {
 				out = append(out, Inversion{First: a, Then: b})
@@ -168,21 +169,21 @@ func Inversions(admissions []Admission) []Inversion {
 	return out
 }
 
-// roundSpan is how far the scores of a round's positions are from its start: a million positions, and
-// a second, so that no visitor has waited in the room and queues by arrival before.
+// roundSpan is the range of the scores that a round of tier 1 gives: its start plus the position.
+// It allows a million positions, and none reaches the scores of users who queue by their arrival.
 const roundSpan = 1_000_000
 
-// Round reads the latest round of tier 1 that visitors of a line had positions of; 0 = none.
-func (s *Stores) Round(ctx context.Context, eventID string) (int64, error) {
-	round, err := s.redis.HGet(ctx, key(eventID, "line"), "round").Int64()
+// LatestRound reads the latest round of tier 1 that visitors of an event's line come from; 0: none.
+func (s *Stores) LatestRound(ctx context.Context, eventID string) (int64, error) {
+	round, err := s.redis.HGet(ctx, lineKey(eventID, "line"), "round").Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, fmt.Errorf("round of %s: %w", eventID, unavailable(redisStore, err))
 	}
 	return round, nil
 }
 
-// ExtraTurns finds the slots for which users were early although they had been before: each user
-// has one early score per round. A visitor who lets a slot pass comes back with the same score.
+// ExtraTurns finds the slots that a user got with a second score of the same round. Each user has
+// one score per round; a visitor who did not use a slot comes back with the same score.
 func ExtraTurns(admissions []Admission, round int64) []Admission {
 	var extra []Admission
 	early := map[string]int64{}

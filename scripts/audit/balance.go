@@ -11,10 +11,10 @@ import "fmt"
 func (b saleRecords) unbalanced() []string {
 	var out []string
 	for _, p := range b.payments {
-		kept, due := b.chargedNet(p.OrderID), b.left[p.ID].Amount+p.Open-p.ByHand
+		kept, due := b.chargedNet(p.OrderID), b.money[p.ID].Amount+p.Open-p.ByHand
 		if kept != due {
 			out = append(out, fmt.Sprintf("order %s (%s): the provider keeps %d, not %d: %d for tickets, %d to be refunded, %d by hand",
-				p.OrderID, p.Status, kept, due, b.left[p.ID].Amount, p.Open, p.ByHand))
+				p.OrderID, p.Status, kept, due, b.money[p.ID].Amount, p.Open, p.ByHand))
 		}
 	}
 	return out

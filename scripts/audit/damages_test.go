@@ -19,11 +19,11 @@ func TestDamagesOfRefunds(t *testing.T) {
 			s.fill(t, partlyRefundedLedger())
 			judge := &SaleInStores{Stores: s, EventID: "part"}
 			if damage != "" {
-				require.NoError(t, judge.Damage(t.Context(), damage))
+				require.NoError(t, judge.InjectFault(t.Context(), damage))
 			}
 			var v saleFindings
 			require.NoError(t, judge.judgeFaults(t.Context(), &v))
-			v.count(SaleRun{Tally: &crowd.Tally{}, Cancelled: &crowd.Tally{}})
+			v.addObserved(SaleRun{Tally: &crowd.Tally{}, Cancelled: &crowd.Tally{}})
 			require.Contains(t, v.Line(), want)
 			require.Equal(t, damage == "", v.OK(), "%v", v.Findings)
 		})

@@ -9,9 +9,10 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// openedAfterRefund lists the tickets of an event that a door with a network let in after their
-// refund was decided. What was scanned before, or after a refund that was given up, is no fault.
-func (s *Stores) openedAfterRefund(ctx context.Context, eventID string) ([]string, error) {
+// admittedAfterRefund lists the tickets of an event that a door admitted after their refund was
+// decided. Only doors that were online count. A scan before the decision, or one after a refund
+// that was abandoned, is no fault.
+func (s *Stores) admittedAfterRefund(ctx context.Context, eventID string) ([]string, error) {
 	// CollectRows returns the error of the query.
 	rows, _ := s.ticket.Query(ctx, `
 		SELECT DISTINCT s.ticket_id::text
@@ -24,18 +25,18 @@ func (s *Stores) openedAfterRefund(ctx context.Context, eventID string) ([]strin
 	return tickets, nil
 }
 
-// CancelledFaults are the faults of an event that was cancelled, after its refunds.
+// CancelledFaults finds the faults of a cancelled event, including refunds that are missing.
 func (s *Stores) CancelledFaults(ctx context.Context, eventID string) (Faults, error) {
 	f, err := s.Faults(ctx, eventID)
 	if err == nil {
-		f.NotGivenBack, err = s.notGivenBack(ctx, eventID)
+		f.NotGivenBack, err = s.leftAfterCancellation(ctx, eventID)
 	}
 	return f, err
 }
 
-// notGivenBack lists what is left of a cancelled event: its refunds have not begun, a ticket still
-// admits somebody, a hold is not ended, or the provider keeps money that was paid for it.
-func (s *Stores) notGivenBack(ctx context.Context, eventID string) ([]string, error) {
+// leftAfterCancellation lists what should be gone after a cancellation: an event that has not
+// ended, tickets that admit somebody, active holds, and payments of which the provider keeps money.
+func (s *Stores) leftAfterCancellation(ctx context.Context, eventID string) ([]string, error) {
 	var state string
 	var holds, tickets int
 	err := s.ticket.QueryRow(ctx, `

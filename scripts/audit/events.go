@@ -43,9 +43,9 @@ func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
 	return letters, unavailable(kafkaStore, err)
 }
 
-// wrongFigures compares stats's figures of a sale with the events in the topics, each id counted
-// once, and with the tables of ticket and payment. It finds events that were counted twice, missed,
-// or never created.
+// wrongFigures compares the figures of a sale in stats with the Kafka events in the topics, each id
+// counted once, and with the tables of ticket and payment. It finds events that stats counted twice
+// or missed, and events that were never published.
 func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, error) {
 	counted, err := s.readStatsFigures(ctx, eventID)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	// The number of cancellations and expiries of a reservation is not in its row.
+	// The tables do not have these three numbers.
 	counted.Cancelled, counted.Expired, counted.Rejected = 0, 0, 0
 	if counted != stored {
 		out = append(out, fmt.Sprintf("stats has %+v, the tables have %+v", counted, stored))
@@ -110,7 +110,7 @@ func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFi
 	return c, nil
 }
 
-// kafkaEvent is a Kafka event: the fields that all topics have in common, and those that are counted.
+// kafkaEvent has the members of a Kafka event that the audit compares or counts.
 type kafkaEvent struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
@@ -124,7 +124,7 @@ type kafkaEvent struct {
 	Value       int64  `json:"value"`
 }
 
-// readTopicFigures computes the figures of a sale from the topics, and counts each Kafka event once.
+// readTopicFigures computes the figures of a sale from the topics. It counts each Kafka event once.
 func (s *Stores) readTopicFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	for _, topic := range []string{events.Reservations, events.Payments} {
 		facts, err := s.readKafkaEvents(ctx, topic, eventID)
@@ -132,13 +132,13 @@ func (s *Stores) readTopicFigures(ctx context.Context, eventID string) (c saleFi
 			return c, err
 		}
 		for _, f := range facts {
-			c.add(f)
+			c.countEvent(f)
 		}
 	}
 	return c, nil
 }
 
-// readKafkaEvents reads the Kafka events of a sale or campaign from a topic, without repetitions.
+// readKafkaEvents reads the Kafka events of a sale or campaign from a topic; repeated ones once.
 func (s *Stores) readKafkaEvents(ctx context.Context, topic, eventID string) ([]kafkaEvent, error) {
 	records, err := s.read(ctx, s.brokers, s.topicPrefix+topic)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Stores) readKafkaEvents(ctx context.Context, topic, eventID string) ([]
 	var out []kafkaEvent
 	seen := map[string]bool{}
 	for _, r := range records {
-		id := header(r, "ce_id")
+		id := recordHeader(r, "ce_id")
 		var f kafkaEvent
 		if err := json.Unmarshal(r.Value, &f); err != nil {
 			return nil, fmt.Errorf("event %s of %s, maybe of another commit (run make reset): %w", id, topic, err)
@@ -160,7 +160,7 @@ func (s *Stores) readKafkaEvents(ctx context.Context, topic, eventID string) ([]
 	return out, nil
 }
 
-func header(r *kgo.Record, name string) string {
+func recordHeader(r *kgo.Record, name string) string {
 	for _, h := range r.Headers {
 		if h.Key == name {
 			return string(h.Value)
@@ -169,7 +169,7 @@ func header(r *kgo.Record, name string) string {
 	return ""
 }
 
-func (c *saleFigures) add(f kafkaEvent) {
+func (c *saleFigures) countEvent(f kafkaEvent) {
 	switch f.Type {
 	case events.ReservationCreated:
 		c.Created++
@@ -177,7 +177,7 @@ func (c *saleFigures) add(f kafkaEvent) {
 		c.Confirmed++
 		c.SeatsSold += f.Quantity
 	case events.ReservationCancelled:
-		if f.Status != "CONFIRMED" { // otherwise places of it are left
+		if f.Status != "CONFIRMED" { // a reservation that stays CONFIRMED has tickets left
 			c.Cancelled++
 		}
 		if f.Reason == "REFUNDED" {
@@ -201,24 +201,24 @@ func (c *saleFigures) add(f kafkaEvent) {
 	}
 }
 
-// dailyFigures describes figures that stats counts from one topic and keeps by event and day.
+// dailyFigures describes figures that stats counts from one topic and stores per event and day.
 type dailyFigures struct {
-	// of names what the figures count, for the report.
-	of string
-	// query sums the figures of the event $1, each in a column of its name.
+	// subject is the plural noun for what is counted, for the report.
+	subject string
+	// query sums the figures of the event $1; each column has the name of a figure.
 	query string
 	topic string
 	// counts maps a type of Kafka event to the figure that it increments.
 	counts map[string]string
-	// add counts what depends on more than the type of a Kafka event; nil: nothing does.
+	// add counts what the type of a Kafka event does not tell; nil: there is no such figure.
 	add func(published map[string]int64, f kafkaEvent)
 }
 
-// allDailyFigures describes the daily figures: of rewards, and of requests to promotions.
+// allDailyFigures describes the two kinds of daily figures: rewards, and requests to promotions.
 func allDailyFigures() []dailyFigures {
 	return []dailyFigures{
 		{
-			of: "rewards", topic: events.Rewards,
+			subject: "rewards", topic: events.Rewards,
 			query: `SELECT sum(paid) AS paid, sum(failed) AS failed, sum(cancelled) AS cancelled, sum(points_paid) AS points_paid
 			        FROM figures.reward_days WHERE event_id = $1`,
 			counts: map[string]string{events.RewardPaid: "paid", events.RewardFailed: "failed", events.RewardCancelled: "cancelled"},
@@ -229,19 +229,20 @@ func allDailyFigures() []dailyFigures {
 			},
 		},
 		{
-			of: "requests", topic: events.Requests,
+			subject: "requests", topic: events.Requests,
 			query:  `SELECT sum(succeeded) AS succeeded, sum(rejected) AS rejected, sum(failed) AS failed FROM figures.request_days WHERE event_id = $1`,
 			counts: map[string]string{events.RequestSucceeded: "succeeded", events.RequestRejected: "rejected", events.RequestFailed: "failed"},
 		},
 	}
 }
 
-// differences compares an event's figures in stats with the topic; a sentence per difference.
+// differences compares an event's figures in stats with its Kafka events; a sentence if they
+// differ.
 func (d dailyFigures) differences(ctx context.Context, s *Stores, eventID string) ([]string, error) {
 	counted := map[string]int64{}
 	err := s.stats.QueryRow(ctx, `SELECT jsonb_strip_nulls(to_jsonb(figures)) FROM (`+d.query+`) AS figures`, eventID).Scan(&counted)
 	if err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", d.of, eventID, unavailable(postgresStore(platform.Stats), err))
+		return nil, fmt.Errorf("%s of %s: %w", d.subject, eventID, unavailable(postgresStore(platform.Stats), err))
 	}
 	facts, err := s.readKafkaEvents(ctx, d.topic, eventID)
 	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) { // a platform without the service has no topic
@@ -262,5 +263,5 @@ func (d dailyFigures) differences(ctx context.Context, s *Stores, eventID string
 	if maps.Equal(counted, published) {
 		return nil, nil
 	}
-	return []string{fmt.Sprintf("stats has the %s %v, the events are %v", d.of, counted, published)}, nil
+	return []string{fmt.Sprintf("stats has the %s %v, the events are %v", d.subject, counted, published)}, nil
 }

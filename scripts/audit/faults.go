@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Faults lists inconsistencies of a sale, a sentence each. There must be none once nothing of the
-// sale is in progress; before that, a Kafka event that has not arrived yet can look like a fault.
+// Faults lists inconsistencies of a sale, a sentence each. There must be none when nothing of the
+// sale is in progress. Before that, a Kafka event that is still on its way can look like a fault.
 type Faults struct {
 	// PaidWithoutTicket are charged payments with neither ticket nor refund; StrayCharges are
 	// charges unknown to payment.
@@ -14,15 +14,15 @@ type Faults struct {
 	// TicketWithoutPayment are sold reservations and valid tickets without a payment, for example
 	// after a refund.
 	TicketWithoutPayment []string
-	// Unbalanced are payments of which the provider keeps another amount than they pay for.
+	// Unbalanced are payments of which the provider keeps more or less money than it should.
 	Unbalanced []string
 	// OpenedAfterRefund are the ids of tickets that a door let in after their refund was decided.
 	OpenedAfterRefund []string
-	// NotGivenBack is what is left of an event that was cancelled.
+	// NotGivenBack lists what a cancelled event still has: holds, tickets, or money at the provider.
 	NotGivenBack []string
 	// Unpublished are Kafka events of any sale that are still in an outbox.
 	Unpublished []string
-	// Miscounted are figures of stats that differ from those of the topics and the tables.
+	// Miscounted are figures of stats that differ from the Kafka events or the tables.
 	Miscounted []string
 }
 
@@ -39,26 +39,26 @@ func (f Faults) All() []string {
 	)
 }
 
-// addSale adds the faults of another sale. Those of any sale are in f already.
-func (f *Faults) addSale(of Faults) {
-	f.PaidWithoutTicket = append(f.PaidWithoutTicket, of.PaidWithoutTicket...)
-	f.TicketWithoutPayment = append(f.TicketWithoutPayment, of.TicketWithoutPayment...)
-	f.Unbalanced = append(f.Unbalanced, of.Unbalanced...)
-	f.OpenedAfterRefund = append(f.OpenedAfterRefund, of.OpenedAfterRefund...)
-	f.NotGivenBack = append(f.NotGivenBack, of.NotGivenBack...)
-	f.Miscounted = append(f.Miscounted, of.Miscounted...)
+// addSale adds the faults of another sale. The faults that belong to no sale are in f already.
+func (f *Faults) addSale(other Faults) {
+	f.PaidWithoutTicket = append(f.PaidWithoutTicket, other.PaidWithoutTicket...)
+	f.TicketWithoutPayment = append(f.TicketWithoutPayment, other.TicketWithoutPayment...)
+	f.Unbalanced = append(f.Unbalanced, other.Unbalanced...)
+	f.OpenedAfterRefund = append(f.OpenedAfterRefund, other.OpenedAfterRefund...)
+	f.NotGivenBack = append(f.NotGivenBack, other.NotGivenBack...)
+	f.Miscounted = append(f.Miscounted, other.Miscounted...)
 }
 
-func prefixEach(kind string, list []string) []string {
-	out := slices.Clone(list)
+func prefixEach(prefix string, sentences []string) []string {
+	out := slices.Clone(sentences)
 	slices.Sort(out)
 	for i := range out {
-		out[i] = kind + out[i]
+		out[i] = prefix + out[i]
 	}
 	return out
 }
 
-// Faults compares the stores with each other and with the provider's ledger.
+// Faults compares the stores with each other and with the payment provider's ledger.
 func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err error) {
 	b, err := s.readSaleRecords(ctx, eventID)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if f.StrayCharges, err = s.unknownCharges(ctx, b); err != nil {
 		return f, err
 	}
-	if f.OpenedAfterRefund, err = s.openedAfterRefund(ctx, eventID); err != nil {
+	if f.OpenedAfterRefund, err = s.admittedAfterRefund(ctx, eventID); err != nil {
 		return f, err
 	}
 	if f.Unpublished, err = s.unpublishedEvents(ctx); err != nil {

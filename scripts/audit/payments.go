@@ -16,20 +16,21 @@ import (
 // payment is a row of payment's table.
 type payment struct {
 	ID, OrderID, ReferenceID, Status string
-	// Open is what is to be refunded, or was paid back otherwise, and has not left the provider.
-	// ByHand is what a person gave back at the provider that counts for nothing yet.
+	// Open is the amount of the refunds that the provider has not made: refunds to come, and those
+	// paid back in another way. ByHand is the amount that a person refunded at the provider and that
+	// matches no ticket yet.
 	Open, ByHand int64
 }
 
-// reservation is a row of ticket's table, with the number of places that were not given back, and
-// that of the tickets that admit somebody.
+// reservation is a row of ticket's table. Places is the number of its places that were not given
+// back, and Tickets the number of its tickets that admit somebody.
 type reservation struct {
 	ID, PaymentID, Status string
 	Amount                int64
 	Places, Tickets       int
 }
 
-// ticketMoney is what the tickets of a payment were paid and have not given back, nor promised to.
+// ticketMoney is what the buyer paid for a payment's tickets, less what was refunded or will be.
 type ticketMoney struct {
 	PaymentID string
 	Amount    int64
@@ -40,11 +41,11 @@ type saleRecords struct {
 	charges      map[string]sandbox.Charge // by order; of all sales
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
-	left         map[string]ticketMoney    // by payment
+	money        map[string]ticketMoney    // by payment
 }
 
-// readSaleRecords reads the provider first: every charge read there belongs to a payment that was
-// stored earlier.
+// readSaleRecords reads the records of a sale, the provider's first: the payment of a charge is
+// stored before the charge, so a charge without a payment is a fault.
 func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRecords, err error) {
 	if b.charges, err = s.readCharges(ctx); err != nil {
 		return b, err
@@ -66,7 +67,7 @@ func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRec
 	if err != nil {
 		return b, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
-	b.left, err = queryByID(ctx, s.ticket, func(m ticketMoney) string { return m.PaymentID }, `
+	b.money, err = queryByID(ctx, s.ticket, func(m ticketMoney) string { return m.PaymentID }, `
 		SELECT payment_id::text, sum(paid - given)::bigint FROM tickets WHERE event_id = $1 AND payment_id IS NOT NULL GROUP BY 1`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("tickets of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
@@ -114,8 +115,8 @@ func (b saleRecords) chargedNet(orderID string) int64 {
 	return c.Amount - c.RefundedAmount
 }
 
-// paidWithoutTicket lists the payments that were charged, by payment's tables or by the provider's
-// ledger, and that have neither a refund nor all tickets of a reservation that names them.
+// paidWithoutTicket lists the payments that were charged, according to payment or the provider, and
+// that have neither a refund nor all tickets of their reservation.
 func (b saleRecords) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
@@ -132,9 +133,8 @@ func (b saleRecords) paidWithoutTicket() []string {
 	return out
 }
 
-// ticketWithoutPayment lists the reservations that are sold or have valid tickets without a
-// payment: none exists, or it is not one that was charged. Whether the amount is right says
-// unbalanced.
+// ticketWithoutPayment lists the reservations that are sold, or have valid tickets, and whose
+// payment does not exist or was not charged. Amounts are compared by unbalanced.
 func (b saleRecords) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {
@@ -151,8 +151,8 @@ func (b saleRecords) ticketWithoutPayment() []string {
 	return out
 }
 
-// unknownCharges lists the provider's charges for orders that payment does not know. Their sale
-// cannot be determined.
+// unknownCharges lists the provider's charges for orders that payment does not know. They may
+// belong to any sale, since a charge does not name its event.
 func (s *Stores) unknownCharges(ctx context.Context, b saleRecords) ([]string, error) {
 	var orders []string
 	for id := range b.charges {

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// PromotionFaults lists what is wrong with a promotion, a sentence per fault. It holds only once
-// nothing of the promotion is in progress: before that, an unsettled request is no fault.
+// PromotionFaults lists what is wrong with a promotion, a sentence per fault. It is valid only when
+// no request of the promotion is in progress: before that, an unsettled request is no fault.
 type PromotionFaults struct {
-	// Places are more or fewer winners than places, or a wrong number of places left.
+	// Places reports more or fewer winners than places, or a wrong number of places left.
 	Places []string
-	// OutOfOrder are winners whose message was in the queue behind that of a user who was rejected
-	// as sold out, and requests settled by a message that was never in the queue.
+	// OutOfOrder are winners who applied after a user whom the promotion rejected as sold out, in the
+	// order of the queue; and requests settled by a message that was never in the queue.
 	OutOfOrder []string
-	// Duplicates are users with several requests that count, and locks that name another request.
+	// Duplicates are users with several valid requests, and locks that name another request.
 	Duplicates []string
-	// Unsettled are requests without a final status, markers, and unpublished outbox items.
+	// Unsettled are requests without a final status, markers, and outbox items not yet published.
 	Unsettled []string
 	// Logs are requests whose log of statuses has gaps or ends in another status than the request.
 	Logs []string
-	// Announcements are Kafka events that are missing, have a second id, or contradict the request.
+	// Announcements are the faults of Kafka events: missing, with a second id, or not as the request.
 	Announcements []string
-	// Miscounted are the promotion's stored counts that differ from its requests.
+	// Miscounted are the promotion's stored counters that differ from the numbers of its requests.
 	Miscounted []string
 }
 
@@ -34,7 +34,7 @@ func (f PromotionFaults) All() []string {
 	)
 }
 
-// Statuses and result codes as they are stored.
+// Statuses of requests and result codes, as the table has them.
 const (
 	succeeded   = "SUCCEEDED"
 	rejected    = "REJECTED"
@@ -60,11 +60,11 @@ func (p *Promotion) Succeeded() int {
 	return n
 }
 
-// Faults compares the items of a promotion with each other and with the topic. sent maps a request
-// id to the SequenceNumbers with which an awsproxy saw its messages enter the queue. If sent is
-// nil, only the queueSeq that the services recorded is compared.
+// Faults compares the items of a promotion with each other and with its Kafka events. sent maps a
+// request id to the SequenceNumbers that awsproxy recorded when its messages entered the queue. If
+// sent is nil, the order is that of the queueSeq that the services stored.
 func (p *Promotion) Faults(sent map[string][]string) PromotionFaults {
-	f := PromotionFaults{Places: p.wrongPlaces(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.miscounted()}
+	f := PromotionFaults{Places: p.wrongPlaces(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.wrongCounts()}
 	for _, r := range p.Requests {
 		if !isFinal(r.Status) {
 			f.Unsettled = append(f.Unsettled, r.ID+" is "+r.Status)
@@ -101,8 +101,8 @@ func (p *Promotion) wrongPlaces() (out []string) {
 	return out
 }
 
-// outOfOrder compares results with the order of the queue. It ignores requests that failed once:
-// they are settled later and get a place only if one is left.
+// outOfOrder compares the results with the order of the queue. It ignores requests that failed
+// once, because they are settled later and get a place only if one is left.
 func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	if p.EventType != "FIRST_COME" {
 		return nil
@@ -124,7 +124,7 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 		}
 		seqs := make([]string, len(sent[r.ID]))
 		for i, s := range sent[r.ID] {
-			seqs[i] = padded(s)
+			seqs[i] = padSequence(s)
 		}
 		if sent != nil && r.QueueSeq != "" && !slices.Contains(seqs, r.QueueSeq) {
 			out = append(out, fmt.Sprintf("%s was settled by the message %s, its own are %v", r.ID, r.QueueSeq, sent[r.ID]))
@@ -137,12 +137,12 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 			at = slices.Min(seqs)
 		}
 		if at == "" {
-			at = "~" // never in the queue: behind all others
+			at = "~" // was never in the queue: sorts behind all others
 		}
 		order = append(order, placed{at, r})
 	}
 	slices.SortFunc(order, func(a, b placed) int { return strings.Compare(a.seq, b.seq) })
-	var first *placed // that was rejected
+	var first *placed // the earliest rejected request
 	for i, x := range order {
 		switch {
 		case x.r.ResultCode == rejectedCapacity && first == nil:
@@ -154,13 +154,13 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	return out
 }
 
-// padded adds leading zeros to a SequenceNumber, so that numbers of any length sort as texts.
-func padded(seq string) string {
+// padSequence adds leading zeros to a SequenceNumber, so that numbers of any length sort as text.
+func padSequence(seq string) string {
 	const digits = 39
 	return strings.Repeat("0", max(0, digits-len(seq))) + seq
 }
 
-// duplicates compares requests with their locks, the items that allow one request per user.
+// duplicates compares the requests with their locks, the items that allow one request per user.
 func (p *Promotion) duplicates() (out []string) {
 	byID, counts := map[string]bool{}, map[string]string{}
 	for _, r := range p.Requests {
@@ -210,8 +210,8 @@ func (r *EventRequest) wrongLogs() (out []string) {
 	return out
 }
 
-// wrongAnnouncements compares the final statuses in the log with the Kafka events. An event may
-// have been published more than once, but always under the same id.
+// wrongAnnouncements compares the final statuses in the request's log with its Kafka events. A
+// Kafka event may be published more than once, but always with the same id.
 func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []string) {
 	ids := map[int64]map[string]bool{} // by version
 	for _, e := range published {
@@ -238,7 +238,7 @@ func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []strin
 	return out
 }
 
-func (p *Promotion) miscounted() (out []string) {
+func (p *Promotion) wrongCounts() (out []string) {
 	want := map[string]int64{"accepted": int64(len(p.Requests))}
 	for _, r := range p.Requests {
 		if isFinal(r.Status) {
@@ -247,7 +247,7 @@ func (p *Promotion) miscounted() (out []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Counts)) {
 		if _, ok := want[name]; !ok {
-			want[name] = 0 // such as a failure that was redriven
+			want[name] = 0 // no request has this result any more, such as FAILED after another attempt
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {

@@ -15,26 +15,27 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// PromotionVerdict is the result of a run of the demo of promotions, with the names of its last line.
+// PromotionVerdict is the result of a run of the promotions demo. The JSON names are those in the
+// last line that the demo prints.
 type PromotionVerdict struct {
-	// Wanted is the number of users who applied, and Applicants the number of users with a stored
-	// request; both are sums over the two promotions.
+	// Wanted is the number of users who applied, and Applicants the number with a stored request. Both
+	// are sums over the two promotions.
 	Wanted     int `json:"wanted"`
 	Applicants int `json:"applicants"`
-	// FirstCome and Lottery count the requests that succeeded in the two promotions. Places and
-	// Winners are the numbers that had to succeed.
+	// FirstCome and Lottery count the requests that succeeded in each promotion. Places and Winners
+	// are the numbers that should have succeeded.
 	FirstCome int `json:"first_come"`
 	Lottery   int `json:"lottery"`
 	Places    int `json:"places"`
 	Winners   int `json:"winners"`
-	// DuplicatesIn counts users with more than one request that counts, wrong locks, and answers
-	// that contradict each other.
+	// DuplicatesIn counts users with more than one valid request, locks that name a wrong request, and
+	// answers to one user that contradict each other.
 	DuplicatesIn int `json:"duplicates_in"`
-	// OutOfOrder counts places that went to a later request than they should have.
+	// OutOfOrder counts places that went to a later request although an earlier one was rejected.
 	OutOfOrder int `json:"out_of_order"`
 	Unsettled  int `json:"unsettled"`
-	// Unverified is the number of faults of the draw: of its public document, and of results in the
-	// table that differ from it.
+	// Unverified counts the faults of the draw: in its public document, and results in the table that
+	// differ from the document.
 	Unverified int `json:"unverified"`
 	// Other counts all other faults; the last line contains it if it is not 0.
 	Other int `json:"other"`
@@ -51,18 +52,18 @@ func (v PromotionVerdict) Line() string {
 		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
 }
 
-// PromotionRun is what the demo of promotions has done and seen itself, without reading a store.
+// PromotionRun is what the demo has done and observed, without reading a store.
 type PromotionRun struct {
 	// Applicants applied to each of the two promotions.
 	Applicants         int
 	FirstCome, Lottery PromotionOfRun
-	// Receipts are those of the lottery. Earlier is its public document as it was before the beacon
-	// round that decided the draw.
+	// Receipts are what the lottery's applicants were given. Earlier is the draw's public document,
+	// saved before the beacon published the round that decided the draw.
 	Receipts []string
 	Earlier  *fairdraw.Document
-	// Read gets a public path of the gateway and returns the body.
+	// Read gets a path of the gateway without signing in and returns the body.
 	Read func(ctx context.Context, path string) ([]byte, error)
-	// Violations are answers that contradict each other.
+	// Violations are sentences about answers to one user that contradict each other.
 	Violations []string
 }
 
@@ -72,14 +73,14 @@ type PromotionOfRun struct {
 	Places        int
 }
 
-// promotionJudge collects the verdict on a run and its evidence.
+// promotionJudge collects the verdict on a run and the sentences that explain it.
 type promotionJudge struct {
 	PromotionRun
 	PromotionVerdict
 	Findings
 }
 
-// Judge determines the verdict on a run from the stores and from the draw's public document.
+// Judge computes the verdict on a run from the stores and from the draw's public document.
 func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerdict, Findings, error) {
 	n := run.Applicants
 	j := &promotionJudge{PromotionRun: run, PromotionVerdict: PromotionVerdict{
@@ -107,8 +108,8 @@ func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerd
 	return j.PromotionVerdict, j.Findings, nil
 }
 
-// judgeStored compares the items of a promotion with each other.
-func (j *promotionJudge) judgeStored(b PromotionOfRun, p *Promotion) {
+// judgeStored compares the items of one promotion with each other, and counts their faults.
+func (j *promotionJudge) judgeStored(wanted PromotionOfRun, p *Promotion) {
 	users := map[string]bool{}
 	for _, r := range p.Requests {
 		users[r.User] = true
@@ -124,13 +125,13 @@ func (j *promotionJudge) judgeStored(b PromotionOfRun, p *Promotion) {
 	} {
 		*kind.count += len(kind.texts)
 		for _, text := range kind.texts {
-			j.Add("%s: %s", b.Name, text)
+			j.Add("%s: %s", wanted.Name, text)
 		}
 	}
 }
 
-// judgeDraw verifies the draw by its public document, as any user can, with all receipts and the
-// document that was saved before the beacon round. It then compares the winners with the table.
+// judgeDraw verifies the draw from its public document, as any user can, with all receipts and the
+// copy that was saved earlier. It then compares the winners with the table.
 func (j *promotionJudge) judgeDraw(ctx context.Context, p *Promotion) {
 	unverified := func(format string, args ...any) {
 		j.Unverified++
@@ -179,8 +180,8 @@ func (j *promotionJudge) judgeDraw(ctx context.Context, p *Promotion) {
 	}
 }
 
-// PromotionDamages lists the kinds of damage that Damage accepts.
-func PromotionDamages() []string { return []string{damageOrder, damageWinner, damageDuplicate} }
+// PromotionFaultKinds lists the kinds of faults that InjectFault accepts.
+func PromotionFaultKinds() []string { return []string{damageOrder, damageWinner, damageDuplicate} }
 
 const (
 	damageOrder     = "order"
@@ -188,10 +189,10 @@ const (
 	damageDuplicate = "duplicate"
 )
 
-// Damage changes the table, bypassing the services, to show that Judge detects it.
-func (s *Promotions) Damage(ctx context.Context, what string, run PromotionRun) error {
+// InjectFault changes the table without the services, to show that Judge detects the fault.
+func (s *Promotions) InjectFault(ctx context.Context, fault string, run PromotionRun) error {
 	event := run.FirstCome.EventID
-	if what == damageWinner {
+	if fault == damageWinner {
 		event = run.Lottery.EventID
 	}
 	p, err := s.Get(ctx, event)
@@ -211,13 +212,13 @@ func (s *Promotions) Damage(ctx context.Context, what string, run PromotionRun) 
 	if won < 0 || lost < 0 {
 		return errors.New("there is nothing to damage")
 	}
-	switch what {
-	case damageOrder, damageWinner: // a winner and a loser exchange their results
+	switch fault {
+	case damageOrder, damageWinner: // exchanges the results of a winner and a loser
 		return s.exchangeAttributes(ctx, p.Requests[won].ID, p.Requests[lost].ID, "status", "resultCode")
-	case damageDuplicate: // a winner has another place
+	case damageDuplicate: // stores a second request of a winner
 		return s.copyRequest(ctx, p.Requests[won].ID)
 	default:
-		return fmt.Errorf("there is no damage %q", what)
+		return fmt.Errorf("there is no damage %q", fault)
 	}
 }
 
@@ -236,12 +237,12 @@ func (s *Promotions) putItem(ctx context.Context, item dynamo.Item) error {
 	return err
 }
 
-func (s *Promotions) exchangeAttributes(ctx context.Context, one, other string, attributes ...string) error {
-	a, err := s.readRequest(ctx, one)
+func (s *Promotions) exchangeAttributes(ctx context.Context, oneID, otherID string, attributes ...string) error {
+	a, err := s.readRequest(ctx, oneID)
 	if err != nil {
 		return err
 	}
-	b, err := s.readRequest(ctx, other)
+	b, err := s.readRequest(ctx, otherID)
 	if err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (s *Promotions) exchangeAttributes(ctx context.Context, one, other string, 
 	return errors.Join(s.putItem(ctx, a), s.putItem(ctx, b))
 }
 
-// copyRequest stores a request of the same user once more, under another id.
+// copyRequest stores a copy of a request under another id.
 func (s *Promotions) copyRequest(ctx context.Context, id string) error {
 	item, err := s.readRequest(ctx, id)
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Promotions reads promotions from AsyncEventTable and from the topic request-events. It knows the
-// names of the items' attributes, but none of the services' code.
+// Promotions reads promotions from AsyncEventTable and the topic request-events. It knows the names
+// of the attributes, but uses none of the services' code.
 type Promotions struct {
 	db      *dynamodb.Client
 	table   string
 	brokers []string
 	topic   string
-	// read reads a whole topic; topics.Read, except in tests.
+	// read returns all records of a topic. It is topics.Read, except in tests.
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
 }
 
@@ -37,37 +37,37 @@ func OpenPromotions(w platform.Wiring) *Promotions {
 	}
 }
 
-// Promotion is all that the table and the topic contain about one promotion.
+// Promotion has everything that the table and the topic contain about one promotion.
 type Promotion struct {
 	EventID, EventType string
-	// Total is the number of places. Remaining is how many of them are left, if Limited.
+	// Total is the number of places. Limited says that places are limited; Remaining are then left.
 	Total, Remaining int64
 	Limited          bool
 	// Requests are in the order of acceptance.
 	Requests []EventRequest
-	// Counts are the sums of the promotion's COUNTS items, by attribute.
+	// Counts has the promotion's counters, summed over its COUNTS items, by attribute.
 	Counts map[string]int64
-	// Locks are the request ids by user.
+	// Locks maps a user to the id of the request that the user's lock names.
 	Locks map[string]string
-	// DeadLetters are the request ids of dead letters, possibly repeated.
+	// DeadLetters has the request ids of the promotion's dead letters, possibly repeated.
 	DeadLetters []string
-	// Markers and Outbox are the sort keys of such items: work that is still to be done. Indexed are
-	// the keys of items that are in an index but are no requests.
+	// Markers and Outbox are the sort keys of marker and outbox items, which stand for work that is
+	// still to be done. Indexed are the keys of items that are in an index but are no requests.
 	Markers, Outbox, Indexed []string
 	// Announced are the Kafka events of the topic, by request id.
 	Announced map[string][]RequestEvent
 }
 
-// EventRequest is the item of a request.
+// EventRequest is the stored item of a request, with its log of statuses.
 type EventRequest struct {
 	ID, User, Status, ResultCode, ErrorCode string
 	StatusAt, RequestedAt, Gen, Attempts    int64
-	// QueueSeq is the padded SequenceNumber of the settled message.
+	// QueueSeq is the SequenceNumber of the message that settled the request, with leading zeros.
 	QueueSeq string
 	Logs     []StatusLog
 }
 
-// StatusLog is one change of a status.
+// StatusLog is one entry in the log of a request: a change of its status.
 type StatusLog struct {
 	SK, From, To string
 	At           int64
@@ -85,13 +85,13 @@ type RequestEvent struct {
 	Version    int64  `json:"version"`
 }
 
-// Get reads everything about a promotion. It scans the whole table.
+// Get collects everything about a promotion from the table, which it scans whole, and the topic.
 func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error) {
-	items, err := s.scan(ctx)
+	items, err := s.scanTable(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("promotion %s: %w", eventID, unavailable(dynamoStore, err))
 	}
-	p, err := promotionOf(eventID, items)
+	p, err := promotionFromItems(eventID, items)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error
 	}
 	p.Announced = map[string][]RequestEvent{}
 	for _, r := range records {
-		e := RequestEvent{ID: header(r, "ce_id")}
+		e := RequestEvent{ID: recordHeader(r, "ce_id")}
 		if err := json.Unmarshal(r.Value, &e); err != nil {
 			return nil, fmt.Errorf("event %s of %s, maybe of another commit (run make reset): %w", e.ID, s.topic, err)
 		}
@@ -112,10 +112,10 @@ func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error
 	return p, nil
 }
 
-// Unsettled returns the number of requests without a final status, from the COUNTS items alone,
-// which costs one query.
+// Unsettled returns the number of requests without a final status. It reads only the COUNTS items,
+// by one query.
 func (s *Promotions) Unsettled(ctx context.Context, eventID string) (int64, error) {
-	got, err := s.db.Query(ctx, &dynamodb.QueryInput{ // few small items: one page
+	got, err := s.db.Query(ctx, &dynamodb.QueryInput{ // the result fits on one page
 		TableName: &s.table, ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
 		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String("EVENT#" + eventID), ":sk": dynamo.String("COUNTS#")},
 	})
@@ -135,7 +135,7 @@ func (s *Promotions) Unsettled(ctx context.Context, eventID string) (int64, erro
 	return open, nil
 }
 
-func (s *Promotions) scan(ctx context.Context) (items []dynamo.Item, err error) {
+func (s *Promotions) scanTable(ctx context.Context) (items []dynamo.Item, err error) {
 	pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -147,7 +147,7 @@ func (s *Promotions) scan(ctx context.Context) (items []dynamo.Item, err error) 
 	return items, nil
 }
 
-func promotionOf(eventID string, items []dynamo.Item) (*Promotion, error) {
+func promotionFromItems(eventID string, items []dynamo.Item) (*Promotion, error) {
 	p := &Promotion{EventID: eventID, Counts: map[string]int64{}, Locks: map[string]string{}}
 	logs := map[string][]StatusLog{}
 	for _, it := range items {
@@ -166,7 +166,7 @@ func promotionOf(eventID string, items []dynamo.Item) (*Promotion, error) {
 		case isRequest:
 			logs[id] = append(logs[id], StatusLog{SK: sk, From: d.String("fromStatus"), To: d.String("toStatus"), At: d.Number("occurredAt")})
 		default:
-			p.add(pk, sk, d)
+			p.addItem(pk, sk, d)
 		}
 		if !(isRequest && sk == "META") && (it["GSI1PK"] != nil || it["GSI2PK"] != nil) {
 			p.Indexed = append(p.Indexed, pk+" "+sk)
@@ -180,12 +180,12 @@ func promotionOf(eventID string, items []dynamo.Item) (*Promotion, error) {
 		r.Logs = logs[r.ID]
 		slices.SortFunc(r.Logs, func(a, b StatusLog) int { return strings.Compare(a.SK, b.SK) })
 	}
-	slices.SortFunc(p.Requests, func(a, b EventRequest) int { return strings.Compare(a.ID, b.ID) }) // UUIDv7
+	slices.SortFunc(p.Requests, func(a, b EventRequest) int { return strings.Compare(a.ID, b.ID) }) // UUIDv7: sorts by time
 	return p, nil
 }
 
-// add adds an item that is neither a request nor a log, if it belongs to this promotion.
-func (p *Promotion) add(pk, sk string, d *dynamo.Reader) {
+// addItem adds an item of the table that is neither a request nor a log, if it is of p.
+func (p *Promotion) addItem(pk, sk string, d *dynamo.Reader) {
 	switch {
 	case pk == "EVENT#"+p.EventID && sk == "CONFIG":
 		p.EventType, p.Total = d.String("eventType"), d.Number("capacityTotal")
@@ -204,7 +204,7 @@ func (p *Promotion) add(pk, sk string, d *dynamo.Reader) {
 	}
 }
 
-// resultPrefix is the beginning of the names of the attributes that count results.
+// resultPrefix begins the names of the attributes that count the requests with a certain result.
 const resultPrefix = "result_"
 
 func (p *Promotion) addCounts(d *dynamo.Reader) {

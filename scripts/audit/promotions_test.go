@@ -170,7 +170,7 @@ func TestPromotionFaults(t *testing.T) {
 // settledBy replaces the SequenceNumber of a request everywhere.
 func (p *Promotion) settledBy(i int, seq string) {
 	r := &p.Requests[i]
-	r.QueueSeq = padded(seq)
+	r.QueueSeq = padSequence(seq)
 	for j := range p.Announced[r.ID] {
 		p.Announced[r.ID][j].QueueSeq = r.QueueSeq
 	}

@@ -14,25 +14,26 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-// RewardsVerdict is the result of a run of the demo of rewards, with the names of its last line.
+// RewardsVerdict is the result of a run of the rewards demo. The JSON names are those in the last
+// line that the demo prints.
 type RewardsVerdict struct {
-	// Wanted is the number of members who came, and Members the number who attended and drew.
+	// Wanted is the number of members who came, and Members the number of those who attended and drew.
 	Wanted  int `json:"wanted"`
 	Members int `json:"members"`
-	// PaidTwice and Differences count what `reward reconcile` found in this run's campaigns.
+	// PaidTwice and Differences count what `reward reconcile` reports about this run's campaigns.
 	PaidTwice int `json:"paid_twice"`
-	// Unpaid counts earned rewards that the provider's ledger has not paid, or whose status in the
-	// tables is not SUCCESS.
+	// Unpaid counts earned rewards missing in the provider's ledger or stored with another status than
+	// SUCCESS.
 	Unpaid int `json:"unpaid"`
-	// Overdrawn counts prizes that were given away beyond the stock, or that are missing from the
-	// stock without having been given away.
+	// Overdrawn counts prizes that were given away beyond the stock, and prizes that left the stock
+	// without being given away.
 	Overdrawn   int `json:"overdrawn"`
 	Differences int `json:"differences"`
 	// Other counts all other faults; the last line contains it if it is not 0.
 	Other int `json:"other"`
 }
 
-// OK reports whether every member took part once and was paid exactly what was earned.
+// OK reports whether every member took part once and was paid exactly the earned rewards.
 func (v RewardsVerdict) OK() bool {
 	return v.Members == v.Wanted && v.PaidTwice == 0 && v.Unpaid == 0 && v.Overdrawn == 0 && v.Differences == 0 && v.Other == 0
 }
@@ -42,31 +43,31 @@ func (v RewardsVerdict) Line() string {
 		v.Members, v.PaidTwice, v.Unpaid, v.Overdrawn, v.Differences), v.Other)
 }
 
-// RewardsRun is a run of the demo of rewards.
+// RewardsRun describes a run of the rewards demo and gives access to the stores to check.
 type RewardsRun struct {
-	// DB is reward's database, and Provider the one that pays.
+	// DB is reward's database, and Provider the sandbox provider that pays the rewards.
 	DB       *pgxpool.Pool
 	Provider sandbox.Client
 	// Reconcile runs `reward reconcile` and returns its output and exit code.
 	Reconcile func(ctx context.Context) (output string, code int)
 
-	// Attendance and Random are the ids of the run's campaigns.
+	// Attendance and Random are the ids of the run's two campaigns: daily rewards and a prize draw.
 	Attendance, Random string
-	// Members is the number who took part, from Began to Ended, Prizes the number of prizes that could
+	// Members took part, between Began and Ended. Prizes is the number of prizes that could
 	// be drawn, and Points the reward of a day of attendance.
 	Members, Prizes, Points int
 	Began, Ended            time.Time
-	// Violations are answers that contradict each other.
+	// Violations are sentences about answers to one member that contradict each other.
 	Violations []string
 }
 
 func (r *RewardsRun) campaigns() []string { return []string{r.Attendance, r.Random} }
 
-// allDrawnFrom is the number of members per prize from which a prize that is left counts as a
-// fault: with so many draws, the chance that none of them wins it is negligible.
+// allDrawnFrom is a number of members per prize. With as many or more, a prize that is left counts
+// as a fault: the chance that no draw wins it is negligible.
 const allDrawnFrom = 20
 
-// Judge determines the verdict on a run from the provider's ledger and reward's tables.
+// Judge computes the verdict on a run from the provider's ledger and reward's tables.
 func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error) {
 	j := &rewardsJudge{RewardsRun: r, RewardsVerdict: RewardsVerdict{Wanted: r.Members}}
 	for _, part := range []func(context.Context) error{j.judgeEntries, j.judgeStock, j.judgeRewards, j.judgeReconciliation} {
@@ -81,14 +82,14 @@ func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error
 	return j.RewardsVerdict, j.Findings, nil
 }
 
-// rewardsJudge collects the verdict on a run and its evidence.
+// rewardsJudge collects the verdict on a run and the sentences that explain it.
 type rewardsJudge struct {
 	*RewardsRun
 	RewardsVerdict
 	Findings
 }
 
-// judgeEntries counts the members who attended and drew, and those who did one of them too often.
+// judgeEntries counts the members who attended and drew, and those who did either too often.
 func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	err := j.DB.QueryRow(ctx, `
 		SELECT count(*) FROM (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $1) AS attended
@@ -100,7 +101,7 @@ func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	if j.RewardsVerdict.Members != j.Wanted {
 		j.Add("%d of %d members attended and drew", j.RewardsVerdict.Members, j.Wanted)
 	}
-	// A run over midnight in Korea has two days of attendance.
+	// A run that crosses midnight in Korea has two days of attendance.
 	for event, allowed := range map[string]int{j.Attendance: daysInKorea(j.Began, j.Ended), j.Random: 1} {
 		rows, _ := j.DB.Query(ctx, `
 			SELECT format('%s has %s entries in %s', member_id, count(*), event_id) FROM event_entry WHERE event_id = $1
@@ -117,7 +118,7 @@ func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	return nil
 }
 
-// daysInKorea counts the days in Korea from one time to another.
+// daysInKorea counts the calendar days in Korea that a period touches.
 func daysInKorea(from, to time.Time) int {
 	day := func(t time.Time) int64 { return (t.Unix() + 9*60*60) / (24 * 60 * 60) } // KST is UTC+9
 	return int(day(to)-day(from)) + 1
@@ -150,7 +151,7 @@ func (j *rewardsJudge) judgeStock(ctx context.Context) error {
 	return nil
 }
 
-// judgeRewards compares the entries with the allocations, and counts those that are not SUCCESS.
+// judgeRewards compares the entries with the rewards, and counts the rewards that are not SUCCESS.
 func (j *rewardsJudge) judgeRewards(ctx context.Context) error {
 	var missing, surplus, open int
 	err := j.DB.QueryRow(ctx, `
@@ -182,14 +183,14 @@ func (j *rewardsJudge) judgeRewards(ctx context.Context) error {
 }
 
 // judgeReconciliation counts the differences between the ledger and the tables that belong to this
-// run. Differences of earlier runs, which may have damaged the stores on purpose, are left out.
+// run. Earlier runs may have injected faults, so it ignores their differences.
 func (j *rewardsJudge) judgeReconciliation(ctx context.Context) error {
 	found, err := parseReconcile(j.Reconcile(ctx))
 	if err != nil {
 		return err
 	}
 	for _, f := range found {
-		if !j.owns(f.key) || f.kind == "undecided" { // its reward is not SUCCESS, or the ledger was read too early
+		if !j.owns(f.key) || f.kind == "undecided" { // undecided: judgeRewards counts the reward, unless the ledger was read too early
 			continue
 		}
 		j.Differences++
@@ -210,11 +211,11 @@ func (r *RewardsRun) owns(key string) bool {
 	return strings.HasPrefix(key, "att-"+escaped(r.Attendance)+"-") || strings.HasPrefix(key, "rand-"+escaped(r.Random)+"-")
 }
 
-// reconcileFinding is a line of `reward reconcile`.
+// reconcileFinding is a line that `reward reconcile` prints about one idempotency key.
 type reconcileFinding struct{ kind, key, line string }
 
-// parseReconcile reads the output of `reward reconcile`. Its exit code is 0, or 1 if there are
-// differences; with any other code nothing was compared, which is an error.
+// parseReconcile parses the output of `reward reconcile`. The exit code 1 means that there are
+// differences. After any other code but 0, nothing was compared, which is an error.
 func parseReconcile(output string, code int) ([]reconcileFinding, error) {
 	const differences = 1
 	if code != 0 && code != differences {
@@ -250,8 +251,8 @@ func parseFinding(line string) (reconcileFinding, error) {
 	return reconcileFinding{kind: kind, key: key, line: line}, err
 }
 
-// RewardsDamages lists the kinds of damage that Damage accepts.
-func RewardsDamages() []string { return []string{damagePaidTwice, damageOverdrawn, damageUnpaid} }
+// RewardsFaultKinds lists the kinds of faults that InjectFault accepts.
+func RewardsFaultKinds() []string { return []string{damagePaidTwice, damageOverdrawn, damageUnpaid} }
 
 const (
 	damagePaidTwice = "paid_twice"
@@ -259,26 +260,26 @@ const (
 	damageUnpaid    = "unpaid"
 )
 
-// Damage changes the ledger or the tables, bypassing the services, to show that Judge detects it.
-func (r *RewardsRun) Damage(ctx context.Context, what string) error {
-	switch what {
+// InjectFault changes the ledger or the tables without the services, to show that Judge detects it.
+func (r *RewardsRun) InjectFault(ctx context.Context, fault string) error {
+	switch fault {
 	case damagePaidTwice:
 		return r.payAgain(ctx)
 	case damageOverdrawn: // gives a prize to one more member
-		return r.damage(ctx, `
+		return r.injectBySQL(ctx, `
 			UPDATE event_entry SET prize_id = (SELECT id FROM prizes WHERE event_id = $1 AND initial IS NOT NULL ORDER BY id LIMIT 1)
 			WHERE id = (SELECT e.id FROM event_entry AS e LEFT JOIN prizes AS p ON p.id = e.prize_id
 			            WHERE e.event_id = $1 AND p.initial IS NULL ORDER BY e.id LIMIT 1)`, r.Random)
 	case damageUnpaid: // changes a reward's key to one that the ledger does not know
-		return r.damage(ctx, `
+		return r.injectBySQL(ctx, `
 			UPDATE event_reward_allocation SET idempotency_key = idempotency_key || '-damaged'
 			WHERE id = (SELECT id FROM event_reward_allocation WHERE event_id = $1 AND reward_status = 'SUCCESS' ORDER BY id LIMIT 1)`, r.Attendance)
 	default:
-		return fmt.Errorf("there is no damage %q", what)
+		return fmt.Errorf("there is no damage %q", fault)
 	}
 }
 
-func (r *RewardsRun) damage(ctx context.Context, sql, event string) error {
+func (r *RewardsRun) injectBySQL(ctx context.Context, sql, event string) error {
 	tag, err := r.DB.Exec(ctx, sql, event)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errors.New("there is nothing to damage")
@@ -286,7 +287,7 @@ func (r *RewardsRun) damage(ctx context.Context, sql, event string) error {
 	return err
 }
 
-// payAgain pays a reward once more after the provider has forgotten its key.
+// payAgain has the provider forget the key of a paid reward and pay the reward once more.
 func (r *RewardsRun) payAgain(ctx context.Context) (err error) {
 	var o sandbox.Order
 	err = r.DB.QueryRow(ctx, `

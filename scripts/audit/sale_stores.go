@@ -10,16 +10,16 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// SaleInStores is the SaleJudge that reads the platform's stores.
+// SaleInStores judges a sale by what the platform's stores contain.
 type SaleInStores struct {
 	Stores  *Stores
 	EventID string
 	// CancelledID is the event that was cancelled during the run; empty: none was.
 	CancelledID string
-	// Patience waits for unavailable stores and reports them.
+	// Patience waits while a store is unavailable, and reports the outage.
 	Patience OutageWait
 
-	letters map[string]int64 // the dead letters from before the run
+	letters map[string]int64 // the number of dead letters per topic, before the run
 }
 
 func (i *SaleInStores) Begin(ctx context.Context) error {
@@ -57,8 +57,8 @@ func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) 
 	return nil
 }
 
-// Settle waits until the stores are consistent, for at most settleWithin. The time starts again
-// after an outage of a store, because Kafka events in transit wait for the store too.
+// Settle waits until the stores are consistent, for at most settleWithin. The limit starts again
+// after a store's outage, because Kafka events on their way wait for that store too.
 func (i *SaleInStores) Settle(ctx context.Context) error {
 	deadline := time.Now().Add(settleWithin)
 	for {
@@ -79,7 +79,7 @@ func (i *SaleInStores) Settle(ctx context.Context) error {
 	}
 }
 
-// faults are those of the sale and of the event that was cancelled.
+// faults returns the faults of the sale, and of the cancelled event if there is one.
 func (i *SaleInStores) faults(ctx context.Context) (Faults, error) {
 	all, err := i.Stores.Faults(ctx, i.EventID)
 	if err != nil || i.CancelledID == "" {
@@ -122,7 +122,7 @@ func (i *SaleInStores) judgeFaults(ctx context.Context, v *saleFindings) error {
 	return nil
 }
 
-// judgeDeadLetters counts the dead letters since the beginning of the run.
+// judgeDeadLetters counts the dead letters that were added since the beginning of the run.
 func (i *SaleInStores) judgeDeadLetters(ctx context.Context, v *saleFindings) error {
 	letters, err := i.Stores.DeadLetters(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (i *SaleInStores) judgeOrder(ctx context.Context, v *saleFindings) error {
 		v.Add("out of order: %s (score %d, present since %d, in at %d) was overtaken by %s (score %d, in at %d)",
 			pair.First.User, pair.First.Score, pair.First.PresentSince, pair.First.At, pair.Then.User, pair.Then.Score, pair.Then.At)
 	}
-	round, err := i.Stores.Round(ctx, i.EventID)
+	round, err := i.Stores.LatestRound(ctx, i.EventID)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (i *SaleInStores) judgeOrder(ctx context.Context, v *saleFindings) error {
 	return nil
 }
 
-// judgeForgedPasses counts the reservations that visitors with forged tokens got.
+// judgeForgedPasses counts the reservations of visitors who used forged tokens.
 func (i *SaleInStores) judgeForgedPasses(ctx context.Context, v *saleFindings) error {
 	for _, prefix := range []string{string(crowd.Forges) + "-", "friend-of-", "stranger-to-"} {
 		n, err := i.Stores.Reservations(ctx, i.EventID, prefix)
@@ -187,14 +187,14 @@ const (
 	breakOpened     = "opened_after_refund"
 )
 
-// SaleDamages lists the kinds of damage that Damage accepts.
-func SaleDamages() []string {
+// SaleFaultKinds lists the kinds of faults that InjectFault accepts.
+func SaleFaultKinds() []string {
 	return []string{breakOversold, breakUnticketed, breakUnbalanced, breakOpened}
 }
 
-// Damage damages the stores to show that JudgeSale detects it.
-func (i *SaleInStores) Damage(ctx context.Context, what string) error {
-	switch what {
+// InjectFault changes the stores without the services, to show that JudgeSale detects the fault.
+func (i *SaleInStores) InjectFault(ctx context.Context, fault string) error {
+	switch fault {
 	case breakOversold:
 		return i.Stores.DuplicateTicket(ctx, i.EventID)
 	case breakUnbalanced:
@@ -206,40 +206,40 @@ func (i *SaleInStores) Damage(ctx context.Context, what string) error {
 	}
 }
 
-// DuplicateTicket issues one of the event's tickets twice, bypassing the services and the
-// database's constraints, to show that Sales detects it. The database has to be reset afterwards.
+// DuplicateTicket issues one of the event's tickets a second time, to show that Sales detects it.
+// It drops the database's constraints against that, so the database has to be reset afterwards.
 func (s *Stores) DuplicateTicket(ctx context.Context, eventID string) error {
 	if _, err := s.ticket.Exec(ctx, `DROP INDEX IF EXISTS tickets_one_live, tickets_one_per_seat`); err != nil {
 		return fmt.Errorf("damage %s: %w", eventID, err)
 	}
-	return s.damage(ctx, `
+	return s.injectBySQL(ctx, `
 		INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, status)
 		SELECT gen_random_uuid(), reservation_id, n, event_id, 'somebody-else', section, seat_id, price, 0, 0, currency, 'USED'
 		FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1`, eventID)
 }
 
-// LoseTicket deletes one of the event's tickets, to show that PaidWithoutTicket detects it.
+// LoseTicket deletes one of the event's valid tickets, to show that PaidWithoutTicket detects it.
 func (s *Stores) LoseTicket(ctx context.Context, eventID string) error {
-	return s.damage(ctx, `
+	return s.injectBySQL(ctx, `
 		DELETE FROM tickets WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1)`, eventID)
 }
 
-// ForgetRefund takes back what a refund has written of a ticket, to show that Unbalanced detects
+// ForgetRefund sets the refunded amount of a refunded ticket to 0, to show that Unbalanced detects
 // it.
 func (s *Stores) ForgetRefund(ctx context.Context, eventID string) error {
-	return s.damage(ctx, `
+	return s.injectBySQL(ctx, `
 		UPDATE tickets SET given = 0 WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND given > 0 LIMIT 1)`, eventID)
 }
 
-// AdmitRefunded lets a refunded ticket in, to show that OpenedAfterRefund detects it.
+// AdmitRefunded stores a scan that admits a refunded ticket, to show that Faults detects it.
 func (s *Stores) AdmitRefunded(ctx context.Context, eventID string) error {
-	return s.damage(ctx, `
+	return s.injectBySQL(ctx, `
 		INSERT INTO scans (event_id, scan_id, ticket_id, epoch, device, user_id, result, scanned_at, recorded_at)
 		SELECT event_id, gen_random_uuid(), ticket_id, 1, '', '', 'ADMITTED', clock_timestamp(), clock_timestamp()
 		FROM tickets WHERE event_id = $1 AND status = 'REFUNDED' LIMIT 1`, eventID)
 }
 
-func (s *Stores) damage(ctx context.Context, sql, eventID string) error {
+func (s *Stores) injectBySQL(ctx context.Context, sql, eventID string) error {
 	tag, err := s.ticket.Exec(ctx, sql, eventID)
 	if err != nil {
 		return fmt.Errorf("damage %s: %w", eventID, err)

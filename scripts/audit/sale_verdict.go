@@ -14,31 +14,31 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// SaleVerdict is the result of a run of the demo, with the names of its last line.
+// SaleVerdict is the result of a run of the sale demo. The JSON names are those in the last line
+// that the demo prints.
 type SaleVerdict struct {
 	Visitors          int `json:"visitors"`
 	Seats             int `json:"seats"`
 	Sold              int `json:"sold"`
 	Oversold          int `json:"oversold"`
 	PaidWithoutTicket int `json:"paid_without_ticket"`
-	// OverThreshold, OutOfOrder and ExtraTurns are visible in the stores only; nil: unknown.
+	// OverThreshold, OutOfOrder and ExtraTurns can be seen only in the stores; nil: unknown.
 	OverThreshold *int `json:"over_threshold"`
 	OutOfOrder    *int `json:"out_of_order"`
 	ExtraTurns    *int `json:"extra_turns"`
 	ForgedIn      int  `json:"forged_in"`
-	// Unbalanced counts the payments of which the provider keeps another amount than they pay for;
+	// Unbalanced counts the payments of which the provider keeps more or less money than it should;
 	// nil: unknown.
 	Unbalanced *int `json:"unbalanced"`
-	// OpenedAfterRefund counts the tickets that a door let in after their refund was decided, by
-	// the stores or by what the visitors saw.
+	// OpenedAfterRefund counts the tickets that a door admitted after their refund was decided, each
+	// once. The stores or the visitors have seen it.
 	OpenedAfterRefund int `json:"opened_after_refund"`
-	// Other counts all other inconsistencies of the stores; the last line contains it if it is not
-	// 0.
+	// Other counts all other inconsistencies. The last line contains it if it is not 0.
 	Other int `json:"other"`
 }
 
-// OK reports whether every seat was sold once, to visitors who waited and paid, as far as that is
-// known.
+// OK reports whether every seat was sold once, to visitors who waited and paid. Unknown numbers are
+// ignored.
 func (v SaleVerdict) OK() bool {
 	none := func(n *int) bool { return n == nil || *n == 0 }
 	return v.Sold == v.Seats && v.Oversold == 0 && v.PaidWithoutTicket == 0 && none(v.OverThreshold) && none(v.OutOfOrder) &&
@@ -58,18 +58,18 @@ func (v SaleVerdict) Line() string {
 	return LastLine("demo", v.OK(), figures, v.Other)
 }
 
-// SaleJudge measures and judges a run of the demo: by the stores, or by what is public.
+// SaleJudge judges a run of the sale demo: from the stores, or from what is public.
 type SaleJudge interface {
-	// Begin records the state before the run.
+	// Begin reads what the stores contain before the run, to compare it with their later state.
 	Begin(ctx context.Context) error
-	// Sample reads the current state of the sale, as far as it is visible.
+	// Sample reads the current numbers of the sale, as far as this judge can see them.
 	Sample(ctx context.Context) (Sample, error)
-	// Settle waits until everything in progress has completed.
+	// Settle waits until everything that the visitors have started is completed.
 	Settle(ctx context.Context) error
-	// Damage damages the stores, bypassing the services.
-	Damage(ctx context.Context, what string) error
+	// InjectFault makes the stores wrong, without the services, to show that the judge detects it.
+	InjectFault(ctx context.Context, fault string) error
 
-	// judge determines the verdict on a run and adds it to v.
+	// judge computes the verdict on a run and adds it to v.
 	judge(ctx context.Context, run SaleRun, v *saleFindings) error
 }
 
@@ -78,40 +78,39 @@ var (
 	_ SaleJudge = (*PublicSale)(nil)
 )
 
-// SaleRun is what the demo of a sale has observed itself.
+// SaleRun is what the sale demo has observed, without reading a store.
 type SaleRun struct {
 	Visitors, Seats, Threshold int
-	// Tally is that of the crowd of the sale, and Cancelled that of the event that was cancelled.
+	// Tally counts what the crowd of the sale saw, Cancelled what that of the cancelled event saw.
 	Tally, Cancelled *crowd.Tally
 	Samples          []Sample
-	// Faults are other contradictions that the demo saw, a sentence each.
+	// Faults are other contradictions that the demo observed, a sentence each.
 	Faults []string
 }
 
-// saleFindings is the verdict on a sale with its evidence.
+// saleFindings is the verdict on a sale and the sentences that explain it.
 type saleFindings struct {
 	SaleVerdict
 	Findings
 
-	opened []string // the tickets that the stores say were opened after their refund
+	opened []string // ids of the tickets that were admitted after their refund
 }
 
-// settleWithin is how long after the last visitor late webhooks and the saga's events may still
-// arrive.
+// settleWithin limits the wait, after the last visit, for late webhooks and Kafka events.
 const settleWithin = 45 * time.Second
 
-// JudgeSale determines the verdict on a run of the demo, with its evidence.
-func JudgeSale(ctx context.Context, by SaleJudge, run SaleRun) (SaleVerdict, Findings, error) {
+// JudgeSale computes the verdict on a run of the sale demo, and the sentences that explain it.
+func JudgeSale(ctx context.Context, judge SaleJudge, run SaleRun) (SaleVerdict, Findings, error) {
 	v := saleFindings{SaleVerdict: SaleVerdict{Visitors: run.Visitors, Seats: run.Seats}}
-	if err := by.judge(ctx, run, &v); err != nil {
+	if err := judge.judge(ctx, run, &v); err != nil {
 		return v.SaleVerdict, v.Findings, err
 	}
-	v.count(run)
+	v.addObserved(run)
 	return v.SaleVerdict, v.Findings, nil
 }
 
-// count adds what the demo has observed itself to what a judge has found.
-func (v *saleFindings) count(run SaleRun) {
+// addObserved adds what the demo and its visitors have observed to the verdict.
+func (v *saleFindings) addObserved(run SaleRun) {
 	v.ForgedIn += int(run.Tally.ForgedIn.Load())
 	for _, tally := range []*crowd.Tally{run.Tally, run.Cancelled} {
 		v.opened = append(v.opened, tally.OpenedAfterRefund()...)
@@ -128,7 +127,7 @@ func (v *saleFindings) count(run SaleRun) {
 	}
 }
 
-// samplesOverThreshold counts the samples with more active visitors than the threshold allows.
+// samplesOverThreshold counts the samples with more visitors in the shop than slots.
 func (r SaleRun) samplesOverThreshold() (n int) {
 	for _, s := range r.Samples {
 		if s.Active > int64(r.Threshold) {
@@ -138,17 +137,16 @@ func (r SaleRun) samplesOverThreshold() (n int) {
 	return n
 }
 
-// PublicSale judges a platform without access to its stores, by public information and by what
-// the visitors saw. Sold comes from the public figures; oversold counts seats for which two
-// visitors of the crowd hold a ticket; paid without ticket counts visitors whose payment was
-// confirmed and who saw no ticket. The number of visitors inside and the order of admissions are
-// visible in the stores only, and stay unknown.
+// PublicSale judges a sale without access to the stores, from public information and from what the
+// visitors saw. Sold comes from the public figures. Oversold counts seats for which two visitors
+// hold a ticket. PaidWithoutTicket counts visitors whose payment was confirmed and who saw no
+// ticket. The number of visitors in the shop and the order of admissions stay unknown.
 type PublicSale struct {
 	Visitor *crowd.Session
 	EventID string
 }
 
-// Begin prints that the run is judged by public information.
+// Begin prints that only public information is used.
 func (o *PublicSale) Begin(context.Context) error {
 	fmt.Println("the stores are not named: the run is judged by what the visitors see (see “Another platform” in scripts/README.md)")
 	return nil
@@ -179,8 +177,8 @@ func (o *PublicSale) readSold(ctx context.Context) (int64, error) {
 // Settle does not wait: judge reads the figures until the sale is sold out.
 func (*PublicSale) Settle(context.Context) error { return nil }
 
-// Damage always fails, since the stores to damage are unknown.
-func (*PublicSale) Damage(context.Context, string) error {
+// InjectFault always fails, since this judge has no access to the stores.
+func (*PublicSale) InjectFault(context.Context, string) error {
 	return errors.New("the stores are not named")
 }
 
@@ -189,7 +187,7 @@ func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) er
 		sold, err := o.readSold(ctx)
 		over := time.Now().After(deadline)
 		if err != nil && over {
-			return err // until then a store may be unavailable
+			return err // before the deadline, a store may be unavailable
 		}
 		v.Sold = int(sold)
 		if v.Sold == v.Seats || over {
@@ -204,20 +202,20 @@ func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) er
 	return nil
 }
 
-// LastLine returns the last line that a run prints: ok or FAILED, its figures, and the number of
+// LastLine returns the last line that a demo prints: ok or FAILED, its figures, and the number of
 // other faults if there are any.
-func LastLine(name string, ok bool, figures string, other int) string {
+func LastLine(name string, ok bool, figures string, otherFaults int) string {
 	line := name + map[bool]string{true: " ok: ", false: " FAILED: "}[ok] + figures
-	if other > 0 {
-		line += fmt.Sprintf(" other=%d", other)
+	if otherFaults > 0 {
+		line += fmt.Sprintf(" other=%d", otherFaults)
 	}
 	return line
 }
 
-// maxFindings keeps the report readable when there are many findings.
+// maxFindings limits the sentences of a report, so that it stays readable.
 const maxFindings = 10
 
-// Findings are the evidence of a verdict, a sentence each.
+// Findings are sentences that explain a verdict, at most maxFindings.
 type Findings []string
 
 func (f *Findings) Add(format string, args ...any) {

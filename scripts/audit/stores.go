@@ -1,5 +1,6 @@
-// Package audit reads the state of a sale directly from the stores, by SQL, Redis commands, Kafka's
-// topics and the payment provider's ledger, and not from the services that it checks.
+// Package audit checks a platform from the outside: it reads the stores directly, by SQL, Redis
+// commands, Kafka topics and the payment provider's ledger, and uses none of the services that it
+// checks.
 package audit
 
 import (
@@ -15,14 +16,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Stores are the connections of an audit.
+// Stores are connections to all stores that an audit reads.
 type Stores struct {
 	ticket, payment, stats *pgxpool.Pool
 	redis                  redis.UniversalClient
 	brokers                []string
 	topicPrefix            string
 	ledgerURL              string
-	// read reads a whole topic; topics.Read, except in tests that cache topics.
+	// read returns all records of a topic. It is topics.Read, except in tests that cache topics.
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
 }
 
@@ -46,7 +47,7 @@ func connect(w platform.Wiring) *Stores {
 }
 
 func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
-	if err := s.pools(ctx, w); err != nil {
+	if err := s.openPools(ctx, w); err != nil {
 		return err
 	}
 	for name, pool := range map[string]*pgxpool.Pool{platform.Ticket: s.ticket, platform.Payment: s.payment, platform.Stats: s.stats} {
@@ -59,8 +60,8 @@ func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
 	return errors.Join(s.redis.Ping(ctx).Err(), letters, ledger)
 }
 
-// pools prepares the database pools, which connect on first use.
-func (s *Stores) pools(ctx context.Context, w platform.Wiring) error {
+// openPools creates the connection pools of the databases, which connect on first use.
+func (s *Stores) openPools(ctx context.Context, w platform.Wiring) error {
 	for name, pool := range map[string]**pgxpool.Pool{platform.Ticket: &s.ticket, platform.Payment: &s.payment, platform.Stats: &s.stats} {
 		service, err := platform.Lookup(name)
 		if err != nil {
@@ -82,19 +83,18 @@ func (s *Stores) Close() {
 	_ = s.redis.Close() // nothing was written
 }
 
-// Sales is the state of the seats of one event.
+// Sales has the numbers of an event's sold and wrongly sold seats.
 type Sales struct {
 	Capacity int
 	// Sold counts tickets that admit somebody: valid ones, used ones, and those in a refund or
 	// transfer.
 	Sold int
-	// Oversold counts seats with more than one valid ticket or active reservation, and tickets
+	// Oversold counts seats with more than one valid ticket or active reservation, plus the tickets
 	// beyond the capacity.
 	Oversold int
 	// Unbalanced counts seats whose state differs from that of their reservation, seats of active
-	// reservations that are assigned elsewhere, paid reservations with another number of places than
-	// they were not given back, and sections whose counters differ from what is held (for general
-	// admission), sold and kept.
+	// reservations that another reservation has, paid reservations with more or fewer tickets than
+	// places that were not given back, and sections whose counters are wrong.
 	Unbalanced int
 }
 
@@ -138,7 +138,7 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 	return out, nil
 }
 
-// Reservations counts an event's reservations of users whose id begins with prefix.
+// Reservations counts an event's reservations by users whose ids begin with prefix.
 func (s *Stores) Reservations(ctx context.Context, eventID, prefix string) (int, error) {
 	var n int
 	err := s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND starts_with(user_id, $2)`, eventID, prefix).Scan(&n)

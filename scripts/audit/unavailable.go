@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Display names of the stores.
+// Names of the stores in messages to the user.
 const (
 	redisStore    = "Redis"
 	kafkaStore    = "Kafka"
@@ -72,7 +72,7 @@ func isUnavailable(err error) bool {
 	return false
 }
 
-// Outage reports the beginning and the end of a store's outage, once each.
+// Outage detects the beginning and the end of a store's outage from the results of reads.
 type Outage struct {
 	Say func(format string, args ...any)
 
@@ -80,9 +80,9 @@ type Outage struct {
 	since time.Time
 }
 
-// Note records the result of a read that started at the given time. It returns whether a store is
-// unavailable, and for how long.
-func (a *Outage) Note(began time.Time, err error) (store string, lasted time.Duration, isUnavailable bool) {
+// Record takes the result of a read that started at began. It returns which store is unavailable,
+// if any, and for how long it has been.
+func (a *Outage) Record(began time.Time, err error) (store string, lasted time.Duration, isUnavailable bool) {
 	missing, isUnavailable := errors.AsType[*UnavailableError](err)
 	if a.store != "" && (!isUnavailable || missing.Store != a.store) {
 		a.Say("%s is back after %.1f s", a.store, time.Since(a.since).Seconds())
@@ -98,18 +98,18 @@ func (a *Outage) Note(began time.Time, err error) (store string, lasted time.Dur
 	return a.store, time.Since(a.since), true
 }
 
-// OutageWait bounds how long a reader waits for a store that is unavailable.
+// OutageWait repeats reads of a store that is unavailable, for a limited time.
 type OutageWait struct {
 	Limit time.Duration
-	// Say is called when a store becomes unavailable, and when it is available again.
+	// Say prints that a store has become unavailable, or available again.
 	Say func(format string, args ...any)
 }
 
 // retryPause is the time between two attempts to read a store that is unavailable.
 const retryPause = 500 * time.Millisecond
 
-// Read calls read, again while a store is unavailable, until ctx ends or the limit is reached.
-// waited is true if a store was unavailable.
+// Read calls read, and repeats it while a store is unavailable, until ctx ends or the limit is
+// reached. waited is true if a store was unavailable.
 func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) (waited bool, err error) {
 	absence := Outage{Say: p.Say}
 	for {
@@ -120,7 +120,7 @@ func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) 
 		if ctx.Err() != nil {
 			return waited, ctx.Err()
 		}
-		store, lasted, isUnavailable := absence.Note(began, err)
+		store, lasted, isUnavailable := absence.Record(began, err)
 		if !isUnavailable {
 			return waited, err
 		}

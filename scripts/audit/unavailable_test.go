@@ -55,7 +55,7 @@ func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	t.Parallel()
 	const closedAddr = "127.0.0.1:1"
 	s := connect(platform.Wiring{RedisAddrs: []string{closedAddr}, KafkaBrokers: []string{closedAddr}, SandboxURL: "http://" + closedAddr})
-	require.NoError(t, s.pools(t.Context(), platform.Wiring{
+	require.NoError(t, s.openPools(t.Context(), platform.Wiring{
 		DatabaseURL: func(platform.Service) string { return "postgres://urr@" + closedAddr + "/x?sslmode=disable" },
 	}))
 	t.Cleanup(s.Close)

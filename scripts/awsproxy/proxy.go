@@ -1,6 +1,6 @@
-// Package awsproxy stands between services and the development servers of DynamoDB and SQS. It
-// counts calls, injects the faults that those servers never show by themselves, and records under
-// which SequenceNumbers the messages of requests were put in a queue.
+// Package awsproxy is an HTTP proxy between services and the development servers of DynamoDB and
+// SQS. It counts calls, injects faults that those servers never show by themselves, and records the
+// SequenceNumbers under which messages entered a queue.
 package awsproxy
 
 import (
@@ -19,35 +19,35 @@ import (
 	"time"
 )
 
-// Call is one attempt of a call.
+// Call is one HTTP request to DynamoDB or SQS. A client's retry is another Call.
 type Call struct {
-	// Caller is the name that the client's URL contains; see Proxy.URL.
+	// Caller is the name of the client, which its URL contains; see Proxy.URL.
 	Caller string
 	// Name is the name of the operation, such as TransactWriteItems.
 	Name string
 	Body []byte
 }
 
-// Fault is what happens to a call. The zero value lets it pass.
+// Fault says what the proxy does wrong with a call. The zero value passes the call on.
 type Fault struct {
-	// Cut closes the connection, and the server never sees the call.
+	// Cut closes the connection without passing the call on.
 	Cut bool
-	// Lost closes the connection after the server has done the call: the answer is lost.
+	// Lost passes the call on, and closes the connection instead of returning the answer.
 	Lost bool
-	// Status and Body are an answer that is given without asking the server.
+	// Status and Body are an answer that the proxy gives without passing the call on.
 	Status int
 	Body   []byte
 	// Delay is a pause before the call is handled.
 	Delay time.Duration
 	// Swallow acknowledges messages without putting them in the queue.
 	Swallow bool
-	// Refuse refuses every second message of a batch, beginning with the first.
+	// Refuse rejects every second message of a batch, beginning with the first.
 	Refuse bool
-	// Repeat is how many more times the received messages are delivered, to the next receivers.
+	// Repeat is how often the received messages are delivered again, to the next receivers.
 	Repeat int
 }
 
-// Rule decides about each attempt of a call. It is called concurrently.
+// Rule chooses the fault of each call. It is called concurrently.
 type Rule func(Call) Fault
 
 // Proxy is an HTTP proxy in front of one development server.
@@ -56,29 +56,29 @@ type Proxy struct {
 	listener net.Listener
 	server   *http.Server
 	client   *http.Client
-	counts   bool // batches of messages are passed on whole
+	counts   bool // passes batches of messages on unchanged, and records nothing of them
 
 	mu     sync.Mutex
 	rule   Rule
 	calls  map[string]int
 	faults int
-	queue  queue
+	queue  queueState
 }
 
 // New starts a proxy in front of a URL.
 func New(upstream string) (*Proxy, error) { return startProxy(upstream, false) }
 
-// NewCounter starts a proxy that leaves batches of messages whole, for measurements. It records no
-// SequenceNumbers, and its faults Swallow and Refuse have no effect.
+// NewCounter starts a proxy that only counts, for measurements: it passes batches of messages on
+// whole, records no SequenceNumbers, and ignores the faults Swallow and Refuse.
 func NewCounter(upstream string) (*Proxy, error) { return startProxy(upstream, true) }
 
-func startProxy(upstream string, counts bool) (*Proxy, error) {
+func startProxy(upstream string, countsOnly bool) (*Proxy, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy for %s: %w", upstream, err)
 	}
 	p := &Proxy{
-		upstream: upstream, listener: l, counts: counts, calls: map[string]int{}, queue: newQueue(),
+		upstream: upstream, listener: l, counts: countsOnly, calls: map[string]int{}, queue: newQueueState(),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
 	}
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
@@ -86,7 +86,7 @@ func startProxy(upstream string, counts bool) (*Proxy, error) {
 	return p, nil
 }
 
-// URL is the proxy's address for a caller.
+// URL returns the proxy's address for the client with the name caller.
 func (p *Proxy) URL(caller string) string {
 	return "http://" + p.listener.Addr().String() + "/" + caller
 }
@@ -96,14 +96,14 @@ func (p *Proxy) Close() {
 	p.client.CloseIdleConnections()
 }
 
-// Use sets the rule for the calls from now on; nil lets all calls pass.
+// Use sets the rule that chooses the faults of all later calls; nil: no faults.
 func (p *Proxy) Use(r Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rule = r
 }
 
-// Calls counts the attempts so far by operation, and the faults among them.
+// Calls returns the number of calls so far by operation, and how many of them had a fault.
 func (p *Proxy) Calls() (calls map[string]int, faults int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,10 +113,10 @@ func (p *Proxy) Calls() (calls map[string]int, faults int) {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the caller has gone
+		return // the caller has disconnected
 	}
-	c := Call{Caller: strings.Trim(r.URL.Path, "/"), Name: operation(r.Header), Body: body}
-	f := p.decide(c)
+	c := Call{Caller: strings.Trim(r.URL.Path, "/"), Name: operationName(r.Header), Body: body}
+	f := p.chooseFault(c)
 	if f.Delay > 0 {
 		select {
 		case <-time.After(f.Delay):
@@ -140,7 +140,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, a)
 }
 
-func (p *Proxy) decide(c Call) (f Fault) {
+func (p *Proxy) chooseFault(c Call) (f Fault) {
 	p.mu.Lock()
 	rule := p.rule
 	p.calls[c.Name]++
@@ -160,7 +160,7 @@ func (p *Proxy) decide(c Call) (f Fault) {
 func (p *Proxy) handle(r *http.Request, c Call, f Fault) (answer, error) {
 	switch {
 	case strings.HasPrefix(c.Name, "SendMessage") && !p.counts:
-		return p.send(r, c, f)
+		return p.sendBatch(r, c, f)
 	case c.Name == "ReceiveMessage":
 		return p.receive(r, c, f)
 	default:
@@ -168,7 +168,7 @@ func (p *Proxy) handle(r *http.Request, c Call, f Fault) (answer, error) {
 	}
 }
 
-// answer is a whole response.
+// answer is a complete HTTP response.
 type answer struct {
 	status int
 	header http.Header
@@ -201,11 +201,11 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 		}
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // the caller may have gone
+	_, _ = w.Write(a.body) // the caller may have disconnected
 }
 
-// Since counts the calls since an earlier result of Calls, of the named operations or of all.
-func (p *Proxy) Since(before map[string]int, operations ...string) (sum int) {
+// CallsSince counts the calls after an earlier result of Calls, of the named operations or of all.
+func (p *Proxy) CallsSince(before map[string]int, operations ...string) (sum int) {
 	now, _ := p.Calls()
 	for name, n := range now {
 		if len(operations) == 0 || slices.Contains(operations, name) {
@@ -223,8 +223,8 @@ func cutConnection(w http.ResponseWriter) {
 	}
 }
 
-// operation is the part of X-Amz-Target after the service.
-func operation(h http.Header) string {
+// operationName returns the name of the operation in the header X-Amz-Target.
+func operationName(h http.Header) string {
 	_, name, _ := strings.Cut(h.Get("X-Amz-Target"), ".")
 	return name
 }
@@ -271,8 +271,8 @@ func (c Call) Items() []Item {
 	return out
 }
 
-// Find returns the index of the first item whose keys begin with pk and sk; -1 if there is none.
-func (c Call) Find(pk, sk string) int {
+// FindItem returns the index of the first item whose keys begin with pk and sk; -1: none.
+func (c Call) FindItem(pk, sk string) int {
 	for i, it := range c.Items() {
 		if strings.HasPrefix(it.PK, pk) && strings.HasPrefix(it.SK, sk) {
 			return i
@@ -281,12 +281,12 @@ func (c Call) Find(pk, sk string) int {
 	return -1
 }
 
-// Unavailable answers with an internal server error, without asking the server.
+// Unavailable returns the fault that answers with an internal server error.
 func Unavailable() Fault {
 	return Fault{Status: http.StatusInternalServerError, Body: []byte(`{"__type": "InternalServerError", "message": "injected"}`)}
 }
 
-// Throttled answers as DynamoDB does to too many calls.
+// Throttled returns the fault that answers as DynamoDB does when it gets too many calls.
 func Throttled() Fault {
 	return Fault{
 		Status: http.StatusBadRequest,
@@ -294,14 +294,14 @@ func Throttled() Fault {
 	}
 }
 
-// Reasons with which DynamoDB cancels a transaction because of one of its items.
+// Reasons for which DynamoDB cancels a transaction because of one of its items.
 const (
 	Conflict   = "TransactionConflict"
 	Validation = "ValidationError"
 	Capacity   = "ThrottlingError"
 )
 
-// Canceled answers that a transaction was cancelled because of one of its items.
+// Canceled returns the fault that answers that a transaction was cancelled because of one item.
 func Canceled(c Call, item int, reason string) Fault {
 	type cause struct {
 		Code    string
@@ -315,7 +315,7 @@ func Canceled(c Call, item int, reason string) Fault {
 		return Fault{}
 	}
 	reasons[item] = cause{reason, "injected"}
-	body, _ := json.Marshal(map[string]any{ // texts always marshal
+	body, _ := json.Marshal(map[string]any{ // strings can always be encoded
 		"__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException", "Message": "Transaction cancelled", "CancellationReasons": reasons,
 	})
 	return Fault{Status: http.StatusBadRequest, Body: body}

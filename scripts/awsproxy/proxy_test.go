@@ -151,7 +151,7 @@ func TestCallersWait(t *testing.T) {
 		received, err = w.await(t.Context(), 20)
 		return err
 	})
-	testkit.Until(t, func() bool { return w.Since(nil, "ReceiveMessage") == 1 })
+	testkit.Until(t, func() bool { return w.CallsSince(nil, "ReceiveMessage") == 1 })
 	taken, err := w.send(t, "a", "b")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, taken)
@@ -161,7 +161,7 @@ func TestCallersWait(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, received, "the messages of the group are being received")
 	require.Empty(t, w.Sent(), "a counter records nothing")
-	require.Equal(t, 1, w.Since(nil, "SendMessageBatch"))
+	require.Equal(t, 1, w.CallsSince(nil, "SendMessageBatch"))
 }
 
 // The services distinguish the answers as those of DynamoDB.
@@ -190,7 +190,7 @@ func TestFaultsOfTheStore(t *testing.T) {
 	}
 	require.NoError(t, write(nil))
 	at := func(reason string) func(awsproxy.Call) awsproxy.Fault {
-		return func(c awsproxy.Call) awsproxy.Fault { return awsproxy.Canceled(c, c.Find("b", "s"), reason) }
+		return func(c awsproxy.Call) awsproxy.Fault { return awsproxy.Canceled(c, c.FindItem("b", "s"), reason) }
 	}
 	canceled, ok := dynamo.Canceled(write(at(awsproxy.Conflict)))
 	require.True(t, ok)
@@ -202,7 +202,7 @@ func TestFaultsOfTheStore(t *testing.T) {
 	require.Equal(t, 1, i)
 	require.ErrorContains(t, write(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Throttled() }), "ProvisionedThroughputExceeded")
 	require.ErrorContains(t, write(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Unavailable() }), "500")
-	require.Equal(t, -1, awsproxy.Call{Name: "GetItem"}.Find("", ""))
+	require.Equal(t, -1, awsproxy.Call{Name: "GetItem"}.FindItem("", ""))
 	require.Equal(t, awsproxy.Fault{}, awsproxy.Canceled(awsproxy.Call{}, 0, awsproxy.Conflict), "there is no such item")
 	require.Equal(t, http.StatusInternalServerError, awsproxy.Unavailable().Status)
 }

@@ -17,20 +17,20 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// queue is what a proxy in front of SQS remembers.
-type queue struct {
+// queueState is what a proxy in front of SQS records about messages.
+type queueState struct {
 	sent map[string][]string // SequenceNumbers by request id, in the order of the queue's answers
 	lost map[string]bool     // request ids of swallowed messages
-	// again are responses with messages that will be delivered once more, by queue.
+	// again has, by queue, the responses whose messages will be delivered once more.
 	again map[string][]answer
 }
 
-func newQueue() queue {
-	return queue{sent: map[string][]string{}, lost: map[string]bool{}, again: map[string][]answer{}}
+func newQueueState() queueState {
+	return queueState{sent: map[string][]string{}, lost: map[string]bool{}, again: map[string][]answer{}}
 }
 
-// Sent returns, by request id, the SequenceNumbers with which messages were put in the queue. A
-// message that is sent again with the same deduplication id keeps its number.
+// Sent returns the SequenceNumbers that messages got in the queue, by request id. A message that is
+// sent again with the same deduplication id keeps its number.
 func (p *Proxy) Sent() map[string][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,7 @@ func (p *Proxy) Swallowed(requestID string) bool {
 	return p.queue.lost[requestID]
 }
 
-// batchEntry is a message of a SendMessageBatch, with all its members, which are forwarded.
+// batchEntry has all members of one message in a SendMessageBatch, which are forwarded as they are.
 type batchEntry map[string]json.RawMessage
 
 func (e batchEntry) textMember(name string) (s string) {
@@ -64,7 +64,7 @@ func (e batchEntry) requestID() string {
 	return m.RequestID
 }
 
-// sendResult is one message's entry in the answer to a SendMessageBatch.
+// sendResult is the entry of one message in the answer to a SendMessageBatch.
 type sendResult struct {
 	ID                     string `json:"Id,omitempty"`
 	MessageID              string `json:"MessageId,omitempty"`
@@ -75,10 +75,10 @@ type sendResult struct {
 	Message                string `json:"Message,omitempty"`
 }
 
-// send puts the messages of a batch in the queue one by one, since ElasticMQ returns the
-// SequenceNumber only of single messages. It goes on when the caller disconnects, so that every
-// message that was sent is recorded.
-func (p *Proxy) send(r *http.Request, c Call, f Fault) (answer, error) {
+// sendBatch sends the messages of a batch one by one, because ElasticMQ returns the SequenceNumber
+// of single messages only. It continues when the caller disconnects, so that every message in the
+// queue is recorded.
+func (p *Proxy) sendBatch(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
 		QueueURL json.RawMessage `json:"QueueUrl"`
 		Entries  []batchEntry    `json:"Entries"`
@@ -149,7 +149,7 @@ func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e batchEntry, swal
 	if err := json.Unmarshal(a.body, &got); err != nil {
 		return got, a, fmt.Errorf("send: %w", err)
 	}
-	if id := e.requestID(); id != "" && got.SequenceNumber != "" && !deadLetters(url) {
+	if id := e.requestID(); id != "" && got.SequenceNumber != "" && !isDeadLetterQueue(url) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !slices.Contains(p.queue.sent[id], got.SequenceNumber) {
@@ -159,13 +159,13 @@ func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e batchEntry, swal
 	return got, a, nil
 }
 
-// deadLetters reports whether a queue is for dead letters, by the name that the services give it.
-func deadLetters(url json.RawMessage) bool { return strings.Contains(string(url), "-dlq.fifo") }
+// isDeadLetterQueue reports whether a queue's URL has the ending of dead letter queues.
+func isDeadLetterQueue(url json.RawMessage) bool { return strings.Contains(string(url), "-dlq.fifo") }
 
-// pollInterval is the time between two looks into the queue while a caller waits for messages.
+// pollInterval is the time between two requests to the server while a caller waits for messages.
 const pollInterval = 25 * time.Millisecond
 
-// receive answers with messages that are due to be delivered again, or else asks the server.
+// receive returns messages that are to be delivered again; if there are none, it asks the server.
 func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
 		QueueURL string `json:"QueueUrl"`
@@ -180,7 +180,7 @@ func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 		return again[0], nil
 	}
 	p.mu.Unlock()
-	a, err := p.poll(r, c.Body)
+	a, err := p.pollMessages(r, c.Body)
 	if err == nil && f.Repeat > 0 && hasMessages(a) {
 		p.mu.Lock()
 		p.queue.again[in.QueueURL] = append(p.queue.again[in.QueueURL], slices.Repeat([]answer{a}, f.Repeat)...)
@@ -189,10 +189,10 @@ func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 	return a, err
 }
 
-// poll waits for messages as long as the caller wants, by short requests to the server. A long poll
-// of ElasticMQ would use a whole processor when all messages belong to groups that are being
-// received: the server then looks for messages every millisecond.
-func (p *Proxy) poll(r *http.Request, body []byte) (answer, error) {
+// pollMessages waits for messages as long as the caller wants, by short requests to the server. It
+// sends no long poll: if all messages belong to groups that are being received, ElasticMQ would
+// look for messages every millisecond and use a whole processor.
+func (p *Proxy) pollMessages(r *http.Request, body []byte) (answer, error) {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(body, &in); err != nil {
 		return answer{}, fmt.Errorf("receive: %w", err)

@@ -11,10 +11,10 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// acquiredFile lists the running backends that only test runs have requested.
+// acquiredFile is the path of the list of running backends that only test runs have requested.
 func (s *Set) acquiredFile() string { return s.layout.State("run", "lent") }
 
-// StartAndKeep starts the backends. They run until Stop, even if a test run started them.
+// StartAndKeep starts the backends, even those that a test run has started, to run until Stop.
 func (s *Set) StartAndKeep(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Set) StartAndKeep(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// Acquire starts the backends for a test run. When the checkout's last test run releases them,
+// Acquire starts the backends for a test run. When the last test run of the checkout releases them,
 // those that only test runs have requested are stopped, unless StartAndKeep was called meanwhile.
 func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error, err error) {
 	users := s.layout.State("run", "tests.lock")
@@ -54,8 +54,8 @@ func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error,
 	return release, nil
 }
 
-// acquire records the backends before it starts them, so that after a killed test run the next one
-// stops them. A backend that died is not recorded: it still belongs to its supervisor.
+// acquire writes the list of backends before it starts them: if this test run is killed, the next
+// one stops them. A backend that died is not listed, because its supervisor will restart it.
 func (s *Set) acquire(ctx context.Context) error {
 	var names []string
 	if _, err := process.Load(s.acquiredFile(), &names); err != nil {
@@ -67,12 +67,12 @@ func (s *Set) acquire(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// notRequested lists the set's backends that are not running and that no command has asked for
+// notRequested lists the set's backends that are not running and that no command has requested
 // since the machine booted. Only test runs use those.
 func (s *Set) notRequested() []string {
 	var names []string
 	for _, name := range s.Missing() {
-		r, found, err := s.load(name)
+		r, found, err := s.loadRecord(name)
 		if err != nil || !found || r.Stopping || !r.ThisBoot() {
 			names = append(names, name)
 		}
@@ -81,14 +81,14 @@ func (s *Set) notRequested() []string {
 }
 
 // stopAcquired stops the backends that only test runs have requested, unless another test run still
-// holds a share of the lock file users.
-func (s *Set) stopAcquired(ctx context.Context, users string) error {
+// holds a shared lock on usersLock.
+func (s *Set) stopAcquired(ctx context.Context, usersLock string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	free, last, err := filelock.TryLock(users)
+	free, last, err := filelock.TryLock(usersLock)
 	if err != nil || !last {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Set) stopAcquired(ctx context.Context, users string) error {
 	if found, err := process.Load(s.acquiredFile(), &names); err != nil || !found {
 		return err
 	}
-	if len(names) > 0 { // without names all would be stopped
+	if len(names) > 0 { // an empty list would stop all backends
 		if err := s.stopNamed(names...); err != nil {
 			return err
 		}

@@ -21,21 +21,21 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Time limits. A JVM starts slowly on a machine that compiles at the same time.
+// Time limits. A JVM starts slowly while the machine compiles.
 const (
 	startLimit = 90 * time.Second
 	stopLimit  = 20 * time.Second
-	readyTry   = 2 * time.Second // one readiness check
+	readyTry   = 2 * time.Second // limit of one readiness check
 )
 
-// Set is the backends of one checkout.
+// Set has the backends of one checkout.
 type Set struct {
 	layout   platform.Layout
 	say      func(format string, args ...any)
 	apt      apt.Installer
 	backends []backend
 	begin    func(process.Spec) (*process.Process, error)
-	// checkPort reports whether a port is free; it waits for a terminating owner.
+	// checkPort returns an error if a port is in use; it waits for an owner that is terminating.
 	checkPort func(port int) error
 
 	kafkaOutside string
@@ -48,42 +48,43 @@ type Set struct {
 type backend struct {
 	name  string
 	ports []int
-	stop  syscall.Signal // requests a clean shutdown
-	// prepare installs what is missing and creates the data folder. It is idempotent.
+	stop  syscall.Signal // the signal that requests a clean shutdown
+	// prepare installs missing programs and creates the data folder. It is idempotent.
 	prepare func(ctx context.Context) error
-	// spec returns the process to start. It may be called only after prepare.
+	// spec returns the command to start. It may be called only after prepare.
 	spec  func() (process.Spec, error)
 	ready func(ctx context.Context) error
-	// pidFile, in the data folder, holds the server's process id. The server refuses to start while
-	// any process has that id.
+	// pidFile is a file in the data folder with the server's process id. The server refuses to start
+	// while any process has that id.
 	pidFile string
 	// forTests marks a backend that the platform itself does not use.
 	forTests bool
-	// temporary marks data that a stop removes.
+	// temporary marks a backend whose data is removed when it stops.
 	temporary bool
-	// settle completes a ready server (databases, cluster slots). It is idempotent.
+	// settle sets a ready server up: it creates databases, or distributes cluster slots. It is
+	// idempotent.
 	settle func(ctx context.Context) error
 }
 
-// record is the content of a run file. The file exists as long as the backend is supposed to run:
-// if its process is gone, the backend died.
-type record struct {
+// runRecord is the content of a backend's run file. The file exists while the backend should run:
+// if the process does not exist, the backend has died.
+type runRecord struct {
 	process.Identity
 	Started time.Time `json:"started"`
 	Ports   []int     `json:"ports"`
-	// Stopping is set before the first signal of a stop. It stays until the file is removed.
+	// Stopping is set before a stop sends its first signal, and stays set.
 	Stopping bool   `json:"stopping,omitempty"`
 	Restarts int    `json:"restarts,omitempty"`
 	LastExit string `json:"last_exit,omitempty"`
 }
 
-func (s *Set) load(name string) (r record, found bool, err error) {
+func (s *Set) loadRecord(name string) (r runRecord, found bool, err error) {
 	found, err = process.Load(s.layout.Record(name), &r)
 	return r, found, err
 }
 
-// New describes the backends of a checkout; forTests adds those that only tests use: the three-node
-// Redis Cluster and a second PostgreSQL. Progress and notices are passed to say.
+// New describes the backends of a checkout. forTests adds those that only tests use: the three-node
+// Redis Cluster and a second PostgreSQL. say prints progress and notices.
 func New(layout platform.Layout, forTests bool, say func(format string, args ...any)) *Set {
 	s := &Set{
 		layout: layout, say: say, begin: process.Start, checkPort: process.CheckPort, started: map[string]*process.Process{},
@@ -96,14 +97,13 @@ func New(layout platform.Layout, forTests bool, say func(format string, args ...
 	return s
 }
 
-// StartedBy replaces process.Start, for example by a function that ties processes to the lifetime
-// of a test.
+// StartedBy replaces process.Start, for example by a function that ends processes with a test.
 func (s *Set) StartedBy(begin func(process.Spec) (*process.Process, error)) *Set {
 	s.begin = begin
 	return s
 }
 
-// KafkaOutside gives Kafka a second listener on the loopback port KafkaOutsidePort that advertises
+// KafkaOutside gives Kafka a second listener on the loopback port KafkaOutsidePort. It advertises
 // addr (host:port), for clients such as pods that reach Kafka by a forwarded address. Kafka's
 // clients connect to the advertised address, so one listener cannot serve both.
 func (s *Set) KafkaOutside(addr string) *Set {
@@ -111,7 +111,7 @@ func (s *Set) KafkaOutside(addr string) *Set {
 	return s
 }
 
-// lock serializes commands that start or stop backends of a run.
+// lock lets one command at a time start or stop backends.
 func (s *Set) lock(ctx context.Context) (unlock func(), err error) {
 	return filelock.Lock(ctx, s.layout.State("run", "backends.lock"), func() { s.say("waiting for another command to start or stop backends") })
 }
@@ -164,7 +164,7 @@ func (s *Set) startMissing(ctx context.Context) error {
 // runsAsConfigured reports whether a backend runs as configured. It stops a backend whose stop was
 // interrupted, and one that runs on other ports because of a different URR_PORT_OFFSET.
 func (s *Set) runsAsConfigured(b backend) (bool, error) {
-	r, found, err := s.load(b.name)
+	r, found, err := s.loadRecord(b.name)
 	if err != nil || !found || !r.Alive() {
 		return false, err
 	}
@@ -199,10 +199,10 @@ func (s *Set) start(ctx context.Context, b backend) error {
 	if err := b.prepare(ctx); err != nil {
 		return fmt.Errorf("%s: %w", b.name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit) // covers only the start, since an installation may take longer
+	ctx, cancel := context.WithTimeout(ctx, startLimit) // limits only the start, since prepare may install programs
 	defer cancel()
 	began := time.Now()
-	p, spec, err := s.launch(b, record{})
+	p, spec, err := s.launch(b, runRecord{})
 	if err != nil {
 		return err
 	}
@@ -213,8 +213,8 @@ func (s *Set) start(ctx context.Context, b backend) error {
 	return nil
 }
 
-// launch starts the process of a backend and saves its record, with the counters of the record r.
-func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error) {
+// launch starts a backend's process and saves its run file, keeping the counters of r.
+func (s *Set) launch(b backend, r runRecord) (*process.Process, process.Spec, error) {
 	spec, err := b.spec()
 	if err != nil {
 		return nil, spec, fmt.Errorf("%s: %w", b.name, err)
@@ -237,7 +237,8 @@ func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error
 	s.mu.Lock()
 	s.started[b.name] = p
 	s.mu.Unlock()
-	// Recorded before it is ready: after an interrupted start, Stop must find the process.
+	// The run file is written before the backend is ready: Stop must find the process of an
+	// interrupted start.
 	r.Identity, r.Started, r.Ports = p.Identity, began, b.ports
 	if err := process.Save(s.layout.Record(b.name), r); err != nil {
 		return nil, spec, errors.Join(err, p.Stop(b.stop, stopLimit))
@@ -245,8 +246,8 @@ func (s *Set) launch(b backend, r record) (*process.Process, process.Spec, error
 	return p, spec, nil
 }
 
-// Stop stops the named backends. Without names it stops all backends of the run, including those
-// that only tests use, whether or not this Set contains them.
+// Stop stops the named backends. Without names it stops all backends of the checkout, including
+// those that only tests use, even if this Set does not contain them.
 func (s *Set) Stop(ctx context.Context, names ...string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -262,7 +263,7 @@ func (s *Set) stopNamed(names ...string) error {
 	}), s.stop)
 }
 
-// forEach calls do for all items at once, and returns all errors.
+// forEach calls do for all items concurrently, and returns all errors.
 func forEach[T any](items []T, do func(T) error) error {
 	errs := make([]error, len(items))
 	var wg sync.WaitGroup
@@ -274,7 +275,7 @@ func forEach[T any](items []T, do func(T) error) error {
 }
 
 func (s *Set) stop(b backend) error {
-	r, found, err := s.load(b.name)
+	r, found, err := s.loadRecord(b.name)
 	if err != nil || !found {
 		return err
 	}
@@ -302,7 +303,7 @@ func (s *Set) stop(b backend) error {
 	return os.Remove(s.layout.Record(b.name))
 }
 
-// Wipe removes the data of stopped backends, so that the next Start begins without data.
+// Wipe stops all backends and removes their data.
 func (s *Set) Wipe() error {
 	if err := s.Stop(context.Background()); err != nil {
 		return err
@@ -350,7 +351,7 @@ func checkDisk(dir string) error {
 	return nil
 }
 
-// freeBytes is the space left in a file system, in bytes.
+// freeBytes returns the free space of a file system, in bytes.
 func freeBytes(fs syscall.Statfs_t) uint64 { return fs.Bavail * uint64(fs.Bsize) }
 
 func doNothing(context.Context) error { return nil }

@@ -24,7 +24,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// KRaft requires a cluster id, 16 bytes in base64url. Any value works for a cluster of one node.
+// kafkaClusterID is the id that Kafka's KRaft mode requires: 16 bytes in base64url. Any value will
+// do for a cluster of one node.
 const kafkaClusterID = "dXJyLWRldmVsb3BtZW50cw"
 
 func (s *Set) kafka() backend {
@@ -62,7 +63,7 @@ func (s *Set) prepareKafka(ctx context.Context) error {
 		outside = fmt.Sprintf(",OUTSIDE://127.0.0.1:%d", s.layout.Port(platform.KafkaOutsidePort))
 		advertised = ",OUTSIDE://" + s.kafkaOutside
 	}
-	// The log cleaner's buffer is 128 MB by default, a third of this heap.
+	// The buffer of Kafka's log cleaner has 128 MB by default, a third of this heap.
 	config := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:%[2]d
@@ -100,10 +101,10 @@ log.cleaner.dedupe.buffer.size=16777216
 	return nil
 }
 
-// unsynced names a package and its program, which runs another one without fsync. SQLite calls
-// fsync several times per write, which limits DynamoDB Local to some 50 writes/s on a slow disk.
-// Without fsync, as with PostgreSQL's fsync=off, only a power failure loses data.
-const unsynced = "eatmydata"
+// noFsync names the program eatmydata, which runs another program without fsync, and its package.
+// SQLite calls fsync several times per write, which limits DynamoDB Local to about 50 writes/s on a
+// slow disk. Without fsync, only a power failure loses data, as with PostgreSQL's fsync=off.
+const noFsync = "eatmydata"
 
 func (s *Set) dynamodb() backend {
 	port := s.layout.Port(platform.DynamoDBPort)
@@ -113,7 +114,7 @@ func (s *Set) dynamodb() backend {
 			if _, err := s.jars(ctx, "dynamodb"); err != nil {
 				return err
 			}
-			if _, err := s.apt.Ensure(ctx, unsynced, unsynced); err != nil {
+			if _, err := s.apt.Ensure(ctx, noFsync, noFsync); err != nil {
 				s.say("DynamoDB Local will wait for the disk at each write: %v", err)
 			}
 			_, err := s.makeDataFolder("dynamodb")
@@ -124,13 +125,13 @@ func (s *Set) dynamodb() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			// DynamoDB Local stores tables in SQLite, whose native library Maven puts beside the
-			// jars. There is a database for each region and access key. -sharedDb would make it
-			// one, with one thread for all tests.
+			// DynamoDB Local stores its tables in SQLite, whose native library Maven puts beside the jars.
+			// There is a database for each region and access key. With -sharedDb there would be only one,
+			// and a single thread for all tests.
 			spec, err := s.java("dynamodb", []string{"-Xmx256m", "-Dsqlite4java.library.path=" + jars},
 				"software.amazon.dynamodb.services.local.main.ServerRunner", "-port", strconv.Itoa(port),
 				"-disableTelemetry", "-dbPath", s.layout.State("data", "dynamodb"))
-			if _, missing := exec.LookPath(unsynced); missing == nil {
+			if _, missing := exec.LookPath(noFsync); missing == nil {
 				spec.Env = append(os.Environ(), "LD_PRELOAD=libeatmydata.so")
 			}
 			return spec, err
@@ -152,7 +153,7 @@ func (s *Set) sqs() backend {
 			if err != nil {
 				return err
 			}
-			// Queues and messages are persisted, as in SQS: a restart loses none.
+			// Queues and messages are stored on disk: as with SQS, a restart loses none.
 			text := fmt.Sprintf(`include classpath("application.conf")
 node-address { protocol = http, host = "127.0.0.1", port = %[1]d, context-path = "" }
 rest-sqs { enabled = true, bind-hostname = "127.0.0.1", bind-port = %[1]d, sqs-limits = strict }
@@ -170,11 +171,11 @@ pekko.loglevel = "WARNING"
 	}
 }
 
-// frugal options of every Java process: in a run of minutes, the optimising compiler and the parallel
-// collector use more processor time than they save.
-var frugal = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
+// frugalJVM has options for every Java process. In a run of minutes, the optimising compiler and
+// the parallel garbage collector use more processor time than they save.
+var frugalJVM = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
 
-// java describes the process that runs a class of a backend's jars.
+// java returns the command that runs a class from a backend's jars.
 func (s *Set) java(name string, options []string, class string, args ...string) (process.Spec, error) {
 	path, err := exec.LookPath("java")
 	if err != nil {
@@ -184,12 +185,12 @@ func (s *Set) java(name string, options []string, class string, args ...string) 
 	if err != nil {
 		return process.Spec{}, err
 	}
-	line := slices.Concat([]string{"-cp", filepath.Join(jars, "*")}, frugal, options, []string{class}, args)
+	line := slices.Concat([]string{"-cp", filepath.Join(jars, "*")}, frugalJVM, options, []string{class}, args)
 	return process.Spec{Path: path, Args: line, Dir: s.layout.State("data", name)}, nil
 }
 
 // checkResponds returns nil if the server at url sends any HTTP response. DynamoDB Local and
-// ElasticMQ refuse this unsigned request, but a refusal shows that they are ready.
+// ElasticMQ refuse this unsigned request, but the refusal shows that they are ready.
 func checkResponds(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -202,8 +203,8 @@ func checkResponds(ctx context.Context, url string) error {
 	return resp.Body.Close()
 }
 
-// jars returns the folder with the jars of scripts/backends/<name>.pom.xml. Maven downloads them
-// when the pom changes.
+// jars returns the folder with the jars that scripts/backends/<name>.pom.xml lists. Maven downloads
+// them when the file changes.
 func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if _, err := s.apt.Ensure(ctx, "java", "default-jre-headless"); err != nil {
 		return "", err
@@ -215,8 +216,8 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	// Serialized, since all runs of the checkout share the jars and all Maven processes of the user
-	// share their repository.
+	// One process at a time: all runs in the checkout share the jars, and all Maven processes of the
+	// user share a repository.
 	unlock, err := filelock.Lock(ctx, s.layout.Shared("jars", "lock"), func() { s.say("the jars of %s wait for others to be fetched", name) })
 	if err != nil {
 		return "", err
@@ -234,7 +235,7 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if err := os.RemoveAll(partial); err != nil {
 		return "", fmt.Errorf("clear %s: %w", partial, err)
 	}
-	if err := s.maven(ctx, mvn, "-f", s.pom(name), "dependency:copy-dependencies", "-DoutputDirectory="+partial); err != nil {
+	if err := s.maven(ctx, mvn, "-f", s.pomFile(name), "dependency:copy-dependencies", "-DoutputDirectory="+partial); err != nil {
 		return "", err
 	}
 	if err := os.Rename(partial, dir); err != nil {
@@ -243,8 +244,8 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	return dir, nil
 }
 
-// maven runs Maven, and retries once: Maven fails at the first error of an overloaded repository
-// and keeps what it has downloaded.
+// maven runs Maven, and retries once: it fails at the first error of an overloaded repository, but
+// keeps what it has downloaded.
 func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
 	const pause = 5 * time.Second
 	run := func() error {
@@ -260,9 +261,10 @@ func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
 	return nil
 }
 
-// jarFolder is named after the pom's content, so that a changed pom is downloaded again.
+// jarFolder returns a folder named after the pom's content, so that Maven runs again for a changed
+// pom.
 func (s *Set) jarFolder(name string) (string, error) {
-	pom, err := os.ReadFile(s.pom(name))
+	pom, err := os.ReadFile(s.pomFile(name))
 	if err != nil {
 		return "", fmt.Errorf("read pom: %w", err)
 	}
@@ -270,6 +272,6 @@ func (s *Set) jarFolder(name string) (string, error) {
 	return s.layout.Shared("jars", name+"-"+hex.EncodeToString(sum[:4])), nil
 }
 
-func (s *Set) pom(name string) string {
+func (s *Set) pomFile(name string) string {
 	return filepath.Join(s.layout.Root, "scripts", "backends", name+".pom.xml")
 }

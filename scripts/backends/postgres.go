@@ -22,7 +22,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// PostgreSQL refuses to run as root, so root runs it as the user that its package creates.
+// postgresUser is the user that the package creates. PostgreSQL refuses to run as root, so root
+// runs it as this user.
 const postgresUser = "postgres"
 
 func (s *Set) postgres() backend {
@@ -32,24 +33,24 @@ func (s *Set) postgres() backend {
 	return b
 }
 
-// postgresFolders are the folders on disk for a server's data: in the checkout, or outside for a user
-// who cannot enter it.
+// postgresFolders returns the folders on disk that may have a server's data: one in the checkout,
+// and one outside for a user who cannot enter the checkout.
 func (s *Set) postgresFolders(name string) []string {
 	return []string{s.layout.State("data", name), filepath.Join("/var/tmp", s.outsideName(), name)}
 }
 
-// outsideName is the name of this run's folder outside the checkout.
+// outsideName returns the name of this checkout's folder outside the checkout.
 func (s *Set) outsideName() string {
 	sum := sha256.Sum256([]byte(s.layout.State("data", "postgres")))
 	return "urr-" + hex.EncodeToString(sum[:6])
 }
 
-// postgresServer describes one server.
+// postgresServer describes one PostgreSQL server.
 type postgresServer struct {
 	set      *Set
 	name     string
 	port     int      // before URR_PORT_OFFSET
-	folders  []string // for its data, the preferred first
+	folders  []string // that may have its data, the preferred one first
 	settings []string // in addition to the common ones
 }
 
@@ -57,7 +58,7 @@ func (p postgresServer) backend() backend {
 	port := p.set.layout.Port(p.port)
 	return backend{
 		name: p.name, ports: []int{port}, settle: doNothing,
-		stop:    syscall.SIGINT, // fast shutdown: rolls sessions back instead of waiting for them
+		stop:    syscall.SIGINT, // fast shutdown: does not wait for open sessions
 		pidFile: "postmaster.pid",
 		prepare: p.prepare,
 		spec: func() (process.Spec, error) {
@@ -69,9 +70,8 @@ func (p postgresServer) backend() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			// synchronous_commit keeps its durable default, because crash tests depend on it. fsync
-			// is off: the data of a killed server is in the kernel, and only a power failure would
-			// lose it.
+			// synchronous_commit keeps its durable default, because crash tests depend on it. fsync is off:
+			// the kernel has the data of a killed server, so that only a power failure loses it.
 			args := []string{"-D", dir, "-p", strconv.Itoa(port)}
 			for _, setting := range append([]string{
 				"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off",
@@ -117,8 +117,8 @@ func (p postgresServer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// chooseFolder returns the data folder and, for root, the user to run as: the first of the folders
-// that this user can use. It cannot enter a checkout below a private home directory.
+// chooseFolder returns the first of the folders that the server's user can use. For root, it also
+// returns the user to run as, who cannot enter a checkout below a private home directory.
 func (p postgresServer) chooseFolder() (string, *syscall.Credential, error) {
 	var who *syscall.Credential
 	if os.Geteuid() == 0 {
@@ -138,8 +138,8 @@ func (p postgresServer) chooseFolder() (string, *syscall.Credential, error) {
 	return "", nil, fmt.Errorf("no folder for the data of %s: %w", p.name, tried)
 }
 
-// ownFolder creates a folder for a user (nil: the one who runs this) and reports whether that user can
-// enter it.
+// ownFolder creates a folder for a user (nil: the current one). It returns an error if that user
+// cannot enter the folder.
 func ownFolder(dir string, who *syscall.Credential) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -178,8 +178,8 @@ func lookupCredential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// postgresBin finds the newest installed server of version 15 or later. Debian does not put the
-// programs on PATH.
+// postgresBin finds the programs of the newest installed server, version 15 or later. Debian does
+// not put them on PATH.
 func postgresBin() (string, error) {
 	const oldest = 15
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -220,24 +220,23 @@ func (s *Set) createDatabases(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// memory is Linux's file system in memory.
-const memory = "/dev/shm"
+// memoryFolder is Linux's in-memory file system.
+const memoryFolder = "/dev/shm"
 
-// testPostgres is the server on which tests and their platforms create hundreds of databases, each
-// of some 300 files. Its data is in memory if there is room: ext4 searches past every inode that was
-// deleted in the last minutes before it creates a file, which took a tenth of the processor time of
-// all tests. It is a server of its own because the data of this one may vanish: nothing in it
-// outlives a stop.
+// testPostgres describes the server on which tests and their platforms create hundreds of
+// databases, each of about 300 files. Its data is in memory if there is room: on ext4, creating
+// files soon after deleting others took a tenth of the processor time of all tests. It is separate
+// from the platform's server because its data is lost when it stops.
 func (s *Set) testPostgres() backend {
 	const name = "postgres-tests"
 	folders := s.postgresFolders(name)
-	if inMemory := filepath.Join(memory, s.outsideName(), name); hasRoom(inMemory) {
+	if inMemory := filepath.Join(memoryFolder, s.outsideName(), name); fitsInMemory(inMemory) {
 		folders = append([]string{inMemory}, folders...)
 	}
 	b := postgresServer{
 		set: s, name: name, port: platform.TestPostgresPort, folders: folders,
-		// Smaller write-ahead logs: a broken page after a crash of the machine is no loss. Many tests
-		// and platforms connect at once.
+		// Smaller write-ahead logs: a broken page after a crash of the machine does not matter. Many
+		// tests and platforms connect at once.
 		settings: []string{
 			"full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=256MB", "max_connections=600",
 		},
@@ -246,12 +245,12 @@ func (s *Set) testPostgres() backend {
 	return b
 }
 
-// hasRoom reports whether the server's data fits into memory. Once the folder exists, it is used.
-func hasRoom(dir string) bool {
+// fitsInMemory reports whether the server's data fits into memory. An existing folder stays.
+func fitsInMemory(dir string) bool {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		return err == nil
 	}
 	const need, tmpfs = 1 << 30, 0x01021994
 	var fs syscall.Statfs_t
-	return syscall.Statfs(memory, &fs) == nil && fs.Type == tmpfs && freeBytes(fs) >= need
+	return syscall.Statfs(memoryFolder, &fs) == nil && fs.Type == tmpfs && freeBytes(fs) >= need
 }

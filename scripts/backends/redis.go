@@ -21,7 +21,7 @@ func (s *Set) redis() backend {
 	return s.redisServer("redis", platform.RedisPort, nil)
 }
 
-// redisCluster has three masters without replicas: enough to find keys on different slots.
+// redisCluster describes three masters without replicas: enough to have keys on different nodes.
 func (s *Set) redisCluster() []backend {
 	nodes := make([]backend, platform.RedisClusterNodes)
 	for i := range nodes {
@@ -34,8 +34,8 @@ func (s *Set) redisCluster() []backend {
 	return nodes
 }
 
-// busPort is the port of a node's cluster bus. The default, 10,000 above the port, exceeds 65535 at
-// high offsets; with a round distance it would be the port of another checkout's Redis.
+// busPort returns the port of a node's cluster bus. The default, the port + 10,000, exceeds 65535
+// at high offsets. A round difference would lead to the port of another checkout's Redis.
 func busPort(port int) int { return port - 993 }
 
 func (s *Set) redisServer(name string, base int, extra []string) backend {
@@ -76,8 +76,8 @@ func (s *Set) redisServer(name string, base int, extra []string) backend {
 	}
 }
 
-// joinCluster distributes the 16,384 slots over the nodes and joins the nodes, unless they already
-// form a cluster.
+// joinCluster distributes the 16,384 slots over the nodes and joins the nodes to a cluster. It does
+// nothing if they already form one.
 func (s *Set) joinCluster(ctx context.Context) error {
 	if s.clusterAgrees(ctx) {
 		return nil
@@ -104,7 +104,7 @@ func (s *Set) joinCluster(ctx context.Context) error {
 	return nil
 }
 
-// clusterAgrees reports whether every node knows all others and sees every slot served.
+// clusterAgrees reports whether every node knows all others and sees a node for every slot.
 func (s *Set) clusterAgrees(ctx context.Context) bool {
 	known := fmt.Sprintf("cluster_known_nodes:%d\r", platform.RedisClusterNodes)
 	for _, addr := range s.layout.RedisClusterAddrs() {

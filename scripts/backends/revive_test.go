@@ -75,7 +75,7 @@ func TestReviveIgnoresStoppedBackends(t *testing.T) {
 	require.False(t, s.Running("redis"))
 
 	s = killed(t)
-	r, _, err := s.load("redis")
+	r, _, err := s.loadRecord("redis")
 	require.NoError(t, err)
 	r.Stopping = true
 	require.NoError(t, process.Save(s.layout.Record("redis"), r), "a stop that was interrupted")
@@ -101,7 +101,7 @@ func TestInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
 	s := set(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
-	r, _, err := s.load("redis")
+	r, _, err := s.loadRecord("redis")
 	require.NoError(t, err)
 	r.Stopping = true
 	require.NoError(t, process.Save(s.layout.Record("redis"), r))

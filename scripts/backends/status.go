@@ -16,26 +16,26 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// State is a row of the status table.
+// State is what the status table shows of one backend.
 type State struct {
 	Name    string
 	Port    int
 	PID     int // 0: not running
 	Ready   bool
 	Started time.Time // for a stopped backend: its last start
-	// Died is true when it ended without a stop and has not been restarted.
+	// Died is true when the process ended without a stop and has not been restarted.
 	Died bool
-	// Restarts counts the restarts by Revive; LastExit describes the end before the last restart.
+	// Restarts counts the restarts by Revive. LastExit says how the process ended before the last one.
 	Restarts int
 	LastExit string
-	// ForTests is true when the platform itself does not use it.
+	// ForTests is true when only tests use the backend.
 	ForTests bool
 }
 
-// Signal sends a signal to a backend's process, for example SIGKILL, or SIGSTOP and SIGCONT to
-// suspend and resume it.
+// Signal sends a signal to a backend's process: SIGKILL, SIGSTOP (suspends it) or SIGCONT (resumes
+// it).
 func (s *Set) Signal(name string, sig syscall.Signal) error {
-	r, found, err := s.load(name)
+	r, found, err := s.loadRecord(name)
 	if err != nil {
 		return err
 	}
@@ -48,9 +48,9 @@ func (s *Set) Signal(name string, sig syscall.Signal) error {
 	return nil
 }
 
-// Running reports whether the process that Start created still exists.
+// Running reports whether the process that Start created for a backend still exists.
 func (s *Set) Running(name string) bool {
-	r, found, err := s.load(name)
+	r, found, err := s.loadRecord(name)
 	return err == nil && found && r.Alive()
 }
 
@@ -70,7 +70,7 @@ func (s *Set) Status(ctx context.Context) []State {
 	for i, b := range s.backends {
 		wg.Go(func() {
 			states[i] = State{Name: b.name, Port: b.ports[0], ForTests: b.forTests}
-			r, found, err := s.load(b.name)
+			r, found, err := s.loadRecord(b.name)
 			if err != nil || !found {
 				return
 			}
@@ -89,10 +89,10 @@ func (s *Set) Status(ctx context.Context) []State {
 	return states
 }
 
-// reviveLimit bounds a server's recovery, which can take minutes on a loaded machine.
+// reviveLimit limits a server's recovery, which can take minutes on a busy machine.
 const reviveLimit = 5 * time.Minute
 
-// orphanGrace is the time in which a process that outlived its server must end.
+// orphanGrace is how long a child process of a dead server may take to end.
 const orphanGrace = 5 * time.Second
 
 func (s *Set) Names() []string {
@@ -103,25 +103,24 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Died reports whether a backend has ended without a stop, and when it last started or was last
-// tried.
+// Died reports whether a backend has ended without a stop, and when its last start was.
 func (s *Set) Died(name string) (since time.Time, died bool) {
-	b, err := s.find(name)
+	b, err := s.findBackend(name)
 	if err != nil {
 		return time.Time{}, false
 	}
-	r, found, err := s.load(name)
+	r, found, err := s.loadRecord(name)
 	return r.Started, err == nil && found && r.shouldRun(b) && !r.Alive()
 }
 
-// shouldRun reports whether the backend is supposed to run with this set's ports.
-func (r record) shouldRun(b backend) bool { return !r.Stopping && slices.Equal(r.Ports, b.ports) }
+// shouldRun reports whether the backend should be running, on the ports that it has in this set.
+func (r runRecord) shouldRun(b backend) bool { return !r.Stopping && slices.Equal(r.Ports, b.ports) }
 
-// Revive restarts a dead backend on its data and returns when it is ready. revived is false when
+// Revive restarts a dead backend with its data and returns when it is ready. revived is false when
 // the backend had not died, or was stopped meanwhile. Other processes may start and stop backends
-// concurrently.
+// at the same time.
 func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error) {
-	b, err := s.find(name)
+	b, err := s.findBackend(name)
 	if err != nil {
 		return false, err
 	}
@@ -129,7 +128,7 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	if err != nil || p == nil {
 		return false, err
 	}
-	// The lock is released here, so that a stop need not wait for readiness.
+	// The lock is released before the backend is ready, so that a stop need not wait for that.
 	limited, cancel := context.WithTimeout(ctx, reviveLimit)
 	defer cancel()
 	err = p.WaitReady(limited, spec, b.ready)
@@ -143,15 +142,15 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	}
 }
 
-// relaunch starts a dead backend again. It returns no process if the backend runs or is not
-// supposed to run.
+// relaunch starts the process of a dead backend again. It returns nil if the backend runs or should
+// not run.
 func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, process.Spec, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return nil, process.Spec{}, err
 	}
 	defer unlock()
-	r, found, err := s.load(b.name)
+	r, found, err := s.loadRecord(b.name)
 	if err != nil || !found || !r.shouldRun(b) || r.Alive() {
 		return nil, process.Spec{}, err
 	}
@@ -166,8 +165,8 @@ func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, proces
 	return p, spec, nil
 }
 
-// describeExit describes how a process ended, for State.LastExit. Only the parent process gets the
-// exit status; the description of other processes is "ended".
+// describeExit says how a process ended, for State.LastExit. Only its parent process gets the exit
+// status; other processes return "ended".
 func (s *Set) describeExit(name string, id process.Identity) string {
 	s.mu.Lock()
 	p := s.started[name]
@@ -179,15 +178,15 @@ func (s *Set) describeExit(name string, id process.Identity) string {
 	return p.Exit()
 }
 
-// stopUnready kills a process that does not become ready, so that the next attempt starts a new
-// one, and returns the reason. A backend that was stopped meanwhile is not a failure.
+// stopUnready kills a process that did not become ready, so that the next attempt starts a new one.
+// It returns the error why, or nil if the backend was stopped meanwhile.
 func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, why error) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return errors.Join(why, err)
 	}
 	defer unlock()
-	r, found, err := s.load(b.name)
+	r, found, err := s.loadRecord(b.name)
 	if err != nil || !found || r.Stopping || r.Identity != p.Identity {
 		return err
 	}
@@ -195,8 +194,8 @@ func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, wh
 }
 
 // killLeftovers kills the processes that a killed server left in its data folder: PostgreSQL's
-// children, which hold its shared memory, or a server whose starter died before recording it. Of
-// the files left there only the pid file is a problem: another process may have that id by now.
+// children, which hold its shared memory, or a server whose starter died before it wrote the run
+// file. It then removes the pid file, since another process may have got that id.
 func (s *Set) killLeftovers(b backend, spec process.Spec) error {
 	if spec.Dir == "" {
 		return nil
@@ -229,7 +228,7 @@ func (b backend) removePIDFile(dir string) error {
 	return nil
 }
 
-func (s *Set) find(name string) (backend, error) {
+func (s *Set) findBackend(name string) (backend, error) {
 	i := slices.IndexFunc(s.backends, func(b backend) bool { return b.name == name })
 	if i < 0 {
 		return backend{}, fmt.Errorf("there is no backend %q: %v", name, s.Names())

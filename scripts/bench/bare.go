@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// recordedResponse is a response that the bare server repeats.
+// recordedResponse is a response of the gateway that the bare server repeats.
 type recordedResponse struct {
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
 	Status int         `json:"status"`
 }
 
-// sendOnce sends a request once and returns the response, and its size with the headers in bytes.
+// sendOnce sends one request and returns the response, and its size with the headers in bytes.
 func sendOnce(ctx context.Context, addr string, request []byte) (r recordedResponse, size int, err error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -42,19 +42,19 @@ func sendOnce(ctx context.Context, addr string, request []byte) (r recordedRespo
 	if err = errors.Join(err, res.Body.Close()); err != nil {
 		return r, 0, fmt.Errorf("read the response: %w", err)
 	}
-	for _, name := range []string{"Date", "Content-Length"} { // the server writes them itself
+	for _, name := range []string{"Date", "Content-Length"} { // net/http sets these two
 		res.Header.Del(name)
 	}
 	return recordedResponse{Header: res.Header, Body: body, Status: res.StatusCode}, raw.Len(), nil
 }
 
-// bareArgument is the argument with which the program that uses this package calls Serve.
+// bareArgument is the command-line argument that makes cmd/bench run as the bare server.
 const bareArgument = "bare"
 
-// Serve runs the bare server, the baseline of the HTTP rows, in a process of its own. It is a
-// net/http server with the gateway's time-outs that answers every request with the response that it
-// reads as JSON from in. It prints its address to out and serves until in ends. known is false, and
-// nothing happens, if the argument is another than bareArgument.
+// Serve runs the bare server, the baseline of the HTTP rows, if the argument is bareArgument;
+// otherwise known is false. The bare server is a net/http server with the gateway's time-outs. It
+// answers every request with the response that it reads as JSON from in, prints its address to out,
+// and serves until in ends.
 func Serve(ctx context.Context, argument string, in io.Reader, out io.Writer) (known bool, err error) {
 	if argument != bareArgument {
 		return false, nil
@@ -93,7 +93,7 @@ func (r *recordedResponse) write(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// bareServer is a running bare server.
+// bareServer is a running bare server, a child process.
 type bareServer struct {
 	addr  string
 	pid   int
@@ -101,7 +101,7 @@ type bareServer struct {
 	cmd   *exec.Cmd
 }
 
-// startBare runs this program again, as a bare server that repeats a response.
+// startBare runs this program again as a child process: a bare server that repeats a response.
 func startBare(ctx context.Context, answer recordedResponse) (*bareServer, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 const (
 	// payers is the number of users who confirm at the same time.
 	payers = 32
-	// Numbers of confirmations per round of measurement, which takes about a second.
-	confirmed, confirmedPlainly = 640, 384
-	seatsOfRow                  = 100
+	// Numbers of confirmations per round of measurement; a round takes about a second.
+	confirmed, confirmedBaseline = 640, 384
+	seatsOfRow                   = 100
 )
 
-// runConfirm measures the row of confirmations: payment, ticket and the sandbox provider, which answers at
-// once.
+// runConfirm measures the row confirm on payment, ticket and the sandbox provider, which answers
+// without delay.
 func runConfirm(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket, platform.Payment, platform.Sandbox}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
@@ -35,18 +35,18 @@ func runConfirm(ctx context.Context, opts Options, wanted []string, done func(ro
 		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
 			Name: "confirm", What: "confirm a payment until its seat is sold, 32 clients", Besides: "pgbench running the SQL of payment and of ticket, 32 clients",
 			Unit: "µs per payment", Must: 0.5, Aim: 0.7,
-		}, subject: c.measureConfirm, baseline: c.measureConfirmPlainly})
+		}, subject: c.measureConfirm, baseline: c.measureConfirmBaseline})
 	})
 }
 
-// confirmations measures the row of confirmed payments.
+// confirmations measures how long payments take to be confirmed and to become tickets.
 type confirmations struct {
 	admin            ticketv1.EventAdminServiceClient
 	payments         paymentv1.PaymentServiceClient
 	payment, ticket  *pgxpool.Pool
 	paymentURL       string
 	ticketURL        string
-	prepared, events int64 // so far
+	prepared, events int64 // so far, for unique names
 }
 
 func newConfirmations(ctx context.Context, p *harness.Platform) (*confirmations, error) {
@@ -70,15 +70,15 @@ func newConfirmations(ctx context.Context, p *harness.Platform) (*confirmations,
 	return c, nil
 }
 
-// prepare creates an event with n holds of one seat each and a prepared payment per hold. The holds
-// are numbered from first.
+// prepare creates an event with n holds of one seat each, and prepares a payment for each hold. The
+// holds are numbered from first.
 func (c *confirmations) prepare(ctx context.Context, n int64) (event string, first int64, err error) {
 	c.events++
 	event = fmt.Sprintf("bench-confirm-%d", c.events)
 	first = c.prepared
 	c.prepared += n
 	rows := int32(n/seatsOfRow + 1) //nolint:gosec // some rows
-	_, err = c.admin.PutEvent(ctx, eventOf(event, 1, &ticketv1.SectionSpec{Section: "A", Rows: &rows, SeatsPerRow: new(int32(seatsOfRow))}))
+	_, err = c.admin.PutEvent(ctx, putEventRequest(event, 1, &ticketv1.SectionSpec{Section: "A", Rows: &rows, SeatsPerRow: new(int32(seatsOfRow))}))
 	if err == nil {
 		err = awaitPublished(ctx, c.payment, c.ticket)
 	}
@@ -112,7 +112,7 @@ func (c *confirmations) prepare(ctx context.Context, n int64) (event string, fir
 	return event, first, nil
 }
 
-// measureConfirm lets the payers confirm, and waits until their seats are sold.
+// measureConfirm has many users confirm payments at once, and waits until their seats are sold.
 func (c *confirmations) measureConfirm(ctx context.Context) (float64, map[string]float64, error) {
 	event, first, err := c.prepare(ctx, confirmed)
 	if err != nil {
@@ -148,9 +148,9 @@ func (c *confirmations) awaitSold(ctx context.Context, event string, n int64) er
 		`SELECT count(*) = $2 FROM seats WHERE event_id = $1 AND status = 'SOLD'`, event, n)
 }
 
-// measureConfirmPlainly measures the baseline: pgbench runs the SQL of payment, and that of ticket.
-func (c *confirmations) measureConfirmPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	b := pgbench{clients: payers, each: confirmedPlainly / payers, warmUp: confirmedPlainly / payers / 4}
+// measureConfirmBaseline measures the baseline: pgbench runs the SQL of payment and of ticket.
+func (c *confirmations) measureConfirmBaseline(ctx context.Context) (float64, map[string]float64, error) {
+	b := pgbench{clients: payers, each: confirmedBaseline / payers, warmUp: confirmedBaseline / payers / 4}
 	event, first, err := c.prepare(ctx, int64(b.transactions()))
 	if err != nil {
 		return 0, nil, err

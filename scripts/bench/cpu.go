@@ -60,10 +60,10 @@ func redisCPU(ctx context.Context, rdb *redis.Client) (time.Duration, error) {
 	return time.Duration(sum * float64(time.Second)), nil
 }
 
-// processes maps the part of a row that is measured, such as a service, to process ids.
+// processes has the process ids of each part of a row, such as a service.
 type processes map[string][]int
 
-// processesOf returns the process ids of all replicas of services, by the service's name.
+// processesOf returns the process ids of all replicas of the services, by the service's name.
 func processesOf(p *harness.Platform, services ...string) processes {
 	pids := processes{}
 	for _, name := range services {
@@ -74,7 +74,7 @@ func processesOf(p *harness.Platform, services ...string) processes {
 	return pids
 }
 
-// cpuTimes returns the CPU time that the processes have used, by part. It is a meter.
+// cpuTimes returns the CPU time that the processes have used so far, by part. It is a cpuMeter.
 func (p processes) cpuTimes(context.Context) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for name, pids := range p {
@@ -89,10 +89,10 @@ func (p processes) cpuTimes(context.Context) (map[string]time.Duration, error) {
 	return times, nil
 }
 
-// cpuMeter reads the CPU time that the processes on the measured path have used so far, by part.
+// cpuMeter returns the CPU time so far of all measured processes, by part of the row.
 type cpuMeter func(context.Context) (map[string]time.Duration, error)
 
-// perRequest runs do and returns the CPU time that each part used meanwhile, in µs per request.
+// perRequest runs do and returns the CPU time that each part used during it, in µs per request.
 func (m cpuMeter) perRequest(ctx context.Context, requests int, do func() error) (map[string]float64, error) {
 	before, err := m(ctx)
 	if err != nil {

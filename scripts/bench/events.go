@@ -26,13 +26,15 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// longTimeout sets a timeout of calls that even a busy machine does not exceed.
+// longTimeout returns the dial option for a call timeout that even a busy machine does not exceed.
 func longTimeout() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
 
-func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}} }
+func operatorCaller() *commonv1.Caller {
+	return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}}
+}
 
-// eventOf returns ticket's request that puts an event on sale, with the seating of its sections.
-func eventOf(id string, maxPerUser int32, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
+// putEventRequest returns the request to ticket that puts an event on sale with these sections.
+func putEventRequest(id string, maxPerUser int32, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
 	seating := "ASSIGNED"
 	for _, s := range sections {
 		s.Price = 55000
@@ -41,14 +43,14 @@ func eventOf(id string, maxPerUser int32, sections ...*ticketv1.SectionSpec) *ti
 		}
 	}
 	now := time.Now()
-	return &ticketv1.PutEventRequest{Caller: operator(), EventId: id, Spec: &ticketv1.EventSpec{
+	return &ticketv1.PutEventRequest{Caller: operatorCaller(), EventId: id, Spec: &ticketv1.EventSpec{
 		Title: "Bench", Artist: "The Crowd", Venue: "Hall 1",
 		StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)), SalesOpenAt: timestamppb.New(now.Add(-time.Minute)),
 		SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: seating, Currency: "KRW", MaxPerUser: maxPerUser, Sections: sections,
 	}}
 }
 
-// putEvent puts an event on sale by the operators' API.
+// putEvent puts an event on sale by the operators' HTTP API; more has further members of the body.
 func putEvent(ctx context.Context, p *harness.Platform, id string, threshold int, more map[string]any, sections ...map[string]any) {
 	now := time.Now().UTC().Truncate(time.Second)
 	event := map[string]any{
@@ -59,7 +61,7 @@ func putEvent(ctx context.Context, p *harness.Platform, id string, threshold int
 	p.Operator().Must(ctx, http.MethodPut, "/api/v1/admin/events/"+id, event, nil)
 }
 
-func sectionOf(name string, rows, seatsPerRow int) map[string]any {
+func sectionBody(name string, rows, seatsPerRow int) map[string]any {
 	return map[string]any{"section": name, "price": 55000, "rows": rows, "seatsPerRow": seatsPerRow}
 }
 
@@ -82,7 +84,7 @@ func admitUsers(ctx context.Context, p *harness.Platform, event string, n int) (
 		}
 		var place struct{ Status, EntryToken string }
 		for place.EntryToken == "" {
-			if err := post(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+event, &place); err != nil {
+			if err := postJSON(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+event, &place); err != nil {
 				return err
 			}
 			if place.EntryToken == "" && !loop.Sleep(ctx, time.Second) {
@@ -95,12 +97,12 @@ func admitUsers(ctx context.Context, p *harness.Platform, event string, n int) (
 	})
 }
 
-// newEntryToken signs an entry token for the slot, as queue does at each poll. It lives a minute.
+// newEntryToken signs an entry token for the user's slot, as queue does. It is valid for a minute.
 func (i *admittedUser) newEntryToken(p *harness.Platform, event string) string {
 	return p.EntryToken(event, i.entry.UserID, i.entry.SlotID, i.entry.Epoch, time.UnixMilli(i.entry.End))
 }
 
-// runConcurrently calls do for the numbers from 0 to n-1, at most `clients` of them at a time.
+// runConcurrently calls do with the numbers from 0 to n-1, in so many goroutines as clients.
 func runConcurrently(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
 	var begun atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -117,32 +119,32 @@ func runConcurrently(ctx context.Context, clients, n int, do func(ctx context.Co
 	return group.Wait()
 }
 
-func microsPerItem(took time.Duration, n int) float64 {
-	return float64(took.Nanoseconds()) / 1000 / float64(n)
+func microsPerItem(elapsed time.Duration, n int) float64 {
+	return float64(elapsed.Nanoseconds()) / 1000 / float64(n)
 }
 
 // settleLimit bounds how long awaitState waits.
 const settleLimit = time.Minute
 
-// awaitState polls a database until the query returns true.
-func awaitState(ctx context.Context, db *pgxpool.Pool, what, query string, args ...any) error {
+// awaitState repeats a database query until it returns true; goal describes that state.
+func awaitState(ctx context.Context, db *pgxpool.Pool, goal, query string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	for {
 		var reached bool
 		if err := db.QueryRow(ctx, query, args...).Scan(&reached); err != nil {
-			return fmt.Errorf("wait for %s: %w", what, err)
+			return fmt.Errorf("wait for %s: %w", goal, err)
 		}
 		if reached {
 			return nil
 		}
 		if !loop.Sleep(ctx, 5*time.Millisecond) {
-			return errors.New("no " + what + " in time")
+			return errors.New("no " + goal + " in time")
 		}
 	}
 }
 
-// awaitPublished waits until the outboxes of the databases are empty: all Kafka events are published.
+// awaitPublished waits until the databases' outboxes are empty: all Kafka events are published.
 func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 	for _, db := range databases {
 		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
@@ -152,15 +154,16 @@ func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 	return nil
 }
 
-// benchRow is a row of the report: a measured subject, and the baseline beside it.
+// benchRow is a row of the report: the measured subject, and the baseline to compare it with.
 type benchRow struct {
 	result            rounds.Result
 	subject, baseline rounds.Side
-	// begin prepares the row. check fails if its result is wrong in the end. Both may be nil.
+	// begin prepares the measurement. check returns an error if the state afterwards is wrong. Both
+	// may be nil.
 	begin, check func(context.Context) error
 }
 
-// measureRows measures those of the rows whose names are wanted, and passes each result to done.
+// measureRows measures the rows whose names are in wanted, and passes each result to done.
 func measureRows(ctx context.Context, opts Options, wanted []string, done func(rounds.Result), rows ...benchRow) error {
 	for _, row := range rows {
 		if !slices.Contains(wanted, row.result.Name) {

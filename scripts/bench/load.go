@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	paceEvery = 2 * time.Millisecond // between two looks at what is due
+	paceEvery = 2 * time.Millisecond // between two checks whether requests are due
 	drainFor  = 30 * time.Second
 )
 
-// generator sends prepared HTTP requests over keep-alive connections: a number of them, or as fast
-// as they are answered, or at a fixed rate regardless of the answers. It parses no more of a
-// response than it needs, since it shares the processors with the servers that it measures.
+// generator sends prepared HTTP requests over keep-alive connections: a certain number, or as fast
+// as they are answered, or at a fixed rate that does not depend on the answers. It parses as little
+// of a response as it can, because it shares the processors with the servers that it measures.
 type generator struct {
 	addr  string
 	conns []*rawConn
@@ -36,7 +36,7 @@ type generator struct {
 	next func() []byte
 }
 
-// rawConn has at most one request in progress.
+// rawConn is a TCP connection with at most one request in progress.
 type rawConn struct {
 	net.Conn
 
@@ -44,7 +44,7 @@ type rawConn struct {
 	due time.Time // when the request in progress should have been sent
 }
 
-// sample is a response: its status, when its request should have been sent, and when it was answered.
+// sample is a response: the status, when its request was due, and when the response arrived.
 type sample struct {
 	status      int
 	due, answer time.Time
@@ -56,8 +56,8 @@ func roundRobin(requests [][]byte) func() []byte {
 	return func() []byte { return requests[int(n.Add(1)-1)%len(requests)] }
 }
 
-// open opens connections. Requests must follow soon, since the server closes connections on which
-// nothing is sent.
+// open opens connections to the server. Requests must follow soon, because the server closes
+// connections on which nothing is sent.
 func (g *generator) open(ctx context.Context, connections int) error {
 	g.idle = make(chan *rawConn, connections)
 	for range connections {
@@ -96,8 +96,8 @@ var (
 	errResponse   = errors.New("not an HTTP/1.1 response with a Content-Length")
 )
 
-// readStatus reads a whole response, which must have a Content-Length unless it is a 304, and returns
-// its status.
+// readStatus reads a whole HTTP response and returns its status. The response must have a
+// Content-Length unless it is a 304.
 func readStatus(in *bufio.Reader) (status int, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -137,7 +137,8 @@ func parseNumber(digits []byte) (n int) {
 	return n
 }
 
-// send sends n requests, one at a time on each connection; each must be answered with the status.
+// send sends n requests, one at a time per connection. It returns an error if an answer has another
+// status.
 func (g *generator) send(ctx context.Context, n, status int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, c := range g.conns {
@@ -159,7 +160,7 @@ func (g *generator) send(ctx context.Context, n, status int) error {
 	return group.Wait()
 }
 
-// saturate keeps the connections busy until a time.
+// saturate sends requests on all connections until a time, each when the last one is answered.
 func (g *generator) saturate(ctx context.Context, until time.Time) ([]sample, error) {
 	return g.collect(func(c *rawConn, add func(sample)) error {
 		for ctx.Err() == nil && time.Now().Before(until) {
@@ -173,8 +174,8 @@ func (g *generator) saturate(ctx context.Context, until time.Time) ([]sample, er
 	}, func() error { return nil })
 }
 
-// sendAtRate sends requests at a fixed rate until a time, and waits for all responses. A request
-// for which no connection is idle is not sent.
+// sendAtRate sends requests at a fixed rate until a time, and waits for all responses. It leaves
+// out requests for which no connection is idle.
 func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until time.Time) ([]sample, error) {
 	for _, c := range g.conns {
 		g.idle <- c
@@ -198,15 +199,16 @@ func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until tim
 			ended.Store(true)
 			_ = g.close()
 		}()
-		if err := g.pace(ctx, perSecond, until); err != nil {
+		if err := g.sendWhenDue(ctx, perSecond, until); err != nil {
 			return err
 		}
 		return g.awaitIdle(ctx)
 	})
 }
 
-// pace sends requests on idle connections. The latency of a late one counts from when it was due.
-func (g *generator) pace(ctx context.Context, perSecond float64, until time.Time) error {
+// sendWhenDue sends requests at a fixed rate on idle connections. The latency of a request counts
+// from when it was due, even if it was sent later.
+func (g *generator) sendWhenDue(ctx context.Context, perSecond float64, until time.Time) error {
 	began, sent := time.Now(), 0
 	for now := began; now.Before(until) && loop.Sleep(ctx, paceEvery); now = time.Now() {
 		for due := int(now.Sub(began).Seconds() * perSecond); sent < due; sent++ {
@@ -237,8 +239,8 @@ func (g *generator) awaitIdle(ctx context.Context) error {
 	return nil
 }
 
-// collect runs work on each connection at once, and do meanwhile. It returns the samples that work
-// added, and the error of do or else one of work.
+// collect runs work on every connection concurrently, and do at the same time. It returns the
+// samples that work added, and an error of do or of work.
 func (g *generator) collect(work func(*rawConn, func(sample)) error, do func() error) ([]sample, error) {
 	var wg sync.WaitGroup
 	samples, failed := make([][]sample, len(g.conns)), make(chan error, len(g.conns))
@@ -259,11 +261,11 @@ func (g *generator) collect(work func(*rawConn, func(sample)) error, do func() e
 	return slices.Concat(samples...), err
 }
 
-// loadFigures are what the responses in a period amount to.
+// loadFigures summarizes the responses in a period.
 type loadFigures struct {
 	offered, granted float64 // per second
 	p99              time.Duration
-	// other is the number of responses that neither grant nor refuse for overload.
+	// other is the number of responses that are neither a success nor a refusal because of overload.
 	other int
 }
 

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// overloadUsers hold slots; with fewer, each would exceed the gateway's limit per user.
+	// overloadUsers is the number of users with slots; fewer would exceed the limit per user.
 	overloadUsers = 400
-	// bestConns are the connections at which the best rate is measured; more of them do not increase it.
+	// bestConns is the number of connections that gives the best rate; more do not raise it.
 	bestConns = 64
-	// overloadConns must exceed the requests in progress under overload: with too few connections,
-	// less than the rate is sent. 6,000 requests per second take up to 300 ms each: 1,800.
+	// overloadConns must exceed the number of requests in progress under overload; otherwise fewer
+	// requests than the rate are sent. 6,000 requests per second that take up to 300 ms each: 1,800.
 	overloadConns = 3000
-	// offeredTimes is the offered rate as a multiple of the best rate. It is well above 2, so that the
-	// rate stays above twice the baseline of its round even if that one was faster.
+	// offeredTimes is the rate of requests under overload, as a multiple of the best rate. It is well
+	// above 2, so that it is at least twice the baseline even in a round with a faster baseline.
 	offeredTimes = 2.3
 	// Each phase begins with a warm-up that is not measured.
 	warmUp, bestFor, overloadFor = 500 * time.Millisecond, time.Second, 1700 * time.Millisecond
@@ -33,7 +33,7 @@ const (
 	overloadRows                 = 100
 )
 
-// runOverload measures the row of holds under overload, through the gateway.
+// runOverload measures the row of holds that are granted under overload, through the gateway.
 func runOverload(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		o, err := newOverload(ctx, p)
@@ -47,21 +47,21 @@ func runOverload(ctx context.Context, opts Options, wanted []string, done func(r
 	})
 }
 
-// overload measures holds under overload on one event. Each request is for another seat.
+// overload measures holds under overload on one event. Each request asks for another seat.
 type overload struct {
 	platform  *harness.Platform
 	ticket    *pgxpool.Pool
 	generator generator
 	buyers    []admittedUser
 	heads     []string     // request headers of the buyers, with their current tokens
-	seat      atomic.Int64 // the next one
+	seat      atomic.Int64 // the number of the next seat
 	bestRate  float64      // holds per second; 0 before it was measured
 }
 
 func newOverload(ctx context.Context, p *harness.Platform) (*overload, error) {
 	sections := make([]map[string]any, overloadSections)
 	for i := range sections {
-		sections[i] = sectionOf(overloadSection(i), overloadRows, seatsOfRow)
+		sections[i] = sectionBody(overloadSection(i), overloadRows, seatsOfRow)
 	}
 	putEvent(ctx, p, overloadEvent, 2*overloadUsers, map[string]any{"maxPerUser": 1000, "slotSeconds": 7200}, sections...)
 	buyers, err := admitUsers(ctx, p, overloadEvent, overloadUsers)
@@ -75,8 +75,8 @@ func newOverload(ctx context.Context, p *harness.Platform) (*overload, error) {
 
 func overloadSection(i int) string { return string(rune('A' + i)) }
 
-// renewTokens gives every buyer a new token for the slot, as queue does at each poll; tokens live a
-// minute.
+// renewTokens gives every buyer a new token for the slot, as queue does at each poll. A token is
+// valid for a minute.
 func (o *overload) renewTokens() {
 	o.heads = o.heads[:0]
 	for _, b := range o.buyers {
@@ -90,7 +90,7 @@ func (o *overload) renewTokens() {
 	}
 }
 
-// nextRequest returns a request of the next buyer to hold the next seat.
+// nextRequest returns the request by which the next buyer holds the next seat.
 func (o *overload) nextRequest() []byte {
 	n := int(o.seat.Add(1) - 1)
 	row := n / seatsOfRow
@@ -98,7 +98,7 @@ func (o *overload) nextRequest() []byte {
 	return fmt.Appendf(nil, "%s%d\r\n\r\n%s", o.heads[n%len(o.heads)], len(body), body)
 }
 
-// releaseSeats ends all holds, so that each phase finds the same tables.
+// releaseSeats ends all holds, so that each phase of the measurement begins with free seats.
 func (o *overload) releaseSeats(ctx context.Context) error {
 	if err := awaitPublished(ctx, o.ticket); err != nil {
 		return err
@@ -117,14 +117,14 @@ func (o *overload) releaseSeats(ctx context.Context) error {
 	return nil
 }
 
-// measureBest measures the best rate: each connection sends a request when the last is answered.
+// measureBest measures the best rate: each connection waits for an answer before it sends.
 func (o *overload) measureBest(ctx context.Context) (float64, map[string]float64, error) {
 	f, err := o.runPhase(ctx, bestConns, bestFor, func(until time.Time) ([]sample, error) { return o.generator.saturate(ctx, until) })
 	o.bestRate = f.granted
 	return 1e6 / f.granted, nil, err
 }
 
-// measureOverload measures the holds that are granted while requests exceed the best rate.
+// measureOverload measures the rate of granted holds while more requests than the best rate arrive.
 func (o *overload) measureOverload(ctx context.Context) (float64, map[string]float64, error) {
 	if o.bestRate == 0 {
 		if _, _, err := o.measureBest(ctx); err != nil {
@@ -139,7 +139,7 @@ func (o *overload) measureOverload(ctx context.Context) (float64, map[string]flo
 	}, err
 }
 
-// runPhase frees the seats, runs load for warmUp and length, and measures all but the warm-up.
+// runPhase frees the seats, runs load for the warm-up and then length, and measures the latter.
 func (o *overload) runPhase(ctx context.Context, connections int, length time.Duration, load func(until time.Time) ([]sample, error)) (f loadFigures, err error) {
 	if err := o.releaseSeats(ctx); err != nil {
 		return f, fmt.Errorf("free the seats: %w", err)

@@ -15,7 +15,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// benchmark is a Go benchmark that measures a row, with its baseline beside it.
+// benchmark is a Go benchmark that measures a row of the report and its baseline.
 type benchmark struct {
 	row       string
 	directory string // relative to the checkout
@@ -34,7 +34,7 @@ func benchmarks() []benchmark {
 	}
 }
 
-// runBenchmarks measures the rows of packages, without a platform.
+// runBenchmarks measures the rows that Go benchmarks measure. It starts no platform.
 func runBenchmarks(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {

@@ -18,20 +18,21 @@ import (
 //go:embed sql/*.sql
 var plainSQL embed.FS
 
-// pgbench runs a SQL script of this package with the program pgbench. Each client has one session.
+// pgbench describes a run of the program pgbench with one of our SQL scripts. Each client has one
+// session.
 type pgbench struct {
 	url, script string
 	variables   map[string]any
 	clients     int
-	// each is the number of transactions per client that are measured, after warmUp others: the first
+	// each is the number of measured transactions per client. warmUp others precede them: the first
 	// transactions of a session also prepare the statements and read the catalogs.
 	each, warmUp int
 }
 
-// transactions returns the number of transactions of a run, with those of the warm-up.
+// transactions returns the number of all transactions of a run, including the warm-up.
 func (p pgbench) transactions() int { return p.clients * (p.warmUp + p.each) }
 
-// perTransaction runs pgbench and returns the elapsed µs per measured transaction.
+// perTransaction runs pgbench and returns the elapsed time per measured transaction, in µs.
 func (p pgbench) perTransaction(ctx context.Context) (µs float64, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
@@ -72,7 +73,7 @@ func (p pgbench) perTransaction(ctx context.Context) (µs float64, err error) {
 	return float64(took.Microseconds()) / float64(len(ended)-1-first), nil
 }
 
-// readEndTimes reads from pgbench's log files when transactions ended, and sorts the times.
+// readEndTimes reads the times at which transactions ended from pgbench's logs, and sorts them.
 func readEndTimes(pattern string) ([]time.Time, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -86,7 +87,7 @@ func readEndTimes(pattern string) ([]time.Time, error) {
 		}
 		for line := range strings.Lines(string(raw)) {
 			var client, transaction, took, script string
-			var s, µs int64 // of the end
+			var s, µs int64 // when the transaction ended
 			if _, err := fmt.Sscan(line, &client, &transaction, &took, &script, &s, &µs); err != nil {
 				return nil, fmt.Errorf("pgbench logged %q: %w", line, err)
 			}
@@ -97,17 +98,17 @@ func readEndTimes(pattern string) ([]time.Time, error) {
 	return ended, nil
 }
 
-// measureSeatsPlainly measures the baseline of the row seat_hold: its SQL, run by pgbench.
-func (s *holdRows) measureSeatsPlainly(ctx context.Context) (float64, map[string]float64, error) {
+// measureSeatsBaseline measures the baseline of the row seat_hold: pgbench runs the SQL of a hold.
+func (s *holdRows) measureSeatsBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	return s.measurePgbench(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
 }
 
-// measureAdmissionsPlainly measures the baseline of general_admission: its SQL, run by pgbench.
-func (s *holdRows) measureAdmissionsPlainly(ctx context.Context) (float64, map[string]float64, error) {
+// measureAdmissionsBaseline measures the baseline of general_admission by pgbench.
+func (s *holdRows) measureAdmissionsBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	return s.measurePgbench(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
 }
 
-// measurePgbench runs a pgbench script on holds of section B, and returns the µs per transaction.
+// measurePgbench runs a pgbench script on holds of section B, and returns µs per transaction.
 func (s *holdRows) measurePgbench(ctx context.Context, p pgbench) (float64, map[string]float64, error) {
 	p.url, p.clients, p.warmUp = s.url, buyers, p.each/4
 	first, err := s.reservePlaces(ctx, "B", int64(p.transactions()))

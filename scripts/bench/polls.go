@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// users is the number of visitors of the HTTP rows, signed in and waiting in both tiers. With
-	// fewer, each of them would poll more often than the gateway's limits allow.
+	// users is the number of visitors of the HTTP rows, who are signed in and wait in both tiers. With
+	// fewer, each would poll more often than the gateway's limits allow.
 	users = 1500
-	// requestsPerRound gives rounds of about a second.
+	// requestsPerRound makes a round last about a second.
 	requestsPerRound = 4500
 
 	room = "bench-room" // an event whose waiting room admits hardly anybody
 	line = "bench-line" // an event without a waiting room, whose line admits nobody
 )
 
-// poll is a row: a request that browsers repeat while a visitor waits.
-type poll struct {
+// pollRow is a row of the report: a request that browsers repeat while a visitor waits.
+type pollRow struct {
 	name, what  string
 	path        string
 	connections int
@@ -37,15 +37,15 @@ type poll struct {
 	must, aim   float64
 }
 
-// visitor is a signed-in browser.
+// visitor is a signed-in browser that waits: its address, cookies, and tickets of both tiers.
 type visitor struct {
 	address, cookies       string
 	roomTicket, lineTicket string
 }
 
-// polls returns the rows of requests over HTTP.
-func polls() []poll {
-	return []poll{
+// pollRows returns the rows of requests that waiting browsers repeat.
+func pollRows() []pollRow {
+	return []pollRow{
 		{
 			name: "serving", what: "GET /vwr-api/vwr/serving/{event}, the poll of tier 1", path: "/vwr-api/vwr/serving/" + room,
 			connections: 32, services: []string{platform.Gateway}, must: 0.80, aim: 0.90,
@@ -61,18 +61,18 @@ func polls() []poll {
 	}
 }
 
-// saleServices are the services that a visitor of a sale uses before paying.
+// saleServices are the services that a visitor of a sale uses before paying, for the harness.
 var saleServices = harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
 
-// runPolls measures the rows of requests over HTTP, on a platform with visitors.
+// runPolls measures the rows of repeated HTTP requests, on a platform with waiting visitors.
 func runPolls(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and wait", users)
-		w, err := newWorld(ctx, p)
+		w, err := newPollPlatform(ctx, p)
 		if err != nil {
 			return err
 		}
-		for _, row := range polls() {
+		for _, row := range pollRows() {
 			if !slices.Contains(wanted, row.name) {
 				continue
 			}
@@ -86,53 +86,54 @@ func runPolls(ctx context.Context, opts Options, wanted []string, done func(roun
 	})
 }
 
-// measure measures a poll of the gateway beside the same poll of the bare server.
-func (p poll) measure(ctx context.Context, w *world, n int) (r rounds.Result, err error) {
+// measure measures a row: polls of the gateway, beside the same polls of the bare server.
+func (p pollRow) measure(ctx context.Context, w *pollPlatform, n int) (r rounds.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
 		requests = append(requests, v.request(p.path))
 	}
-	answer, _, err := w.ask(ctx, requests[0])
+	answer, _, err := w.sendToGateway(ctx, requests[0])
 	if err != nil {
 		return r, err
 	}
 	if answer.Status != http.StatusOK {
 		return r, fmt.Errorf("%s: %d: %s", p.path, answer.Status, answer.Body)
 	}
-	return w.besideBare(ctx, n, rounds.Result{Name: p.name, What: p.what, Must: p.must, Aim: p.aim}, answer, pollRound{
+	return w.measureBesideBare(ctx, n, rounds.Result{Name: p.name, What: p.what, Must: p.must, Aim: p.aim}, answer, pollRound{
 		connections: p.connections, services: p.services, requests: func() [][]byte { return requests },
 	})
 }
 
-// ask sends a request to the gateway once, and returns the response and its length with the headers.
-func (w *world) ask(ctx context.Context, request []byte) (answer recordedResponse, size int, err error) {
+// sendToGateway sends one request, and returns the response and its size with the headers in bytes.
+func (w *pollPlatform) sendToGateway(ctx context.Context, request []byte) (answer recordedResponse, size int, err error) {
 	return sendOnce(ctx, w.platform.Service(platform.Gateway).Addr(0), request)
 }
 
-// pollRound describes the requests of a round, and the services whose CPU time counts.
+// pollRound describes one round of polls, and the services whose CPU time is measured.
 type pollRound struct {
 	connections int
 	services    []string // on the path
 	requests    func() [][]byte
-	parts       map[string]float64 // further parts of the row
+	parts       map[string]float64 // further parts of the row, by name
 }
 
-// besideBare measures polls of the gateway beside polls of the bare server, which repeats answer.
-func (w *world) besideBare(ctx context.Context, n int, row rounds.Result, answer recordedResponse, how pollRound) (_ rounds.Result, err error) {
+// measureBesideBare measures polls of the gateway beside those of the bare server, which repeats
+// answer.
+func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row rounds.Result, answer recordedResponse, round pollRound) (_ rounds.Result, err error) {
 	bare, err := startBare(ctx, answer)
 	if err != nil {
 		return row, err
 	}
 	defer func() { err = errors.Join(err, bare.close()) }()
 	row.Besides, row.Unit = "a net/http handler that writes the same response", "CPU-µs per request"
-	return compareSides(ctx, n, row, w.newSide(processesOf(w.platform, how.services...), w.platform.Service(platform.Gateway).Addr(0), answer.Status, how),
-		w.newSide(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, how))
+	return compareSides(ctx, n, row, w.newSide(processesOf(w.platform, round.services...), w.platform.Service(platform.Gateway).Addr(0), answer.Status, round),
+		w.newSide(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, round))
 }
 
-// newSide returns a side of a row: it polls the server at addr and measures the CPU time of
-// processes. Every answer must have the status. Redis is a part of its own that does not count,
-// since the baseline has no store.
-func (w *world) newSide(pids processes, addr string, status int, how pollRound) rounds.Side {
+// newSide returns one side of a row: it polls the server at addr and measures the CPU time of the
+// processes. Every answer must have the status. Redis is a separate part that does not count, since
+// the baseline has no store.
+func (w *pollPlatform) newSide(pids processes, addr string, status int, round pollRound) rounds.Side {
 	m := cpuMeter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times, err := pids.cpuTimes(ctx)
 		if err != nil {
@@ -142,11 +143,11 @@ func (w *world) newSide(pids processes, addr string, status int, how pollRound) 
 		return times, err
 	})
 	return func(ctx context.Context) (sum float64, parts map[string]float64, err error) {
-		g := generator{addr: addr, next: roundRobin(how.requests())}
-		if err := g.open(ctx, how.connections); err != nil {
+		g := generator{addr: addr, next: roundRobin(round.requests())}
+		if err := g.open(ctx, round.connections); err != nil {
 			return 0, nil, err
 		}
-		if err := g.send(ctx, how.connections, status); err != nil { // connections are new
+		if err := g.send(ctx, round.connections, status); err != nil { // opens the connections
 			return 0, nil, errors.Join(err, g.close())
 		}
 		parts, err = m.perRequest(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, status) })
@@ -156,12 +157,12 @@ func (w *world) newSide(pids processes, addr string, status int, how pollRound) 
 		for name := range pids {
 			sum += parts[name]
 		}
-		maps.Copy(parts, how.parts)
+		maps.Copy(parts, round.parts)
 		return sum, parts, g.close()
 	}
 }
 
-// request returns the bytes of a visitor's GET, with the headers that a browser and a proxy send.
+// request returns the bytes of a visitor's GET, with the headers that browsers and proxies send.
 func (v visitor) request(path string) []byte {
 	header := []string{
 		"GET " + path + " HTTP/1.1", "Host: localhost", "Connection: keep-alive",
@@ -173,17 +174,17 @@ func (v visitor) request(path string) []byte {
 	return []byte(strings.Join(header, "\r\n") + "\r\n\r\n")
 }
 
-// world is a platform with signed-in visitors, for the HTTP rows.
-type world struct {
+// pollPlatform is a running platform with signed-in, waiting visitors, for the HTTP rows.
+type pollPlatform struct {
 	platform *harness.Platform
 	visitors []visitor
 }
 
-// newWorld opens the events, and lets the visitors sign in and wait in both tiers.
-func newWorld(ctx context.Context, p *harness.Platform) (*world, error) {
-	w := &world{platform: p, visitors: make([]visitor, users)}
+// newPollPlatform opens two events, signs the visitors in, and has them wait in both tiers.
+func newPollPlatform(ctx context.Context, p *harness.Platform) (*pollPlatform, error) {
+	w := &pollPlatform{platform: p, visitors: make([]visitor, users)}
 	for _, event := range []string{room, line} {
-		putEvent(ctx, p, event, 0, nil, sectionOf("A", 25, 20))
+		putEvent(ctx, p, event, 0, nil, sectionBody("A", 25, 20))
 	}
 	p.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
@@ -194,8 +195,8 @@ func newWorld(ctx context.Context, p *harness.Platform) (*world, error) {
 	})
 }
 
-// signInAndWait signs a visitor in, and joins the waiting room and the line.
-func (w *world) signInAndWait(ctx context.Context, api *crowd.API, i int) (visitor, error) {
+// signInAndWait signs the i-th visitor in, and joins the waiting room and the line.
+func (w *pollPlatform) signInAndWait(ctx context.Context, api *crowd.API, i int) (visitor, error) {
 	browser := api.NewSession()
 	if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
 		return visitor{}, err
@@ -203,8 +204,8 @@ func (w *world) signInAndWait(ctx context.Context, api *crowd.API, i int) (visit
 	var assigned struct{ Ticket string }
 	var place struct{ Status, Ticket string }
 	err := errors.Join(
-		post(ctx, browser, crowd.StepAssign, "/vwr-api/vwr/assign/"+room, &assigned),
-		post(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+line, &place),
+		postJSON(ctx, browser, crowd.StepAssign, "/vwr-api/vwr/assign/"+room, &assigned),
+		postJSON(ctx, browser, crowd.StepQueueJoin, "/api/v1/queue/check/"+line, &place),
 	)
 	if err == nil && place.Status != "queued" {
 		err = fmt.Errorf("visitor %d does not wait in the line: %q", i, place.Status)
@@ -215,7 +216,7 @@ func (w *world) signInAndWait(ctx context.Context, api *crowd.API, i int) (visit
 	}, err
 }
 
-func post(ctx context.Context, browser *crowd.Session, step crowd.Step, path string, into any) error {
+func postJSON(ctx context.Context, browser *crowd.Session, step crowd.Step, path string, into any) error {
 	answer, err := browser.Call(ctx, step, http.MethodPost, path, map[string]any{}, nil)
 	if err != nil {
 		return err
@@ -229,18 +230,18 @@ func post(ctx context.Context, browser *crowd.Session, step crowd.Step, path str
 const (
 	availabilityRow = "availability_50k"
 	hall            = "bench-hall" // an event of 50,000 seats, whose line admits everybody
-	// tokenUse is how long the visitors keep an entry token. It lives a minute, and pages renew it
+	// tokenUse is how long the visitors use an entry token. It is valid for a minute; pages renew it
 	// after half of that.
 	tokenUse = 30 * time.Second
-	// maxMapBytes is how long the response with all free seats may be, with its headers.
+	// maxMapBytes limits the size of the response with all free seats, including its headers.
 	maxMapBytes = 7000
 )
 
-// runAvailability measures the row of visitors who poll which seats are free.
+// runAvailability measures the row of admitted visitors who poll which seats are free.
 func runAvailability(ctx context.Context, opts Options, _ []string, done func(rounds.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and are admitted", users)
-		h := &hallVisitors{world: &world{platform: p}}
+		h := &hallVisitors{pollPlatform: &pollPlatform{platform: p}}
 		if err := h.openAndAdmit(ctx); err != nil {
 			return err
 		}
@@ -252,9 +253,9 @@ func runAvailability(ctx context.Context, opts Options, _ []string, done func(ro
 	})
 }
 
-// hallVisitors poll which seats of the hall are free.
+// hallVisitors are admitted visitors who poll which seats of the event bench-hall are free.
 type hallVisitors struct {
-	*world
+	*pollPlatform
 
 	inside []admittedUser
 	tokens []string
@@ -262,9 +263,9 @@ type hallVisitors struct {
 	etag   string
 }
 
-// openAndAdmit opens the hall, sells half of its seats at random, and admits the visitors.
+// openAndAdmit opens the hall, marks half of its seats as sold at random, and admits the visitors.
 func (h *hallVisitors) openAndAdmit(ctx context.Context) error {
-	putEvent(ctx, h.platform, hall, 2*users, nil, sectionOf("A", 250, 100), sectionOf("B", 250, 100))
+	putEvent(ctx, h.platform, hall, 2*users, nil, sectionBody("A", 250, 100), sectionBody("B", 250, 100))
 	db := h.platform.DB(platform.Ticket)
 	_, err := db.Exec(ctx, `
 		UPDATE seats SET status = 'SOLD', reservation_id = gen_random_uuid() WHERE event_id = $1 AND random() < 0.5`, hall)
@@ -275,7 +276,7 @@ func (h *hallVisitors) openAndAdmit(ctx context.Context) error {
 	return err
 }
 
-// requests returns a request of each visitor. It renews tokens that are older than tokenUse.
+// requests returns one request per visitor. It renews entry tokens that are older than tokenUse.
 func (h *hallVisitors) requests() [][]byte {
 	if time.Since(h.signed) > tokenUse {
 		h.signed, h.tokens = time.Now(), make([]string, len(h.inside))
@@ -300,22 +301,23 @@ func (h *hallVisitors) request(i int) []byte {
 	return []byte(strings.TrimSuffix(string(v.request("/api/v1/seats/"+hall+"/availability")), "\r\n") + header + "\r\n")
 }
 
-// measure measures polls of an unchanged seat map. map_bytes is the size of the first, full response.
+// measure measures polls of a seat map that does not change. The part map_bytes is the size of the
+// first response, which is complete.
 func (h *hallVisitors) measure(ctx context.Context, n int) (r rounds.Result, err error) {
 	h.requests()
-	full, size, err := h.ask(ctx, h.request(0))
+	full, size, err := h.sendToGateway(ctx, h.request(0))
 	if err != nil {
 		return r, err
 	}
 	h.etag = full.Header.Get("ETag")
-	unchanged, _, err := h.ask(ctx, h.request(0))
+	unchanged, _, err := h.sendToGateway(ctx, h.request(0))
 	if err != nil {
 		return r, err
 	}
 	if full.Status != http.StatusOK || h.etag == "" || unchanged.Status != http.StatusNotModified {
 		return r, fmt.Errorf("the map: %d with ETag %q: %s; unchanged: %d", full.Status, h.etag, full.Body, unchanged.Status)
 	}
-	return h.besideBare(ctx, n, rounds.Result{
+	return h.measureBesideBare(ctx, n, rounds.Result{
 		Name: availabilityRow, What: "GET /api/v1/seats/{event}/availability of 50,000 seats, unchanged",
 		Must: 0.7, Aim: 0.8, Limits: map[string]float64{"map_bytes": maxMapBytes},
 	}, unchanged, pollRound{

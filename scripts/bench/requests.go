@@ -26,19 +26,19 @@ import (
 
 const (
 	workers = 3
-	// applicants is the number of users of a round of accept, and clients the number of calls at once.
+	// applicants is the number of users in a round of the row accept; clients of them apply at once.
 	applicants, clients = 512, 64
-	// settled is the number of requests of a round of settle, spread over so many promotions at once.
+	// settled is the number of requests in a round of the row settle, in so many promotions.
 	settled, promotions = 640, 8
 )
 
-// runRequests measures the rows of event requests: ingest, and three replicas of worker.
+// runRequests measures the rows of applications: ingest, and three replicas of worker.
 func runRequests(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
 	}
-	c, err := countCalls(layout)
+	c, err := startCountingProxies(layout)
 	defer c.close()
 	if err != nil {
 		return err
@@ -50,27 +50,27 @@ func runRequests(ctx context.Context, opts Options, wanted []string, done func(r
 			platform.Worker: {"DYNAMODB_ENDPOINT=" + c.settling.URL(platform.Worker), "SQS_ENDPOINT=" + c.receiving.URL(platform.Worker)},
 		},
 	}, func(ctx context.Context, p *harness.Platform) error {
-		r, err := newRequests(ctx, p, c)
+		r, err := newRequestRows(ctx, p, c)
 		if err != nil {
 			return err
 		}
 		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
 			Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
 			Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
-		}, subject: r.measureAccept, baseline: r.measureAcceptPlainly}, benchRow{result: rounds.Result{
+		}, subject: r.measureAccept, baseline: r.measureAcceptBaseline}, benchRow{result: rounds.Result{
 			Name: "first_come_settle", What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
 			Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.25},
-		}, subject: r.measureSettle, baseline: r.measureSettlePlainly})
+		}, subject: r.measureSettle, baseline: r.measureSettleBaseline})
 	})
 }
 
-// countingProxies are the proxies that count what the services call.
+// countingProxies are the proxies that count the services' calls to DynamoDB and SQS.
 type countingProxies struct {
 	dynamo, sqs         *awsproxy.Proxy // of ingest
 	settling, receiving *awsproxy.Proxy // DynamoDB and SQS, of worker
 }
 
-func countCalls(layout platform.Layout) (countingProxies, error) {
+func startCountingProxies(layout platform.Layout) (countingProxies, error) {
 	var all [4]*awsproxy.Proxy
 	var errs [4]error
 	for i := range all {
@@ -87,16 +87,16 @@ func (c countingProxies) close() {
 	}
 }
 
-// requestRows measures the rows accept and settle.
+// requestRows measures the row accept, applying, and the row settle, deciding about applications.
 type requestRows struct {
 	calls  countingProxies
 	store  table.Store
-	queue  *queue.Queue // of the workers
-	plain  *queue.Queue // of the baseline, which nobody else reads
+	queue  *queue.Queue // which the workers read
+	plain  *queue.Queue // which only the baseline reads
 	ingest ingestv1.IngestServiceClient
 }
 
-func newRequests(ctx context.Context, p *harness.Platform, c countingProxies) (*requestRows, error) {
+func newRequestRows(ctx context.Context, p *harness.Platform, c countingProxies) (*requestRows, error) {
 	w := p.Wiring()
 	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: c.dynamo.URL("bench"), Prefix: w.DynamoDBPrefix}
 	db, err := pkgdynamo.Open(ctx, tables)
@@ -119,7 +119,7 @@ func newRequests(ctx context.Context, p *harness.Platform, c countingProxies) (*
 	}, nil
 }
 
-// newPromotion creates a promotion with a place for everybody.
+// newPromotion stores a promotion with enough places for all applicants of a round.
 func (r *requestRows) newPromotion(ctx context.Context) (*promotion.Promotion, error) {
 	now := r.store.Millis()
 	p := &promotion.Promotion{
@@ -161,7 +161,7 @@ func (r *requestRows) awaitSettled(ctx context.Context, n int, all ...*promotion
 	}
 }
 
-// measureAccept measures applications through ingest.
+// measureAccept measures how long ingest takes to accept applications.
 func (r *requestRows) measureAccept(ctx context.Context) (float64, map[string]float64, error) {
 	tables, _ := r.calls.dynamo.Calls()
 	messages, _ := r.calls.sqs.Calls()
@@ -172,25 +172,25 @@ func (r *requestRows) measureAccept(ctx context.Context) (float64, map[string]fl
 			err = fmt.Errorf("%v", out.GetResults()[0].GetProblem())
 		}
 		return err
-	}, func() { calls = float64(r.calls.dynamo.Since(tables) + r.calls.sqs.Since(messages)) })
+	}, func() { calls = float64(r.calls.dynamo.CallsSince(tables) + r.calls.sqs.CallsSince(messages)) })
 	return µs, map[string]float64{"calls": calls / applicants}, err
 }
 
-// measureAcceptPlainly measures the baseline: the same reads and writes, one application at a time.
-func (r *requestRows) measureAcceptPlainly(ctx context.Context) (float64, map[string]float64, error) {
-	µs, err := r.measureApplications(ctx, r.applyPlainly, func() {})
+// measureAcceptBaseline measures the baseline: the same reads and writes, not batched.
+func (r *requestRows) measureAcceptBaseline(ctx context.Context) (float64, map[string]float64, error) {
+	µs, err := r.measureApplications(ctx, r.applyUnbatched, func() {})
 	return µs, nil, err
 }
 
-// measureApplications measures applications, each made by one, in µs per application. It calls
+// measureApplications runs apply for each applicant, and returns µs per application. It calls
 // applied when all are answered, and then waits until the workers have settled them.
-func (r *requestRows) measureApplications(ctx context.Context, one func(context.Context, *promotion.Promotion, string) error, applied func()) (float64, error) {
+func (r *requestRows) measureApplications(ctx context.Context, apply func(context.Context, *promotion.Promotion, string) error, applied func()) (float64, error) {
 	p, err := r.newPromotion(ctx)
 	if err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	err = runConcurrently(ctx, clients, applicants, func(ctx context.Context, i int) error { return one(ctx, p, fmt.Sprintf("bench-%d", i)) })
+	err = runConcurrently(ctx, clients, applicants, func(ctx context.Context, i int) error { return apply(ctx, p, fmt.Sprintf("bench-%d", i)) })
 	if err != nil {
 		return 0, err
 	}
@@ -199,8 +199,8 @@ func (r *requestRows) measureApplications(ctx context.Context, one func(context.
 	return microsPerItem(took, applicants), r.awaitSettled(ctx, applicants, p)
 }
 
-// measureSettle measures how the workers settle requests. They receive no message before all are in
-// the queue, so that they receive full batches, as in a burst.
+// measureSettle measures how the workers settle requests. They get no message before all are in the
+// queue, so that they receive full batches, as in a burst.
 func (r *requestRows) measureSettle(ctx context.Context) (float64, map[string]float64, error) {
 	all, err := r.storeRequests(ctx)
 	if err != nil {
@@ -217,14 +217,14 @@ func (r *requestRows) measureSettle(ctx context.Context) (float64, map[string]fl
 		err = r.awaitSettled(ctx, settled, all.promotions...)
 	}
 	count := func(operations ...string) float64 {
-		return float64(r.calls.settling.Since(before, operations...)) / settled
+		return float64(r.calls.settling.CallsSince(before, operations...)) / settled
 	}
 	return microsPerItem(time.Since(began), settled),
 		map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "reads": count("BatchGetItem"), "relay_calls": count("Query", "DeleteItem", "BatchWriteItem")}, err
 }
 
-// holdWorkers returns when all receivers of the workers are held up at their next call, until start
-// is called.
+// holdWorkers makes the workers' calls to receive messages wait until start is called. It returns
+// when all receivers are waiting.
 func (r *requestRows) holdWorkers(ctx context.Context) (start func(), err error) {
 	var held atomic.Int32
 	begin := make(chan struct{})
@@ -239,7 +239,7 @@ func (r *requestRows) holdWorkers(ctx context.Context) (start func(), err error)
 		r.calls.receiving.Use(nil)
 		close(begin)
 	}
-	for held.Load() < workers*(receivers+1) { // one more for dead letters
+	for held.Load() < workers*(receivers+1) { // each worker has one more receiver, for dead letters
 		if !loop.Sleep(ctx, 20*time.Millisecond) {
 			return start, ctx.Err()
 		}
@@ -247,8 +247,8 @@ func (r *requestRows) holdWorkers(ctx context.Context) (start func(), err error)
 	return start, nil
 }
 
-// measureSettlePlainly measures the baseline: as many receivers settle requests one by one.
-func (r *requestRows) measureSettlePlainly(ctx context.Context) (float64, map[string]float64, error) {
+// measureSettleBaseline measures the baseline: as many receivers settle requests one by one.
+func (r *requestRows) measureSettleBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	all, err := r.storeRequests(ctx)
 	if err != nil {
 		return 0, nil, err
@@ -261,7 +261,7 @@ func (r *requestRows) measureSettlePlainly(ctx context.Context) (float64, map[st
 	defer stop()
 	var group errgroup.Group
 	for range workers * receivers {
-		group.Go(func() error { return r.receivePlainly(receiving) })
+		group.Go(func() error { return r.settleUnbatched(receiving) })
 	}
 	err = r.awaitSettled(ctx, settled, all.promotions...)
 	µs := microsPerItem(time.Since(began), settled)

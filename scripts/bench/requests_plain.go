@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// receivers is the default number of receivers per worker.
+	// receivers is the default number of a worker's goroutines that receive messages.
 	receivers = 4
-	// filledAtOnce is the number of requests that one transaction stores.
+	// filledAtOnce is the number of requests that one DynamoDB transaction stores.
 	filledAtOnce = 20
 )
 
-// newRequest adds a user's request and its lock to a transaction, as ingest stores them.
+// newRequest adds a user's request and the lock item to a transaction, as ingest does.
 func newRequest(tx *table.Tx, owner int, p *promotion.Promotion, user string, now int64) promotion.Request {
 	r := promotion.NewRequest(p, ids.NewV7().String(), user, now)
 	tx.Put(owner, table.LockItem(lockOf(&r)), table.Absent())
@@ -32,9 +32,9 @@ func lockOf(r *promotion.Request) *promotion.Lock {
 	return &promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, CreatedAt: r.RequestedAt, EndsAt: r.EndsAt}
 }
 
-// applyPlainly is what accepting one application alone takes: the lock is read, the request is
-// stored, its message is sent, and that is recorded.
-func (r *requestRows) applyPlainly(ctx context.Context, p *promotion.Promotion, user string) error {
+// applyUnbatched accepts one application with the fewest calls: it reads the lock, stores the
+// request, sends its message, and stores that the message was sent.
+func (r *requestRows) applyUnbatched(ctx context.Context, p *promotion.Promotion, user string) error {
 	locked, err := r.store.Read(ctx, table.LockKey(p.EventID, user))
 	if err != nil || len(locked) > 0 {
 		return errors.Join(err, errors.New("the user has applied already"))
@@ -51,7 +51,7 @@ func (r *requestRows) applyPlainly(ctx context.Context, p *promotion.Promotion, 
 	return err
 }
 
-// unsentRequests are promotions with stored requests, and the requests' messages, not sent yet.
+// unsentRequests are promotions with stored requests whose messages are not in the queue yet.
 type unsentRequests struct {
 	promotions []*promotion.Promotion
 	messages   [][]promotion.Outgoing // of each promotion
@@ -80,7 +80,7 @@ func (r *requestRows) storeRequests(ctx context.Context) (f unsentRequests, err 
 	return f, group.Wait()
 }
 
-// storeQueued stores n requests of new users with the status QUEUED, without a log of statuses.
+// storeQueued stores n requests of new users with the status QUEUED, without logs of statuses.
 func (r *requestRows) storeQueued(ctx context.Context, p *promotion.Promotion, n int) ([]promotion.Request, error) {
 	tx := r.store.Begin()
 	all := make([]promotion.Request, n)
@@ -97,7 +97,7 @@ func (r *requestRows) storeQueued(ctx context.Context, p *promotion.Promotion, n
 	return all, tx.Commit(ctx)
 }
 
-// sendMessages puts the messages in the queue, ten of each promotion in turn.
+// sendMessages puts the messages in the queue: ten of each promotion in turn.
 func sendMessages(ctx context.Context, to *queue.Queue, f unsentRequests) error {
 	for at := 0; at < settled/promotions; at += queue.MaxBatch {
 		for _, messages := range f.messages {
@@ -109,13 +109,13 @@ func sendMessages(ctx context.Context, to *queue.Queue, f unsentRequests) error 
 	return nil
 }
 
-// receivePlainly settles messages one by one until ctx ends.
-func (r *requestRows) receivePlainly(ctx context.Context) error {
+// settleUnbatched receives messages and settles their requests one by one until ctx ends.
+func (r *requestRows) settleUnbatched(ctx context.Context) error {
 	for {
 		messages, err := r.plain.Receive(ctx)
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
-			return nil // everything is settled
+			return nil // the caller ends it when everything is settled
 		case err != nil:
 			return err
 		}
@@ -130,7 +130,7 @@ func (r *requestRows) receivePlainly(ctx context.Context) error {
 	}
 }
 
-// settleOne gives one request a place in a transaction of its own, based on one read.
+// settleOne reads one request and gives it a place, in a transaction of its own.
 func (r *requestRows) settleOne(ctx context.Context, m promotion.Delivery) error {
 	message, err := promotion.DecodeMessage(m.Body)
 	if err != nil {

@@ -27,16 +27,16 @@ import (
 )
 
 const (
-	// rooms is the number of replicas of vwr.
+	// rooms is the number of vwr replicas.
 	rooms = 2
-	// assigned is the number of visitors of a round of assign, and assigning how many of them wait
-	// for a position at once. With hundreds, DynamoDB Local fails concurrent writes of one item.
+	// assigned is the number of visitors in a round of the row assign. assigning of them wait for a
+	// position at once. With hundreds, DynamoDB Local fails concurrent writes of one item.
 	assigned, assigning = 640, 64
-	// refusedPause is how long a refused visitor waits.
+	// refusedPause is how long a visitor waits after a refusal.
 	refusedPause = 100 * time.Millisecond
 )
 
-// runRooms measures the row of tier 1's positions: two replicas of vwr, with the settings of make up.
+// runRooms measures the row assign: two replicas of vwr, with the settings of make up.
 func runRooms(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -51,35 +51,35 @@ func runRooms(ctx context.Context, opts Options, wanted []string, done func(roun
 		Production: true, Services: []string{platform.VWR}, Replicas: map[string]int{platform.VWR: rooms},
 		Env: map[string][]string{platform.VWR: {"DYNAMODB_ENDPOINT=" + counter.URL(platform.VWR)}},
 	}, func(ctx context.Context, p *harness.Platform) error {
-		r, err := newPositions(ctx, p, counter)
+		r, err := newPositionRow(ctx, p, counter)
 		if err != nil {
 			return err
 		}
 		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
 			Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
 			Besides: "one UpdateItem and one PutItem per visitor", Must: 1.5, Limits: map[string]float64{"calls": 0.25},
-		}, subject: r.measureAssign, baseline: r.measureAssignPlainly})
+		}, subject: r.measureAssign, baseline: r.measureAssignBaseline})
 	})
 }
 
-// positions measures the row of tier 1's positions.
-type positions struct {
+// positionRow measures how fast vwr gives tier 1's positions.
+type positionRow struct {
 	counter *awsproxy.Proxy
 	vwrCPU  cpuMeter
-	plain   plainRoom
+	plain   unbatchedRoom
 	admin   vwrv1.VwrAdminServiceClient
-	// vwr calls each replica in batches, as the gateway does.
+	// vwr has a client per replica, which sends calls in batches, as the gateway does.
 	vwr     [rooms]*batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned]
-	refused atomic.Int64 // answers
+	refused atomic.Int64 // the number of refused calls
 }
 
-func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positions, error) {
+func newPositionRow(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positionRow, error) {
 	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: counter.URL("bench"), Prefix: p.Wiring().DynamoDBPrefix}
 	db, err := pkgdynamo.Open(ctx, tables)
 	if err != nil {
 		return nil, err
 	}
-	r := &positions{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes, plain: plainRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
+	r := &positionRow{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes, plain: unbatchedRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
 	for i := range r.vwr {
 		conn := p.Dial(platform.Gateway, platform.VWR, i, longTimeout())
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
@@ -90,24 +90,24 @@ func newPositions(ctx context.Context, p *harness.Platform, counter *awsproxy.Pr
 	return r, nil
 }
 
-// takeInRoom activates a room that lets hardly anybody through, has all visitors take a position in
-// it, and ends it. It returns the positions and how long they took.
-func (r *positions) takeInRoom(ctx context.Context) (givenPositions, time.Duration, error) {
+// takeInRoom activates a room that serves hardly any position, has all visitors take one, and ends
+// the room. It returns the positions and how long they took.
+func (r *positionRow) takeInRoom(ctx context.Context) (givenPositions, time.Duration, error) {
 	eventID := newEventID()
-	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operator(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
+	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operatorCaller(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
 	if err != nil {
 		return nil, 0, err
 	}
-	given, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) { return r.takePosition(ctx, eventID, i) })
-	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operator(), EventId: eventID})
+	given, took, err := takePositions(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) { return r.takePosition(ctx, eventID, i) })
+	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operatorCaller(), EventId: eventID})
 	return given, took, errors.Join(err, ended)
 }
 
 func newEventID() string { return "bench-" + ids.NewV7().String() }
 
-// takePosition asks one replica for the position of a new visitor. After a refusal it asks again, as
-// the web pages do. A replica refuses a call that it cannot answer in time, as on a busy machine.
-func (r *positions) takePosition(ctx context.Context, eventID string, visitor int) (int64, error) {
+// takePosition asks one replica for the position of a new visitor, again after a refusal, as the
+// web pages do. A replica refuses a call that it cannot answer in time, as on a busy machine.
+func (r *positionRow) takePosition(ctx context.Context, eventID string, visitor int) (int64, error) {
 	for {
 		got, err := r.vwr[visitor%rooms].Do(ctx, &vwrv1.AssignItem{
 			Caller: &commonv1.Caller{AnonId: visitorID(eventID, visitor)}, EventId: eventID,
@@ -127,9 +127,9 @@ func (r *positions) takePosition(ctx context.Context, eventID string, visitor in
 
 func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d", eventID, visitor) }
 
-// measureAssign measures how long it takes until all visitors of a new room have a position. The
-// part calls is the number of DynamoDB calls per visitor that raise counters or store positions.
-func (r *positions) measureAssign(ctx context.Context) (float64, map[string]float64, error) {
+// measureAssign measures the time until all visitors of a new room have a position. The part calls
+// is the number of DynamoDB calls per visitor that increment counters or store positions.
+func (r *positionRow) measureAssign(ctx context.Context) (float64, map[string]float64, error) {
 	var took time.Duration
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
@@ -141,15 +141,15 @@ func (r *positions) measureAssign(ctx context.Context) (float64, map[string]floa
 	if err != nil {
 		return 0, nil, err
 	}
-	used["calls"] = float64(r.counter.Since(before, "UpdateItem", "PutItem", "BatchWriteItem", "BatchGetItem", "TransactWriteItems")) / assigned
+	used["calls"] = float64(r.counter.CallsSince(before, "UpdateItem", "PutItem", "BatchWriteItem", "BatchGetItem", "TransactWriteItems")) / assigned
 	used["refused"] = float64(r.refused.Load()-refused) / assigned
 	return microsPerItem(took, assigned), used, nil
 }
 
-// measureAssignPlainly measures the baseline: a plainRoom gives each visitor a position on its own.
-func (r *positions) measureAssignPlainly(ctx context.Context) (float64, map[string]float64, error) {
+// measureAssignBaseline measures the baseline: an unbatchedRoom gives the positions.
+func (r *positionRow) measureAssignBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	eventID := newEventID()
-	_, took, err := takeAll(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
+	_, took, err := takePositions(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
 		return r.plain.assign(ctx, eventID, visitorID(eventID, i))
 	})
 	return microsPerItem(took, assigned), nil, err
@@ -158,8 +158,8 @@ func (r *positions) measureAssignPlainly(ctx context.Context) (float64, map[stri
 // givenPositions are the positions that visitors got.
 type givenPositions []int64
 
-// gapsAndDoubles counts the numbers from 1 to the highest position that nobody got, and the
-// positions beyond the first that were given more than once.
+// gapsAndDoubles counts the numbers up to the highest position that nobody got, and the positions
+// that were given more than once, each time beyond the first.
 func (g givenPositions) gapsAndDoubles() (gaps, doubles int) {
 	sorted := slices.Sorted(slices.Values(g))
 	last := int64(0)
@@ -182,31 +182,32 @@ func (g givenPositions) requireExact() error {
 	return nil
 }
 
-// takeAll calls for n visitors, so many at a time, and returns what they got and how long it took.
-func takeAll(ctx context.Context, n, clients int, one func(context.Context, int) (int64, error)) (givenPositions, time.Duration, error) {
-	all, began := make(givenPositions, n), time.Now()
-	err := runConcurrently(ctx, clients, n, func(ctx context.Context, i int) (err error) {
-		all[i], err = one(ctx, i)
+// takePositions takes a position for visitors, clients of them at once, and returns the positions
+// and how long it took.
+func takePositions(ctx context.Context, visitors, clients int, take func(context.Context, int) (int64, error)) (givenPositions, time.Duration, error) {
+	all, began := make(givenPositions, visitors), time.Now()
+	err := runConcurrently(ctx, clients, visitors, func(ctx context.Context, i int) (err error) {
+		all[i], err = take(ctx, i)
 		return err
 	})
 	return all, time.Since(began), err
 }
 
-// plainRoom is the baseline: it gives a position to one visitor per call, in tables as those of vwr.
-type plainRoom struct {
+// unbatchedRoom is the baseline: it gives one position per call, in tables like those of vwr.
+type unbatchedRoom struct {
 	db                  *dynamodb.Client
 	counters, positions string
 }
 
 const (
-	// nextPosition is the attribute in which both vwr and the baseline count positions.
+	// nextPosition is the attribute that counts positions, in vwr and in the baseline.
 	nextPosition = "nextPosition"
-	// positionsTable has the records of visitors.
+	// positionsTable is vwr's table with the records of visitors.
 	positionsTable = "vwr-positions"
 )
 
-// assign takes the next number from the counter and stores the visitor's record.
-func (r plainRoom) assign(ctx context.Context, eventID, visitor string) (int64, error) {
+// assign increments the room's counter and stores the visitor's record with the number.
+func (r unbatchedRoom) assign(ctx context.Context, eventID, visitor string) (int64, error) {
 	now := time.Now()
 	counted, err := r.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:        &r.counters,

@@ -30,7 +30,7 @@ func TestFaultsOfPositions(t *testing.T) {
 
 func TestTakeAll(t *testing.T) {
 	t.Parallel()
-	all, took, err := takeAll(t.Context(), 100, 7, func(_ context.Context, i int) (int64, error) { return int64(i + 1), nil })
+	all, took, err := takePositions(t.Context(), 100, 7, func(_ context.Context, i int) (int64, error) { return int64(i + 1), nil })
 	require.NoError(t, err)
 	require.Positive(t, took)
 	require.Len(t, all, 100)

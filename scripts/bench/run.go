@@ -1,5 +1,5 @@
-// Package bench measures what the hot paths of the platform cost, beside a named baseline in the
-// same run. CPU time is that of whole processes, as the kernel counts it.
+// Package bench measures what the frequent operations of the platform cost, each compared with a
+// baseline in the same run. CPU time is that of whole processes, as the kernel counts it.
 package bench
 
 import (
@@ -24,28 +24,28 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Options say which rows Run measures and how often, and who receives the progress and the report.
+// Options say which rows Run measures, how often, and where progress and results go.
 type Options struct {
-	// Rows to measure; empty: all.
+	// Rows are the names of the rows to measure; empty: all.
 	Rows []string
-	// Rounds of each row.
+	// Rounds is the number of rounds of each row.
 	Rounds int
-	// Say reports the progress.
+	// Say prints the progress.
 	Say func(format string, args ...any)
-	// Keep receives the report so far, after each row.
+	// Keep receives the report after each row, with the results so far.
 	Keep func(Report)
 }
 
-// rowGroup is a list of rows that are measured on the same processes.
+// rowGroup is a list of rows that are measured on the same running processes.
 type rowGroup struct {
 	rows []string
-	// run measures those of its rows that are wanted, and passes each result to done.
+	// run measures the group's rows whose names are in wanted, and passes each result to done.
 	run func(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error
 }
 
 func groups() []rowGroup {
 	polled, packages := rowGroup{run: runPolls}, rowGroup{run: runBenchmarks}
-	for _, p := range polls() {
+	for _, p := range pollRows() {
 		polled.rows = append(polled.rows, p.name)
 	}
 	for _, b := range benchmarks() {
@@ -63,7 +63,7 @@ func groups() []rowGroup {
 	}
 }
 
-// Rows names the rows in their order.
+// Rows returns the names of all rows, in the order of the report.
 func Rows() []string { return rowNames(groups()) }
 
 func rowNames(groups []rowGroup) (names []string) {
@@ -73,9 +73,9 @@ func rowNames(groups []rowGroup) (names []string) {
 	return names
 }
 
-// Run measures the rows, on backends that run from the first row to the last. It goes on after a
-// row that fails, and names that row in the report. It returns an error only for an unknown row,
-// without backends, and when ctx ends; the report then has the measured rows and names the others.
+// Run measures the rows. The backends run from the first row to the last. If a row fails, Run names
+// it in the report and continues. It returns an error only for an unknown row, without backends,
+// and when ctx ends; the report then has the rows measured so far and names the others.
 func Run(ctx context.Context, opts Options) (_ Report, err error) {
 	groups := groups()
 	all := rowNames(groups)
@@ -114,7 +114,7 @@ func measure(ctx context.Context, opts Options, groups []rowGroup) (Report, erro
 	return m.report, interrupted
 }
 
-// measurement collects the results of a run.
+// measurement collects the results of a run of the benchmarks.
 type measurement struct {
 	opts   Options
 	began  time.Time
@@ -122,7 +122,7 @@ type measurement struct {
 }
 
 // measureGroup measures the wanted rows of a group. After a failure it starts the group's processes
-// again for the rows after the failed one. It stops if two starts in a row measured nothing.
+// again for the rows after the failed one. It stops when two starts in a row have measured nothing.
 func (m *measurement) measureGroup(ctx context.Context, g rowGroup) error {
 	left := m.wantedRows(g.rows)
 	for fruitless, before := 0, len(left); before > 0; before = len(left) {
@@ -142,7 +142,7 @@ func (m *measurement) measureGroup(ctx context.Context, g rowGroup) error {
 		failed := left
 		switch {
 		case len(left) == 0:
-			failed = g.rows // measured, but their processes did not end well
+			failed = g.rows // all are measured, but a process failed at the end
 		case fruitless < 2:
 			failed, left = left[:1], left[1:]
 		default:
@@ -160,7 +160,7 @@ func (m *measurement) wantedRows(rows []string) []string {
 	})
 }
 
-// unreported returns the wanted rows that the report has neither as measured nor as failed.
+// unreported returns the wanted rows that are in the report neither as measured nor as failed.
 func (m *measurement) unreported(all []string) []string {
 	return slices.DeleteFunc(m.wantedRows(all), func(name string) bool {
 		_, measured := m.report.Row(name)
@@ -182,7 +182,7 @@ func (m *measurement) keepReport() {
 	}
 }
 
-// measureRowsOf measures the rows of a group that are in left, and removes them from left.
+// measureRowsOf measures the rows of a group that are in left, and removes measured ones from left.
 func (m *measurement) measureRowsOf(ctx context.Context, g rowGroup, left *[]string) error {
 	began := time.Now()
 	return g.run(ctx, m.opts, slices.Clone(*left), func(r rounds.Result) {
@@ -204,7 +204,7 @@ func progressLine(r rounds.Result) string {
 	return fmt.Sprintf("%-18s %.2f of the baseline, must reach %.2f", r.Name, r.Ratio, r.Must)
 }
 
-// compareSides measures n rounds of a row. The baseline is nil if the row has limits only.
+// compareSides measures n rounds of a row. The baseline is nil if the row has only limits.
 func compareSides(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.Side) (rounds.Result, error) {
 	c, err := rounds.New(ctx, subject, baseline)
 	if err != nil {
@@ -218,16 +218,16 @@ func compareSides(ctx context.Context, n int, row rounds.Result, subject, baseli
 	return c.Result(row), nil
 }
 
-// Report is the outcome of a run: .urr/bench/report.json, and the one that is kept in the repository.
+// Report is the outcome of a run, as in .urr/bench/report.json and scripts/bench/reference.json.
 type Report struct {
 	StartedAt   time.Time       `json:"started_at"`
 	TookSeconds float64         `json:"took_seconds"`
 	Go          string          `json:"go"`
 	Processors  int             `json:"processors"`
 	Rows        []rounds.Result `json:"rows"`
-	// RowSeconds is how long each row took; the first of a group includes the start of its processes.
+	// RowSeconds is how long each row took. The first of a group includes the start of its processes.
 	RowSeconds map[string]float64 `json:"row_seconds,omitempty"`
-	// Failed are the rows that could not be measured.
+	// Failed are the rows that could not be measured, with their errors.
 	Failed []Failure `json:"failed,omitempty"`
 }
 
@@ -237,7 +237,7 @@ type Failure struct {
 	Error string `json:"error"`
 }
 
-// Reference reads the report that is kept in the repository with this root.
+// Reference reads scripts/bench/reference.json, the report that the repository keeps.
 func Reference(root string) (r Report, err error) {
 	raw, err := os.ReadFile(filepath.Join(root, "scripts", "bench", "reference.json"))
 	if err == nil {
@@ -259,7 +259,7 @@ func (r Report) Row(name string) (row rounds.Result, found bool) {
 	return row, false
 }
 
-// Keep writes the report to a file, atomically: a run that is killed leaves the last complete report.
+// Keep replaces a file by the report atomically: a killed run leaves the last complete report.
 func (r Report) Keep(file string) error { return process.Save(file, r) }
 
 // Unmeasured joins the errors of the rows that could not be measured; nil if there are none.
@@ -272,7 +272,7 @@ func (r Report) Unmeasured() error {
 }
 
 // Print prints a table of the rows and their parts, and for each round the ratio to the baseline,
-// or the value where there is no baseline.
+// or the value if the row has no baseline.
 func (r Report) Print(out io.Writer) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -296,7 +296,8 @@ func (r Report) Print(out io.Writer) {
 	_ = w.Flush() // standard output
 }
 
-// outcome formats a row's judgement: misses, ok, or aim if it reaches its aim; and exceeded limits.
+// outcome formats whether a row misses its limit (misses), reaches it (ok) or its aim (aim), and
+// which parts exceed their limits.
 func outcome(row rounds.Result) string {
 	text := "ok"
 	switch {
@@ -311,7 +312,7 @@ func outcome(row rounds.Result) string {
 	return text
 }
 
-// formatFigure formats a value with four digits, or all those before the point; 0 (absent) is empty.
+// formatFigure formats a value with four digits, or all digits before the point; 0 (absent) is "".
 func formatFigure(v float64) string {
 	switch {
 	case v == 0:

@@ -20,28 +20,29 @@ import (
 )
 
 const (
-	// buyers is the number of clients that hold places at the same time.
+	// buyers is the number of clients that hold places concurrently.
 	buyers = 64
-	// generalBuyers is the number for general admission, where holds share transactions. The baseline
-	// has only buyers: database sessions that wait for one row slow each other down.
+	// generalBuyers is that number for general admission, where ticket makes several holds in one
+	// transaction. The baseline has only buyers: more sessions that wait for one row slow each other
+	// down.
 	generalBuyers = 256
-	// Numbers of holds per round of measurement, which takes about a second.
+	// Numbers of holds per round of measurement; a round takes about a second.
 	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 2400, 12_800, 1920, 1280
-	// party is how many adjacent seats a buyer of best_available wants.
+	// party is the number of adjacent seats in a hold of the row best_available.
 	party = 4
-	// Sizes of an event's sections. The measured subjects use section A, the baselines section B.
+	// Sizes of an event's sections. The measured subject uses section A, the baseline section B.
 	sectionRows, seatsPerRow, sectionAdmissions = 250, 100, 10_000_000
-	// crowdedPlaces is the size of a section of which twice as many places are wanted.
+	// crowdedPlaces is the size of a section for which there are twice as many buyers.
 	crowdedPlaces = 500
 
 	generalRow = "general_admission"
 )
 
-// runSeats measures the rows of holds, through ticket's gRPC.
+// runSeats measures the rows of holds, by gRPC calls to ticket.
 func runSeats(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
-		s, err := newSales(p)
+		s, err := newHoldRows(p)
 		if err != nil {
 			return err
 		}
@@ -50,15 +51,15 @@ func runSeats(ctx context.Context, opts Options, wanted []string, done func(roun
 				Name: "seat_hold", What: "hold a seat, 64 clients", Besides: "pgbench, 64 clients: a transaction per hold",
 				Unit: "µs per hold", Must: 0.65, Aim: 1,
 			},
-			begin: s.begin("seat_hold"), subject: s.measureSeats, baseline: s.measureSeatsPlainly, check: s.countHolds,
+			begin: s.begin("seat_hold"), subject: s.measureSeats, baseline: s.measureSeatsBaseline, check: s.countHolds,
 		}, benchRow{
 			result: rounds.Result{
 				Name: generalRow, What: "hold an admission, 256 clients", Besides: "pgbench, 64 clients: a transaction per admission",
 				Unit: "µs per admission", Must: 6, Aim: 10,
 			},
-			begin: s.begin(generalRow), subject: s.measureAdmissions, baseline: s.measureAdmissionsPlainly, check: s.countAdmissions,
+			begin: s.begin(generalRow), subject: s.measureAdmissions, baseline: s.measureAdmissionsBaseline, check: s.countAdmissions,
 		}, benchRow{
-			// The baseline writes as many seats, so the ratio shows the cost of choosing them.
+			// The baseline holds as many seats, so the ratio shows what it costs to choose them.
 			result: rounds.Result{
 				Name: "best_available", What: "hold 4 adjacent seats, the best that are free, 64 clients", Besides: "hold 4 adjacent seats that are named, 64 clients",
 				Unit: "µs per hold", Must: 0.5, Aim: 0.8, Limits: map[string]float64{"deadlocks": 0, "tries": 1.1},
@@ -68,28 +69,27 @@ func runSeats(ctx context.Context, opts Options, wanted []string, done func(roun
 	})
 }
 
-// holdRows measures the rows of holds, on new events as seats run out.
+// holdRows measures the rows of holds. It opens a new event when too few places are left.
 type holdRows struct {
 	pid   int    // of ticket
 	url   string // of ticket's database
 	db    *pgxpool.Pool
 	admin ticketv1.EventAdminServiceClient
-	// seats and best call ticket in batches, as the gateway does.
+	// seats and best are clients of ticket that send calls in batches, as the gateway does.
 	seats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
 	best  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
 
 	row    string
 	event  string
-	events int // of this row
-	// taken counts the held places of each section of the current event.
+	events int // opened for this row so far
+	// taken has the number of places that the row has held in each section of the current event.
 	taken map[string]int64
 }
 
-// likeGateway batches calls as the gateway does, but with a timeout that even a busy machine does
-// not exceed.
+// likeGateway sets batches as in the gateway, but with a timeout for busy machines.
 var likeGateway = batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
 
-func newSales(p *harness.Platform) (*holdRows, error) {
+func newHoldRows(p *harness.Platform) (*holdRows, error) {
 	w := p.Wiring()
 	service, err := platform.Lookup(platform.Ticket)
 	if err != nil {
@@ -108,7 +108,7 @@ func newSales(p *harness.Platform) (*holdRows, error) {
 	return s, nil
 }
 
-// begin opens the first event of a row.
+// begin returns a function that opens the first event of a row.
 func (s *holdRows) begin(row string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s.row, s.events = row, 0
@@ -116,7 +116,7 @@ func (s *holdRows) begin(row string) func(context.Context) error {
 	}
 }
 
-// openEvent opens an event whose places are all free.
+// openEvent opens a new event, all of whose places are free.
 func (s *holdRows) openEvent(ctx context.Context) error {
 	s.events++
 	s.event, s.taken = fmt.Sprintf("bench-%s-%d", s.row, s.events), map[string]int64{}
@@ -128,16 +128,16 @@ func (s *holdRows) openEvent(ctx context.Context) error {
 			section.Rows, section.SeatsPerRow = new(int32(sectionRows)), new(int32(seatsPerRow))
 		}
 	}
-	return s.put(ctx, s.event, sections...)
+	return s.putSections(ctx, s.event, sections...)
 }
 
-func (s *holdRows) put(ctx context.Context, event string, sections ...*ticketv1.SectionSpec) error {
-	_, err := s.admin.PutEvent(ctx, eventOf(event, party, sections...))
+func (s *holdRows) putSections(ctx context.Context, event string, sections ...*ticketv1.SectionSpec) error {
+	_, err := s.admin.PutEvent(ctx, putEventRequest(event, party, sections...))
 	return err
 }
 
-// reservePlaces returns the number of the first of n consecutive places of a section that the
-// benchmark has not used yet. It opens the next event if too few are left.
+// reservePlaces returns the number of the first of n consecutive places of a section that were not
+// used yet. If too few are left, it opens a new event.
 func (s *holdRows) reservePlaces(ctx context.Context, section string, n int64) (first int64, err error) {
 	if s.row != generalRow && s.taken[section]+n > sectionRows*seatsPerRow {
 		err = s.openEvent(ctx)
@@ -147,8 +147,8 @@ func (s *holdRows) reservePlaces(ctx context.Context, section string, n int64) (
 	return first, err
 }
 
-// measureHolds measures n holds by concurrent clients. It returns the µs per hold, and the CPU time
-// of ticket and of the buyers in it. hold receives the number of the hold. buy first waits until
+// measureHolds calls hold n times, in so many goroutines as clients, with the number of the hold.
+// It returns µs per hold, and in it the CPU time of ticket and of the buyers. It first waits until
 // the Kafka events of earlier holds are published, so that their cost does not count.
 func (s *holdRows) measureHolds(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
 	if err := awaitPublished(ctx, s.db); err != nil {
@@ -165,17 +165,17 @@ func (s *holdRows) measureHolds(ctx context.Context, clients, n int, hold func(c
 	return µs, parts, err
 }
 
-// measureSeats measures holds of one named seat of section A each.
+// measureSeats measures holds of one seat each, in section A, which the buyer names.
 func (s *holdRows) measureSeats(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "A", seatHolds, 1)
 }
 
-// measureNamed measures the baseline of best_available: holds of adjacent seats that the buyer names.
+// measureNamed measures the baseline of best_available: holds of adjacent seats that are named.
 func (s *holdRows) measureNamed(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "B", bestHolds, party)
 }
 
-// holdByName measures n holds of so many adjacent, named seats each.
+// holdByName measures n holds, each of so many adjacent seats that the buyer names.
 func (s *holdRows) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
 	first, err := s.reservePlaces(ctx, section, int64(n*seats))
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *holdRows) holdByName(ctx context.Context, section string, n, seats int)
 	})
 }
 
-// measureAdmissions measures holds of one general admission each.
+// measureAdmissions measures holds of one place each, in a section without numbered seats.
 func (s *holdRows) measureAdmissions(ctx context.Context) (float64, map[string]float64, error) {
 	first, err := s.reservePlaces(ctx, "A", admissionHolds)
 	if err != nil {
@@ -204,8 +204,8 @@ func (s *holdRows) measureAdmissions(ctx context.Context) (float64, map[string]f
 	})
 }
 
-// measureBest measures holds of adjacent seats that ticket chooses. A hold that lost its seats to
-// others is repeated; the part tries is the number of calls per hold.
+// measureBest measures holds of adjacent seats that ticket chooses. A hold whose seats another
+// buyer got first is repeated; the part tries is the number of calls per hold.
 func (s *holdRows) measureBest(ctx context.Context) (float64, map[string]float64, error) {
 	first, err := s.reservePlaces(ctx, "A", bestHolds*party)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *holdRows) deadlocks(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// buyerCaller returns the identity and slot of the n-th buyer of a section, one for each hold.
+// buyerCaller returns the caller of the n-th hold in a section: a new user with a slot.
 func (s *holdRows) buyerCaller(section string, n int64) *commonv1.Caller {
 	user := fmt.Sprintf("bench-%s-%d", section, n)
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user}
@@ -261,8 +261,8 @@ func bestSeatsItem(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
 	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}
 }
 
-// countHolds returns an error unless the database has exactly the seats that were held of the row's
-// last event, and none twice.
+// countHolds returns an error unless the database has exactly the seats that were held for the last
+// event, none of them twice.
 func (s *holdRows) countHolds(ctx context.Context) error {
 	var seats, live, want int64
 	for _, n := range s.taken {
@@ -277,8 +277,9 @@ func (s *holdRows) countHolds(ctx context.Context) error {
 	return err
 }
 
-// countAdmissions returns an error unless counters and reservations agree with what was held. It
-// also requires that a section of which twice its places are wanted sells exactly its places.
+// countAdmissions returns an error unless the sections' counters and the reservations agree with
+// what was held. It also checks that a section with twice as many buyers as places sells all its
+// places and no more.
 func (s *holdRows) countAdmissions(ctx context.Context) error {
 	for section, want := range s.taken {
 		if err := s.requireAdmissions(ctx, s.event, section, want); err != nil {
@@ -286,7 +287,7 @@ func (s *holdRows) countAdmissions(ctx context.Context) error {
 		}
 	}
 	s.event += "-crowded"
-	if err := s.put(ctx, s.event, &ticketv1.SectionSpec{Section: "A", Capacity: new(int64(crowdedPlaces))}); err != nil {
+	if err := s.putSections(ctx, s.event, &ticketv1.SectionSpec{Section: "A", Capacity: new(int64(crowdedPlaces))}); err != nil {
 		return err
 	}
 	err := runConcurrently(ctx, generalBuyers, 2*crowdedPlaces, func(ctx context.Context, i int) error {

@@ -50,7 +50,7 @@ func (p *promotions) storeFaults(c awsproxy.Call) awsproxy.Fault {
 	case transaction && p.percent(1):
 		return awsproxy.Canceled(c, p.below(max(1, len(c.Items()))), awsproxy.Capacity)
 	case transaction && strings.HasPrefix(c.Caller, platform.Worker) && p.percent(12):
-		return awsproxy.Canceled(c, c.Find("REQ#", "META"), awsproxy.Validation)
+		return awsproxy.Canceled(c, c.FindItem("REQ#", "META"), awsproxy.Validation)
 	default:
 		return awsproxy.Fault{}
 	}

@@ -109,7 +109,7 @@ func (p *promotions) poisoned(t *testing.T, tc poison) {
 
 // settles reports whether a call of worker settles a request.
 func settles(c awsproxy.Call, id string) bool {
-	return strings.HasPrefix(c.Caller, platform.Worker) && c.Find("REQ#"+id, "META") >= 0 && c.Find("OUTBOX#", "") >= 0 && c.Find("DLQ#", "") < 0
+	return strings.HasPrefix(c.Caller, platform.Worker) && c.FindItem("REQ#"+id, "META") >= 0 && c.FindItem("OUTBOX#", "") >= 0 && c.FindItem("DLQ#", "") < 0
 }
 
 // refuse makes a request one that cannot be written.
@@ -118,7 +118,7 @@ func (*promotions) refuse(id string) awsproxy.Rule {
 		if !settles(c, id) {
 			return awsproxy.Fault{}
 		}
-		return awsproxy.Canceled(c, c.Find("REQ#"+id, "META"), awsproxy.Validation)
+		return awsproxy.Canceled(c, c.FindItem("REQ#"+id, "META"), awsproxy.Validation)
 	}
 }
 

@@ -15,15 +15,14 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// AfterSale says what buyers do with their tickets: some give one of two back, and every third goes
-// to the doors.
+// AfterSale makes buyers use their tickets: some give one of two back, a third goes to the doors.
 type AfterSale struct {
-	// ProviderURL is the payment sandbox, at which a person refunds some orders without the
-	// platform's knowledge; empty: nobody does.
+	// ProviderURL is the URL of the payment sandbox, at which some orders are refunded without the
+	// platform's knowledge; empty: none are.
 	ProviderURL string
 }
 
-// One of so many orders of two tickets, kept tickets, or check-ins.
+// Each of these happens to one in so many: orders of two tickets, kept tickets, or check-ins.
 const (
 	oneBackEvery = 8
 	byHandEvery  = 20
@@ -31,19 +30,19 @@ const (
 	twiceEvery   = 10
 )
 
-// fate is what becomes of an order.
-type fate int
+// orderPlan says what a buyer will do with the tickets of an order.
+type orderPlan int
 
 const (
-	kept fate = iota
+	kept orderPlan = iota
 	oneBack
 	byHand
 )
 
-// statusAge is how old the status of a sale may be when it is read.
+// statusAge is how old the status of a sale may be when a visitor reads it.
 const statusAge = 5 * time.Second
 
-// afterSale is the state of AfterSale in a run.
+// afterSale counts the orders of a run whose tickets may still come back, and has the staff.
 type afterSale struct {
 	AfterSale
 
@@ -51,7 +50,7 @@ type afterSale struct {
 	pairs, kept, checked atomic.Int64
 
 	mu sync.Mutex
-	// open is the number of orders whose places may come back, and closed when the last one ended.
+	// open is the number of orders whose places may come back; closed is when the last of them ended.
 	open   int
 	closed time.Time
 }
@@ -69,24 +68,25 @@ func newAfterSale(c *Crowd, o AfterSale) *afterSale {
 	return a
 }
 
-// begin decides what becomes of an order of some places, before it is paid: when all places are
-// sold, it must be known that some may come back. end is called when they cannot any more.
-func (a *afterSale) begin(places int) (f fate, end func()) {
+// planOrder decides, before an order is paid, what the buyer will do with its tickets: when all
+// places are sold, the crowd must know whether some may come back. The caller calls end when none
+// can any more.
+func (a *afterSale) planOrder(places int) (plan orderPlan, end func()) {
 	if a == nil || places != 2 {
 		return kept, func() {}
 	}
 	switch n := a.pairs.Add(1); {
 	case n%byHandEvery == 5 && a.ProviderURL != "":
-		f = byHand
+		plan = byHand
 	case n%oneBackEvery == 1:
-		f = oneBack
+		plan = oneBack
 	default:
 		return kept, func() {}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open++
-	return f, func() {
+	return plan, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.open--
@@ -94,16 +94,16 @@ func (a *afterSale) begin(places int) (f fate, end func()) {
 	}
 }
 
-// final reports whether a sale that was said to be sold out stays so: no place may come back after
-// the status was asked for.
-func (a *afterSale) final(asked time.Time) bool {
+// soldOutForGood reports whether a sale that was sold out at the time asked stays so: no order is
+// open whose places may come back.
+func (a *afterSale) soldOutForGood(asked time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.open == 0 && a.closed.Add(statusAge).Before(asked)
 }
 
-// useTickets is what a buyer does with the tickets.
-func (v *visitor) useTickets(ctx context.Context, f fate) error {
+// useTickets does with the tickets of an order what the buyer has planned.
+func (v *visitor) useTickets(ctx context.Context, plan orderPlan) error {
 	a := v.crowd.after
 	if a == nil {
 		return nil
@@ -111,14 +111,14 @@ func (v *visitor) useTickets(ctx context.Context, f fate) error {
 	var back []ticket
 	remaining := v.tickets
 	switch {
-	case f == kept || len(v.tickets) < 2:
-	case f == oneBack:
+	case plan == kept || len(v.tickets) < 2:
+	case plan == oneBack:
 		back, remaining = v.tickets[:1], v.tickets[1:]
 	default:
 		back, remaining = v.tickets, nil
 	}
 	if len(back) > 0 {
-		if err := v.giveBack(ctx, f, back); err != nil {
+		if err := v.giveBack(ctx, plan, back); err != nil {
 			return err
 		}
 	}
@@ -133,13 +133,13 @@ func (v *visitor) useTickets(ctx context.Context, f fate) error {
 }
 
 // giveBack has tickets refunded, and then tries to get in with them.
-func (v *visitor) giveBack(ctx context.Context, f fate, tickets []ticket) error {
+func (v *visitor) giveBack(ctx context.Context, plan orderPlan, tickets []ticket) error {
 	tally := &v.crowd.tally
 	for _, t := range tickets {
-		tally.dropTicket(t.Seat.SeatID, v.userID) // it is for sale again before the buyer knows it
+		tally.dropTicket(t.Seat.SeatID, v.userID) // the seat may be sold again before the buyer hears of the refund
 	}
 	var err error
-	if f == byHand {
+	if plan == byHand {
 		err = v.refundByHand(ctx, tickets[0].PaymentID)
 	} else {
 		err = v.requestRefund(ctx, tickets[0])
@@ -155,7 +155,7 @@ func (v *visitor) giveBack(ctx context.Context, f fate, tickets []ticket) error 
 		case !refunded:
 			tally.addTicket(t.Seat.SeatID, v.userID)
 			continue
-		case f == byHand:
+		case plan == byHand:
 			tally.ByHand.Add(1)
 		default:
 			tally.GivenBack.Add(1)
@@ -170,20 +170,20 @@ func (v *visitor) giveBack(ctx context.Context, f fate, tickets []ticket) error 
 	return nil
 }
 
-// sellAgain lets the organiser put the seat of a refunded ticket on sale, who has got it if few seats
-// of its section were free. Other seats stay as they are.
+// sellAgain has the organiser put the seat of a refunded ticket back on sale, if the platform kept
+// it for the organiser because few seats of its section were free. Other seats stay as they are.
 func (v *visitor) sellAgain(ctx context.Context, t ticket) error {
-	return v.with(ctx, v.crowd.after.office, func(organiser *employee) error {
+	return v.withEmployee(ctx, v.crowd.after.office, func(organiser *employee) error {
 		path := "/api/v1/admin/events/" + v.crowd.sale.EventID + "/house"
 		ans, err := organiser.callWithRetries(ctx, StepHouse, http.MethodPut, path, map[string]any{"release": []string{t.Seat.SeatID}}, nil)
 		if err == nil && !ans.OK() {
-			err = refusal(StepHouse, ans)
+			err = newRefusalError(StepHouse, ans)
 		}
 		return err
 	})
 }
 
-// requestRefund gives a ticket back, as the page of the order does.
+// requestRefund asks for the refund of a ticket, as the page of the order does.
 func (v *visitor) requestRefund(ctx context.Context, t ticket) error {
 	body := map[string]any{"ticketIds": []string{t.TicketID}, "reason": "cannot come"}
 	var r struct{ Status string }
@@ -191,14 +191,14 @@ func (v *visitor) requestRefund(ctx context.Context, t ticket) error {
 	if refused, ok := errors.AsType[*refusalError](err); ok && refused.status < http.StatusInternalServerError && refused.status != http.StatusTooManyRequests {
 		v.crowd.tally.addWrongAnswer("the refund of ticket %s was refused: %v", t.TicketID, err)
 	}
-	if err == nil && r.Status != "REQUESTED" { // otherwise it is not decided yet
+	if err == nil && r.Status != "REQUESTED" { // REQUESTED: it is not decided yet
 		v.crowd.tally.addRefund(t.TicketID, time.Now())
 	}
 	return err
 }
 
-// refundByHand is what a person does at the provider: all of an order is given back. The platform
-// hears of it by a webhook.
+// refundByHand refunds a whole order at the provider, as a person could. The platform hears of it
+// by a webhook.
 func (v *visitor) refundByHand(ctx context.Context, paymentID string) error {
 	var p preparedPayment
 	if err := v.get(ctx, StepPayment, "/api/v1/payments/"+paymentID, &p); err != nil {
@@ -207,7 +207,7 @@ func (v *visitor) refundByHand(ctx context.Context, paymentID string) error {
 	var last error
 	for range maxAttempts {
 		status, err := v.crowd.after.postRefund(ctx, v.crowd.api.http, p.OrderID)
-		// Nothing is left to refund when the answer to an earlier attempt was lost.
+		// If the answer to an earlier attempt was lost, nothing is left to refund: 422.
 		if err == nil && (status/100 == 2 || status == http.StatusUnprocessableEntity) {
 			return nil
 		}
@@ -219,7 +219,7 @@ func (v *visitor) refundByHand(ctx context.Context, paymentID string) error {
 	return fmt.Errorf("refund by hand: %w", last)
 }
 
-// postRefund refunds at the provider what is left of an order.
+// postRefund has the provider refund what is left of an order, and returns the HTTP status.
 func (a *afterSale) postRefund(ctx context.Context, client *http.Client, orderID string) (status int, err error) {
 	url := a.ProviderURL + "/v1/charges/" + orderID + "/refunds/by-hand"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
@@ -234,7 +234,7 @@ func (a *afterSale) postRefund(ctx context.Context, client *http.Client, orderID
 	return res.StatusCode, res.Body.Close()
 }
 
-// awaitRefund polls a ticket until it is refunded, or valid again since the provider has refused.
+// awaitRefund polls a ticket until it is refunded, or valid again because the provider refused.
 func (v *visitor) awaitRefund(ctx context.Context, t ticket) (refunded bool, err error) {
 	tally := &v.crowd.tally
 	for {

@@ -19,10 +19,10 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// maxAnswer limits the size of a response body; a seat map of 50,000 seats is far smaller.
+// maxAnswer limits the size of a response body, in bytes; a map of 50,000 seats is far smaller.
 const maxAnswer = 8 << 20
 
-// API is the crowd's connection to the gateway: one pool of keep-alive connections for all
+// API is the crowd's HTTP client for the gateway: one pool of keep-alive connections for all
 // visitors.
 type API struct {
 	base     string
@@ -31,7 +31,7 @@ type API struct {
 	browsers atomic.Uint32
 }
 
-// NewAPI returns a connection to the gateway at base, such as http://127.0.0.1:8080.
+// NewAPI returns a client for the gateway at base, such as http://127.0.0.1:8080.
 func NewAPI(base string, rec *Recorder) *API {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -62,12 +62,12 @@ type Answer struct {
 
 func (a *Answer) OK() bool { return a.Status/100 == 2 }
 
-// Problem is the part of a refusal (RFC 9457) that visitors use.
+// Problem is the part of a refusal (RFC 9457, problem details) that visitors use.
 type Problem struct {
 	Code string `json:"code"`
 }
 
-// Problem parses the refusal; for any other body it returns the zero value.
+// Problem decodes the problem details of a refusal; the zero value for other responses.
 func (a *Answer) Problem() Problem {
 	var p Problem
 	if a.Status >= 400 {
@@ -76,7 +76,7 @@ func (a *Answer) Problem() Problem {
 	return p
 }
 
-// Session is one browser's address and credentials. It is used by one goroutine at a time.
+// Session is a browser with its IP address and credentials. One goroutine at a time may use it.
 type Session struct {
 	api     *API
 	address string
@@ -84,13 +84,13 @@ type Session struct {
 	cookies map[string]string
 }
 
-// NewSession returns a new browser without cookies. It has an IP address of its own, because
-// gateways limit the number of new visitors per address.
+// NewSession returns a new browser without cookies. It has its own IP address, because gateways
+// limit the number of new visitors per address.
 func (a *API) NewSession() *Session {
 	return &Session{api: a, address: platform.VisitorAddress(a.browsers.Add(1)), cookies: map[string]string{}}
 }
 
-// Address is the IP address that the browser sends as X-Forwarded-For.
+// Address returns the IP address that the browser sends in X-Forwarded-For.
 func (s *Session) Address() string { return s.address }
 
 func (s *Session) Cookies() string {
@@ -101,13 +101,13 @@ func (s *Session) Cookies() string {
 	return strings.Join(pairs, "; ")
 }
 
-// Fork copies the credentials, as in a second tab or a stolen profile.
+// Fork returns a second browser with the same credentials, like a second tab or a stolen profile.
 func (s *Session) Fork() *Session {
 	return &Session{api: s.api, address: s.address, bearer: s.bearer, cookies: maps.Clone(s.cookies)}
 }
 
-// Call sends one request and reads the response; body nil sends none. The error is a transport
-// error only.
+// Call sends one request and reads the response; a nil body sends none. It returns an error only if
+// there is no complete response.
 func (s *Session) Call(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	req, err := s.request(ctx, method, path, body, header)
 	if err != nil {
@@ -139,15 +139,16 @@ func (s *Session) Call(ctx context.Context, step Step, method, path string, body
 	return ans, nil
 }
 
-// tries bounds the attempts of a request while the platform is overloaded: half a minute or more.
-const tries = 30
+// maxTries limits the attempts of a request during an overload: half a minute or more.
+const maxTries = 30
 
-// callRepeatedly is Call, repeated while the platform is overloaded. Repeating must be safe.
+// callRepeatedly is Call, but repeats the request while the platform is overloaded. The request
+// must be safe to repeat.
 func (s *Session) callRepeatedly(ctx context.Context, step Step, method, path string, body any) (*Answer, error) {
 	for n := 1; ; n++ {
 		ans, err := s.Call(ctx, step, method, path, body, nil)
 		overloaded := err == nil && (ans.Status == http.StatusServiceUnavailable || ans.Status == http.StatusGatewayTimeout)
-		if !overloaded || n == tries || !loop.Sleep(ctx, time.Second) {
+		if !overloaded || n == maxTries || !loop.Sleep(ctx, time.Second) {
 			return ans, err
 		}
 	}
@@ -193,12 +194,12 @@ func (s *Session) keepCookies(cookies []*http.Cookie) {
 	}
 }
 
-// UseToken signs the browser in by the token of a session.
+// UseToken signs the browser in with the token of an existing session.
 func (s *Session) UseToken(token string) { s.bearer = token }
 
 const loginPath = "/api/v1/auth/dev-login"
 
-// DevLogin signs the browser in through the development login.
+// DevLogin signs the browser in by the development login, which needs no password.
 func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) error {
 	body := map[string]any{"userId": userID}
 	if len(roles) > 0 {
@@ -211,7 +212,7 @@ func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) 
 	return s.signIn(userID, ans)
 }
 
-// signIn stores the credentials of the login's response.
+// signIn stores the credentials that the response to a login has.
 func (s *Session) signIn(userID string, ans *Answer) error {
 	if !ans.OK() {
 		return fmt.Errorf("sign in %s: %d %s (the crowd needs a gateway with DEV_LOGIN=true)", userID, ans.Status, firstLine(ans.Body))
@@ -226,7 +227,7 @@ func (s *Session) signIn(userID string, ans *Answer) error {
 	return nil
 }
 
-// retryAfter is the delay that a refusal requests, by default a second.
+// retryAfter returns the delay that a refusal asks for; a second if it asks for none.
 func retryAfter(a *Answer) time.Duration {
 	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil && n > 0 {
 		return time.Duration(n) * time.Second

@@ -13,12 +13,12 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Crowd is the simulated visitors of one sale, in one run.
+// Crowd simulates the visitors of one sale.
 type Crowd struct {
 	sale     Sale
 	api      *API
 	visitors int
-	// arrive is the time over which the arrivals are spread.
+	// arrive is the period in which the visitors arrive.
 	arrive     time.Duration
 	seed       uint64
 	behaviours []Behaviour
@@ -30,22 +30,22 @@ type Crowd struct {
 	tally        Tally
 }
 
-// Options of a run.
+// Options configure the visitors of a run.
 type Options struct {
 	Visitors int
 	Arrive   time.Duration
-	// Seed makes behaviours and delays repeatable.
+	// Seed initializes the random choice of behaviours and delays, so that a run can be repeated.
 	Seed uint64
-	// Behaviours of the visitors, one each; nil: the default shares, assigned by the seed.
+	// Behaviours has the behaviour of each visitor; nil: the seed assigns them, in the default shares.
 	Behaviours []Behaviour
-	// MaxPaymentAttempts is the number of valid cards that a visitor tries, for runs in which
-	// outages make charges fail; 0 means 1.
+	// MaxPaymentAttempts is how many valid cards a visitor tries, for runs in which outages make
+	// charges fail; 0 means 1.
 	MaxPaymentAttempts int
 	// AfterSale is what buyers do with their tickets; nil: they keep them.
 	AfterSale *AfterSale
 }
 
-// New prepares the crowd of an open sale.
+// New prepares the visitors of a sale that is open.
 func New(sale Sale, api *API, o Options) *Crowd {
 	c := &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.MaxPaymentAttempts)}
 	if o.AfterSale != nil {
@@ -54,16 +54,16 @@ func New(sale Sale, api *API, o Options) *Crowd {
 	return c
 }
 
-// Tally holds live counts of visitors.
+// Tally counts what visitors do and see, during a run.
 type Tally struct {
 	Arrived atomic.Int64
-	// ForgedTried and ForgedIn count attempts with invalid passes, and those that were accepted.
+	// ForgedTried counts the attempts with forged passes, and ForgedIn those that were accepted.
 	ForgedTried, ForgedIn atomic.Int64
-	// Proofs counts the proofs of work that visitors have done for positions of tier 1.
+	// Proofs counts the proofs of work that visitors have done to get a position of tier 1.
 	Proofs atomic.Int64
-	// Rejoined counts the slots that hoarders got with further passes.
+	// Rejoined counts the additional slots that hoarders got with further passes.
 	Rejoined atomic.Int64
-	// Paid counts visitors whose payment was confirmed, Ticketed those who then saw their tickets.
+	// Paid counts visitors whose payment was confirmed, and Ticketed those who saw their tickets.
 	Paid, Ticketed atomic.Int64
 
 	Endings
@@ -71,15 +71,15 @@ type Tally struct {
 
 	mu      sync.Mutex
 	forged  []string
-	holders map[string]string // seat → holder of its ticket
+	holders map[string]string // user who holds the ticket, by seat
 	twice   []string
 }
 
-func (t *Tally) addForgedIn(how string) {
+func (t *Tally) addForgedIn(forgery string) {
 	t.ForgedIn.Add(1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.forged = append(t.forged, how)
+	t.forged = append(t.forged, forgery)
 }
 
 // addTicket records that a visitor holds a ticket for a seat.
@@ -95,7 +95,7 @@ func (t *Tally) addTicket(seat, user string) {
 	t.holders[seat] = user
 }
 
-// dropTicket records that a visitor gives a ticket back, so that another may hold one of its seat.
+// dropTicket records that a visitor gives a ticket back; another visitor may get the seat.
 func (t *Tally) dropTicket(seat, user string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,11 +110,11 @@ func (t *Tally) DuplicateSeats() []string {
 	return append([]string(nil), t.twice...)
 }
 
-// Violations lists the violations that visitors observed, a sentence each.
+// Violations lists what visitors saw that must not happen, a sentence each.
 func (t *Tally) Violations() []string {
 	var out []string
-	for _, how := range t.ForgedPasses() {
-		out = append(out, "a forged pass let somebody in: "+how)
+	for _, forgery := range t.ForgedPasses() {
+		out = append(out, "a forged pass let somebody in: "+forgery)
 	}
 	for _, seat := range t.DuplicateSeats() {
 		out = append(out, "two hold a ticket of one seat: "+seat)
@@ -136,14 +136,14 @@ func (t *Tally) ForgedPasses() []string {
 
 func (c *Crowd) Tally() *Tally { return &c.tally }
 
-// Run runs all visits; it returns when the last visitor has left or ctx ends.
+// Run runs all visits. It returns when the last visitor has left or ctx ends.
 func (c *Crowd) Run(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(c.seed, 1))
 	behaviours := c.behaviours
 	if behaviours == nil {
 		behaviours = Behaviours(c.visitors, rng)
 	}
-	arrivals := arrivals(c.visitors, c.arrive, rng)
+	arrivals := spreadArrivals(c.visitors, c.arrive, rng)
 	var wg sync.WaitGroup
 	start := time.Now()
 	for i, behaviour := range behaviours {
@@ -162,21 +162,21 @@ func (c *Crowd) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// arrivals spreads n visits: half of them arrive in the first fifth of the time, as at the opening
-// of a sale.
-func arrivals(n int, over time.Duration, rng *rand.Rand) []time.Duration {
+// spreadArrivals returns when each of n visitors arrives: half of them in the first fifth of the
+// period, as at the opening of a sale.
+func spreadArrivals(n int, period time.Duration, rng *rand.Rand) []time.Duration {
 	out := make([]time.Duration, n)
 	for i := range out {
 		part := rng.Float64()
 		if i%2 == 0 {
 			part *= 0.2
 		}
-		out[i] = time.Duration(part * float64(over))
+		out[i] = time.Duration(part * float64(period))
 	}
 	return out
 }
 
-// Endings counts how visits end. Its zero value is ready for use.
+// Endings counts how visits end. The zero value is ready for use.
 type Endings struct {
 	// Gone is the number of visits that have ended.
 	Gone atomic.Int64
@@ -201,25 +201,26 @@ func (e *Endings) Outcomes() map[string]int {
 	return maps.Clone(e.outcomes)
 }
 
-// Sale describes the sale.
+// Sale describes the sale that the crowd visits.
 type Sale struct {
 	EventID string
 	Seats   int
-	// Threshold is the maximum number of visitors inside.
+	// Threshold is the maximum number of visitors in the shop.
 	Threshold int
-	// Rate is the number of positions of tier 1 served per second.
+	// Rate is how many positions of tier 1 are served per second.
 	Rate int
-	// Proof is the proof of work that a position of tier 1 costs, in bits; 0 = none.
+	// Proof is the difficulty of the proof of work for a position of tier 1, in bits; 0: none.
 	Proof int
-	// Hold and Slot are short, so that abandoned seats return while the crowd is there. Seconds.
+	// Hold and Slot are how long holds and slots last, in seconds. They are short, so that abandoned
+	// seats return while the crowd is there.
 	Hold, Slot int
 }
 
-// seatsPerRow is the width of the hall's rows.
+// seatsPerRow is the number of seats in each full row.
 const seatsPerRow = 20
 
-// Open signs an operator in by the development login, and creates the sale with its waiting room
-// closed.
+// Open signs an operator in by the development login, and creates the sale. Its waiting room is not
+// activated.
 func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 	admin := api.NewSession()
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
@@ -237,7 +238,7 @@ func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 	return nil
 }
 
-// Close ends the sale immediately, with its waiting room: for an interrupted run.
+// Close ends the sale and its waiting room at once, after an interrupted run.
 func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	admin := api.NewSession()
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
@@ -250,7 +251,7 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	if err == nil {
 		err = decode(StepEvent, ans, &event)
 	}
-	if err == nil { // the start cannot be moved once a ticket is sold
+	if err == nil { // the start of an event with sold tickets cannot be changed
 		now := time.Now().UTC().Truncate(time.Second)
 		err = s.putEvent(ctx, admin, event.StartsAt, now.Add(-time.Hour), now)
 	}
@@ -260,11 +261,11 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	return callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
 }
 
-// returnWithin is the time in seconds within which seats that were given back are for sale again: as
-// little as still lets them wait, less than statusAge.
+// returnWithin is the time in seconds after which seats that were given back are for sale again. It
+// is short, but long enough that they wait; it must be less than statusAge.
 const returnWithin = 2
 
-// putEvent writes the event with its start and the sale's window by the operators' API.
+// putEvent creates or changes the event by the operators' API, with its start and its time of sale.
 func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, closes time.Time) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
@@ -275,7 +276,7 @@ func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, close
 	return callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)
 }
 
-// sections creates full rows first; the remainder is a short row in its own section.
+// sections describes sections for all seats: one with full rows, and one with the rest.
 func (s Sale) sections() []map[string]any {
 	var out []map[string]any
 	if rows := s.Seats / seatsPerRow; rows > 0 {
@@ -287,7 +288,7 @@ func (s Sale) sections() []map[string]any {
 	return out
 }
 
-// callAsOperator makes an operator's call, which may be repeated.
+// callAsOperator makes an operator's call, which must be safe to repeat.
 func callAsOperator(ctx context.Context, admin *Session, method, path string, body any) error {
 	ans, err := admin.callRepeatedly(ctx, StepLogin, method, path, body)
 	if err != nil {

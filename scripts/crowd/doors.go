@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// doorCount is the number of doors, each with a member of staff.
+// doorCount is the number of doors, each with one member of staff.
 const doorCount = 4
 
 // employee is a member of staff, who does one thing at a time.
@@ -22,8 +22,8 @@ type employee struct {
 	signedIn bool
 }
 
-// with lets the next employee who is free do something.
-func (v *visitor) with(ctx context.Context, employees chan *employee, do func(*employee) error) error {
+// withEmployee waits for an employee who is free, and calls do with that employee.
+func (v *visitor) withEmployee(ctx context.Context, employees chan *employee, do func(*employee) error) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -39,17 +39,17 @@ func (v *visitor) with(ctx context.Context, employees chan *employee, do func(*e
 	}
 }
 
-// doorAnswer is the answer to a scan.
+// doorAnswer is the gateway's answer to the scan of a ticket.
 type doorAnswer struct {
 	admitted bool
-	code     string // of a refusal
-	// before says that this door has admitted the ticket in an earlier scan.
+	code     string // why it was refused
+	// before is true if this door has admitted the ticket in an earlier scan.
 	before bool
 }
 
-// scan shows the code of a ticket at the next free door.
+// scan has the next free door scan the code of a ticket.
 func (v *visitor) scan(ctx context.Context, t ticket) (answer doorAnswer, err error) {
-	err = v.with(ctx, v.crowd.after.doors, func(door *employee) error {
+	err = v.withEmployee(ctx, v.crowd.after.doors, func(door *employee) error {
 		body := map[string]any{"code": t.Code, "eventId": t.EventID, "deviceId": door.userID}
 		scanned := time.Now()
 		ans, err := door.callWithRetries(ctx, StepCheckIn, http.MethodPost, "/api/v1/check-in", body, nil)
@@ -71,14 +71,14 @@ func (v *visitor) scan(ctx context.Context, t ticket) (answer doorAnswer, err er
 	return answer, err
 }
 
-// alreadyUsed is the code of a second scan.
+// alreadyUsed is the code with which a second scan of a ticket is refused.
 const alreadyUsed = "ALREADY_USED"
 
-// checkIn goes in with a valid ticket. Some lend it to a friend, who must not get in.
+// checkIn goes in with a valid ticket. Some buyers lend it to a friend, who must be refused.
 func (v *visitor) checkIn(ctx context.Context, t ticket) error {
 	ans, err := v.callWithRetries(ctx, StepQR, http.MethodGet, "/api/v1/my/tickets/"+t.TicketID+"/qr.svg", nil, nil)
 	if err == nil && !ans.OK() {
-		err = refusal(StepQR, ans)
+		err = newRefusalError(StepQR, ans)
 	}
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (v *visitor) checkIn(ctx context.Context, t ticket) error {
 		return err
 	}
 	tally := &v.crowd.tally
-	if !first.admitted && !first.before { // before: the answer to the scan was lost, and the door scanned again
+	if !first.admitted && !first.before { // before: the door scanned again, because the first answer was lost
 		tally.addWrongAnswer("a door refused the valid ticket %s: %s", t.TicketID, first.code)
 		return errors.New("refused at the door: " + first.code)
 	}
@@ -107,7 +107,7 @@ func (v *visitor) checkIn(ctx context.Context, t ticket) error {
 	return nil
 }
 
-// showRefunded tries to get in with a ticket that was refunded. Whoever gets in is in the tally.
+// showRefunded tries to get in with a refunded ticket. The tally records an admission.
 func (v *visitor) showRefunded(ctx context.Context, t ticket) error {
 	answer, err := v.scan(ctx, t)
 	if err == nil && !answer.admitted {
@@ -116,19 +116,19 @@ func (v *visitor) showRefunded(ctx context.Context, t ticket) error {
 	return err
 }
 
-// doorTally is what buyers and doors saw of tickets after their sale.
+// doorTally records what buyers and doors saw of tickets after their sale.
 type doorTally struct {
-	// GivenBack and ByHand count tickets that were refunded for their buyers, and by hand at the
-	// provider; CheckedIn those that were let in, RefusedScans the scans that were not.
+	// GivenBack counts tickets refunded on their buyers' request, ByHand those refunded at the
+	// provider, CheckedIn those admitted, and RefusedScans the scans that were refused.
 	GivenBack, ByHand, CheckedIn, RefusedScans atomic.Int64
 
 	mu       sync.Mutex
-	refunded map[string]time.Time // by ticket: when the refund was known to be decided
-	admitted map[string]time.Time // by ticket: when the latest scan began that let it in
+	refunded map[string]time.Time // when the buyer knew that the refund was decided, by ticket
+	admitted map[string]time.Time // when the latest scan that admitted it began, by ticket
 	wrong    []string
 }
 
-// addRefund records that the refund of a ticket is decided.
+// addRefund records that the refund of a ticket was decided before the time at.
 func (t *doorTally) addRefund(ticketID string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +140,7 @@ func (t *doorTally) addRefund(ticketID string, at time.Time) {
 	}
 }
 
-// dropRefund forgets a refund that was decided, since the ticket is valid again; false: none was.
+// dropRefund forgets the refund of a ticket that is valid again; false: there was none.
 func (t *doorTally) dropRefund(ticketID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +149,7 @@ func (t *doorTally) dropRefund(ticketID string) bool {
 	return decided
 }
 
-// addAdmission records a scan that let a ticket in.
+// addAdmission records that a door admitted a ticket in a scan that began at the time scanned.
 func (t *doorTally) addAdmission(ticketID string, scanned time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,7 +159,7 @@ func (t *doorTally) addAdmission(ticketID string, scanned time.Time) {
 	t.admitted[ticketID] = scanned
 }
 
-// OpenedAfterRefund returns the tickets that were let in although their refund was decided before.
+// OpenedAfterRefund returns the tickets that a door admitted after the decision about their refund.
 func (t *doorTally) OpenedAfterRefund() (tickets []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,7 +178,7 @@ func (t *doorTally) addWrongAnswer(format string, args ...any) {
 	t.wrong = append(t.wrong, fmt.Sprintf(format, args...))
 }
 
-// WrongAnswers lists answers that no buyer and no door should have got, a sentence each.
+// WrongAnswers lists answers that no buyer or door should have got, a sentence each.
 func (t *doorTally) WrongAnswers() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

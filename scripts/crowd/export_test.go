@@ -29,7 +29,7 @@ func (a *API) Pay(ctx context.Context, cards int) error {
 // UseTickets buys an order as a visitor does whose tickets are given, and does with them what
 // buyers do.
 func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string) error {
-	becomes, end := c.after.begin(len(ids))
+	becomes, end := c.after.planOrder(len(ids))
 	defer end()
 	v := &visitor{crowd: c, session: c.api.NewSession(), rng: rand.New(rand.NewPCG(1, 1)), userID: "u"}
 	for _, id := range ids {
@@ -40,17 +40,17 @@ func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string)
 
 // OrderBegins decides what becomes of an order of two tickets.
 func (c *Crowd) OrderBegins() (end func()) {
-	_, end = c.after.begin(2)
+	_, end = c.after.planOrder(2)
 	return end
 }
 
 // SoldForGood reports whether a sale that was sold out when it was asked stays so.
-func (c *Crowd) SoldForGood(asked time.Time) bool { return c.after.final(asked) }
+func (c *Crowd) SoldForGood(asked time.Time) bool { return c.after.soldOutForGood(asked) }
 
 // Bend and Arrivals export internal functions for tests.
 var (
 	Bend     = tamper
-	Arrivals = arrivals
+	Arrivals = spreadArrivals
 )
 
 // Ticket exports Tally.ticket.

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// stolenPasses collects genuine passes of honest visitors for forgers.
+// stolenPasses has genuine passes of honest visitors, which forgers try to use.
 type stolenPasses struct {
 	mu      sync.Mutex
 	passes  []stolenPass
@@ -23,13 +23,13 @@ type stolenPasses struct {
 
 type stolenPass struct{ token, ticket, requestID string }
 
-// keep is the number of collected passes, enough for every forger to pick one.
-const keep = 64
+// maxStolenPasses is enough for every forger to pick a pass.
+const maxStolenPasses = 64
 
 func (l *stolenPasses) addPass(token, ticket, requestID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.passes) < keep && token != "" {
+	if len(l.passes) < maxStolenPasses && token != "" {
 		l.passes = append(l.passes, stolenPass{token, ticket, requestID})
 	}
 }
@@ -40,7 +40,7 @@ func (l *stolenPasses) addEntry(token string) {
 	if token == "" {
 		return
 	}
-	if len(l.entries) == keep {
+	if len(l.entries) == maxStolenPasses {
 		l.entries = l.entries[1:] // the newest have not expired
 	}
 	l.entries = append(l.entries, token)
@@ -58,7 +58,7 @@ func (l *stolenPasses) pick() (pass stolenPass, entry string) {
 	return pass, entry
 }
 
-// tryForgeries tries every way to bypass the waiting rooms, and counts those that succeed.
+// tryForgeries tries every way to get past the waiting rooms, and counts those that succeed.
 func (v *visitor) tryForgeries(ctx context.Context) {
 	if !loop.Sleep(ctx, jitter(v.rng, 20*time.Second)) || v.session.DevLogin(ctx, v.userID) != nil {
 		return
@@ -70,7 +70,7 @@ func (v *visitor) tryForgeries(ctx context.Context) {
 	v.tryForged(ctx, "a claim of the edge's", http.MethodGet, seats, map[string]string{"X-CloudFront-Verified": "true"})
 	v.tryForged(ctx, "an encoded path", http.MethodGet, "/api/v1/%73eats/"+event, nil)
 	v.tryForged(ctx, "a doubled slash", http.MethodGet, "/api//seats/"+event, nil)
-	for how, token := range map[string]string{
+	for forgery, token := range map[string]string{
 		"an own entry token":      v.selfSignedToken(jwt.SigningMethodHS256, "entry"),
 		"an unsigned entry token": v.selfSignedToken(jwt.SigningMethodNone, "entry"),
 		"a stolen entry token":    entry,
@@ -78,24 +78,24 @@ func (v *visitor) tryForgeries(ctx context.Context) {
 		"a pass as entry token":   pass.token,
 	} {
 		if token != "" {
-			v.tryForged(ctx, how, http.MethodGet, seats, map[string]string{"x-queue-entry-token": token})
-			v.tryForged(ctx, how+", to buy", http.MethodPost, "/api/v1/seats/reserve", map[string]string{"x-queue-entry-token": token})
+			v.tryForged(ctx, forgery, http.MethodGet, seats, map[string]string{"x-queue-entry-token": token})
+			v.tryForged(ctx, forgery+", to buy", http.MethodPost, "/api/v1/seats/reserve", map[string]string{"x-queue-entry-token": token})
 		}
 	}
-	for how, token := range map[string]string{
+	for forgery, token := range map[string]string{
 		"no tier-1 token":          "",
 		"an own tier-1 token":      v.selfSignedToken(jwt.SigningMethodHS256, "vwr"),
 		"an unsigned tier-1 token": v.selfSignedToken(jwt.SigningMethodNone, "vwr"),
 		"a stolen tier-1 token":    pass.token,
 		"a bent tier-1 token":      tamper(pass.token),
 	} {
-		v.joinWithForeignPass(ctx, v.session.Fork(), how, token)
+		v.joinWithForeignPass(ctx, v.session.Fork(), forgery, token)
 	}
 	v.tamperTicket(ctx, pass)
 }
 
-// sharePass copies the browser profile to a friend who signs in as another user. The friend must
-// not get in, since the position is bound to the first user.
+// sharePass copies the visitor's browser to a friend, who signs in as another user. The friend must
+// not get in, since the position belongs to the first user.
 func (v *visitor) sharePass(ctx context.Context) {
 	friend := v.session.Fork()
 	delete(friend.cookies, "urr-session")
@@ -111,8 +111,8 @@ func (v *visitor) sharePass(ctx context.Context) {
 	}
 }
 
-// tryForged requests a protected resource; any 2xx is a breach.
-func (v *visitor) tryForged(ctx context.Context, how, method, path string, header map[string]string) {
+// tryForged sends a request that needs a pass, with a forged one; any 2xx is a violation.
+func (v *visitor) tryForged(ctx context.Context, forgery, method, path string, header map[string]string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	var body any
 	if method == http.MethodPost {
@@ -120,23 +120,23 @@ func (v *visitor) tryForged(ctx context.Context, how, method, path string, heade
 	}
 	ans, err := v.session.Call(ctx, StepForged, method, path, body, header)
 	if err == nil && ans.OK() {
-		v.crowd.tally.addForgedIn(how)
+		v.crowd.tally.addForgedIn(forgery)
 	}
 }
 
-// joinWithForeignPass tries to join the line with another visitor's pass or with none.
-func (v *visitor) joinWithForeignPass(ctx context.Context, s *Session, how, token string) {
+// joinWithForeignPass tries to join the line with another visitor's pass, or with none.
+func (v *visitor) joinWithForeignPass(ctx context.Context, s *Session, forgery, token string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	if token != "" {
 		s.cookies["urr-vwr-token"] = token
 	}
 	ans, err := s.Call(ctx, StepForged, http.MethodPost, "/api/v1/queue/check/"+v.crowd.sale.EventID, map[string]any{}, nil)
 	if err == nil && ans.OK() {
-		v.crowd.tally.addForgedIn(how)
+		v.crowd.tally.addForgedIn(forgery)
 	}
 }
 
-// tamperTicket claims position 1 with a modified ticket.
+// tamperTicket checks whether a ticket with one bit changed gets through the waiting room.
 func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	if pass.ticket == "" {
 		return
@@ -150,7 +150,7 @@ func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	}
 }
 
-// selfSignedToken returns a token with valid claims that is signed with the forger's own key.
+// selfSignedToken returns a token with valid claims, but signed with the forger's own key.
 func (v *visitor) selfSignedToken(method jwt.SigningMethod, aud string) string {
 	now := time.Now()
 	claims := jwt.MapClaims{
@@ -171,7 +171,7 @@ func (v *visitor) selfSignedToken(method jwt.SigningMethod, aud string) string {
 	return s
 }
 
-// tamper flips one bit in the middle of a signed value's payload and keeps the signature.
+// tamper flips one bit in the middle of a signed token's payload and keeps the signature.
 func tamper(token string) string {
 	part := token
 	before, after := "", ""

@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// hoardedPasses is how many visitors one hoarder is in the waiting room.
+// hoardedPasses is the number of browsers with which one hoarder enters the waiting room.
 const hoardedPasses = 20
 
-// hoard takes a position in the waiting room in each of many browsers, and then joins the line as one
-// user with one after the other, as soon as a slot is over. Only the first may be early.
+// hoard takes a position in the waiting room in each of many browsers. It then joins the line as
+// the same user with one pass after another, each time after its slot has ended. Only the first
+// pass may count.
 func (v *visitor) hoard(ctx context.Context) error {
 	browsers := []*visitor{v}
 	for len(browsers) < hoardedPasses {
@@ -41,7 +42,7 @@ func (v *visitor) hoard(ctx context.Context) error {
 	return errLeft
 }
 
-// takeSlot waits for a slot and gives it back at once.
+// takeSlot waits in the line for a slot, and gives it back at once.
 func (v *visitor) takeSlot(ctx context.Context) error {
 	if err := v.login(ctx); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// seatMap is the layout of a hall. A seat's index counts the seats in the order of this structure.
+// seatMap is the layout of a hall. A seat's index is its number in the order of this structure.
 type seatMap struct {
 	Sections []struct {
 		Section string `json:"section"`
@@ -25,7 +25,7 @@ type seatMap struct {
 	} `json:"sections"`
 }
 
-// ids lists the seat ids by index.
+// ids returns the ids of all seats; the position in the list is the seat's index.
 func (m seatMap) ids() []string {
 	var out []string
 	for _, s := range m.Sections {
@@ -57,7 +57,8 @@ type ticket struct {
 	} `json:"seat"`
 }
 
-// buyTicket is the visit after admission: choose, hold, pay, wait for the ticket, and what follows.
+// buyTicket is the visit after admission: the visitor chooses seats, holds them, pays, waits for
+// the tickets, and uses them.
 func (v *visitor) buyTicket(ctx context.Context) error {
 	if v.behaviour == LeavesInside {
 		return errLeft
@@ -79,7 +80,7 @@ func (v *visitor) buyTicket(ctx context.Context) error {
 	if !loop.Sleep(ctx, jitter(v.rng, thinkPayment)) {
 		return ctx.Err()
 	}
-	becomes, end := v.crowd.after.begin(held.Quantity)
+	becomes, end := v.crowd.after.planOrder(held.Quantity)
 	defer end()
 	if err := v.pay(ctx, held); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (v *visitor) buyTicket(ctx context.Context) error {
 	return v.useTickets(ctx, becomes)
 }
 
-// holdSeats loads the map and holds one or two seats; it retries while others hold the rest.
+// holdSeats holds one or two free seats; it tries again while other visitors hold the rest.
 func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, error) {
 	event := v.crowd.sale.EventID
 	want := 1 + v.rng.IntN(2)
@@ -102,7 +103,7 @@ func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, err
 			}
 			continue
 		}
-		seats := v.choose(free, want)
+		seats := v.chooseSeats(free, want)
 		var r reservation
 		body := map[string]any{"eventId": event, "seatIds": seats}
 		err = v.reserve(ctx, body, &r)
@@ -120,14 +121,14 @@ func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, err
 	}
 }
 
-// choose picks consecutive entries of the list of free seats, at random.
-func (v *visitor) choose(free []string, want int) []string {
+// chooseSeats picks want consecutive entries of the list of free seats, at random.
+func (v *visitor) chooseSeats(free []string, want int) []string {
 	want = min(want, len(free))
 	at := v.rng.IntN(len(free) - want + 1)
 	return free[at : at+want]
 }
 
-// waitForFreeSeat waits for a hold to expire, keeping the slot, until all seats are sold.
+// waitForFreeSeat keeps the slot and waits for a seat to become free, or until all are sold.
 func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 	sold, err := v.allSold(ctx)
 	if err != nil {
@@ -148,7 +149,7 @@ func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// freeSeats decodes the bitmap: bit i, most significant first, is seat i.
+// freeSeats reads which seats are free from a bitmap: bit i, most significant first, is seat i.
 func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error) {
 	header := map[string]string{"Accept": "application/octet-stream"}
 	path := "/api/v1/seats/" + v.crowd.sale.EventID + "/availability"
@@ -168,8 +169,8 @@ func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error)
 	return free, nil
 }
 
-// reserve requests the hold of seats. A visitor who clicks twice sends the request twice at once,
-// and must get only one hold.
+// reserve asks for a hold of seats. A visitor who clicks twice sends the request twice at the same
+// time, and must get only one hold.
 func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error {
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, StepReserve, "/api/v1/seats/reserve", body, header)
@@ -177,8 +178,8 @@ func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error
 	return v.callProtected(ctx, StepReserve, http.MethodPost, "/api/v1/seats/reserve", body, header, out)
 }
 
-// secondClick sends a POST once more, concurrently and in a second tab, for visitors who click
-// twice. The returned function waits for its end.
+// secondClick sends a POST again, at the same time as the caller and in a second tab, if the
+// visitor clicks twice. The returned function waits until it is answered.
 func (v *visitor) secondClick(ctx context.Context, step Step, path string, body any, header map[string]string) (wait func()) {
 	if v.behaviour != ClicksTwice {
 		return func() {}
@@ -186,13 +187,13 @@ func (v *visitor) secondClick(ctx context.Context, step Step, path string, body 
 	tab := v.session.Fork()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_, _ = tab.Call(ctx, step, http.MethodPost, path, body, header) // the response is ignored; the stores are audited
+		_, _ = tab.Call(ctx, step, http.MethodPost, path, body, header) // the audit of the stores finds double effects
 	})
 	return wg.Wait
 }
 
-// callProtected sends a request that needs the entry token; when the slot has ended it sends the
-// visitor back to the line.
+// callProtected sends a request that needs the entry token. If the slot has ended, it returns
+// errSlotEnded: the visitor goes back to the line.
 func (v *visitor) callProtected(ctx context.Context, step Step, method, path string, body any, header map[string]string, out any) error {
 	ans, err := v.callWithRetries(ctx, step, method, path, body, header)
 	if err != nil {
@@ -208,7 +209,7 @@ func (v *visitor) refusedInside(step Step, ans *Answer) error {
 	if ans.Status == http.StatusForbidden {
 		return errSlotEnded
 	}
-	return refusal(step, ans)
+	return newRefusalError(step, ans)
 }
 
 type preparedPayment struct {
@@ -217,7 +218,7 @@ type preparedPayment struct {
 	Amount    int64  `json:"amount"`
 }
 
-// pay pays for the reservation until it is confirmed and has its ticket.
+// pay pays for the reservation, with another card after a refusal, and waits for the tickets.
 func (v *visitor) pay(ctx context.Context, held reservation) error {
 	if v.behaviour == IsDeclined {
 		status, err := v.charge(ctx, held, "decline-"+uuid.NewString())
@@ -249,7 +250,7 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 	return errors.New("a good card was declined")
 }
 
-// charge prepares and confirms one payment of the reservation and returns its status.
+// charge prepares and confirms one payment of the reservation, and returns the payment's status.
 func (v *visitor) charge(ctx context.Context, held reservation, paymentKey string) (string, error) {
 	var p preparedPayment
 	body := map[string]any{"paymentType": "reservation", "referenceId": held.ReservationID}
@@ -264,7 +265,7 @@ func (v *visitor) charge(ctx context.Context, held reservation, paymentKey strin
 	return c.Status, err
 }
 
-// post sends a POST with an Idempotency-Key that is the same in all retries.
+// post sends a POST; all its attempts have the same Idempotency-Key.
 func (v *visitor) post(ctx context.Context, step Step, path string, body, out any) error {
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, step, path, body, header)
@@ -276,8 +277,8 @@ func (v *visitor) post(ctx context.Context, step Step, path string, body, out an
 	return decode(step, ans, out)
 }
 
-// awaitTicket polls the reservation until the saga has completed, then loads the list of tickets. A
-// reservation that is back in the status HELD was not paid: its pending charge failed.
+// awaitTicket polls the reservation until its payment has been handled, then loads the tickets. If
+// the reservation is HELD again, it was not paid: the charge was pending and failed.
 func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool, err error) {
 	for {
 		var r reservation
@@ -300,7 +301,7 @@ func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool,
 	}
 }
 
-// hasPaid counts the visitor as one who has paid, at the first call only.
+// hasPaid counts the visitor as one who has paid, but only at the first call.
 func (v *visitor) hasPaid() {
 	if !v.paid {
 		v.paid = true

@@ -1,6 +1,6 @@
-// Package crowd simulates the visitors of one sale: closed-loop visitors with a browser's behaviour
-// who use the gateway, both waiting rooms, the seats and the payment, and some who leave, come
-// back, share links, forge passes or click twice.
+// Package crowd simulates the visitors of one sale, each acting as a browser does: they use the
+// gateway, both waiting rooms, the seats and the payment. Some leave, come back, share links, forge
+// passes or click twice.
 package crowd
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Step is the name of a kind of request of a visitor's journey, for the report.
+// Step names a kind of request that visitors make, for the report.
 type Step string
 
 // The steps of the journey in order.
@@ -59,8 +59,8 @@ func Steps() []Step {
 	}
 }
 
-// Recorder records the latency of every request and counts errors: no response, or a 5xx. Refusals
-// (4xx) are responses.
+// Recorder records the latency of every request, and counts those that failed: without a response,
+// or with a 5xx. A refusal (4xx) is no failure.
 type Recorder struct {
 	mu    sync.Mutex
 	steps map[Step]*stepRecord
@@ -75,7 +75,7 @@ type stepRecord struct {
 // NewRecorder makes a Recorder without records.
 func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*stepRecord{}} }
 
-// Add records one request; failure is empty for a response.
+// Add records one request; failure is empty if it was answered.
 func (r *Recorder) Add(step Step, took time.Duration, failure string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *Recorder) Add(step Step, took time.Duration, failure string) {
 	}
 }
 
-// Summary is one step's figures, times in milliseconds.
+// Summary has the figures of one step; times are in milliseconds.
 type Summary struct {
 	Step   Step    `json:"step"`
 	Count  int     `json:"count"`
@@ -102,7 +102,7 @@ type Summary struct {
 	LastError string `json:"last_error,omitempty"`
 }
 
-// Summaries returns the figures of every step that was requested, in the journey's order.
+// Summaries returns the figures of every step that was used, in the journey's order.
 func (r *Recorder) Summaries() []Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// assignedPosition and checked are responses of tier 1; times are in seconds.
+// assignedPosition and checkedPosition are tier 1's responses; times in seconds.
 type assignedPosition struct {
 	RequestID string  `json:"requestId"`
 	NextPoll  float64 `json:"nextPoll"`
@@ -23,7 +23,7 @@ type checkedPosition struct {
 	Token    string  `json:"token"`
 }
 
-// linePlace is a response of tier 2.
+// linePlace is tier 2's response to join and poll; times in seconds.
 type linePlace struct {
 	Status     string  `json:"status"`
 	NextPoll   float64 `json:"nextPoll"`
@@ -31,11 +31,11 @@ type linePlace struct {
 	Ticket     string  `json:"ticket"`
 }
 
-// saleEvery is the number of polls of the line for each query of the sale's figures, as in the page.
+// saleEvery is the number of polls of the line between two queries of the sale's figures.
 const saleEvery = 10
 
-// waitInRoom gets a position in tier 1 and waits until it is served. An inactive room lets all
-// visitors pass.
+// waitInRoom gets a position in tier 1 and waits until it is served. If the room is not active, the
+// visitor passes at once.
 func (v *visitor) waitInRoom(ctx context.Context) error {
 	for {
 		ans, err := v.requestPosition(ctx)
@@ -59,7 +59,7 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 	}
 }
 
-// requestPosition requests a position, and does the work for it where a proof of work is asked for.
+// requestPosition asks tier 1 for a position, with a proof of work if tier 1 asks for one.
 func (v *visitor) requestPosition(ctx context.Context) (*Answer, error) {
 	header := map[string]string{}
 	for {
@@ -80,8 +80,8 @@ func (v *visitor) requestPosition(ctx context.Context) (*Answer, error) {
 	}
 }
 
-// pollRoom polls at the advised intervals; false means that the position is unknown and a new one
-// must be requested.
+// pollRoom checks the position at the advised intervals until it is served. It returns false if the
+// position is unknown: the visitor must ask for a new one.
 func (v *visitor) pollRoom(ctx context.Context, a assignedPosition) (bool, error) {
 	path := "/vwr-api/vwr/check/" + v.crowd.sale.EventID + "/" + a.RequestID
 	next := a.NextPoll
@@ -108,7 +108,7 @@ func (v *visitor) pollRoom(ctx context.Context, a assignedPosition) (bool, error
 	}
 }
 
-// waitInLine joins tier 2's line and waits for admission.
+// waitInLine joins the line of tier 2 and polls until the visitor has a slot.
 func (v *visitor) waitInLine(ctx context.Context) error {
 	event := v.crowd.sale.EventID
 	p, err := v.joinLine(ctx)
@@ -152,8 +152,8 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 	return nil
 }
 
-// soldOutWhileWaiting reports whether every seat was sold while this visitor waits: the line then
-// keeps places for seats that return. Like the page, it queries once per saleEvery polls.
+// soldOutWhileWaiting reports whether every seat was sold while this visitor waits: the line goes
+// on, for seats that come back. Like the page, it queries only at every saleEvery-th poll.
 func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, error) {
 	if polls%saleEvery > 0 {
 		return v.crowd.soldOut.Load(), nil
@@ -161,7 +161,7 @@ func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, err
 	return v.allSold(ctx)
 }
 
-// joinLine requests a place; a visitor whose tier-1 pass has expired goes back to the room.
+// joinLine joins the line; a visitor whose tier-1 pass has expired first goes back to the room.
 func (v *visitor) joinLine(ctx context.Context) (linePlace, error) {
 	for {
 		header := map[string]string{}
@@ -193,7 +193,8 @@ func (v *visitor) readPlace(step Step, ans *Answer) (linePlace, error) {
 	return p, nil
 }
 
-// sleep waits for the advised poll interval in seconds, limited to [1, 60] as in the pages.
+// sleep waits for the advised number of seconds until the next poll, at least 1 and at most 60, as
+// on the pages.
 func (v *visitor) sleep(ctx context.Context, seconds float64) error {
 	loop.Sleep(ctx, time.Duration(max(1, min(60, seconds))*float64(time.Second)))
 	return ctx.Err()

@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Outcomes of visits other than an error.
+// How visits can end without an error.
 const (
 	endTicket  = "ticket"
 	endSoldOut = "sold_out"
@@ -19,14 +19,14 @@ const (
 	endForger  = "forger_gave_up"
 )
 
-// errSoldOut ends a visit: every seat is sold, not only held.
+// errSoldOut ends a visit because every seat is sold, not only held.
 var errSoldOut = errors.New("sold out")
 
-// errSlotEnded sends a visitor back to the line.
+// errSlotEnded makes a visitor wait in the line again.
 var errSlotEnded = errors.New("slot ended")
 
-// visitor is one simulated person with one browser. Its methods run in one goroutine, except for
-// the second click.
+// visitor is one simulated person with one browser. One goroutine calls its methods; only the
+// second click of a visitor who clicks twice runs in another.
 type visitor struct {
 	crowd     *Crowd
 	behaviour Behaviour
@@ -42,7 +42,7 @@ type visitor struct {
 	tickets     []ticket
 }
 
-// visit runs the whole visit and returns its outcome.
+// visit runs the whole visit and returns how it ended, for Endings.
 func (v *visitor) visit(ctx context.Context) string {
 	if _, err := v.saleStatus(ctx); err != nil {
 		return "error: " + err.Error()
@@ -52,13 +52,13 @@ func (v *visitor) visit(ctx context.Context) string {
 		return endForger
 	}
 	if v.behaviour == Hoards {
-		return outcomeOf(v.hoard(ctx))
+		return outcomeOfError(v.hoard(ctx))
 	}
 	if err := v.waitInRoom(ctx); err != nil {
-		return outcomeOf(err)
+		return outcomeOfError(err)
 	}
 	if err := v.login(ctx); err != nil {
-		return outcomeOf(err)
+		return outcomeOfError(err)
 	}
 	for {
 		err := v.waitInLine(ctx)
@@ -66,7 +66,7 @@ func (v *visitor) visit(ctx context.Context) string {
 			err = v.buyTicket(ctx)
 		}
 		if !errors.Is(err, errSlotEnded) {
-			return outcomeOf(err)
+			return outcomeOfError(err)
 		}
 	}
 }
@@ -83,10 +83,10 @@ func (v *visitor) login(ctx context.Context) error {
 	return v.session.signIn(v.userID, ans)
 }
 
-// errLeft ends the visit of a visitor who leaves on purpose.
+// errLeft ends the visit of a visitor whose behaviour is to leave.
 var errLeft = errors.New("left")
 
-func outcomeOf(err error) string {
+func outcomeOfError(err error) string {
 	switch {
 	case err == nil:
 		return endTicket
@@ -101,7 +101,7 @@ func outcomeOf(err error) string {
 	}
 }
 
-// saleStatus loads the page of the event, which says how the sale stands.
+// saleStatus loads the event's page and returns the status of the sale.
 func (v *visitor) saleStatus(ctx context.Context) (string, error) {
 	var event struct {
 		Status string `json:"status"`
@@ -110,8 +110,8 @@ func (v *visitor) saleStatus(ctx context.Context) (string, error) {
 	return event.Status, err
 }
 
-// allSold reports whether every seat is sold, according to the public figures. Where buyers give
-// tickets back, the figures learn of it later than the sale, so that both must agree.
+// allSold reports whether every seat is sold. If buyers give tickets back, the public figures may
+// be older than the status of the sale, so both must say so.
 func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	if v.crowd.soldOut.Load() {
 		return true, nil
@@ -128,7 +128,7 @@ func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	if after := v.crowd.after; after != nil {
 		asked := time.Now()
 		status, err := v.saleStatus(ctx)
-		if err != nil || status != "SOLD_OUT" || !after.final(asked) {
+		if err != nil || status != "SOLD_OUT" || !after.soldOutForGood(asked) {
 			return false, err
 		}
 	}
@@ -136,7 +136,7 @@ func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// get reads JSON, with a page's retries when the service is busy.
+// get requests JSON and decodes it; it tries again as a page does when a service is busy.
 func (v *visitor) get(ctx context.Context, step Step, path string, out any) error {
 	ans, err := v.callWithRetries(ctx, step, http.MethodGet, path, nil, nil)
 	if err != nil {
@@ -145,20 +145,19 @@ func (v *visitor) get(ctx context.Context, step Step, path string, out any) erro
 	return decode(step, ans, out)
 }
 
-// decode decodes the body of a response with a 2xx status; another status is an error.
+// decode decodes the body of a 2xx response; any other status is an error.
 func decode(step Step, ans *Answer, out any) error {
 	if !ans.OK() {
-		return refusal(step, ans)
+		return newRefusalError(step, ans)
 	}
 	return json.Unmarshal(ans.Body, out)
 }
 
-// maxAttempts is how often a page sends a request that gets no response, or one that asks to try
-// again later.
+// maxAttempts limits how often a request is sent that gets no response or is refused for a time.
 const maxAttempts = 20
 
-// callWithRetries repeats a call after 429, 5xx, lost connections and a concurrent duplicate, with
-// the advised delay. Any other response is final.
+// callWithRetries repeats a request after a 429, a 5xx, a lost connection, or while the same
+// request is in progress, each time after the advised delay. It returns any other response.
 func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	var last error
 	for i := range maxAttempts {
@@ -171,10 +170,10 @@ func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path s
 		case err != nil:
 			last = err
 		case ans.Status == http.StatusTooManyRequests:
-			last = refusal(step, ans)
+			last = newRefusalError(step, ans)
 			wait = max(wait, retryAfter(ans))
-		case ans.Status >= 500, ans.Problem().Code == "IDEMPOTENCY_IN_PROGRESS": // the other click is in progress
-			last = refusal(step, ans)
+		case ans.Status >= 500, ans.Problem().Code == "IDEMPOTENCY_IN_PROGRESS": // the same request of another click is in progress
+			last = newRefusalError(step, ans)
 		default:
 			return ans, nil
 		}
@@ -185,7 +184,7 @@ func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path s
 	return nil, last
 }
 
-// refusalError is an unexpected response.
+// refusalError is the error of a response with an unexpected status.
 type refusalError struct {
 	step   Step
 	status int
@@ -196,19 +195,19 @@ func (e *refusalError) Error() string {
 	return string(e.step) + ": " + http.StatusText(e.status) + " " + e.code
 }
 
-func refusal(step Step, a *Answer) error {
+func newRefusalError(step Step, a *Answer) error {
 	return &refusalError{step: step, status: a.Status, code: a.Problem().Code}
 }
 
-// Behaviour is how one visitor behaves.
+// Behaviour names what a visitor does, apart from buying.
 type Behaviour string
 
-// What visitors do.
+// The behaviours of visitors.
 const (
 	Buys         Behaviour = "buys"
 	LeavesRoom   Behaviour = "leaves_tier1"  // closes the page in the waiting room
 	LeavesLine   Behaviour = "leaves_line"   // closes the page in the line
-	LeavesInside Behaviour = "leaves_inside" // is admitted and never acts
+	LeavesInside Behaviour = "leaves_inside" // is admitted and leaves the shop
 	DropsHold    Behaviour = "drops_hold"    // holds seats and abandons them
 	ComesBack    Behaviour = "comes_back"    // pauses for a while, then resumes
 	SharesPass   Behaviour = "shares_pass"   // gives the tier-1 pass to a friend
@@ -218,7 +217,7 @@ const (
 	IsDeclined   Behaviour = "is_declined"   // the first card is declined, the second works
 )
 
-// shares of the crowd in percent; the rest buy without special behaviour.
+// shares has the percentage of visitors with each behaviour; all others only buy.
 var shares = []struct {
 	behaviour Behaviour
 	percent   int
@@ -227,7 +226,7 @@ var shares = []struct {
 	{SharesPass, 3}, {Forges, 3}, {Hoards, 1}, {ClicksTwice, 5}, {IsDeclined, 3},
 }
 
-// Behaviours assigns behaviours to n visitors: exact shares, in random order.
+// Behaviours returns the behaviours of n visitors: each has its exact share; the order is random.
 func Behaviours(n int, rng *rand.Rand) []Behaviour {
 	out := make([]Behaviour, 0, n)
 	for _, s := range shares {
@@ -242,7 +241,7 @@ func Behaviours(n int, rng *rand.Rand) []Behaviour {
 	return out
 }
 
-// Durations of a visitor's actions.
+// How long visitors do things.
 const (
 	thinkSeats    = 1500 * time.Millisecond // looking at the map before choosing
 	thinkPayment  = 1000 * time.Millisecond // at the checkout
@@ -258,8 +257,8 @@ func jitter(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.7 + 0.6*rng.Float64()))
 }
 
-// paymentKey selects the provider's behaviour: most charges succeed immediately, some only by a
-// webhook.
+// paymentKey returns a payment key, which tells the sandbox provider what to do: most charges
+// succeed at once, some only later, by a webhook.
 func paymentKey(rng *rand.Rand, id string) string {
 	if rng.IntN(100) < 4 {
 		return "late-" + id

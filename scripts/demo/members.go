@@ -17,19 +17,19 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// TwiceEvery says how many members send a request twice at once: one of every so many.
+// TwiceEvery is the share of members who send a request twice at the same time: one in so many.
 const TwiceEvery = 10
 
 const (
-	// attempts bounds the requests of Insist, after pauses that grow from firstPause to lastPause.
+	// attempts limits the requests of PostUntilDone. The pauses grow from firstPause to lastPause.
 	attempts   = 40
 	firstPause = 250 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
-// Insist posts an empty body, again after a failure, until a request succeeds, and decodes the
-// response. Repeating the request must be safe.
-func Insist(ctx context.Context, s *crowd.Session, step crowd.Step, path string, into any) error {
+// PostUntilDone posts an empty body until a request succeeds, and decodes the response. The request
+// must be safe to repeat.
+func PostUntilDone(ctx context.Context, s *crowd.Session, step crowd.Step, path string, into any) error {
 	var err error
 	for n := range attempts {
 		var answer *crowd.Answer
@@ -50,7 +50,7 @@ func Insist(ctx context.Context, s *crowd.Session, step crowd.Step, path string,
 	return err
 }
 
-// Twice sends a request, and the same one concurrently from another tab of the user.
+// Twice calls send twice concurrently: for the user's browser and for a second tab.
 func Twice[A any](s *crowd.Session, send func(*crowd.Session) (A, error)) (first, second A, err error) {
 	var secondErr error
 	var wg sync.WaitGroup
@@ -61,8 +61,8 @@ func Twice[A any](s *crowd.Session, send func(*crowd.Session) (A, error)) (first
 	return first, second, errors.Join(err, secondErr)
 }
 
-// Create creates a campaign or a promotion by the operators' API and returns its id.
-func Create(ctx context.Context, operator *crowd.Session, step crowd.Step, path string, terms map[string]any) (eventID string, err error) {
+// CreateOffer creates a campaign or a promotion by the operators' API and returns its id.
+func CreateOffer(ctx context.Context, operator *crowd.Session, step crowd.Step, path string, terms map[string]any) (eventID string, err error) {
 	answer, err := operator.Call(ctx, step, http.MethodPost, path, terms, map[string]string{"Idempotency-Key": uuid.NewString()})
 	if err != nil {
 		return "", err
@@ -74,8 +74,9 @@ func Create(ctx context.Context, operator *crowd.Session, step crowd.Step, path 
 	return created.EventID, nil
 }
 
-// Visits runs n visits, at most atOnce at a time. Their starts are spread over the time arrive, as
-// the seed determines. It returns when all have ended or ctx ends. visit returns its outcome.
+// Visits calls visit with the numbers of n members, at most atOnce at a time. The seed spreads
+// their starts over the time arrive. It returns when all visits have ended or ctx ends. visit
+// returns how it ended.
 func (s *Stage) Visits(ctx context.Context, n, atOnce int, arrive time.Duration, seed uint64, visit func(ctx context.Context, i int) string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var wg sync.WaitGroup
@@ -94,7 +95,7 @@ func (s *Stage) Visits(ctx context.Context, n, atOnce int, arrive time.Duration,
 	wg.Wait()
 }
 
-// Tally counts what the members of a demo saw. Its zero value is ready for use.
+// Tally counts what the members of a demo saw. The zero value is ready for use.
 type Tally struct {
 	crowd.Endings
 
@@ -102,7 +103,7 @@ type Tally struct {
 	violations []string
 }
 
-// Violate records a violation: responses that contradict each other.
+// Violate records a violation: answers to one member that contradict each other.
 func (t *Tally) Violate(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -24,17 +24,17 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Report describes a run: the content of report.json and report.html. The first part is set by each
-// demo, the second by Stage.WriteReport.
+// Report is the content of report.json and report.html. Each demo sets the fields up to Details;
+// Stage.WriteReport sets the others.
 type Report struct {
 	Title   string `json:"-"`
 	Heading string `json:"-"`
 	// Summary describes the run in one sentence.
 	Summary string `json:"summary"`
-	// Plots show values of the samples over time.
+	// Plots are the plots to draw from the samples.
 	Plots  []Plot `json:"-"`
 	Counts Counts `json:"-"`
-	// Outcomes are the numbers of visits by how they ended; nil: those of the stage's tally.
+	// Outcomes has the number of visits that ended in each way; nil: those of the stage's tally.
 	Outcomes map[string]int `json:"outcomes"`
 	// Details are figures that only this demo has.
 	Details map[string]any `json:"details"`
@@ -44,19 +44,19 @@ type Report struct {
 	Findings    []string  `json:"findings"`
 	StartedAt   time.Time `json:"started_at"`
 	TookSeconds float64   `json:"took_seconds"`
-	// Steps are the latencies of the requests of visitors and operators.
+	// Steps has the latencies of visitors' and operators' requests, by kind of request.
 	Steps   []crowd.Summary `json:"steps"`
 	Samples []Sample        `json:"samples"`
 	Figures []Figure        `json:"-"`
 }
 
-// Counts is a table of named numbers, such as of the outcomes of visits.
+// Counts is a printed table of named numbers, such as how many visits ended in each way.
 type Counts struct {
 	Title, Name, Number string // the headings
 	Rows                []Value
 }
 
-// publish prints the tables and the findings, and writes report.html and report.json into a folder.
+// publish prints the tables and findings, and writes report.html and report.json into dir.
 func (r *Report) publish(rec *crowd.Recorder, dir string) error {
 	page, err := r.html(rec)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *Report) print() {
 //go:embed report.html.tmpl
 var pageSource string
 
-// html completes the figures and renders the report; the page needs no other file.
+// html draws the figures and returns the page report.html, which needs no other file.
 func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 	for _, plot := range r.Plots {
 		figure, err := timeline(plot, r.Samples)
@@ -127,13 +127,13 @@ func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// Figure is a plot, drawn as SVG.
+// Figure is a drawn plot, as SVG.
 type Figure struct {
 	Title, Text string
 	SVG         template.HTML
 }
 
-// Plot describes a plot of lines over the seconds of a run.
+// Plot says which lines to draw over the seconds of a run.
 type Plot struct {
 	Title, Text string
 	Lines       []Line
@@ -150,21 +150,22 @@ var (
 	Green  = Color{R: 0x1b, G: 0x7f, B: 0x4b, A: 0xff}
 )
 
-// Line is a line of a plot: the sampled value called Name, or, if Level is set, a dashed line there.
+// Line is a line of a plot: the sampled values called Name, or, if Level is set, a constant,
+// dashed.
 type Line struct {
 	Name  string
 	Color Color
 	Level float64
 }
 
-// timeline draws the lines of a plot over the seconds of the run, constant levels dashed.
-func timeline(of Plot, samples []Sample) (Figure, error) {
+// timeline draws the lines of a plot over the seconds of the run.
+func timeline(figure Plot, samples []Sample) (Figure, error) {
 	p := plot.New()
 	p.X.Label.Text = "seconds"
 	p.Y.Min = 0
 	p.Legend.Top = true
 	p.Add(plotter.NewGrid())
-	for _, l := range of.Lines {
+	for _, l := range figure.Lines {
 		points := make(plotter.XYs, len(samples))
 		for i, s := range samples {
 			points[i] = plotter.XY{X: s[seconds], Y: s[l.Name]}
@@ -174,7 +175,7 @@ func timeline(of Plot, samples []Sample) (Figure, error) {
 		}
 		curve, err := plotter.NewLine(points)
 		if err != nil {
-			return Figure{}, fmt.Errorf("plot %s: %w", of.Title, err)
+			return Figure{}, fmt.Errorf("plot %s: %w", figure.Title, err)
 		}
 		curve.Color = color.RGBA(l.Color)
 		curve.Width = vg.Points(1.5)
@@ -185,10 +186,10 @@ func timeline(of Plot, samples []Sample) (Figure, error) {
 		p.Legend.Add(l.Name, curve)
 	}
 	p.Y.Max *= 1.2 // room for the legend above the curves
-	return render(p, of.Title, of.Text)
+	return render(p, figure.Title, figure.Text)
 }
 
-// latencies draws one box per step of the journey.
+// latencies draws a box plot of the latencies of each step of the journey.
 func latencies(steps []crowd.Summary, rec *crowd.Recorder) (Figure, error) {
 	p := plot.New()
 	p.Y.Label.Text = "milliseconds"

@@ -27,8 +27,8 @@ func TestReportIsSelfContained(t *testing.T) {
 		s.Recorder.Add(crowd.StepReserve, time.Duration(i)*time.Millisecond, "")
 	}
 	end := s.Begin(Bar{Name: "arrived", Total: 2})
-	s.Note(Value{"arrived", 0})
-	s.Note(Value{"arrived", 2}, Value{"sold", 1})
+	s.AddSample(Value{"arrived", 0})
+	s.AddSample(Value{"arrived", 2}, Value{"sold", 1})
 	end()
 	s.Tally.End("ticket")
 	r := &Report{Title: "run", Plots: []Plot{

@@ -1,4 +1,4 @@
-// Package demo is what the demos share: the sequence of a run, requests of members, progress on the
+// Package demo has what the demos share: the order of a run, requests of members, progress on the
 // terminal, a report with plots, the last line, and the exit code. Each demo has its own folder.
 package demo
 
@@ -18,19 +18,19 @@ import (
 )
 
 var (
-	// ErrInterrupted wraps the end of a run by Ctrl-C.
+	// ErrInterrupted is wrapped by the error of a run that Ctrl-C ended.
 	ErrInterrupted = errors.New("interrupted")
-	// ErrBroken reports a violated invariant, after the line that names it was printed.
+	// ErrBroken says that an invariant is violated; the last line of the run has named it.
 	ErrBroken = errors.New("an invariant is broken")
 )
 
-// printEnd prints the last line of a run without a verdict, which has failed or was interrupted,
-// and returns its error.
+// printEnd prints the last line of a run that failed or was interrupted before a verdict, and
+// returns the run's error.
 func printEnd(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		if !errors.Is(err, ErrInterrupted) { // nothing had to be cleaned up
+		if !errors.Is(err, ErrInterrupted) { // the run had nothing to clean up
 			err = fmt.Errorf("%w; the platform runs on (make status, make down)", ErrInterrupted)
 		}
 		fmt.Println(name + " " + err.Error())
@@ -40,7 +40,7 @@ func printEnd(ctx context.Context, name string, err error) error {
 	return err
 }
 
-// ExitCode is 130 after an interrupt, as in a shell, and 1 after any other failure.
+// ExitCode returns 130 after an interrupt, as shells do, and 1 after any other failure.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
@@ -52,15 +52,15 @@ func ExitCode(err error) int {
 	}
 }
 
-// Verdict is the judgement on a run of a demo.
+// Verdict is the result of judging a run of a demo.
 type Verdict interface {
 	OK() bool
-	// Line is the last line of the run.
+	// Line returns the last line that the run prints.
 	Line() string
 }
 
-// Main runs a demo of the checkout, prints its last line and exits. The settings C are read from the
-// environment.
+// Main runs a demo on the checkout's platform, prints its last line and exits. It reads the demo's
+// settings C from the environment.
 func Main[C any](name string, play func(context.Context, *C, platform.Layout) error) {
 	ctx, stop := interrupt.Context()
 	err := printEnd(ctx, name, loadAndPlay(ctx, play))
@@ -80,36 +80,37 @@ func loadAndPlay[C any](ctx context.Context, play func(context.Context, *C, plat
 	return play(ctx, cfg, layout)
 }
 
-// CheckDamage refuses a setting BREAK that names no known damage; empty: none.
-func CheckDamage(what string, known []string) error {
-	if what != "" && !slices.Contains(known, what) {
-		return fmt.Errorf("BREAK=%q: must be %s", what, strings.Join(known, " or "))
+// CheckFaultKind returns an error if the setting BREAK is neither empty nor in known.
+func CheckFaultKind(kind string, known []string) error {
+	if kind != "" && !slices.Contains(known, kind) {
+		return fmt.Errorf("BREAK=%q: must be %s", kind, strings.Join(known, " or "))
 	}
 	return nil
 }
 
-// Demo is one run of a demo, with a verdict of type V.
+// Demo is one run of a demo; V is the type of its verdict.
 type Demo[V Verdict] interface {
-	// Play returns when nothing is in progress any more, or the run's time limit has passed.
+	// Play runs the demo. It returns when nothing is in progress any more, or after a time limit.
 	Play(ctx context.Context) error
-	// Damage changes the stores, bypassing the services, to show that Judge detects it.
-	Damage(ctx context.Context, what string) error
+	// InjectFault makes the stores wrong, without the services, to show that Judge detects it.
+	InjectFault(ctx context.Context, fault string) error
 	Judge(ctx context.Context) (V, audit.Findings, error)
-	// Report returns the demo's part of the report.
+	// Report returns what this demo adds to the report.
 	Report(ctx context.Context, v V) (*Report, error)
-	// WriteReport completes and writes the report; a Demo embeds Stage, which has it.
+	// WriteReport completes the report and writes it into the folder dir. Stage has this method, and a
+	// Demo embeds Stage.
 	WriteReport(r *Report, v Verdict, findings []string, dir string) error
 }
 
-// Run plays and judges a demo, writes report.html and report.json into a folder, and prints the last
-// line; damage, if not empty, is done before the judgement.
+// Run plays a demo, injects the named fault unless the name is empty, judges the run, writes
+// report.html and report.json into the folder dir, and prints the last line.
 func Run[V Verdict](ctx context.Context, d Demo[V], damage, dir string) error {
 	if err := d.Play(ctx); err != nil {
 		return err
 	}
 	if damage != "" {
 		fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", damage)
-		if err := d.Damage(ctx, damage); err != nil {
+		if err := d.InjectFault(ctx, damage); err != nil {
 			return fmt.Errorf("damage: %w", err)
 		}
 	}
@@ -127,7 +128,7 @@ func Run[V Verdict](ctx context.Context, d Demo[V], damage, dir string) error {
 	return nil
 }
 
-// Publish prints the tables of a run and writes its report into a folder.
+// Publish prints the tables of a run and writes its report into the folder dir.
 func Publish[V Verdict](ctx context.Context, d Demo[V], v V, findings audit.Findings, dir string) error {
 	r, err := d.Report(ctx, v)
 	if err != nil {
@@ -136,17 +137,17 @@ func Publish[V Verdict](ctx context.Context, d Demo[V], v V, findings audit.Find
 	return d.WriteReport(r, v, findings, dir)
 }
 
-// State is how far a run has come.
+// State says whether a run still has visitors, or requests in progress.
 type State int
 
-// The states of a run, in their order.
+// The states of a run, in the order in which they occur.
 const (
-	Acting   State = iota // visitors act
-	Settling              // all visitors have gone, and their requests are in progress
+	Acting   State = iota // visitors send requests
+	Settling              // all visitors have gone; some of their requests are in progress
 	Settled
 )
 
-// Watch calls look at an interval until it returns Settled. If look returns Settling for longer
+// Watch calls look at an interval until look returns Settled. If look returns Settling for longer
 // than limit, Watch calls late and returns.
 func Watch(ctx context.Context, every, limit time.Duration, look func(context.Context) (State, error), late func()) error {
 	var deadline <-chan time.Time

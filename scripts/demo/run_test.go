@@ -43,8 +43,8 @@ func (s *steps) do(name string) error {
 	return nil
 }
 
-func (s *steps) Play(context.Context) error                  { return s.do("play") }
-func (s *steps) Damage(_ context.Context, what string) error { return s.do("damage " + what) }
+func (s *steps) Play(context.Context) error                       { return s.do("play") }
+func (s *steps) InjectFault(_ context.Context, what string) error { return s.do("damage " + what) }
 
 func (s *steps) Judge(context.Context) (outcome, audit.Findings, error) {
 	damaged := len(s.called) > 1
@@ -85,9 +85,9 @@ func TestCourseOfARun(t *testing.T) {
 func TestKnownDamage(t *testing.T) {
 	t.Parallel()
 	known := []string{"one", "other"}
-	require.NoError(t, demo.CheckDamage("", known))
-	require.NoError(t, demo.CheckDamage("other", known))
-	require.EqualError(t, demo.CheckDamage("third", known), `BREAK="third": must be one or other`)
+	require.NoError(t, demo.CheckFaultKind("", known))
+	require.NoError(t, demo.CheckFaultKind("other", known))
+	require.EqualError(t, demo.CheckFaultKind("third", known), `BREAK="third": must be one or other`)
 }
 
 // The time limit starts when nobody acts any more.
@@ -132,7 +132,7 @@ func TestWatchEndsWithAnError(t *testing.T) {
 }
 
 // Failures are repeated, refusals are not.
-func TestInsist(t *testing.T) {
+func TestPostUntilDone(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -150,11 +150,11 @@ func TestInsist(t *testing.T) {
 	t.Cleanup(api.Close)
 	type answer struct{ N int }
 	first, second, err := demo.Twice(api.NewSession(), func(s *crowd.Session) (a answer, err error) {
-		err = demo.Insist(t.Context(), s, crowd.StepApply, "/", &a)
+		err = demo.PostUntilDone(t.Context(), s, crowd.StepApply, "/", &a)
 		return a, err
 	})
 	require.NoError(t, err)
 	require.Equal(t, []answer{{7}, {7}}, []answer{first, second})
 	require.EqualValues(t, 3, requests.Load())
-	require.EqualError(t, demo.Insist(t.Context(), api.NewSession(), crowd.StepApply, "/refused", nil), "apply: 409 ")
+	require.EqualError(t, demo.PostUntilDone(t.Context(), api.NewSession(), crowd.StepApply, "/refused", nil), "apply: 409 ")
 }

@@ -14,7 +14,8 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// Stage is what every run of a demo has: a connection to the gateway, and what is recorded meanwhile.
+// Stage has what every demo needs: a client for the gateway, progress bars, and the recorded
+// samples.
 type Stage struct {
 	API      *crowd.API
 	Recorder *crowd.Recorder
@@ -26,7 +27,7 @@ type Stage struct {
 	progress *Progress
 }
 
-// NewStage returns a stage with a connection to the gateway at a URL.
+// NewStage returns a stage with a client for the gateway at url.
 func NewStage(url string) *Stage {
 	s := &Stage{Recorder: crowd.NewRecorder()}
 	s.API = crowd.NewAPI(url, s.Recorder)
@@ -35,7 +36,7 @@ func NewStage(url string) *Stage {
 
 func (s *Stage) Close() { s.API.Close() }
 
-// Begin starts the clock and the progress bars of the run; end stops both.
+// Begin starts the clock and the progress bars of a run. end stops both.
 func (s *Stage) Begin(bars ...Bar) (end func()) {
 	s.began, s.progress = time.Now(), NewProgress(bars...)
 	return func() {
@@ -54,20 +55,20 @@ func (s *Stage) Say(format string, args ...any) {
 	s.progress.Say("%4.0f s  %s", s.Elapsed().Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Value is a named number of a sample.
+// Value is a named number in a sample.
 type Value struct {
 	Name string
 	N    int64
 }
 
-// Sample is the state of a run at one instant: values by name, among them the seconds since the
+// Sample has the values of a run at one instant by name, among them the seconds since its
 // beginning.
 type Sample map[string]float64
 
 const seconds = "seconds"
 
-// Note records a sample and shows it: each bar gets the value of its name.
-func (s *Stage) Note(values ...Value) {
+// AddSample records a sample and shows it: each bar shows the value with its name.
+func (s *Stage) AddSample(values ...Value) {
 	sample := Sample{seconds: s.Elapsed().Seconds()}
 	var line strings.Builder
 	for _, v := range values {
@@ -78,16 +79,16 @@ func (s *Stage) Note(values ...Value) {
 	s.progress.update(fmt.Sprintf("%4.0f s%s", sample[seconds], &line), sample)
 }
 
-// sayEvery is the interval of progress lines when there is no terminal.
+// sayEvery is the interval at which progress is printed when standard output is no terminal.
 const sayEvery = 5 * time.Second
 
-// Bar is a progress bar that shows the value with its name.
+// Bar is a progress bar for the value with the same name.
 type Bar struct {
 	Name  string
 	Total int
 }
 
-// WriteReport adds what the stage has recorded to a report, and writes it into a folder.
+// WriteReport adds what the stage has recorded to a report, and writes it into the folder dir.
 func (s *Stage) WriteReport(r *Report, v Verdict, findings []string, dir string) error {
 	r.Verdict, r.Findings, r.Steps = v, findings, s.Recorder.Summaries()
 	r.Passed, r.StartedAt, r.TookSeconds, r.Samples = v.OK(), s.began.UTC(), s.took.Seconds(), s.samples
@@ -97,7 +98,7 @@ func (s *Stage) WriteReport(r *Report, v Verdict, findings []string, dir string)
 	return r.publish(s.Recorder, dir)
 }
 
-// Progress shows bars on a terminal and prints lines elsewhere.
+// Progress shows bars on a terminal, and prints lines elsewhere.
 type Progress struct {
 	shown    *mpb.Progress // nil: no terminal
 	bars     map[string]*mpb.Bar
@@ -105,7 +106,7 @@ type Progress struct {
 	out      io.Writer
 }
 
-// NewProgress shows bars of standard output until Close.
+// NewProgress shows bars on standard output until Close.
 func NewProgress(bars ...Bar) *Progress {
 	p := &Progress{out: os.Stdout}
 	if !term.IsTerminal(int(os.Stdout.Fd())) {
@@ -121,7 +122,7 @@ func NewProgress(bars ...Bar) *Progress {
 	return p
 }
 
-// update sets the bars, or prints the line.
+// update sets the bars to the sample's values, or prints the line if there is no terminal.
 func (p *Progress) update(line string, sample Sample) {
 	if p.shown != nil {
 		for name, bar := range p.bars {
@@ -144,7 +145,7 @@ func (p *Progress) Say(format string, args ...any) {
 	fmt.Fprintf(out, format+"\n", args...)
 }
 
-// Close leaves the bars on the screen.
+// Close stops the bars and leaves them on the screen.
 func (p *Progress) Close() {
 	if p.shown == nil {
 		return

@@ -206,8 +206,8 @@ func TestRedriveOfARequest(t *testing.T) {
 	})
 	o := openPromotion(t, p, 2)
 	p.DynamoDB().Use(func(c awsproxy.Call) awsproxy.Fault {
-		item := c.Find("REQ#", "META")
-		if !strings.HasPrefix(c.Caller, platform.Worker) || item < 0 || c.Find("OUTBOX#", "") < 0 || c.Find("DLQ#", "") >= 0 {
+		item := c.FindItem("REQ#", "META")
+		if !strings.HasPrefix(c.Caller, platform.Worker) || item < 0 || c.FindItem("OUTBOX#", "") < 0 || c.FindItem("DLQ#", "") >= 0 {
 			return awsproxy.Fault{}
 		}
 		return awsproxy.Canceled(c, item, awsproxy.Validation)

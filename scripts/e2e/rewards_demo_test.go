@@ -63,7 +63,7 @@ func TestRewardsDemo(t *testing.T) {
 		{"overdrawn", "demo-rewards FAILED: members=60 paid_twice=1 unpaid=1 overdrawn=1 differences=1"},
 		{"unpaid", "demo-rewards FAILED: members=60 paid_twice=1 unpaid=2 overdrawn=1 differences=3"},
 	} {
-		require.NoError(t, d.Damage(t.Context(), step.damage))
+		require.NoError(t, d.InjectFault(t.Context(), step.damage))
 		v, findings, err := d.Judge(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, step.line, v.Line(), findings)

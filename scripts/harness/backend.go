@@ -8,17 +8,16 @@ import (
 	"urr.guru/scripts/awsproxy"
 )
 
-// Backends lists the names for Platform.Backend.
+// Backends returns the names of the backends that Platform.Backend accepts.
 func Backends() []string { return []string{"redis", "postgres", "kafka", "dynamodb", "sqs"} }
 
-// Backend is one of the platform's backends. At the end of the run it is restored to a running
-// state; its data is kept.
+// Backend is one of the platform's backends. It runs again at the end of the test, with its data.
 type Backend struct {
 	p    *Platform
 	name string
 }
 
-// Backend returns a backend of the run; it needs Options.OwnBackends.
+// Backend returns a backend that the test may kill or pause; it needs Options.OwnBackends.
 func (p *Platform) Backend(name string) Backend {
 	p.tb.Helper()
 	if !slices.Contains(Backends(), name) {
@@ -30,7 +29,7 @@ func (p *Platform) Backend(name string) Backend {
 	return Backend{p: p, name: name}
 }
 
-// Kill kills the server: unwritten data is lost.
+// Kill kills the server by SIGKILL: data that it has not written is lost.
 func (b Backend) Kill() { b.signal(syscall.SIGKILL) }
 
 // Pause suspends the server: connections stay open, and it does not respond.
@@ -55,13 +54,13 @@ func (b Backend) signal(sig syscall.Signal) {
 	}
 }
 
-// DynamoDB returns the proxy between the services and DynamoDB; it needs Options.AWS.
+// DynamoDB returns the proxy between services and DynamoDB; it needs Options.AWS.
 func (p *Platform) DynamoDB() *awsproxy.Proxy {
 	p.tb.Helper()
 	return p.requireProxy(p.dynamoDB)
 }
 
-// SQS returns the proxy between the services and SQS; it needs Options.AWS.
+// SQS returns the proxy that can inject faults between services and SQS; needs Options.AWS.
 func (p *Platform) SQS() *awsproxy.Proxy {
 	p.tb.Helper()
 	return p.requireProxy(p.sqs)
@@ -75,8 +74,8 @@ func (p *Platform) requireProxy(proxy *awsproxy.Proxy) *awsproxy.Proxy {
 	return proxy
 }
 
-// serveAWS starts the proxies.
-func (p *Platform) serveAWS() (err error) {
+// startAWSProxies starts the proxies in front of DynamoDB and SQS.
+func (p *Platform) startAWSProxies() (err error) {
 	w := p.workspace.wiring()
 	if p.dynamoDB, err = awsproxy.New(w.DynamoDBEndpoint); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (p *Platform) serveAWS() (err error) {
 	return err
 }
 
-func (p *Platform) closeAWS() {
+func (p *Platform) closeAWSProxies() {
 	for _, proxy := range []*awsproxy.Proxy{p.dynamoDB, p.sqs} {
 		if proxy != nil {
 			proxy.Close()
@@ -93,8 +92,8 @@ func (p *Platform) closeAWS() {
 	}
 }
 
-// awsEnv returns the proxies' addresses as environment variables of a replica. They contain the
-// replica's name, which tells the proxies who calls.
+// awsEnv returns environment variables with the proxies' addresses for a replica. The addresses
+// contain the replica's name, which tells the proxies who calls.
 func (p *Platform) awsEnv(replica string) []string {
 	return []string{"DYNAMODB_ENDPOINT=" + p.dynamoDB.URL(replica), "SQS_ENDPOINT=" + p.sqs.URL(replica)}
 }

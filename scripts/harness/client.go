@@ -22,7 +22,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Client calls a gateway as one visitor, with cookies and an address of its own.
+// Client calls the gateway as one visitor, with its own cookies and IP address.
 type Client struct {
 	p      *Platform
 	http   *http.Client
@@ -44,7 +44,7 @@ func (a Answer) Decode(into any) error {
 	return nil
 }
 
-// Code is the stable code of a refusal, "" when there is none.
+// Code returns the error code of a refusal; "" if the answer has none.
 func (a Answer) Code() string {
 	var problem struct {
 		Code string `json:"code"`
@@ -55,13 +55,14 @@ func (a Answer) Code() string {
 	return problem.Code
 }
 
-// Overloaded reports whether a status says that the platform is overloaded: 503 (refused) or 504
-// (no answer in time).
+// Overloaded reports whether an HTTP status says that the platform is overloaded: 503 (refused) or
+// 504 (no answer in time).
 func Overloaded(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
-// Visitor returns a client of the first gateway, not signed in, with an IP address of its own.
+// Visitor returns a client of the gateway's replica 0 that is not signed in and has an IP address
+// of its own.
 func (p *Platform) Visitor() *Client {
 	p.tb.Helper()
 	jar, err := cookiejar.New(nil)
@@ -79,7 +80,7 @@ func (p *Platform) Visitor() *Client {
 	}
 }
 
-// Client returns a client of the first gateway that is signed in as user with roles.
+// Client returns a client of the gateway's replica 0 that is signed in as a user with these roles.
 func (p *Platform) Client(user string, roles ...string) *Client {
 	p.tb.Helper()
 	return p.Visitor().With("Authorization", "Bearer "+p.SessionToken(user, roles...))
@@ -90,7 +91,7 @@ func (p *Platform) Operator() *Client {
 	return p.Client("operator", "admin")
 }
 
-// With returns the same visitor with an additional header in every call; "" removes it.
+// With returns a client for the same visitor that adds a header to every call; value "" removes it.
 func (c *Client) With(name, value string) *Client {
 	other := *c
 	other.header = maps.Clone(c.header)
@@ -102,15 +103,15 @@ func (c *Client) With(name, value string) *Client {
 	return &other
 }
 
-// At returns the same visitor at another replica of the gateway.
+// At returns a client for the same visitor that calls the gateway's replica i.
 func (c *Client) At(i int) *Client {
 	other := *c
 	other.base = "http://" + c.p.Service(platform.Gateway).Addr(i)
 	return &other
 }
 
-// Call sends a request; body is encoded as JSON unless it is nil, []byte or string. The error is a
-// transport error only: a refusal is an Answer.
+// Call sends a request to the gateway. body is sent as JSON unless it is nil, []byte or string. It
+// returns an error only if there is no response: a refusal is an Answer.
 func (c *Client) Call(ctx context.Context, method, path string, body any) (Answer, error) {
 	payload, err := encode(body)
 	if err != nil {
@@ -128,12 +129,12 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 	return send(c.http, req)
 }
 
-// overloadPause is the time before a request is repeated that was refused for overload.
+// overloadPause is the pause before a request is repeated that was refused because of overload.
 const overloadPause = time.Second
 
-// Settle calls send, repeatedly while the answer says that the platform is overloaded, and returns
-// the last answer. It gives up when ctx ends, or shortly before the deadline of the test run. The
-// platform may have done an unanswered request, so send must repeat the same request with the same
+// Settle repeats send while its answer says that the platform is overloaded, and returns the last
+// answer. It stops when ctx ends, or shortly before the test's deadline. The platform may have done
+// a request without answering it, so send must repeat the same request with the same
 // Idempotency-Key.
 func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
 	tb.Helper()
@@ -148,9 +149,9 @@ func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (An
 	}
 }
 
-// Settled is Call, repeated while the platform answers that it is overloaded. A request that must
-// have its effect only once needs an Idempotency-Key, set by With, so that all repetitions have the
-// same. A transport error fails the test.
+// Settled calls the gateway, and repeats the call while the platform is overloaded. If the call
+// must have its effect only once, set an Idempotency-Key by With, so that all repetitions have it.
+// Without a response the test fails.
 func (c *Client) Settled(ctx context.Context, method, path string, body any) Answer {
 	c.p.tb.Helper()
 	a, err := Settle(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })
@@ -160,8 +161,8 @@ func (c *Client) Settled(ctx context.Context, method, path string, body any) Ans
 	return a
 }
 
-// Must is Settled for a request that has to succeed: any status but 2xx fails the test. The body is
-// decoded into `into` unless that is nil.
+// Must calls the gateway as Settled does, and fails the test unless the status is 2xx. It decodes
+// the body into `into`, which may be nil.
 func (c *Client) Must(ctx context.Context, method, path string, body, into any) Answer {
 	c.p.tb.Helper()
 	a := c.Settled(ctx, method, path, body)
@@ -177,8 +178,7 @@ func (c *Client) Must(ctx context.Context, method, path string, body, into any) 
 	return a
 }
 
-// Assign asks for a position in the waiting room of an event, and does the work for it where a proof
-// of work is asked for.
+// Assign asks for a position in the waiting room of an event, with a proof of work if needed.
 func (c *Client) Assign(ctx context.Context, event string) (Answer, error) {
 	path := "/vwr-api/vwr/assign/" + event
 	a, err := c.Call(ctx, http.MethodPost, path, nil)
@@ -201,13 +201,13 @@ func (p *Platform) SessionToken(user string, roles ...string) string {
 	return p.sign(p.workspace.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
 }
 
-// EntryToken returns the token that queue would sign for an existing slot. It creates no slot.
+// EntryToken returns a token as queue signs it for a user's slot. It creates no slot.
 func (p *Platform) EntryToken(event, user, slot string, epoch int64, end time.Time) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
 }
 
-// Tier1Token returns the token that vwr would sign for a position.
+// Tier1Token returns a token as vwr signs it for a position in a round.
 func (p *Platform) Tier1Token(event, visitor, request string, round, position int64) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))

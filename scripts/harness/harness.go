@@ -1,16 +1,16 @@
 // Package harness runs the platform for tests: any number of replicas of each service, built with
-// failpoints. What it starts ends with the test process, however that ends.
+// failpoints. All its processes end when the test process ends, for whatever reason.
 //
 //	p := harness.Start(t, harness.Options{Replicas: map[string]int{"ticket": 2}})
 //	p.Service("ticket").Kill(0)
 //	answer, err := p.Client("alice").Call(ctx, "GET", "/api/v1/events", nil)
 //
 // A run stores its state on the checkout's backends, in its own databases and under its own
-// prefixes, so that runs can be concurrent. Tests that kill or pause a backend set
-// Options.OwnBackends; such runs of one process take turns and share their data, so they must use
+// prefixes, so that several runs can be active. Tests that kill or pause a backend set
+// Options.OwnBackends. Such runs in one process take turns and share their data, so they must use
 // distinct event ids.
 //
-// Tests that do not kill or pause processes use one platform, Shared. Their package has
+// Tests that do not kill or pause processes use the platform Shared. Their package has
 //
 //	func TestMain(m *testing.M) { harness.Main(m) }
 package harness
@@ -43,33 +43,32 @@ const (
 	stopGrace    = 30 * time.Second
 )
 
-// maxReplicas is the maximum per service: each listens on a loopback address of its own, 127.0.0.1
-// to .8.
+// maxReplicas limits the replicas per service: each has a loopback address, 127.0.0.1 to 127.0.0.8.
 const maxReplicas = 8
 
-// Options of a run.
+// Options say which services a platform has and how they run.
 type Options struct {
-	// Services to run; empty: all. Services that they call must be listed too, or be absent on
-	// purpose.
+	// Services to run; empty: all. List the services that they call too, unless these should be
+	// absent.
 	Services []string
-	// Replicas per service, 1 where absent, at most 8.
+	// Replicas is the number of replicas per service: 1 unless given, at most 8.
 	Replicas map[string]int
-	// Env adds NAME=value to the environment of a service, or of all under "*".
+	// Env has NAME=value pairs for the environment of a service, or of all services under "*".
 	Env map[string][]string
-	// OwnBackends starts backends that the run may kill and pause (Platform.Backend).
+	// OwnBackends starts separate backends, which the test may kill and pause (Platform.Backend).
 	OwnBackends bool
-	// Upgrade is what services run at first, until Service.Replace upgrades them. nil: all run this
-	// checkout's programs.
+	// Upgrade describes the programs that services run until Service.Replace upgrades them. nil: all
+	// run this checkout's programs.
 	Upgrade *Release
 	// Production runs the programs without failpoints, as they are deployed.
 	Production bool
-	// OIDC makes users of the gateway's last replica sign in at the identity provider of the sandbox, those
-	// of the others by DEV_LOGIN.
+	// OIDC makes users of the gateway's last replica sign in at the sandbox's identity provider, and
+	// users of the other replicas by DEV_LOGIN.
 	OIDC bool
-	// Links puts a proxy between the services and their backends and callees, for Platform.Link.
+	// Links puts proxies between the services and their backends and callees, for Platform.Link.
 	Links bool
-	// AWS puts proxies between the services and DynamoDB and SQS that understand the calls, for
-	// Platform.DynamoDB and Platform.SQS; there are no links to these two then.
+	// AWS puts proxies that understand the calls between the services and DynamoDB and SQS, for
+	// Platform.DynamoDB and Platform.SQS. Options.Links has no proxies for these two then.
 	AWS bool
 }
 
@@ -85,16 +84,16 @@ type Platform struct {
 	dynamoDB  *awsproxy.Proxy // nil without Options.AWS
 	sqs       *awsproxy.Proxy
 	shared    bool
-	visitors  *atomic.Uint32 // the number of addresses in use
-	// oldPrograms is the folder with the programs of Options.Upgrade.
+	visitors  *atomic.Uint32 // how many visitors have an IP address
+	// oldPrograms is the folder with the programs that Options.Upgrade describes.
 	oldPrograms string
 }
 
-// ownBackendsTurn is held by the run that uses the process's own backends.
+// ownBackendsTurn is locked by the run that uses this process's own backends.
 var ownBackendsTurn sync.Mutex
 
-// Start runs a platform until the test ends; it is ready when Start returns. A failed start fails
-// the test. When the test fails, the end of every service's log is shown.
+// Start runs a platform until the test ends, and returns when it is ready. If it cannot start, the
+// test fails. After a failed test, the output shows the end of every service's log.
 func Start(tb testing.TB, opts Options) *Platform {
 	tb.Helper()
 	if opts.OwnBackends {
@@ -118,7 +117,7 @@ func Start(tb testing.TB, opts Options) *Platform {
 	return p
 }
 
-// newPlatform prepares a platform without starting processes.
+// newPlatform prepares a platform, but starts no process.
 func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
 	w, err := currentRun()
 	if err != nil {
@@ -133,7 +132,7 @@ func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
 	return p, err
 }
 
-// start builds, migrates and starts every service. On failure, end stops what it has started.
+// start builds, migrates and starts every service. After an error, end stops what was started.
 func (p *Platform) start(ctx context.Context) error {
 	wanted, err := p.wantedServices()
 	if err != nil {
@@ -159,7 +158,7 @@ func (p *Platform) start(ctx context.Context) error {
 	return p.startServices(ctx, wanted)
 }
 
-// build builds the programs of the services, and those of the release that Options.Upgrade names.
+// build builds the programs of the services, and the older programs for Options.Upgrade.
 func (p *Platform) build(ctx context.Context, wanted []platform.Service) error {
 	if err := p.testRun.build(ctx, p.variant(), wanted); err != nil || p.opts.Upgrade == nil {
 		return err
@@ -173,7 +172,7 @@ func (p *Platform) connect(wanted []platform.Service) (err error) {
 		return err
 	}
 	if p.opts.AWS {
-		if err := p.serveAWS(); err != nil {
+		if err := p.startAWSProxies(); err != nil {
 			return err
 		}
 	}
@@ -183,12 +182,12 @@ func (p *Platform) connect(wanted []platform.Service) (err error) {
 		}
 	}
 	for _, s := range wanted {
-		p.replicaEnv(p.services[s.Name], 0) // creates the links in one goroutine
+		p.replicaEnv(p.services[s.Name], 0) // creates the links, before other goroutines use them
 	}
 	return nil
 }
 
-// startServices starts each service once those that it needs are ready.
+// startServices starts each service as soon as the services that it needs are ready.
 func (p *Platform) startServices(ctx context.Context, wanted []platform.Service) error {
 	ready := map[string]chan struct{}{}
 	for _, s := range wanted {
@@ -213,7 +212,7 @@ func (p *Platform) startServices(ctx context.Context, wanted []platform.Service)
 	})
 }
 
-// forEachService calls do for all services concurrently; the first error cancels the others.
+// forEachService calls do for all services concurrently. The first error cancels the other calls.
 func forEachService(ctx context.Context, services []platform.Service, do func(context.Context, platform.Service) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range services {
@@ -222,7 +221,7 @@ func forEachService(ctx context.Context, services []platform.Service, do func(co
 	return group.Wait()
 }
 
-// wantedServices lists the services of this run in start order.
+// wantedServices lists the services of this run, in the order in which they start.
 func (p *Platform) wantedServices() ([]platform.Service, error) {
 	for _, name := range slices.Concat(p.opts.Services, slices.Collect(maps.Keys(p.opts.Replicas))) {
 		if _, err := platform.Lookup(name); err != nil {
@@ -262,14 +261,14 @@ func (p *Platform) addService(s platform.Service) error {
 	return nil
 }
 
-// end stops the services in reverse order of their dependencies, and then the proxies. It leaves
-// the workspace ready for the next run.
+// end stops the services, those that others need last, and then the proxies. The next run can then
+// use the workspace.
 func (p *Platform) end() error {
 	err := p.endServices()
 	for _, l := range p.links {
 		l.Cut()
 	}
-	p.closeAWS()
+	p.closeAWSProxies()
 	if p.names != nil {
 		p.names.close()
 	}
@@ -279,8 +278,8 @@ func (p *Platform) end() error {
 	return errors.Join(err, p.workspace.release(context.Background()))
 }
 
-// endServices ends each service once all services that need it have ended, the others
-// concurrently: an end takes little work, but waits for the drain.
+// endServices stops each service as soon as all services that need it have ended. Services that do
+// not need each other stop concurrently, since they mostly wait for open requests.
 func (p *Platform) endServices() error {
 	ended := map[string]chan struct{}{}
 	for name := range p.services {
@@ -301,7 +300,7 @@ func (p *Platform) endServices() error {
 	return group.Wait()
 }
 
-// showLogsOfFailure adds the end of every service's log to the output of a failed test.
+// showLogsOfFailure adds the end of every service's log to the output, if the test has failed.
 func (p *Platform) showLogsOfFailure() {
 	if !p.tb.Failed() {
 		return
@@ -313,7 +312,7 @@ func (p *Platform) showLogsOfFailure() {
 	}
 }
 
-// Service returns a service of the run; a service that does not run fails the test.
+// Service returns a service of the run. If the service does not run, the test fails.
 func (p *Platform) Service(name string) *Service {
 	p.tb.Helper()
 	s := p.services[name]
@@ -325,9 +324,8 @@ func (p *Platform) Service(name string) *Service {
 
 func (p *Platform) Secrets() platform.Secrets { return p.workspace.secrets }
 
-// Always checks an invariant from now on until the test ends, and fails the test when it is
-// violated. An error of the check itself is treated as an unavailable store: only `broken` fails
-// the test.
+// Always checks an invariant at an interval until the test ends. If check returns a text in broken,
+// the test fails. An error of check is ignored: a store may be unavailable.
 func (p *Platform) Always(name string, every time.Duration, check func(context.Context) (broken string, err error)) {
 	p.tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.tb.Context()))
@@ -356,7 +354,7 @@ func (p *Platform) Always(name string, every time.Duration, check func(context.C
 	})
 }
 
-// replicaEnv is a replica's whole environment.
+// replicaEnv returns all environment variables of the i-th replica of a service.
 func (p *Platform) replicaEnv(svc *Service, i int) []string {
 	w := p.wiring(svc.desc)
 	if gateway := p.services[platform.Gateway]; p.opts.OIDC && (svc.desc.Name == platform.Sandbox || svc == gateway && i == gateway.Replicas()-1) {
@@ -373,7 +371,7 @@ func (p *Platform) replicaEnv(svc *Service, i int) []string {
 	return env
 }
 
-// wiring contains the addresses for a service: direct, or through its links.
+// wiring returns the addresses that a service uses: direct ones, or those of its links.
 func (p *Platform) wiring(s platform.Service) platform.Wiring {
 	w := p.workspace.wiring()
 	direct := w.Target
@@ -381,7 +379,7 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		callee := p.services[name]
 		switch {
 		case callee == nil:
-			return direct(name) // no listener: like a callee that is down
+			return direct(name) // nothing listens there, as if the callee were down
 		case len(callee.replicas) > 1:
 			return p.names.target(name, p.workspace.layout.Port(callee.desc.Port))
 		default:

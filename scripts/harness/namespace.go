@@ -22,8 +22,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// namespace is a run's part of the checkout's backends: its own databases, Redis database and
-// prefixes, so that runs and `make up` can share one set of servers.
+// namespace has the databases, the Redis database and the prefixes of one run on the checkout's
+// backends. With separate ones, several runs and `make up` share the servers.
 type namespace struct {
 	checkout platform.Layout
 	postgres int // base port of the server with its databases
@@ -32,8 +32,8 @@ type namespace struct {
 	name     string // prefix of the names of this run
 }
 
-// openNamespace creates the databases on a PostgreSQL server, named by its base port, and removes the
-// data of a killed run with the same number.
+// openNamespace creates the databases on the PostgreSQL server with this base port. It first
+// removes the data of a killed run that had the same number.
 func openNamespace(ctx context.Context, checkout platform.Layout, postgres, number int) (*namespace, error) {
 	family := "run" + strconv.Itoa(number) + "x"
 	r := &namespace{
@@ -54,12 +54,12 @@ func openNamespace(ctx context.Context, checkout platform.Layout, postgres, numb
 	return r, err
 }
 
-// database returns the name of this run's own database in place of a database of `make up`.
+// database returns the name that this run uses instead of the name of a database of `make up`.
 func (r *namespace) database(name string) string { return r.name + "_" + name }
 
 func (r *namespace) databaseURL(name string) string { return r.checkout.ServerURL(r.postgres, name) }
 
-// fillWiring sets the addresses and prefixes of the namespace in the services' wiring.
+// fillWiring sets the addresses and prefixes of this namespace in w.
 func (r *namespace) fillWiring(w *platform.Wiring) {
 	shared := r.checkout.Wiring(w.Secrets)
 	w.DatabaseURL = func(s platform.Service) string { return r.databaseURL(r.database(s.Database)) }
@@ -69,7 +69,7 @@ func (r *namespace) fillWiring(w *platform.Wiring) {
 	w.SQSEndpoint, w.RequestsQueue = shared.SQSEndpoint, r.name+"-requests"
 }
 
-// removeData removes all data of runs with this number.
+// removeData removes the data of all runs with this number.
 func (r *namespace) removeData(ctx context.Context) error {
 	err := errors.Join(r.sweepPostgres(ctx), r.sweepRedis(ctx), r.sweepKafka(ctx), r.sweepDynamoDB(ctx), r.sweepSQS(ctx))
 	if err != nil {
@@ -169,7 +169,7 @@ func (r *namespace) sweepSQS(ctx context.Context) error {
 	return nil
 }
 
-// ownNames selects the names that runs of this number have created.
+// ownNames returns the names that runs with this number have created.
 func (r *namespace) ownNames(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, r.family) })
 }

@@ -19,21 +19,22 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Link is the network connection between a service (all its replicas) and a backend or callee: redis,
-// postgres, dynamodb, sqs, the sandbox, or a service with one replica. Kafka has no link, since its
-// clients use the broker's advertised address: tests pause or kill it instead (Platform.Backend).
+// Link is the network connection of a service (all its replicas) with a backend or callee: redis,
+// postgres, dynamodb, sqs, the sandbox, or a service with one replica. Kafka has no link, because
+// its clients use the address that the broker advertises; tests pause or kill it
+// (Platform.Backend).
 type Link struct {
 	p     *Platform
 	proxy *toxiproxy.Proxy
 	mu    sync.Mutex
 }
 
-// proxies is toxiproxy's registry of proxies, without its metrics.
+// proxies returns toxiproxy's server, which owns the proxies, without its metrics.
 var proxies = sync.OnceValue(func() *toxiproxy.ApiServer {
 	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 })
 
-// Link returns the link of a service to a peer; it needs Options.Links.
+// Link returns the connection of a service to a backend or callee; it needs Options.Links.
 func (p *Platform) Link(service, peer string) *Link {
 	p.tb.Helper()
 	l := p.links[service+">"+peer]
@@ -43,7 +44,7 @@ func (p *Platform) Link(service, peer string) *Link {
 	return l
 }
 
-// linkedAddress returns a peer's address for a service: with Options.Links that of the link.
+// linkedAddress returns the address that a service uses for a peer: the link's if there are links.
 func (p *Platform) linkedAddress(s platform.Service, peer, upstream string) string {
 	if !p.opts.Links {
 		return upstream
@@ -60,7 +61,7 @@ func (p *Platform) linkedAddress(s platform.Service, peer, upstream string) stri
 	return proxy.Listen
 }
 
-// linkedURL returns a URL with the host replaced by via.
+// linkedURL returns the URL that a service uses for a peer: with the link's host and port, if any.
 func (p *Platform) linkedURL(s platform.Service, peer, upstream string) string {
 	u, err := url.Parse(upstream)
 	if err != nil {
@@ -83,13 +84,13 @@ func (l *Link) Blackhole() {
 	l.addToxic(`{"type": "timeout", "attributes": {"timeout": 0}}`)
 }
 
-// Delay delays every response by d ± 20 %.
+// Delay delays every response by d ± 20 %, until Heal.
 func (l *Link) Delay(d time.Duration) {
 	l.p.tb.Helper()
 	l.addToxic(fmt.Sprintf(`{"type": "latency", "attributes": {"latency": %d, "jitter": %d}}`, d.Milliseconds(), d.Milliseconds()/5))
 }
 
-// Heal removes all faults of the link.
+// Heal ends all faults of the link.
 func (l *Link) Heal() {
 	l.p.tb.Helper()
 	l.mu.Lock()
@@ -109,11 +110,11 @@ func (l *Link) addToxic(spec string) {
 	}
 }
 
-// domain is the DNS domain in which services with several replicas have names.
+// domain is the DNS domain for services with several replicas.
 const domain = ".urr.test."
 
-// nameServer is a DNS server for services with several replicas, like a headless Kubernetes
-// Service: one name, an address per replica, one port.
+// nameServer is a DNS server that has a name for each service with several replicas, like a
+// headless Kubernetes Service: the name has one address per replica, all with the same port.
 type nameServer struct {
 	conn net.PacketConn
 	done chan struct{}
@@ -143,7 +144,7 @@ func (n *nameServer) setAddresses(service string, ips []net.IP) {
 	n.addrs[service+domain] = ips
 }
 
-// target is the gRPC target of all replicas: its resolver queries this server.
+// target returns the gRPC target for all replicas of a service; gRPC asks this DNS server for them.
 func (n *nameServer) target(service string, port int) string {
 	return "dns://" + n.conn.LocalAddr().String() + "/" + service + domain + ":" + strconv.Itoa(port)
 }
@@ -162,8 +163,8 @@ func (n *nameServer) serve() {
 	}
 }
 
-// answer returns the A records of a known name. Other record types of it are empty; other names do
-// not exist.
+// answer answers a DNS query: A records for the name of a service, nothing for its other record
+// types, and an error for unknown names.
 func (n *nameServer) answer(query []byte) ([]byte, error) {
 	var p dnsmessage.Parser
 	header, err := p.Start(query)

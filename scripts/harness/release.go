@@ -17,26 +17,26 @@ import (
 // OldVersion is the version that the programs of Options.Upgrade report in urr_build_info.
 const OldVersion = "old"
 
-// oldVersion are the flags of go build that set OldVersion.
-var oldVersion = []string{"-buildvcs=false", "-ldflags=-X=urr.guru/pkg/telemetry.release=" + OldVersion}
+// oldVersionFlags are the flags of go build that set OldVersion.
+var oldVersionFlags = []string{"-buildvcs=false", "-ldflags=-X=urr.guru/pkg/telemetry.release=" + OldVersion}
 
-// Release describes the programs and settings from which a run upgrades.
+// Release describes the older programs and settings from which a run upgrades.
 type Release struct {
-	// Commit from which the programs are built; empty: this checkout.
+	// Commit is the commit from which the programs are built; empty: this checkout.
 	Commit string
-	// Services that run them; empty: all but the sandbox, which is not part of a release.
+	// Services run the older programs; empty: all but the sandbox, which is in no release.
 	Services []string
-	// Env adds NAME=value to the environment of all services while they run these programs.
+	// Env has NAME=value pairs for all services while they run the older programs.
 	Env []string
 }
 
-// startsOld reports whether a service first runs the program of Options.Upgrade.
+// startsOld reports whether a service runs the older program of Options.Upgrade first.
 func (p *Platform) startsOld(s platform.Service) bool {
 	old := p.opts.Upgrade
 	return old != nil && s.Name != platform.Sandbox && (len(old.Services) == 0 || slices.Contains(old.Services, s.Name))
 }
 
-// buildOld builds the programs of Options.Upgrade.
+// buildOld builds the older programs that Options.Upgrade describes.
 func (p *Platform) buildOld(ctx context.Context, wanted []platform.Service) (err error) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s platform.Service) bool { return !p.startsOld(s) })
 	if p.opts.Upgrade.Commit != "" {
@@ -44,12 +44,12 @@ func (p *Platform) buildOld(ctx context.Context, wanted []platform.Service) (err
 		return err
 	}
 	now := p.variant()
-	old := variant{folder: now.folder + "-" + OldVersion, flags: slices.Concat(now.flags, oldVersion)}
+	old := variant{folder: now.folder + "-" + OldVersion, flags: slices.Concat(now.flags, oldVersionFlags)}
 	p.oldPrograms = p.testRun.checkout.Shared("bin", old.folder)
 	return p.testRun.build(ctx, old, wanted)
 }
 
-// buildCommit builds the services of another commit once, from a copy of its files.
+// buildCommit builds the services of another commit, once per process, from a copy of its files.
 func (w *testRun) buildCommit(ctx context.Context, revision string, services []platform.Service) (bin string, err error) {
 	revParse := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	revParse.Dir = w.checkout.Root
@@ -66,18 +66,18 @@ func (w *testRun) buildCommit(ctx context.Context, revision string, services []p
 	}
 	var packages []string
 	for _, s := range services {
-		if _, err := os.Stat(filepath.Join(files, s.Package)); err == nil { // else it is newer than that commit
+		if _, err := os.Stat(filepath.Join(files, s.Package)); err == nil { // otherwise the commit does not have this service
 			packages = append(packages, s.Package)
 		}
 	}
 	var log strings.Builder
-	if err := programs.Build(ctx, files, bin, &log, oldVersion, packages...); err != nil {
+	if err := programs.Build(ctx, files, bin, &log, oldVersionFlags, packages...); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", revision, err, log.String())
 	}
 	return bin, nil
 }
 
-// unpack writes the files of a commit to dir atomically.
+// unpack copies the files of a commit into the folder dir atomically.
 func (w *testRun) unpack(ctx context.Context, commit, dir string) error {
 	const script = `rm -rf "$2.new"; mkdir -p "$2.new"; git archive "$1" | tar -x -C "$2.new"; mv "$2.new" "$2"`
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script, "bash", commit, dir)
@@ -88,8 +88,8 @@ func (w *testRun) unpack(ctx context.Context, commit, dir string) error {
 	return nil
 }
 
-// Migrate updates tables, topics and queues for this checkout's programs, as the charts do before
-// they replace a pod.
+// Migrate updates tables, topics and queues for this checkout's programs, as the Helm charts do
+// before they replace pods.
 func (p *Platform) Migrate() {
 	p.tb.Helper()
 	for _, s := range platform.Services() {
@@ -103,8 +103,8 @@ func (p *Platform) Migrate() {
 	}
 }
 
-// Replace stops a replica as a deployment does, and restarts it with the program and the settings
-// of this checkout or, if old is true, of Options.Upgrade.
+// Replace stops a replica as a deployment does, and starts it with this checkout's program and
+// settings. If old is true, it starts it with those of Options.Upgrade.
 func (s *Service) Replace(i int, old bool) {
 	s.p.tb.Helper()
 	s.Stop(i)
@@ -114,7 +114,7 @@ func (s *Service) Replace(i int, old bool) {
 	s.Start(i)
 }
 
-// Version reads the version that a replica reports in its metrics.
+// Version returns the version that a replica reports in its metrics.
 func (s *Service) Version(ctx context.Context, i int) (string, error) {
 	const before, after = `urr_build_info{version="`, `"}`
 	body, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/metrics")
@@ -129,7 +129,7 @@ func (s *Service) Version(ctx context.Context, i int) (string, error) {
 	return version, nil
 }
 
-// program returns the path of a service's program: for old that of Options.Upgrade, if it has one.
+// program returns the path of a service's program; if old, that of Options.Upgrade if any.
 func (p *Platform) program(s platform.Service, old bool) string {
 	path := filepath.Join(p.oldPrograms, filepath.Base(s.Package))
 	if _, err := os.Stat(path); old && err == nil {

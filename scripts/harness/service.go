@@ -17,28 +17,28 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Service is the replicas of one service, counted from 0. Its methods fail the test on errors.
+// Service controls the replicas of one service, counted from 0. If a method fails, the test fails.
 type Service struct {
 	p    *Platform
 	desc platform.Service
 
 	mu       sync.Mutex // guards the processes
 	replicas []replica
-	// crashed is true once a replica was started again after SIGKILL.
+	// crashed is true once a replica was started again after a SIGKILL.
 	crashed bool
 }
 
 type replica struct {
 	listen platform.Listen
 	proc   *process.Process // nil: not running
-	logged int64            // size of its log at the start of this run
-	// old is true while it runs the program of Options.Upgrade.
+	logged int64            // size of the replica's log at the start of this run
+	// old is true while the replica runs the program of Options.Upgrade.
 	old bool
 }
 
 func (s *Service) Replicas() int { return len(s.replicas) }
 
-// Addr is a replica's address: HTTP for the gateway and the sandbox, gRPC for all others.
+// Addr returns the address of replica i: HTTP for the gateway and the sandbox, gRPC for the others.
 func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
 
 func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
@@ -54,7 +54,7 @@ func (s *Service) Kill(i int) {
 	s.AwaitEnd(i)
 }
 
-// Pause suspends a replica: its connections stay open, and it does not respond.
+// Pause suspends replica i by SIGSTOP: its connections stay open, and it does not respond.
 func (s *Service) Pause(i int) {
 	s.p.tb.Helper()
 	s.signal(i, syscall.SIGSTOP)
@@ -65,7 +65,7 @@ func (s *Service) Resume(i int) {
 	s.signal(i, syscall.SIGCONT)
 }
 
-// Stop stops a replica as a deployment does: SIGTERM, and time to finish.
+// Stop stops replica i as a deployment does: by SIGTERM, with time to finish.
 func (s *Service) Stop(i int) {
 	s.p.tb.Helper()
 	s.p.requireOwn(s.name(i))
@@ -79,7 +79,7 @@ func (s *Service) Start(i int) {
 	s.begin(i, "")
 }
 
-// RestartWithFailpoints restarts a replica with failpoints (`name=exit;name@3=error;…`). The
+// RestartWithFailpoints restarts replica i with failpoints (`name=exit;name@3=error;…`). The
 // replica may die of one before it is ready. The next Start starts it without failpoints.
 func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 	s.p.tb.Helper()
@@ -87,7 +87,7 @@ func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 	s.begin(i, failpoints)
 }
 
-// AwaitEnd waits until a replica has exited and describes how ("signal: killed", "exit status 1").
+// AwaitEnd waits until replica i has exited and returns how: "signal: killed", "exit status 1".
 func (s *Service) AwaitEnd(i int) string {
 	s.p.tb.Helper()
 	proc := s.requireStarted(i)
@@ -100,8 +100,8 @@ func (s *Service) AwaitEnd(i int) string {
 	}
 }
 
-// Command runs a command of the service's program beside its replicas and returns what it printed
-// and its exit code.
+// Command runs the service's program with arguments, beside its replicas, and returns what it
+// printed and the exit code.
 func (s *Service) Command(ctx context.Context, args ...string) (output string, code int) {
 	s.p.tb.Helper()
 	cmd := exec.CommandContext(ctx, s.p.program(s.desc, false), args...)
@@ -119,8 +119,8 @@ func (s *Service) Running(i int) bool {
 	return proc != nil && proc.Alive()
 }
 
-// Metric sums the samples of a metric whose line starts with the given text, as
-// `urr_holds_total{result="held"`; a missing metric is 0.
+// Metric returns the sum of those samples of replica i whose line starts with the text start, such
+// as `urr_holds_total{result="held"`; 0 if there are none.
 func (s *Service) Metric(ctx context.Context, i int, start string) (float64, error) {
 	body, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/metrics")
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Service) proc(i int) *process.Process {
 	return s.replicas[i].proc
 }
 
-// requireStarted returns the process of a replica; a replica that was never started fails the test.
+// requireStarted returns the process of replica i. If it was never started, the test fails.
 func (s *Service) requireStarted(i int) *process.Process {
 	s.p.tb.Helper()
 	proc := s.proc(i)
@@ -223,8 +223,8 @@ func (s *Service) awaitReady(ctx context.Context, i int) error {
 	})
 }
 
-// endAll stops all replicas concurrently. After a crash it kills them: Kafka may still wait for the
-// dead member of a group, for 10 s, and no other member can leave meanwhile.
+// endAll stops all replicas concurrently. After a crash it kills them: Kafka may wait 10 s for the
+// dead member of a consumer group, and no other member can leave meanwhile.
 func (s *Service) endAll() error {
 	s.mu.Lock()
 	crashed := s.crashed
@@ -233,7 +233,7 @@ func (s *Service) endAll() error {
 	for i := range s.replicas {
 		group.Go(func() error {
 			if proc := s.proc(i); crashed && proc != nil && proc.Alive() {
-				_ = proc.Signal(syscall.SIGKILL) // it may have just exited
+				_ = proc.Signal(syscall.SIGKILL) // the process may have just exited
 				<-proc.Done()
 			}
 			if err := s.end(i); err != nil {
@@ -245,14 +245,14 @@ func (s *Service) endAll() error {
 	return group.Wait()
 }
 
-// end stops a replica, even a suspended one.
+// end stops replica i, even if it is suspended.
 func (s *Service) end(i int) error {
 	proc := s.proc(i)
 	if proc == nil || !proc.Alive() {
 		return nil
 	}
 	if err := proc.Signal(syscall.SIGCONT); err != nil {
-		return nil //nolint:nilerr // it has exited since the check
+		return nil //nolint:nilerr // the process has exited since the check
 	}
 	if err := proc.Stop(syscall.SIGTERM, stopGrace); err != nil {
 		return err
@@ -269,15 +269,15 @@ func (s *Service) signal(i int, sig syscall.Signal) {
 	}
 }
 
-// requireOwn fails a test that would affect processes of a shared platform.
-func (p *Platform) requireOwn(what string) {
+// requireOwn fails the test if this is the shared platform, whose processes no test may change.
+func (p *Platform) requireOwn(name string) {
 	p.tb.Helper()
 	if p.shared {
-		p.tb.Fatalf("harness: %s belongs to a shared platform, whose processes are left alone: use Start", what)
+		p.tb.Fatalf("harness: %s belongs to a shared platform, whose processes are left alone: use Start", name)
 	}
 }
 
-// showLogs adds the end of each replica's log of this run to the test's output.
+// showLogs adds the end of each replica's log, as far as it is of this run, to the test's output.
 func (s *Service) showLogs() {
 	for i := range s.replicas {
 		path := s.p.workspace.layout.Log(s.name(i))

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// common is the platform that the tests of one process share. The first of them starts it.
-var common = sync.OnceValues(func() (*Platform, error) {
+// sharedPlatform returns the platform that all tests of the process share. The first call starts it.
+var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 	ctx := context.Background()
 	p, err := newPlatform(ctx, Options{})
 	if err != nil {
@@ -23,15 +23,15 @@ var common = sync.OnceValues(func() (*Platform, error) {
 	return p, p.start(ctx)
 })
 
-// commonStarted tells Main that common must be stopped.
-var commonStarted atomic.Bool
+// sharedStarted is true if Main must stop the shared platform.
+var sharedStarted atomic.Bool
 
 // Shared returns the platform that all tests of the process share: one replica of every service, on
-// the checkout's backends. Tests use events of their own and leave its processes alone.
+// the checkout's backends. Tests use their own events and do not change its processes.
 func Shared(tb testing.TB) *Platform {
 	tb.Helper()
-	commonStarted.Store(true)
-	p, err := common()
+	sharedStarted.Store(true)
+	p, err := sharedPlatform()
 	if err != nil {
 		tb.Fatal("harness: ", err)
 	}
@@ -40,7 +40,7 @@ func Shared(tb testing.TB) *Platform {
 	return view
 }
 
-// For returns a view of the shared platform whose errors fail the test tb.
+// For returns a copy of the shared platform whose errors fail the test tb.
 func (p *Platform) For(tb testing.TB) *Platform {
 	tb.Helper()
 	view := *p
@@ -51,8 +51,8 @@ func (p *Platform) For(tb testing.TB) *Platform {
 	return &view
 }
 
-// Main runs the tests of a package that uses the harness, and stops what outlives single tests.
-// Call it from TestMain; it does not return.
+// Main runs the tests of a package that uses the harness, and then stops what several tests have
+// used. TestMain calls it; it does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	if err := endAll(); err != nil {
@@ -64,8 +64,8 @@ func Main(m *testing.M) {
 
 func endAll() error {
 	var errs []error
-	if commonStarted.Load() {
-		if p, err := common(); err == nil {
+	if sharedStarted.Load() {
+		if p, err := sharedPlatform(); err == nil {
 			errs = append(errs, p.end())
 		}
 	}
@@ -75,8 +75,8 @@ func endAll() error {
 	return errors.Join(errs...)
 }
 
-// Run runs a platform for a program that is not a test, until do returns. It returns an error where
-// a test would fail.
+// Run starts a platform for a program that is not a test, and stops it when do returns. It returns
+// an error where a test would fail.
 func Run(ctx context.Context, opts Options, do func(context.Context, *Platform) error) (err error) {
 	run := &program{ctx: ctx}
 	defer func() { err = errors.Join(err, run.end(), endAll()) }() //nolint:contextcheck // an interrupted run is cleaned up too
@@ -88,11 +88,11 @@ func Run(ctx context.Context, opts Options, do func(context.Context, *Platform) 
 	return do(ctx, Start(run, opts)) //nolint:contextcheck // likewise
 }
 
-// errFatal is the panic that ends a program's run after Fatal.
+// errFatal is the panic value with which Fatal ends the run of a program.
 var errFatal = errors.New("harness: fatal")
 
-// program implements what the harness uses of testing.TB. It has no other method: the embedded
-// interface is nil.
+// program implements the methods of testing.TB that the harness uses. Others would panic, since the
+// embedded interface is nil.
 type program struct {
 	testing.TB
 	ctx context.Context //nolint:containedctx // as in testing.T
@@ -134,7 +134,7 @@ func (p *program) Fatalf(format string, args ...any) {
 	panic(errFatal)
 }
 
-// end cleans up in reverse order and returns what has failed.
+// end runs the cleanups in reverse order and returns the recorded errors.
 func (p *program) end() error {
 	for _, do := range slices.Backward(p.cleanups) {
 		do()

@@ -20,14 +20,14 @@ import (
 	rewards "urr.guru/services/reward/sandbox"
 )
 
-// faultsLimit bounds the request that sets faults.
+// faultsLimit limits the request that sets the provider's faults.
 const faultsLimit = time.Minute
 
-// Wiring returns the addresses of the run's stores and services, without the proxies of
-// Options.Links, for audit programs.
+// Wiring returns the direct addresses of the run's stores and services, without the proxies of
+// Options.Links, for audits.
 func (p *Platform) Wiring() platform.Wiring { return p.workspace.wiring() }
 
-// DB connects to the database of a service directly, without the proxy of Options.Links.
+// DB returns a direct connection to a service's database, without the proxy of Options.Links.
 func (p *Platform) DB(service string) *pgxpool.Pool {
 	p.tb.Helper()
 	s, err := platform.Lookup(service)
@@ -56,8 +56,8 @@ func (p *Platform) Redis() *redis.Client {
 
 func (p *Platform) Brokers() []string { return p.Wiring().KafkaBrokers }
 
-// Records reads a topic, named without the run's prefix, from its beginning to its current end, in
-// the order of each partition.
+// Records reads all records of a topic so far, in the order of each partition. The topic is named
+// without the run's prefix.
 func (p *Platform) Records(ctx context.Context, topic string) ([]*kgo.Record, error) {
 	return topics.Read(ctx, p.Brokers(), p.Wiring().KafkaPrefix+topic)
 }
@@ -77,8 +77,8 @@ func (p *Platform) Ledger(ctx context.Context) (charges []sandbox.Charge, refund
 	return ledger.Charges, ledger.Refunds, nil
 }
 
-// SetRewardFaults sets the faults that the provider of points and coupons injects. It also works in
-// a cleanup of the test.
+// SetRewardFaults sets the faults that the sandbox provider of points and coupons injects. It also
+// works while the test cleans up.
 func (p *Platform) SetRewardFaults(f rewards.Faults) {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tb.Context()), faultsLimit)
@@ -88,7 +88,7 @@ func (p *Platform) SetRewardFaults(f rewards.Faults) {
 	}
 }
 
-// Dial connects to replica i of the service callee as caller does, with the RPC key of that pair.
+// Dial connects to replica i of the service callee as caller does, with the RPC key of the two.
 func (p *Platform) Dial(caller, callee string, i int, opts ...rpc.DialOption) *rpc.Conn {
 	p.tb.Helper()
 	key, ok := p.workspace.secrets.RPC[caller+">"+callee]
@@ -103,7 +103,7 @@ func (p *Platform) Dial(caller, callee string, i int, opts ...rpc.DialOption) *r
 	return conn
 }
 
-// Eventually polls until check succeeds. If it never does, the test fails with its last error.
+// Eventually repeats check until it succeeds. If it never does, the test fails with its last error.
 func (p *Platform) Eventually(check func(context.Context) error) {
 	p.tb.Helper()
 	ctx, cancel := testkit.Context(p.tb)

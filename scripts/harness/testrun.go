@@ -21,11 +21,11 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// testRun is shared by all platforms of one test process: the programs and the checkout's backends.
+// testRun has what all platforms of one test process share: programs and the checkout's backends.
 type testRun struct {
 	checkout        platform.Layout
 	children        *process.Children
-	own             func() (*workspace, error) // the one workspace with its own backends
+	own             func() (*workspace, error) // returns the one workspace with its own backends
 	acquireBackends func() error               // keeps the checkout's backends running until release
 
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func newTestRun() (*testRun, error) {
 	return w, nil
 }
 
-// ownBackends starts backends for this process alone. They end with the process.
+// ownBackends starts backends for this process alone. They end when the process ends.
 func (w *testRun) ownBackends() (*workspace, error) {
 	s, err := claimWorkspace(w.checkout)
 	if err != nil {
@@ -63,7 +63,7 @@ func (w *testRun) ownBackends() (*workspace, error) {
 }
 
 // sharedBackends returns a workspace on the checkout's backends. Its databases are on the tests'
-// PostgreSQL, which is in memory; those of a benchmark are on the one that writes to the disk.
+// PostgreSQL, which keeps them in memory; a benchmark's are on the server that writes to disk.
 func (w *testRun) sharedBackends(ctx context.Context, production bool) (*workspace, error) {
 	if err := w.acquireBackends(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (w *testRun) acquire() error {
 	return nil
 }
 
-// end releases the backends, if they were acquired.
+// end releases the checkout's backends if this process has acquired them.
 func (w *testRun) end() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,13 +101,13 @@ func (w *testRun) end() error {
 	return w.release(context.Background())
 }
 
-// variant is one way of building the programs: the flags of go build, and the output folder in bin.
+// variant is one way to build the programs: the flags of go build, and the output folder in bin.
 type variant struct {
 	folder string
 	flags  []string
 }
 
-// variant returns how the programs of this platform are built: for production or with failpoints.
+// variant returns how this platform's programs are built: for production or with failpoints.
 func (p *Platform) variant() variant {
 	if p.opts.Production {
 		return variant{folder: "production", flags: []string{"-buildvcs=false"}}
@@ -115,7 +115,7 @@ func (p *Platform) variant() variant {
 	return variant{folder: "failpoint", flags: []string{"-tags=failpoint", "-buildvcs=false"}}
 }
 
-// build builds the programs, once per test process and variant.
+// build builds the services' programs, once per test process and variant.
 func (w *testRun) build(ctx context.Context, v variant, services []platform.Service) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,33 +142,31 @@ func (w *testRun) program(v variant, s platform.Service) string {
 	return w.checkout.Shared("bin", v.folder, filepath.Base(s.Package))
 }
 
-// commonEnv returns the environment variables that all services get. The test's own environment is
-// not passed on.
+// commonEnv returns the environment variables of all services. Services do not get the test's own.
 func (w *testRun) commonEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
 }
 
-// workspace contains what one platform of a test owns: a name with a folder, ports, secrets, and
-// its own backends or a namespace on shared ones.
+// workspace has what belongs to one platform of a test: a name with a folder, ports, secrets, and
+// either its own backends or a namespace on the checkout's.
 type workspace struct {
 	layout    platform.Layout
 	number    int // part of the name
 	secrets   platform.Secrets
-	backends  *backends.Set // its own; nil: it has a namespace on the checkout's
+	backends  *backends.Set // its own; nil: it uses the checkout's, in a namespace
 	namespace *namespace
-	unlock    func()       // releases the name, which is reserved as long as the workspace exists
-	ports     net.Listener // held as long as the workspace exists: reserves the ports
+	unlock    func()       // releases the name, which no other run can use until then
+	ports     net.Listener // reserves the ports until it is closed
 
 	mu       sync.Mutex
 	migrated map[string]bool // by the path of the program
 }
 
-// maxWorkspaces is the maximum number of concurrent runs of a checkout, limited by the number of
-// Redis databases.
+// maxWorkspaces limits the concurrent runs of a checkout: each needs a Redis database of its own.
 const maxWorkspaces = 15
 
 // claimWorkspace reserves the first name that no other run of the checkout uses, and free ports.
-// The lock of the name is released at the latest when the process ends.
+// The name is free again when the process ends, at the latest.
 func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	for number := 1; number <= maxWorkspaces; number++ {
 		name := "harness-" + strconv.Itoa(number)
@@ -182,7 +180,7 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 		}
 		offset, ports, err := claimPorts()
 		if err == nil {
-			// The ledger of an earlier run refers to deleted payments.
+			// The ledger of an earlier run would name payments that no longer exist.
 			err = errors.Join(os.RemoveAll(layout.State("logs")), os.RemoveAll(layout.State("data", platform.Sandbox)))
 		}
 		if err != nil {
@@ -197,7 +195,7 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	return nil, fmt.Errorf("%d runs of this checkout's platform are under way: no name is left", maxWorkspaces)
 }
 
-// release removes the run's data from the checkout's backends, and releases the name and the ports.
+// release removes the run's data from the checkout's backends, and frees the name and the ports.
 func (s *workspace) release(ctx context.Context) error {
 	defer s.unlock()
 	return errors.Join(s.namespace.removeData(ctx), s.ports.Close())
@@ -211,8 +209,7 @@ func (s *workspace) wiring() platform.Wiring {
 	return w
 }
 
-// migrate updates the tables and topics of a service for its program, once per workspace and
-// program.
+// migrate updates the tables and topics of a service for a program, once per workspace and program.
 func (s *workspace) migrate(ctx context.Context, service platform.Service, program string, env []string) error {
 	s.mu.Lock()
 	done := s.migrated[program]
@@ -233,7 +230,7 @@ func (s *workspace) migrate(ctx context.Context, service platform.Service, progr
 	return nil
 }
 
-// restoreBackends resumes or restarts every backend of the workspace that a test has paused or
+// restoreBackends resumes or restarts the workspace's own backends that a test has paused or
 // killed.
 func (s *workspace) restoreBackends() error {
 	for _, name := range Backends() {
@@ -246,18 +243,18 @@ func (s *workspace) restoreBackends() error {
 	return s.backends.Start(context.Background())
 }
 
-// claimPorts finds ports for a whole platform, below those that the kernel assigns to outgoing
-// connections and above those of other checkouts. An abstract socket reserves them machine-wide
-// while a process of the run is down: the ports of different steps do not overlap.
+// claimPorts finds ports for a whole platform, lower than those that the kernel assigns to outgoing
+// connections and unlike those of other checkouts. An abstract socket reserves them on this
+// machine, even while no process listens on them. Ports of different steps do not overlap.
 func claimPorts() (offset int, claim net.Listener, err error) {
 	const lowest, step, steps = 5000, 100, 79
 	for _, i := range rand.Perm(steps) {
 		offset = lowest + i*step
-		claim, err = net.Listen("unix", "@urr-ports-"+strconv.Itoa(offset)) // an abstract name leaves no file
+		claim, err = net.Listen("unix", "@urr-ports-"+strconv.Itoa(offset)) // an abstract socket has no file
 		if err != nil {
 			continue
 		}
-		if allFree(platform.Ports(), offset) {
+		if allPortsFree(platform.Ports(), offset) {
 			return offset, claim, nil
 		}
 		if err := claim.Close(); err != nil {
@@ -267,7 +264,7 @@ func claimPorts() (offset int, claim net.Listener, err error) {
 	return 0, nil, errors.New("no free ports for the platform")
 }
 
-func allFree(bases []int, offset int) bool {
+func allPortsFree(bases []int, offset int) bool {
 	for _, base := range bases {
 		for i := range maxReplicas {
 			l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.%d:%d", 1+i, base+offset))

@@ -1,6 +1,6 @@
-// Package images builds the container images with ko: one per service and one for the simulated
-// visitors. Each contains a static program on a base with CA certificates and a non-root user. The
-// build needs neither Docker nor a registry.
+// Package images builds container images with ko: one per service and one for the simulated
+// visitors. Each image is a static program on a base with CA certificates and a non-root user. It
+// needs neither Docker nor a registry.
 package images
 
 import (
@@ -29,23 +29,23 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Registry is the default registry of the images, the same as in the charts' values.
+// Registry is the registry in the images' names, the same as in the charts' values.
 const Registry = "urr.local"
 
-// crowd is the package of the program that `helm test` runs.
+// crowd is the package whose program `helm test` runs.
 const crowd = "./scripts/cmd/crowd"
 
-// Builder builds the images of a checkout.
+// Builder builds the container images of a checkout.
 type Builder struct {
 	Layout platform.Layout
 	Say    func(format string, args ...any)
 }
 
-// Archive is the file that Build writes: all images in the format of docker save, which containerd,
-// kind and Docker can load.
+// Archive returns the path of the file that Build writes: all images in the format of docker save,
+// which containerd, kind and Docker can load.
 func (b Builder) Archive() string { return b.Layout.Shared("images", "urr.tar") }
 
-// Build creates each image as <Registry>/<name>:<tag>, writes the services' bills of materials
+// Build builds each image as <Registry>/<name>:<tag>, writes the services' bills of materials
 // (SPDX) to .urr/images/sbom, and returns the path of the archive. The programs report the tag as
 // their version.
 func (b Builder) Build(ctx context.Context, tag string) (string, error) {
@@ -63,7 +63,7 @@ func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	if err := b.command(ctx, "go", "run", "./scripts/cmd/web").Run(); err != nil {
 		return "", fmt.Errorf("bundle the pages: %w", err)
 	}
-	// ko finds a base that is named by its digest here before it contacts a registry.
+	// If the base is named by its digest, ko looks for it in this folder before it asks a registry.
 	cache := b.Layout.Shared("images", "cache")
 	digest, err := writeBase(filepath.Join(cache, "img"))
 	if err != nil {
@@ -88,14 +88,14 @@ func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	return b.Archive(), nil
 }
 
-// command prepares a command in the checkout that writes to the user's output.
+// command prepares a command in the checkout's root, whose output is shown to the user.
 func (b Builder) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = b.Layout.Root, os.Stdout, os.Stderr
 	return cmd
 }
 
-// nonRoot is the user of the programs: a number, so that Kubernetes can verify that it is not root.
+// nonRoot is the user that runs the programs: a number, which Kubernetes can check.
 const nonRoot = "65532:65532"
 
 // Media types of the OCI image format (github.com/opencontainers/image-spec).
@@ -114,14 +114,14 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// imageFile is a file of an image or an archive, or a folder if its name ends with a slash.
+// imageFile is a file in an image or archive; it is a folder if its name ends with a slash.
 type imageFile struct {
 	data []byte
 	mode int64 // 0: 0644
 }
 
-// WriteProgram writes an image that consists of a static program, which is its entry point, as an
-// archive that containerd and Docker can load.
+// WriteProgram writes an image with only a static program, which is its entry point, to an archive
+// that containerd and Docker can load.
 func WriteProgram(archive, name, program string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {
@@ -144,8 +144,8 @@ func WriteProgram(archive, name, program string) error {
 	return nil
 }
 
-// layoutOf returns the files of an OCI image layout with one image of one layer, and its digest.
-// Equal content has an equal digest. The image is loaded under name, which contains its tag.
+// layoutOf returns the files of an OCI image layout that has one image with one layer, and the
+// image's digest. Equal content gives equal digests. The image's name contains its tag.
 func layoutOf(name string, content map[string]imageFile, config map[string]any) (files map[string]imageFile, digest string, err error) {
 	layer, err := packTar(content)
 	if err != nil {
@@ -182,7 +182,7 @@ func layoutOf(name string, content map[string]imageFile, config map[string]any) 
 		manifest.Annotations = map[string]string{
 			"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name[strings.LastIndexByte(name, ':')+1:],
 		}
-		// Older Dockers read this file in `docker load`.
+		// Older versions of Docker need this file for `docker load`.
 		files["manifest.json"] = imageFile{data: encode([]map[string]any{{
 			"Config": blobPath(described.Digest), "RepoTags": []string{name}, "Layers": []string{blobPath(blobs.Digest)},
 		}})}
@@ -198,8 +198,8 @@ func digestOf(data []byte) string {
 
 func blobPath(digest string) string { return "blobs/sha256/" + strings.TrimPrefix(digest, "sha256:") }
 
-// packTar creates an archive of files and their parent folders. Timestamps are fixed, so that equal
-// files give equal archives.
+// packTar creates a tar archive of files and their parent folders. Its timestamps are fixed, so
+// that equal files give equal archives.
 func packTar(files map[string]imageFile) ([]byte, error) {
 	all := maps.Clone(files)
 	for name := range files {
@@ -209,7 +209,7 @@ func packTar(files map[string]imageFile) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	for _, name := range slices.Sorted(maps.Keys(all)) { // a folder sorts before its files
+	for _, name := range slices.Sorted(maps.Keys(all)) { // in sorted order, a folder precedes its files
 		f := all[name]
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: f.mode, Size: int64(len(f.data)), ModTime: time.Unix(0, 0)}
 		if strings.HasSuffix(name, "/") {
@@ -230,12 +230,12 @@ func packTar(files map[string]imageFile) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// certificates is the path of the CA certificates: of Debian's package ca-certificates on the
-// building machine, and in the image, where Go looks for them.
+// certificates is the path of the CA certificates: on the building machine, where Debian's package
+// ca-certificates puts them, and in the image, where Go looks for them.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// writeBase writes the base image to dir, as an OCI image layout, and returns its digest. The image
-// contains what a static program needs: CA certificates and a user entry.
+// writeBase writes the base image into dir as an OCI image layout, and returns its digest. The
+// image has what a static program needs: CA certificates and a user entry.
 func writeBase(dir string) (digest string, err error) {
 	bundle, err := os.ReadFile(certificates)
 	if err != nil {

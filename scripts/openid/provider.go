@@ -1,6 +1,6 @@
-// Package openid is an OpenID Connect provider for development and tests: anybody signs in as any
-// user, with any roles, on a form instead of with a password. The protocol is github.com/zitadel/oidc's,
-// and so is the storage, in memory, of that library's example.
+// Package openid is an OpenID Connect provider for development and tests: on a form, anybody signs
+// in as any user, with any roles, without a password. The protocol is implemented by
+// github.com/zitadel/oidc; the storage, in memory, is that of the library's example.
 package openid
 
 import (
@@ -21,14 +21,14 @@ import (
 	_ "embed"
 )
 
-// Client is the one OpenID Connect client (relying party) that the provider knows.
+// Client is the only OpenID Connect client (relying party) of the provider.
 type Client struct {
 	ID, Secret string
-	// URL is its address in browsers. Its path Redirect receives the codes, / follows a sign-out.
+	// URL is the client's address in browsers. Its path Redirect gets the codes.
 	URL, Redirect string
 }
 
-// rolesClaim is the claim of ID tokens with the roles that were ticked in the form.
+// rolesClaim is the claim of ID tokens that has the roles chosen on the form.
 const rolesClaim = "roles"
 
 //go:embed form.html
@@ -36,7 +36,7 @@ var formText string
 
 var form = template.Must(template.New("form").Parse(formText))
 
-// New returns the handler of a provider for the paths below that of the URL issuer.
+// New returns the handler of a provider; it serves the paths below that of the URL issuer.
 func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -70,7 +70,7 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 		}
 		id, user := r.PostForm.Get("id"), strings.TrimSpace(r.PostForm.Get("user"))
 		if r.PostForm.Has("deny") {
-			known.deny(w, r, id)
+			known.denySignIn(w, r, id)
 			return
 		}
 		people.setRoles(user, r.PostForm["role"])
@@ -84,7 +84,7 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	return mux, nil
 }
 
-// userStore is the library's store of users. Every name is a user, without a password.
+// userStore is the library's store of users. It accepts every name as a user, without a password.
 type userStore struct {
 	mu    sync.Mutex
 	roles map[string][]string
@@ -110,7 +110,7 @@ func (*userStore) GetUserByUsername(name string) *storage.User {
 }
 func (*userStore) ExampleClientID() string { return "" }
 
-// store is the library's storage with roles in the claims, and with one client.
+// store is the library's storage, with one client, and with roles in the claims.
 type store struct {
 	*storage.Storage
 
@@ -131,8 +131,8 @@ func (s *store) SetUserinfoFromRequest(_ context.Context, info *oidc.UserInfo, r
 	return nil
 }
 
-// deny ends a sign-in with the error access_denied, as when a user does not consent.
-func (s *store) deny(w http.ResponseWriter, r *http.Request, id string) {
+// denySignIn ends a sign-in with the error access_denied, as if the user had not consented.
+func (s *store) denySignIn(w http.ResponseWriter, r *http.Request, id string) {
 	request, err := s.AuthRequestByID(r.Context(), id)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -142,7 +142,7 @@ func (s *store) deny(w http.ResponseWriter, r *http.Request, id string) {
 	http.Redirect(w, r, to, http.StatusFound)
 }
 
-// client is the library's client, with the addresses of this package's form and sign-out.
+// client is the library's client, with the URLs of this package's form and sign-out.
 type client struct {
 	*storage.Client
 
@@ -153,5 +153,5 @@ func (c *client) LoginURL(id string) string { return c.base + "/sign-in?id=" + u
 
 func (c *client) PostLogoutRedirectURIs() []string { return []string{c.afterSignOut} }
 
-// IDTokenUserinfoClaimsAssertion implements op.Client: the roles are in the ID token.
+// IDTokenUserinfoClaimsAssertion returns true: the ID token contains the roles.
 func (*client) IDTokenUserinfoClaimsAssertion() bool { return true }

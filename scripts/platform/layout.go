@@ -1,6 +1,5 @@
-// Package platform is the single description of URR's processes: services and backends, their
-// ports, environment and secrets, and their start order. The development runner, the test harness
-// and the simulations all use it, so that a port or a variable is defined once.
+// Package platform describes URR's processes once for development, tests and simulations: services
+// and backends, their ports, environment and secrets, and the order in which they start.
 package platform
 
 import (
@@ -16,21 +15,21 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Layout describes where one run of the platform keeps its state, and on which ports it listens.
+// Layout says in which folders a run of the platform keeps its state and on which ports it listens.
 type Layout struct {
 	Root   string // the checkout
 	Offset int    // added to every port
 	run    string // empty: the checkout's default run
 }
 
-// Run returns another run in the same checkout, with its own state, processes and ports.
+// Run returns the layout of another run in this checkout, with its own state, processes and ports.
 func (l Layout) Run(name string, offset int) Layout {
 	return Layout{Root: l.Root, Offset: offset, run: name}
 }
 
 // Find returns the layout of the checkout that contains the working directory. Without
-// URR_PORT_OFFSET it uses the ports of the running platform. It fails outside of a checkout, and
-// when the offset is not a number between 0 and 46000.
+// URR_PORT_OFFSET it has the ports of the running platform. It returns an error outside a checkout,
+// and if the offset is not a number between 0 and 46000.
 func Find() (Layout, error) {
 	root, err := findRoot()
 	if err != nil {
@@ -49,12 +48,12 @@ func Find() (Layout, error) {
 	return l, err
 }
 
-// KeepOffset records the offset for later commands, until ForgetOffset.
+// KeepOffset stores the offset of the ports for later commands, until ForgetOffset.
 func (l Layout) KeepOffset() error {
 	return files.Put(l.offsetFile(), []byte(strconv.Itoa(l.Offset)))
 }
 
-// ForgetOffset removes the recorded offset, once no process of the checkout runs.
+// ForgetOffset removes the stored offset; call it when no process of the checkout runs.
 func (l Layout) ForgetOffset() error {
 	if err := os.Remove(l.offsetFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the offset of the ports: %w", err)
@@ -81,12 +80,12 @@ func findRoot() (string, error) {
 	}
 }
 
-// Shared returns a path below .urr that all runs of the checkout share, such as of programs and jars.
+// Shared returns a path in .urr for what all runs of the checkout share, such as programs and jars.
 func (l Layout) Shared(elem ...string) string {
 	return filepath.Join(append([]string{l.Root, ".urr"}, elem...)...)
 }
 
-// State returns a path of this run's own state: data, logs, records of processes.
+// State returns a path in .urr for this run's own state: data, logs, run files of processes.
 func (l Layout) State(elem ...string) string {
 	dir := []string{l.Root, ".urr"}
 	if l.run != "" {
@@ -105,18 +104,18 @@ func (l Layout) Port(base int) int { return base + l.Offset }
 
 func (l Layout) Loopback(base int) string { return "127.0.0.1:" + strconv.Itoa(l.Port(base)) }
 
-// OffsetVariable shifts every port of a checkout, so that two checkouts can run at the same time.
+// OffsetVariable has the number to add to every port, so that two checkouts can run side by side.
 const OffsetVariable = "URR_PORT_OFFSET"
 
 const (
-	// maxOffset keeps the highest port (SQS, 19324) below 65536.
+	// maxOffset keeps the highest port, 19324 (SQS), below 65536.
 	maxOffset = 46000
-	// offsetStep is the distance between suggested offsets.
+	// offsetStep is the difference between the offsets that error messages suggest.
 	offsetStep = 1000
 )
 
-// ParseOffset parses a value of URR_PORT_OFFSET; empty means 0. It refuses offsets that would put a
-// browser-facing server on a port that browsers block.
+// ParseOffset parses a value of URR_PORT_OFFSET; "" means 0. It refuses offsets for which browsers
+// block the port of a server that people open in a browser.
 func ParseOffset(value string) (int, error) {
 	if value == "" {
 		return 0, nil
@@ -132,8 +131,8 @@ func ParseOffset(value string) (int, error) {
 	return n, nil
 }
 
-// blockedServer returns the browser-facing server that an offset would put on a port that browsers
-// block; the name is empty when there is none.
+// blockedServer returns the server that people could not open with this offset, because browsers
+// block its port; the name is "" if there is none.
 func blockedServer(offset int) (name string, port int) {
 	for _, s := range Services() {
 		for _, base := range s.browserPorts() {
@@ -145,7 +144,7 @@ func blockedServer(offset int) (name string, port int) {
 	return "", 0
 }
 
-// browserPorts lists the base ports that people open in a browser: HTTP, metrics and profiles.
+// browserPorts returns the base ports that people open in browsers: HTTP, metrics and profiles.
 func (s Service) browserPorts() []int {
 	if s.Name == Gateway || s.Name == Sandbox {
 		return []int{s.Port, s.OpsPort}
@@ -153,8 +152,8 @@ func (s Service) browserPorts() []int {
 	return []int{s.OpsPort}
 }
 
-// OtherPorts returns the end of an error message: the given words and the next usable offset, such
-// as (URR_PORT_OFFSET=3000). It is empty if no offset is usable.
+// OtherPorts returns the end of an error message: the words and another usable offset, such as
+// (URR_PORT_OFFSET=3000). It is "" if no offset is usable.
 func OtherPorts(words string, offset int) string {
 	other, found := OtherOffset(offset, process.Free)
 	if !found {
@@ -163,8 +162,8 @@ func OtherPorts(words string, offset int) string {
 	return fmt.Sprintf("%s (%s=%d)", words, OffsetVariable, other)
 }
 
-// OtherOffset returns the next offset, upwards and then from 0, at which all ports of a platform
-// are free and allowed by browsers.
+// OtherOffset returns the next offset, upwards from `from` and then from 0, for which all ports of
+// a platform are free and not blocked by browsers.
 func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
 	works := func(offset int) bool {
 		name, _ := blockedServer(offset)
@@ -183,8 +182,8 @@ func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
 	return 0, false
 }
 
-// Ports lists the base ports of a platform: its services and backends, without those that only
-// tests use.
+// Ports returns the base ports of a platform's services and backends, without the backends that
+// only tests use.
 func Ports() []int {
 	ports := []int{RedisPort, PostgresPort, KafkaPort, KafkaControllerPort, DynamoDBPort, SQSPort}
 	for _, s := range Services() {

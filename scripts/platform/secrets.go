@@ -11,8 +11,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Secrets are the secrets of the services of one checkout or test run. They are generated once and
-// never leave the machine.
+// Secrets has the services' secrets for one checkout or test run. They are generated once, on this
+// machine, and used nowhere else.
 type Secrets struct {
 	VWRToken       string            `json:"vwr_token"`
 	EntryToken     string            `json:"entry_token"`
@@ -20,23 +20,23 @@ type Secrets struct {
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
 	OIDCClient     string            `json:"oidc_client"`    // the gateway's at the sandbox's identity provider
-	Beacon         string            `json:"beacon"`         // decides the key of the sandbox's beacon
+	Beacon         string            `json:"beacon"`         // determines the key of the sandbox's beacon
 	Draw           string            `json:"draw"`           // kid:base64 of 32 bytes, from which seeds of draws follow
 	DrawStatement  string            `json:"draw_statement"` // kid:base64 of an Ed25519 seed
 	DrawReceipt    string            `json:"draw_receipt"`   // likewise
-	RPC            map[string]string `json:"rpc"`            // "caller>callee" → key of that pair
+	RPC            map[string]string `json:"rpc"`            // key of each pair of services, by "caller>callee"
 }
 
-// NewSecrets generates every secret, 32 random bytes each.
+// NewSecrets generates every secret from 32 random bytes.
 func NewSecrets() Secrets {
 	s := Secrets{RPC: map[string]string{}}
 	s.complete()
 	return s
 }
 
-// LoadSecrets returns the secrets of a checkout. Missing ones (a first start, a new pair of
-// services) are generated and stored in .urr/secrets.json, readable by its owner only. It is safe
-// for concurrent use.
+// LoadSecrets returns the secrets of a checkout. It generates missing ones (at the first start, or
+// for a new pair of services) and stores them in .urr/secrets.json, which only its owner can read.
+// It may be called concurrently.
 func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
 	unlock, err := filelock.Lock(ctx, path+".lock", nil)
@@ -80,6 +80,6 @@ func (s *Secrets) complete() (changed bool) {
 
 func random32() []byte {
 	b := make([]byte, 32)
-	_, _ = rand.Read(b) // documented never to fail
+	_, _ = rand.Read(b) // never returns an error
 	return b
 }

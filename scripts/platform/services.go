@@ -7,7 +7,7 @@ import (
 	"urr.guru/proto/access"
 )
 
-// Names of the processes that make up the platform.
+// Names of the platform's processes.
 const (
 	Gateway = "gateway"
 	VWR     = "vwr"
@@ -18,10 +18,10 @@ const (
 	Reward  = "reward"
 	Ingest  = "ingest"
 	Worker  = "worker"
-	Sandbox = "sandbox" // the sandbox payment provider: not a service, but run like one
+	Sandbox = "sandbox" // the sandbox provider, which runs like a service
 )
 
-// Backends of a service besides its database.
+// Names of the backends of services besides PostgreSQL.
 const (
 	Redis    = "redis"
 	Kafka    = "kafka"
@@ -33,16 +33,16 @@ const (
 type Service struct {
 	Name     string
 	Package  string   // its main package, relative to the checkout
-	Port     int      // base port: HTTP of the gateway and the sandbox, gRPC of all others
+	Port     int      // base port: HTTP of the gateway and the sandbox, gRPC of others
 	OpsPort  int      // base port of /healthz, /readyz and /metrics; the sandbox has them on Port
 	Migrates bool     // has a migrate command, to run before the first start
 	Database string   // its own database; empty: it has no tables
 	Backends []string // other backends it connects to: Redis, Kafka, DynamoDB, SQS
 	Calls    []string // services it calls by gRPC, as the option access of their RPCs says
-	Needs    []string // what must be ready before it starts: Calls that start earlier, and what is listed below
+	Needs    []string // what must be ready before it starts: earlier services of Calls, and some others
 }
 
-// Services lists every process in a valid start order: dependencies come first.
+// Services returns every process of the platform, in an order in which they can start.
 func Services() []Service {
 	all := []Service{
 		{Name: Sandbox, Package: "./scripts/cmd/sandbox", Port: 8092, OpsPort: 8092},
@@ -67,7 +67,7 @@ func Services() []Service {
 	for i, s := range all {
 		all[i].Calls = calls[s.Name]
 		for _, callee := range calls[s.Name] {
-			// ingest calls worker, which needs the table of ingest: whatever starts later is not waited for.
+			// ingest calls worker, which needs ingest's table: what starts later is not waited for.
 			if started[callee] {
 				all[i].Needs = append(all[i].Needs, callee)
 			}
@@ -77,7 +77,7 @@ func Services() []Service {
 	return all
 }
 
-// Lookup returns the service of a name.
+// Lookup returns the description of the service with this name.
 func Lookup(name string) (Service, error) {
 	all := Services()
 	i := slices.IndexFunc(all, func(s Service) bool { return s.Name == name })
@@ -87,7 +87,7 @@ func Lookup(name string) (Service, error) {
 	return all[i], nil
 }
 
-// Names lists the services in start order.
+// Names returns the names of the services, in the order in which they start.
 func Names() []string {
 	var names []string
 	for _, s := range Services() {
@@ -96,11 +96,11 @@ func Names() []string {
 	return names
 }
 
-// Callers lists the services that call callee by gRPC.
+// Callers returns the names of the services that call callee by gRPC.
 func Callers(callee string) []string { return access.Callers(access.Calls(), callee) }
 
-// Base ports of the backends. RedisCluster is the first of three. TestPostgres is the server on which
-// tests make databases of their own.
+// Base ports of the backends. RedisClusterPort is the first of three. On TestPostgresPort is the
+// server on which tests create databases.
 const (
 	RedisPort           = 16379
 	RedisClusterPort    = 16380
@@ -113,13 +113,13 @@ const (
 	SQSPort             = 19324
 )
 
-// RedisClusterNodes is the size of the Redis Cluster that tests use.
+// RedisClusterNodes is the number of nodes of the Redis Cluster that tests use.
 const RedisClusterNodes = 3
 
-// PostgresUser owns every database of the development server, which trusts loopback connections.
+// PostgresUser owns every database of the development server, which needs no password on loopback.
 const PostgresUser = "urr"
 
-// Databases lists the databases to create when PostgreSQL starts: one per service with tables.
+// Databases returns the names of the databases to create: one per service with tables.
 func Databases() []string {
 	var names []string
 	for _, s := range Services() {
@@ -141,7 +141,7 @@ func (l Layout) KafkaBroker() string { return l.Loopback(KafkaPort) }
 
 func (l Layout) RedisAddr() string { return l.Loopback(RedisPort) }
 
-// RedisClusterAddrs are the addresses of the three-node cluster that tests use.
+// RedisClusterAddrs returns the addresses of the three-node Redis Cluster that tests use.
 func (l Layout) RedisClusterAddrs() []string {
 	addrs := make([]string, RedisClusterNodes)
 	for i := range addrs {

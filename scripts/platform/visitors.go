@@ -9,18 +9,18 @@ import (
 	"urr.guru/pkg/proofofwork"
 )
 
-// Parts of the gateway's API for the proof of work that a position in a waiting room may cost.
+// Names in the gateway's API for the proof of work that a position in a waiting room may need.
 const (
-	// ProofRequired is the code of the refusal of a request without a proof.
+	// ProofRequired is the error code with which a request without a proof is refused.
 	ProofRequired = "PROOF_REQUIRED"
-	// ProofHeader carries the proof.
+	// ProofHeader is the HTTP header with the proof.
 	ProofHeader = "x-vwr-proof"
 )
 
-// ChallengePath returns the path at which a visitor gets the challenge of a proof of work.
+// ChallengePath returns the path at which a visitor gets a challenge for a proof of work.
 func ChallengePath(eventID string) string { return "/vwr-api/vwr/challenge/" + eventID }
 
-// Prove does the proof of work for a challenge; body is a response of ChallengePath.
+// Prove does the proof of work for a challenge; body is the gateway's response from ChallengePath.
 func Prove(ctx context.Context, body []byte) (proof string, err error) {
 	var c struct {
 		Challenge  string `json:"challenge"`
@@ -32,8 +32,8 @@ func Prove(ctx context.Context, body []byte) (proof string, err error) {
 	return proofofwork.Solve(ctx, c.Challenge, c.Difficulty)
 }
 
-// VisitorAddress returns the IP address of the n-th simulated visitor, for the header
-// X-Forwarded-For. Gateways of development runs and tests trust this header from this machine.
+// VisitorAddress returns the IP address that the n-th simulated visitor sends in X-Forwarded-For.
+// Gateways of development runs and tests trust this header from this machine.
 func VisitorAddress(n uint32) string {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}).String()
 }

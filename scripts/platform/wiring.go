@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// Wiring has the addresses and secrets from which the services' environments are made. The
-// development run has one (Layout.Wiring), every harness run its own.
+// Wiring has the addresses and secrets that services get in their environment variables. The
+// development run has one (Layout.Wiring); each run of the harness has its own.
 type Wiring struct {
 	Secrets Secrets
-	// Target is the gRPC target of a service: host:port, or a dns:// target that names all
-	// replicas.
+	// Target returns the gRPC target of a service: host:port, or a dns:// target with all replicas.
 	Target func(service string) string
-	// DatabaseURL is the address of a service's own database.
+	// DatabaseURL returns the URL of a service's own database.
 	DatabaseURL func(Service) string
 
 	RedisAddrs       []string
-	RedisDB          int // number of the database on a single server
+	RedisDB          int // number of the database on a server that is no cluster
 	KafkaBrokers     []string
 	KafkaPrefix      string // prefix of topic and group names
 	AWSRegion        string
@@ -31,18 +30,18 @@ type Wiring struct {
 	GatewayURL       string // the gateway's address in browsers
 	WebhookURL       string // where the sandbox sends webhooks
 	Ledger           string // the sandbox's ledger file
-	// OIDC makes users sign in to the gateway at the identity provider of the sandbox, instead of by
+	// OIDC makes users sign in to the gateway at the sandbox's identity provider, instead of by
 	// DEV_LOGIN.
 	OIDC bool
 }
 
-// Listen holds the listen addresses of one replica of a service.
+// Listen has the listen addresses of one replica of a service.
 type Listen struct {
 	Addr string // HTTP of the gateway and the sandbox, gRPC of all others
 	Ops  string
 }
 
-// Wiring returns the development run's wiring: loopback ports of the checkout.
+// Wiring returns the wiring of the development run, which uses the checkout's loopback ports.
 func (l Layout) Wiring(secrets Secrets) Wiring {
 	addr := func(name string) string {
 		s, err := Lookup(name)
@@ -70,7 +69,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 	}
 }
 
-// GatewayURL is the gateway's base URL in the development run, without a trailing slash.
+// GatewayURL returns the gateway's base URL in the development run, without a slash at the end.
 func (l Layout) GatewayURL() string { return l.Wiring(Secrets{}).GatewayURL }
 
 // Listen returns the listen addresses of a service in the development run.
@@ -82,8 +81,8 @@ func (w Wiring) BeaconURL() string { return w.SandboxURL + "/beacon" }
 
 func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
 
-// Env returns the environment of one replica of a service as NAME=value, sorted. It contains only
-// the variables that this service reads, so that a service cannot depend on another's secret.
+// Env returns the environment variables of one replica of a service as NAME=value, sorted. It has
+// only those that this service reads, so that a service cannot depend on another one's secret.
 func (w Wiring) Env(s Service, at Listen) []string {
 	env := map[string]string{}
 	if s.Name == Sandbox {
@@ -105,7 +104,7 @@ func (w Wiring) Env(s Service, at Listen) []string {
 
 func (w Wiring) addCommonVariables(env map[string]string, s Service, at Listen) {
 	env["OPS_ADDR"] = at.Ops
-	env["DRAIN"] = "200ms" // no load balancer must notice the shutdown first
+	env["DRAIN"] = "200ms" // there is no load balancer that must notice the shutdown
 	env["PPROF"] = "true"  // the port is reachable from this machine only
 	if s.Name == Gateway {
 		env["HTTP_ADDR"] = at.Addr
@@ -129,7 +128,7 @@ func (w Wiring) addCommonVariables(env map[string]string, s Service, at Listen) 
 	}
 }
 
-// addBackendVariables sets the variables with the addresses of a service's backends.
+// addBackendVariables sets the variables that have the addresses of a service's backends.
 func (w Wiring) addBackendVariables(env map[string]string, s Service) {
 	for _, backend := range s.Backends {
 		switch backend {
@@ -156,19 +155,19 @@ func (w Wiring) addBackendVariables(env map[string]string, s Service) {
 	}
 }
 
-// addAWSAccess sets the region and credentials that the SDK requires. The development servers check
-// neither, but DynamoDB Local keeps separate tables for each region.
+// addAWSAccess sets the region and credentials that the AWS SDK requires. The development servers
+// do not check them, but DynamoDB Local keeps separate tables for each region and access key.
 func (w Wiring) addAWSAccess(env map[string]string) {
 	env["AWS_REGION"] = w.AWSRegion
 	env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
 }
 
-// addOwnVariables sets the variables that only this service has: secrets and development settings.
+// addOwnVariables sets the variables that only one service reads: secrets, development settings.
 func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	switch s.Name {
 	case Gateway:
 		env["DEV_LOGIN"], env["SECURE_COOKIES"] = strconv.FormatBool(!w.OIDC), "false"
-		// Simulated visitors run on this machine and send an address of their own.
+		// Simulated visitors run on this machine and send their own addresses.
 		env["TRUSTED_PROXIES"] = "127.0.0.1"
 		env["SESSION_SECRET"] = w.Secrets.Session
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
@@ -180,7 +179,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	case VWR:
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file on every write
-		env["VWR_LOBBY_LEAD"] = "80s"        // development does not wait for minutes
+		env["VWR_LOBBY_LEAD"] = "80s"        // shorter than the default of minutes
 		w.addDrawKeys(env)
 		env["DRAW_RECEIPT_KEYS"] = w.Secrets.DrawReceipt
 	case Queue:
@@ -191,13 +190,13 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["PAYMENT_PROVIDER"], env["SANDBOX_URL"] = "sandbox", w.SandboxURL
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 	case Reward:
-		// The sandbox pays points and coupons too. Development does not wait for minutes.
+		// The sandbox pays points and coupons too. The times are shorter than the defaults of minutes.
 		env["REWARD_POINT_URL"], env["REWARD_COUPON_URL"] = w.RewardProviderURL(), w.RewardProviderURL()
 		env["REWARD_CALL_TIMEOUT"], env["REWARD_LEASE"] = "2s", "5s"
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Ingest:
 		env["REQUESTS_QUEUE"], env["DRAW_RECEIPT_KEYS"] = w.RequestsQueue, w.Secrets.DrawReceipt
-		// Development does not wait for minutes. A root must still be public a minute before its round.
+		// Times are shorter than the defaults of minutes. A root must still be public for a minute.
 		env["INGEST_DRAW_MIN_DELAY"], env["INGEST_DRAW_LEAD"] = "1s", "5s"
 	case Worker:
 		w.addDrawKeys(env)
@@ -212,10 +211,10 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	}
 }
 
-// oidcClient is the gateway's id at the sandbox's identity provider.
+// oidcClient is the gateway's client id at the sandbox's identity provider.
 const oidcClient = "urr"
 
-// addDrawKeys sets what a service needs that draws: the operator's keys, and the beacon.
+// addDrawKeys sets what services need to draw: the operator's keys and the beacon's URL.
 func (w Wiring) addDrawKeys(env map[string]string) {
 	env["DRAW_SECRET"], env["DRAW_STATEMENT_KEYS"] = w.Secrets.Draw, w.Secrets.DrawStatement
 	env["BEACON_URLS"] = w.BeaconURL()

@@ -1,6 +1,6 @@
 // Package process starts processes that outlive their starter, records them in files, and stops
-// them again. A process is identified by its id, start time and boot id, so that a reused process
-// id is never signalled.
+// them. It identifies a process by its id, start time and boot id, so that it never signals a
+// process that got the same id later.
 package process
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Identity identifies one process of this machine permanently.
+// Identity identifies a process of this machine for all time.
 type Identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks after boot, field 22 of proc_pid_stat(5)
@@ -24,7 +24,7 @@ type Identity struct {
 
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// Identify returns the identity of a live process.
+// Identify returns the identity of the running process with this id.
 func Identify(pid int) (Identity, error) {
 	boot, err := os.ReadFile(bootIDFile)
 	if err != nil {
@@ -37,9 +37,9 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: now.start, Boot: string(bytes.TrimSpace(boot))}, nil
 }
 
-// Alive reports whether the process still runs. A zombie does not: it stays in the process table
-// where process 1 does not reap. A zombie that still has threads is terminating and holds its
-// ports, so it counts as alive.
+// Alive reports whether the process still runs. A zombie counts as ended: it stays in the process
+// table if its parent does not wait for it. A zombie that still has threads counts as alive: it is
+// terminating and holds its ports.
 func (id Identity) Alive() bool {
 	if id.PID <= 0 || !id.ThisBoot() {
 		return false
@@ -54,7 +54,7 @@ func (id Identity) ThisBoot() bool {
 	return err == nil && string(bytes.TrimSpace(boot)) == id.Boot
 }
 
-// RunningIn lists the processes that run the program at path in the folder dir, as far as this
+// RunningIn returns the processes that run the program at path in the folder dir, as far as this
 // process may inspect them.
 func RunningIn(dir, path string) ([]Identity, error) {
 	folder, err := filepath.EvalSymlinks(dir)
@@ -66,7 +66,7 @@ func RunningIn(dir, path string) ([]Identity, error) {
 	var found []Identity
 	for _, entry := range entries {
 		if cwd, err := os.Readlink(entry); err != nil || cwd != folder {
-			continue // another user's process, or it has ended meanwhile
+			continue // another user's process, or one that has ended
 		}
 		exe, err := os.Readlink(filepath.Join(filepath.Dir(entry), "exe"))
 		if err != nil || strings.TrimSuffix(exe, " (deleted)") != program {
@@ -84,9 +84,9 @@ func RunningIn(dir, path string) ([]Identity, error) {
 }
 
 // Signal sends a signal to the process if it still runs. After SIGSTOP it returns when every thread
-// has stopped, and after SIGKILL when all have ended, since threads on other processors run on for
-// a moment. The handle is opened before the identity is checked, so that the id cannot be reused in
-// between.
+// has stopped, and after SIGKILL when all have ended, because threads on other processors continue
+// for a moment. It opens a handle of the process before it checks the identity, so that the id
+// cannot be reused in between.
 func (id Identity) Signal(sig syscall.Signal) error {
 	p, err := os.FindProcess(id.PID)
 	if err != nil {
@@ -111,16 +111,16 @@ func (id Identity) Signal(sig syscall.Signal) error {
 
 func (id Identity) awaitStopped(limit time.Duration) error {
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if id.stopped() {
+		if id.allThreadsStopped() {
 			return nil
 		}
 	}
 	return fmt.Errorf("process %d does not stop", id.PID)
 }
 
-// stopped reports whether every thread is in state T; threads that have ended meanwhile are
-// ignored.
-func (id Identity) stopped() bool {
+// allThreadsStopped reports whether every thread is in state T (stopped). It ignores threads
+// that have ended meanwhile.
+func (id Identity) allThreadsStopped() bool {
 	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(id.PID) + "/task/*/stat")
 	if err != nil {
 		return false
@@ -137,8 +137,8 @@ func (id Identity) stopped() bool {
 	return true
 }
 
-// Stop sends SIGTERM and kills the process if it still runs after grace. It returns once the
-// process is gone; an error means that it could not be ended.
+// Stop sends a signal, and kills the process if it still runs after grace. It returns when the
+// process is gone, or with an error if it could not be ended.
 func (id Identity) Stop(sig syscall.Signal, grace time.Duration) error {
 	if err := id.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal process %d: %w", id.PID, err)
@@ -162,7 +162,7 @@ func (id Identity) waitGone(limit time.Duration) bool {
 	return !id.Alive()
 }
 
-// processState is the part of proc_pid_stat(5) that is read of a process or a thread.
+// processState has the fields of /proc/<pid>/stat (proc_pid_stat(5)) that this package reads.
 type processState struct {
 	state   byte
 	threads int    // of the whole process
@@ -177,8 +177,8 @@ func readStat(pid int) (processState, error) {
 	return parseStat(string(raw))
 }
 
-// parseStat counts fields after the last closing parenthesis, since the name (field 2) may contain
-// spaces and parentheses.
+// parseStat parses /proc/<pid>/stat. It counts the fields after the last closing parenthesis, since
+// the name (field 2) may contain spaces and parentheses.
 func parseStat(raw string) (processState, error) {
 	const threadsField, startField = 20 - 3, 22 - 3 // counted from field 3, the state
 	end := strings.LastIndexByte(raw, ')')

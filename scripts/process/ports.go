@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// PortTaken explains why a port cannot be listened on.
+// PortTaken is the error of a port on which this process cannot listen.
 type PortTaken struct {
 	Port  int
 	Owner string // "redis-server (process 123)", "another user's process", or "an outgoing connection"
@@ -22,8 +22,8 @@ func (e *PortTaken) Error() string {
 	return fmt.Sprintf("port %d is taken by %s", e.Port, e.Owner)
 }
 
-// CheckPort returns a *PortTaken if 127.0.0.1:port cannot be listened on. It retries briefly: a
-// process that is being started holds the probe's socket until its exec.
+// CheckPort returns a *PortTaken if nothing can listen on 127.0.0.1:port. It tries again for a
+// second: a process that is just being started has the socket of such a check open until its exec.
 func CheckPort(port int) error {
 	const step, longest = 20 * time.Millisecond, time.Second
 	for deadline := time.Now().Add(longest); ; time.Sleep(step) {
@@ -33,7 +33,7 @@ func CheckPort(port int) error {
 	}
 }
 
-// CheckPortOnce is CheckPort without the retry.
+// CheckPortOnce returns a *PortTaken if nothing can listen on 127.0.0.1:port, after one attempt.
 func CheckPortOnce(port int) error {
 	l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
@@ -42,22 +42,22 @@ func CheckPortOnce(port int) error {
 	return l.Close()
 }
 
-// Free reports whether 127.0.0.1:port can be listened on now.
+// Free reports whether a process could listen on 127.0.0.1:port now.
 func Free(port int) bool { return CheckPortOnce(port) == nil }
 
-// portOwner identifies the listener: its socket is in the kernel's table of TCP connections, and a
-// process that we may inspect has that socket open.
+// portOwner describes who uses a port. It finds the listening socket in the kernel's table of TCP
+// connections, and the process, if it may inspect it, that has that socket open.
 func portOwner(port int) string {
 	inode := listenerInode(port)
 	if inode == "" {
-		return "an outgoing connection" // no listener: the kernel assigned the port to an outgoing connection
+		return "an outgoing connection" // nothing listens: the kernel gave the port to an outgoing connection
 	}
 	processes, err := procfs.AllProcs()
 	if err != nil {
 		return "another process"
 	}
 	for _, p := range processes {
-		targets, _ := p.FileDescriptorTargets() // none of another user's process
+		targets, _ := p.FileDescriptorTargets() // empty for another user's process
 		if slices.Contains(targets, "socket:["+inode+"]") {
 			name, _ := p.Comm()
 			return strings.TrimSpace(fmt.Sprintf("%s (process %d)", name, p.PID))

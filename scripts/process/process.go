@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// maxLog is the size above which a log file is rotated before the next start.
+// maxLog is the size in bytes above which a log file is rotated at the next start.
 const maxLog = 64 << 20
 
-// Spec describes the process to start.
+// Spec describes a process to start.
 type Spec struct {
 	Name       string
 	Path       string
 	Args       []string
-	Env        []string // the whole environment; nil: that of the starter
+	Env        []string // all environment variables; nil: those of the starter
 	Dir        string
 	Log        string // output is appended to this file
 	Credential *syscall.Credential
-	// Bound kills the process when the thread that started it ends: see Children.
+	// Bound kills the process when the thread that has started it ends; see Children.
 	Bound bool
 }
 
@@ -39,8 +39,8 @@ type Process struct {
 	err  error
 }
 
-// Start runs a process in its own session, so that neither closing the terminal nor the end of the
-// starter stops it.
+// Start starts a process in its own session, to run on when the terminal closes or the starter
+// ends.
 func Start(spec Spec) (*Process, error) {
 	out, err := openLog(spec.Log)
 	if err != nil {
@@ -58,7 +58,7 @@ func Start(spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	p := &Process{done: make(chan struct{})}
-	p.Identity, err = Identify(cmd.Process.Pid) // not yet waited for, so the id cannot be reused
+	p.Identity, err = Identify(cmd.Process.Pid) // the id cannot be reused before Wait
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
@@ -71,7 +71,7 @@ func Start(spec Spec) (*Process, error) {
 
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit describes how the process ended ("exit status 1", "signal: killed"); valid only after Done.
+// Exit returns how the process ended ("exit status 1", "signal: killed"). Call it only after Done.
 func (p *Process) Exit() string {
 	if p.err == nil {
 		return "exit status 0"
@@ -79,8 +79,8 @@ func (p *Process) Exit() string {
 	return p.err.Error()
 }
 
-// WaitReady polls check until it succeeds. It fails when the process ends, with the last lines of
-// its log, and when ctx ends, with the last error of check.
+// WaitReady repeats check until it succeeds. If the process ends before, the error has the last
+// lines of its log; if ctx ends before, the last error of check.
 func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.Context) error) error {
 	const step, tries = 100 * time.Millisecond, 2 * time.Second
 	for {
@@ -100,14 +100,14 @@ func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.C
 	}
 }
 
-// Save atomically writes a value (an Identity, or a struct around one) to a file.
+// Save writes a value to a file as JSON, atomically.
 func Save(path string, v any) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	// The temporary file has a unique name, so that concurrent saves do not collide. It is synced
-	// before the rename, so that a power failure leaves either the old or the new content.
+	// The temporary file has a unique name, so that concurrent calls do not collide. It is synced
+	// before the rename, so that after a power failure the file has either the old or the new content.
 	var f *os.File
 	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
 		f, err = os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
@@ -126,7 +126,7 @@ func Save(path string, v any) error {
 	return nil
 }
 
-// Load reads a value that Save wrote; found is false when the file does not exist.
+// Load reads a value that Save has written; found is false if the file does not exist.
 func Load(path string, v any) (found bool, err error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,14 +141,14 @@ func Load(path string, v any) (found bool, err error) {
 	return true, nil
 }
 
-// LogEnd is the part of an error message that shows the end of a log.
+// LogEnd returns the last 15 lines of a log, with its path, for an error message.
 func LogEnd(path string) string { return fmt.Sprintf("the end of %s:\n%s", path, Tail(path, 15)) }
 
-// Tail returns the last n lines of a file, as far as it can be read.
+// Tail returns the last n lines of a file; "" if it cannot be read.
 func Tail(path string, n int) string { return TailFrom(path, 0, n) }
 
-// TailFrom is Tail of the content after the first `from` bytes. It uses the whole file when the
-// file has become shorter.
+// TailFrom returns the last n lines of a file after its first `from` bytes. If the file has become
+// shorter than that, it uses the whole file.
 func TailFrom(path string, from int64, n int) string {
 	const window = 64 << 10
 	f, err := os.Open(path)
@@ -189,14 +189,14 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Children starts processes that end with this program, even if it is killed or panics. The kernel
-// ties a child to the thread that started it (PR_SET_PDEATHSIG), so one thread that lives as long
-// as the program starts all of them.
+// Children starts processes that end when this program ends, even if it is killed or panics. The
+// kernel ties a child to the thread that started it (PR_SET_PDEATHSIG), so one thread that lives as
+// long as the program starts them all.
 type Children struct {
 	queue chan func()
 }
 
-// NewChildren starts the thread, which runs until the program ends.
+// NewChildren starts the thread that starts the processes; it runs until the program ends.
 func NewChildren() *Children {
 	n := &Children{queue: make(chan func())}
 	go func() {
@@ -208,7 +208,7 @@ func NewChildren() *Children {
 	return n
 }
 
-// Start is process.Start for a process that ends with this one.
+// Start starts a process that ends when this program ends.
 func (n *Children) Start(spec Spec) (p *Process, err error) {
 	spec.Bound = true
 	done := make(chan struct{})

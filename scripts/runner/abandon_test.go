@@ -57,6 +57,6 @@ func startOne(t *testing.T, r *Runner) *process.Process {
 		Env: []string{"LOG_LEVEL=a service of a test", "OPS_ADDR=" + r.layout.Loopback(s.OpsPort)},
 	})
 	require.NoError(t, err)
-	require.NoError(t, process.Save(r.layout.Record(s.Name), record{Identity: p.Identity, Started: time.Now()}))
+	require.NoError(t, process.Save(r.layout.Record(s.Name), runRecord{Identity: p.Identity, Started: time.Now()}))
 	return p
 }

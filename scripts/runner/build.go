@@ -19,10 +19,11 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// supervisorProgram is the program that runs the supervisor: this program at a permanent path.
+// supervisorProgram is the name of the program that runs the supervisor: a copy of this one in
+// .urr/bin.
 const supervisorProgram = "dev"
 
-// Build bundles the pages and builds every service, the sandbox and this program into .urr/bin.
+// Build bundles the web pages, and builds every service, the sandbox and this program in .urr/bin.
 func (r *Runner) Build(ctx context.Context) error {
 	if err := r.buildPages(ctx); err != nil {
 		return err
@@ -32,14 +33,14 @@ func (r *Runner) Build(ctx context.Context) error {
 		packages = append(packages, s.Package)
 	}
 	r.say("building %d programs", len(packages))
-	// The programs do not contain the commit id, so a program changes only if its code changes.
+	// Without the commit id in the programs, a program changes only if its code changes.
 	return programs.Build(ctx, r.layout.Root, r.layout.Shared("bin"), os.Stdout, []string{"-buildvcs=false"}, packages...)
 }
 
 func (r *Runner) buildPages(ctx context.Context) error {
 	const builder = "scripts/cmd/web"
 	if _, err := os.Stat(filepath.Join(r.layout.Root, builder)); err != nil {
-		return nil //nolint:nilerr // without pages the gateway serves an explanation instead
+		return nil //nolint:nilerr // without pages, the gateway serves an explanation
 	}
 	installer := apt.Installer{Log: r.layout.Log("apt"), Say: r.say}
 	if _, err := installer.Ensure(ctx, "npm", "npm"); err != nil {
@@ -54,21 +55,21 @@ func (r *Runner) buildPages(ctx context.Context) error {
 	return nil
 }
 
-// command runs a command of a service's program and returns its output.
+// command runs a service's program with the command name, such as migrate, and returns its output.
 func (r *Runner) command(ctx context.Context, s platform.Service, name string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, r.layout.Bin(s.Name), name)
 	cmd.Dir, cmd.Env = r.layout.Root, r.env(s)
 	return cmd.CombinedOutput()
 }
 
-// env is a service's whole environment: the platform's, overridden by the variables that the user
-// has set for it (LOG_LEVEL=debug make up).
+// env returns all environment variables of a service: the platform's, and instead of them those
+// that the user has set for it (LOG_LEVEL=debug make up).
 func (r *Runner) env(s platform.Service) []string {
 	return r.Replica(s, s.Name, r.layout.Listen(s)).Env
 }
 
-// Replica describes the process of a replica of a service that listens at the given addresses. The
-// supervisor does not know an additional replica: its starter must end it.
+// Replica describes the process of a service's replica that listens at the given addresses. The
+// supervisor does not know additional replicas: whoever starts one must stop it.
 func (r *Runner) Replica(s platform.Service, name string, at platform.Listen) process.Spec {
 	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	return process.Spec{
@@ -76,7 +77,7 @@ func (r *Runner) Replica(s platform.Service, name string, at platform.Listen) pr
 	}
 }
 
-// serviceEnv is a service's environment without the variables that every process has.
+// serviceEnv returns a service's environment variables, without those that every process has.
 func (r *Runner) serviceEnv(s platform.Service, at platform.Listen) []string {
 	env := r.layout.Wiring(r.secrets).Env(s, at)
 	ownPrefix := strings.ToUpper(s.Name) + "_"
@@ -85,13 +86,13 @@ func (r *Runner) serviceEnv(s platform.Service, at platform.Listen) []string {
 	}
 	for _, kv := range os.Environ() {
 		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(kv, prefix) }) {
-			env = append(env, kv) // the last value of a duplicate counts
+			env = append(env, kv) // of two values of a variable, the last one counts
 		}
 	}
 	return env
 }
 
-// fingerprint identifies the program and the settings of a service.
+// fingerprint returns a hash of a service's program and settings.
 func (r *Runner) fingerprint(s platform.Service) (string, error) {
 	f, err := os.Open(r.layout.Bin(s.Name))
 	if err != nil {
@@ -108,8 +109,8 @@ func (r *Runner) fingerprint(s platform.Service) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:12]), nil
 }
 
-// Env prints, as shell commands, the environment that `make up` gives a service. It serves to run
-// the service in a debugger, or one of its commands (migrate) by hand. The output contains the
+// Env prints the environment that `make up` gives a service, as shell commands. With it, you can
+// run the service in a debugger, or one of its commands (migrate). The output contains the
 // checkout's secrets, which are valid nowhere else.
 func (r *Runner) Env(w io.Writer, name string) error {
 	s, err := platform.Lookup(name)
@@ -119,12 +120,12 @@ func (r *Runner) Env(w io.Writer, name string) error {
 	var failed []error
 	for _, kv := range r.serviceEnv(s, r.layout.Listen(s)) {
 		name, value, _ := strings.Cut(kv, "=")
-		_, err := fmt.Fprintf(w, "export %s=%s\n", name, quote(value))
+		_, err := fmt.Fprintf(w, "export %s=%s\n", name, quoteForShell(value))
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
 }
 
-func quote(value string) string {
+func quoteForShell(value string) string {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }

@@ -1,5 +1,5 @@
 // Package runner runs the platform for development: it builds the services, starts them under a
-// supervisor that outlives the command, and reports their status.
+// supervisor process that runs on after the command, and prints their status.
 package runner
 
 import (
@@ -22,21 +22,21 @@ import (
 const (
 	readyLimit   = 60 * time.Second // per service
 	migrateLimit = 2 * time.Minute
-	stopGrace    = 30 * time.Second // above the services' own SHUTDOWN_TIMEOUT of 20 s
+	stopGrace    = 30 * time.Second // more than the services' own SHUTDOWN_TIMEOUT of 20 s
 )
 
 const supervisorName = "supervisor"
 
-// Runner runs the platform of one checkout.
+// Runner starts and stops the platform of one checkout.
 type Runner struct {
 	layout   platform.Layout
 	services []platform.Service // in start order
 	secrets  platform.Secrets
 	say      func(format string, args ...any)
-	after    func(time.Duration) <-chan time.Time // delay between an exit and the restart; time.After outside of tests
+	after    func(time.Duration) <-chan time.Time // waits before a restart; time.After, except in tests
 }
 
-// New prepares a runner. Its first use generates the checkout's secrets.
+// New prepares a runner. It generates the checkout's secrets if there are none.
 func New(ctx context.Context, layout platform.Layout, say func(format string, args ...any)) (*Runner, error) {
 	secrets, err := platform.LoadSecrets(ctx, layout)
 	if err != nil {
@@ -45,34 +45,34 @@ func New(ctx context.Context, layout platform.Layout, say func(format string, ar
 	return &Runner{layout: layout, services: platform.Services(), secrets: secrets, say: say, after: time.After}, nil
 }
 
-// record is the supervisor's record of a service, for status and down.
-type record struct {
+// runRecord is the content of a service's run file, for the commands status and down.
+type runRecord struct {
 	process.Identity
 	Started     time.Time `json:"started"`
-	Fingerprint string    `json:"fingerprint"` // of the program and the environment it runs with
+	Fingerprint string    `json:"fingerprint"` // hash of the program and environment with which it runs
 	Restarts    int       `json:"restarts"`
 	LastExit    string    `json:"last_exit,omitempty"`
 }
 
-func (r *Runner) load(name string) (record, bool, error) {
-	var rec record
+func (r *Runner) load(name string) (runRecord, bool, error) {
+	var rec runRecord
 	found, err := process.Load(r.layout.Record(name), &rec)
 	return rec, found, err
 }
 
-// lock serializes commands that change the run.
+// lock lets one command at a time start or stop the platform.
 func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
 	return filelock.Lock(ctx, r.layout.State("run", "lock"), func() { r.say("waiting for another command in this checkout to finish") })
 }
 
-// Down stops the services, the supervisor and the backends. If it returns no error, no process
-// started by this checkout is left.
+// Down stops the services, the supervisor and the backends. If it returns no error, no process of
+// this checkout is left.
 func (r *Runner) Down(ctx context.Context) error {
 	return r.end(ctx, func(set *backends.Set) error { return set.Stop(ctx) })
 }
 
-// Reset does what Down does, and removes the data of the backends and the payment sandbox.
-// Programs, jars and secrets are kept, so that the next start downloads nothing.
+// Reset does what Down does, and removes the data of the backends and the payment sandbox. It keeps
+// programs, jars and secrets, so that the next start downloads nothing.
 func (r *Runner) Reset(ctx context.Context) error {
 	err := r.end(ctx, (*backends.Set).Wipe)
 	if err == nil {
@@ -81,7 +81,7 @@ func (r *Runner) Reset(ctx context.Context) error {
 	return err
 }
 
-func (r *Runner) end(ctx context.Context, backendsToo func(*backends.Set) error) error {
+func (r *Runner) end(ctx context.Context, endBackends func(*backends.Set) error) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
@@ -90,13 +90,13 @@ func (r *Runner) end(ctx context.Context, backendsToo func(*backends.Set) error)
 	if err := r.stopServices(); err != nil {
 		return err
 	}
-	if err := backendsToo(backends.New(r.layout, true, r.say)); err != nil {
+	if err := endBackends(backends.New(r.layout, true, r.say)); err != nil {
 		return err
 	}
 	return r.layout.ForgetOffset()
 }
 
-// StopBackends stops only the backends; running services keep their ports.
+// StopBackends stops only the backends. If services run, the checkout keeps its ports.
 func (r *Runner) StopBackends(ctx context.Context) error {
 	if err := backends.New(r.layout, true, r.say).Stop(ctx); err != nil || r.anyRunning() {
 		return err
@@ -104,8 +104,8 @@ func (r *Runner) StopBackends(ctx context.Context) error {
 	return r.layout.ForgetOffset()
 }
 
-// stopServices stops the supervisor, which stops the services in reverse order. Processes left by a
-// killed supervisor are stopped one by one.
+// stopServices stops the supervisor, which stops the services in reverse order of their start. If
+// the supervisor was killed, it stops the remaining services one by one.
 func (r *Runner) stopServices() error {
 	supervisor, found, err := r.load(supervisorName)
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *Runner) stopLeftover(name string) error {
 	return nil
 }
 
-// ready queries a service's /readyz.
+// ready returns an error unless a service's /readyz says that it is ready.
 func (r *Runner) ready(ctx context.Context, s platform.Service) error {
 	_, err := fetch.Get(ctx, "http://"+r.layout.Loopback(s.OpsPort)+"/readyz")
 	return err

@@ -33,7 +33,7 @@ func (r *Runner) Status(ctx context.Context, w io.Writer) error {
 	_, _ = fmt.Fprintln(t, "\t\t\t\t\t\t\nBACKEND\tPID\tPORT\tREADY\tUP\tRESTARTS\tLAST EXIT")
 	for _, b := range backends.New(r.layout, true, r.say).Status(ctx) {
 		if b.ForTests && b.PID == 0 {
-			continue // the platform does not use it
+			continue // only tests use this backend
 		}
 		_, _ = fmt.Fprintln(t, backendRow(b, supervised))
 	}
@@ -53,7 +53,7 @@ func (r *Runner) serviceRow(ctx context.Context, s platform.Service) (string, er
 	}
 	pid, ready, up := "-", "no", "-"
 	if found && rec.Alive() {
-		pid, up = strconv.Itoa(rec.PID), age(rec.Started)
+		pid, up = strconv.Itoa(rec.PID), formatAge(rec.Started)
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		if r.ready(ctx, s) == nil {
@@ -61,25 +61,25 @@ func (r *Runner) serviceRow(ctx context.Context, s platform.Service) (string, er
 		}
 	}
 	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s",
-		s.Name, pid, r.layout.Port(s.Port), ready, up, restarts(rec.Restarts, rec.Started), rec.LastExit), nil
+		s.Name, pid, r.layout.Port(s.Port), ready, up, describeRestarts(rec.Restarts, rec.Started), rec.LastExit), nil
 }
 
 func backendRow(b backends.State, supervised bool) string {
 	pid, ready, up := "-", "no", "-"
 	switch {
 	case b.PID != 0:
-		pid, up = strconv.Itoa(b.PID), age(b.Started)
+		pid, up = strconv.Itoa(b.PID), formatAge(b.Started)
 	case b.Died && supervised:
 		ready = "restarting"
 	}
 	if b.Ready {
 		ready = "yes"
 	}
-	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", b.Name, pid, b.Port, ready, up, restarts(b.Restarts, b.Started), b.LastExit)
+	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", b.Name, pid, b.Port, ready, up, describeRestarts(b.Restarts, b.Started), b.LastExit)
 }
 
-// restarts describes how often and when a process was last restarted.
-func restarts(n int, last time.Time) string {
+// describeRestarts formats how often a process was restarted, and when it was last.
+func describeRestarts(n int, last time.Time) string {
 	if n == 0 {
 		return "0"
 	}
@@ -95,7 +95,7 @@ func (r *Runner) anyRunning() bool {
 	return false
 }
 
-func age(since time.Time) string { return time.Since(since).Round(time.Second).String() }
+func formatAge(since time.Time) string { return time.Since(since).Round(time.Second).String() }
 
 func (r *Runner) Logs(ctx context.Context, name string) error {
 	path := r.layout.Log(name)
@@ -104,7 +104,7 @@ func (r *Runner) Logs(ctx context.Context, name string) error {
 	}
 	cmd := exec.CommandContext(ctx, "tail", "-n", "200", "-F", path)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// A separate process group: Ctrl-C reaches only this process, which then ends tail.
+	// tail gets its own process group: Ctrl-C reaches only this process, which then ends tail.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("follow %s: %w", path, err)

@@ -19,11 +19,11 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Supervise starts each service after its dependencies, restarts it when it exits, and stops all
-// services in reverse order of their dependencies when ctx ends. It also restarts backends that
-// die, and leaves them running at the end.
+// Supervise starts each service after the services that it needs, restarts it when it exits, and
+// when ctx ends stops all services in the reverse order. It also restarts backends that die, but
+// does not stop them.
 func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
-	// The kernel releases the lock even if the supervisor is killed.
+	// The kernel releases this lock even if the supervisor is killed.
 	unlock, alone, err := filelock.TryLock(r.layout.State("run", "supervisor.lock"))
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		return errors.New("another supervisor of this checkout runs")
 	}
 	defer unlock()
-	// The command that started the supervisor saves this record too, unless it is killed before.
+	// The command that started this supervisor saves the same run file, unless it is killed before.
 	if err := r.saveRecord(); err != nil {
 		return err
 	}
@@ -75,26 +75,26 @@ func (r *Runner) saveRecord() error {
 	if err != nil {
 		return err
 	}
-	return process.Save(r.layout.Record(supervisorName), record{Identity: me, Started: time.Now()})
+	return process.Save(r.layout.Record(supervisorName), runRecord{Identity: me, Started: time.Now()})
 }
 
-// serviceWatcher keeps one service running.
+// serviceWatcher keeps one service running: it starts it, and restarts it after an exit.
 type serviceWatcher struct {
 	*Runner
 	service platform.Service
 	log     *slog.Logger
-	stop    chan struct{} // closed when the service must not be restarted
+	stop    chan struct{} // closed when the service must not be started again
 
 	mu      sync.Mutex
 	current *process.Process
 }
 
-// run starts the service whenever it is not running, until it is stopped.
+// run starts the service whenever it is not running, until end is called.
 func (w *serviceWatcher) run(ctx context.Context) {
 	if !w.awaitNeeds(ctx) {
 		return
 	}
-	var rec record
+	var rec runRecord
 	var wait backoff
 	for ; ; rec.Restarts++ {
 		began := time.Now()
@@ -113,7 +113,7 @@ func (w *serviceWatcher) run(ctx context.Context) {
 }
 
 // runOnce starts the service, waits until it exits, and records the exit unless it was stopped.
-func (w *serviceWatcher) runOnce(rec record) (after record, stopped bool) {
+func (w *serviceWatcher) runOnce(rec runRecord) (after runRecord, stopped bool) {
 	rec, p, err := w.begin(rec)
 	switch {
 	case err != nil:
@@ -144,8 +144,8 @@ func (w *serviceWatcher) stopping() bool {
 	}
 }
 
-// begin starts the service unless it is being stopped; the lock prevents end from missing a start.
-func (w *serviceWatcher) begin(rec record) (record, *process.Process, error) {
+// begin starts the service unless it is being stopped. With the lock, end sees the process.
+func (w *serviceWatcher) begin(rec runRecord) (runRecord, *process.Process, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopping() {
@@ -183,8 +183,8 @@ func (w *serviceWatcher) end() error {
 	return nil
 }
 
-// awaitNeeds waits until the service's dependencies are ready, and reports whether the service may
-// start.
+// awaitNeeds waits until the services that this one needs are ready. It returns false if this
+// service must not start.
 func (w *serviceWatcher) awaitNeeds(ctx context.Context) bool {
 	for _, name := range w.service.Needs {
 		i := slices.IndexFunc(w.services, func(s platform.Service) bool { return s.Name == name })
@@ -198,17 +198,17 @@ func (w *serviceWatcher) awaitNeeds(ctx context.Context) bool {
 	return true
 }
 
-// Delays between restarts grow until the restarted process has run for a while.
+// The delay before a restart grows until the process has run for a while.
 const (
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 10 * time.Second
 	steadyAfter  = 30 * time.Second
 )
 
-// backoff is the delay before the last restart.
+// backoff is the delay before the latest restart of a process.
 type backoff time.Duration
 
-// after returns the delay before the next restart of a process that ran for the given time.
+// after returns the delay before the next restart of a process that has run for uptime.
 func (b *backoff) after(uptime time.Duration) time.Duration {
 	switch {
 	case *b == 0 || uptime > steadyAfter:
@@ -222,16 +222,16 @@ func (b *backoff) after(uptime time.Duration) time.Duration {
 // pollInterval is how often a restarter checks whether its backend has died.
 const pollInterval = 250 * time.Millisecond
 
-// backendReviver is the part of the backends that a restarter uses.
+// backendReviver has the methods of backends.Set that a restarter uses.
 type backendReviver interface {
-	// Died reports whether a backend has ended without a stop, and when it last started or was last
-	// tried.
+	// Died reports whether a backend has ended without a stop, and when its last start was.
 	Died(name string) (since time.Time, died bool)
-	// Revive restarts a backend; revived is false if it runs, or is not supposed to run.
+	// Revive restarts a backend. revived is false if it runs, or should not run.
 	Revive(ctx context.Context, name string) (revived bool, err error)
 }
 
-// restarter restarts one backend when it dies. It does not stop it: backends outlive the services.
+// restarter restarts one backend when it dies. It never stops the backend, which outlives the
+// services.
 type restarter struct {
 	name     string
 	backends backendReviver
@@ -261,7 +261,7 @@ func (k *restarter) run(ctx context.Context) {
 	}
 }
 
-// awaitDeath returns when the backend has died; died is false when ctx ended first.
+// awaitDeath waits until the backend has died. died is false if ctx ended before that.
 func (k *restarter) awaitDeath(ctx context.Context) (since time.Time, died bool) {
 	for {
 		if since, died = k.backends.Died(k.name); died {

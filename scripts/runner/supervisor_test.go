@@ -103,7 +103,7 @@ func TestSupervisorRestartsAndStopsServices(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, before.Signal(syscall.SIGKILL))
 
-	var after record
+	var after runRecord
 	testkit.Until(t, func() bool {
 		after, _, err = r.load(platform.Queue)
 		return err == nil && after.Restarts == 1 && after.Alive()
@@ -138,8 +138,8 @@ func TestDownStopsWhatAKilledSupervisorLeftBehind(t *testing.T) {
 		Name: ticket.Name, Path: r.layout.Bin(ticket.Name), Env: r.env(ticket), Dir: r.layout.Root, Log: r.layout.Log(ticket.Name),
 	})
 	require.NoError(t, err)
-	require.NoError(t, process.Save(r.layout.Record(ticket.Name), record{Identity: p.Identity}))
-	require.NoError(t, process.Save(r.layout.Record(supervisorName), record{}))
+	require.NoError(t, process.Save(r.layout.Record(ticket.Name), runRecord{Identity: p.Identity}))
+	require.NoError(t, process.Save(r.layout.Record(supervisorName), runRecord{}))
 	require.NoError(t, r.awaitReady(t.Context(), ticket))
 
 	require.NoError(t, r.Down(t.Context()))

@@ -20,8 +20,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Up starts everything that is not running, and restarts what runs an outdated program or outdated
-// settings.
+// Up starts all processes that do not run, and restarts outdated services.
 func (r *Runner) Up(ctx context.Context) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -35,7 +34,7 @@ func (r *Runner) Up(ctx context.Context) error {
 	return err
 }
 
-// bringUp implements Up; the lock must be held.
+// bringUp does the work of Up; the caller holds the lock.
 func (r *Runner) bringUp(ctx context.Context) error {
 	if err := r.Build(ctx); err != nil {
 		return err
@@ -69,8 +68,8 @@ func (r *Runner) isIdle() bool {
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
 }
 
-// undoStart cleans up after an interrupted start: if nothing ran before, it stops what was
-// started, so that no partial platform is left.
+// undoStart cleans up after an interrupted start. If nothing ran before, it stops what was started,
+// so that no partial platform is left.
 func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	if !idle {
 		return errors.New("interrupted; what ran before runs on (make status, make down)")
@@ -88,7 +87,7 @@ func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	return errors.New("interrupted; everything that was started is stopped again")
 }
 
-// isCurrent reports whether the supervisor runs and every service runs its current program and
+// isCurrent reports whether the supervisor runs, and every service has current program and
 // settings.
 func (r *Runner) isCurrent() (bool, error) {
 	supervisor, found, err := r.load(supervisorName)
@@ -111,8 +110,8 @@ func (r *Runner) isCurrent() (bool, error) {
 	return true, nil
 }
 
-// restart stops the running services, migrates, and starts a new supervisor. It first checks for
-// problems that would prevent the start, while the services still run.
+// restart stops the running services, migrates the stores, and starts a new supervisor. Before it
+// stops anything, it looks for problems that would prevent the start.
 func (r *Runner) restart(ctx context.Context) error {
 	if err := r.checkSettings(ctx); err != nil {
 		return err
@@ -140,17 +139,17 @@ func (r *Runner) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := process.Save(r.layout.Record(supervisorName), record{Identity: p.Identity, Started: time.Now()}); err != nil {
+	if err := process.Save(r.layout.Record(supervisorName), runRecord{Identity: p.Identity, Started: time.Now()}); err != nil {
 		return errors.Join(err, p.Stop(syscall.SIGTERM, stopGrace))
 	}
 	return nil
 }
 
-// checkSettings makes every service validate the settings that it would start with.
+// checkSettings has every service check the settings with which it would start.
 func (r *Runner) checkSettings(ctx context.Context) error {
 	for _, s := range r.services {
 		if s.Name == platform.Sandbox {
-			continue // has no settings from the user
+			continue // users set nothing for the sandbox
 		}
 		if out, err := r.command(ctx, s, "check"); err != nil {
 			return fmt.Errorf("%s would not start (%w); what runs is left as it is:\n%s", s.Name, err, out)
@@ -190,8 +189,8 @@ func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	return nil
 }
 
-// awaitReady waits for a service. For a service that keeps exiting it returns an error with the end
-// of its log.
+// awaitReady waits until a service is ready. If the service exits several times, it returns an
+// error with the end of the service's log.
 func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 	const crashes = 3
 	began := time.Now()
@@ -237,11 +236,11 @@ URR is up.
 make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent)
 }
 
-// demoEvent is the sale that a fresh run contains.
+// demoEvent is the event id of the sale that a new platform has.
 const demoEvent = "demo"
 
-// seed creates the demo sale of this platform. Where users sign in at the sandbox's identity provider,
-// the operator's session is signed with the checkout's own key.
+// seed creates the demo sale on this platform. If users sign in at the sandbox's identity provider,
+// it signs the operator's session with the checkout's own key.
 func (r *Runner) seed(ctx context.Context) error {
 	if !r.layout.Wiring(r.secrets).OIDC {
 		return Seed(ctx, r.layout.GatewayURL(), r.say)
@@ -260,8 +259,8 @@ func (r *Runner) seed(ctx context.Context) error {
 	})
 }
 
-// Seed creates the demo sale once, by the API of the gateway at the URL, which must have DEV_LOGIN;
-// tickets sold in it are kept.
+// Seed creates the demo sale if it does not exist, by the API of the gateway at url, which must
+// have DEV_LOGIN. Tickets sold in it are kept.
 func Seed(ctx context.Context, url string, say func(format string, args ...any)) error {
 	return seedAs(ctx, url, say, func(ctx context.Context, operator *crowd.Session) error {
 		return operator.DevLogin(ctx, "operator", "admin")

@@ -15,33 +15,33 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// limit is the maximum size of a file or response in bytes, far above that of the largest draw.
-const limit = 1 << 30
+// maxSize is the maximum size of a file or response in bytes, much more than the largest draw has.
+const maxSize = 1 << 30
 
-// pieceSize is the size of a full chunk of entries.
+// pieceSize is the size in bytes of a chunk that is full of entries (ids of 16 bytes).
 const pieceSize = fairdraw.ChunkSize * 16
 
 func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
 
 func entriesBeside(file string) string { return file + ".entries" }
 
-// readSource reads a document whole.
+// readSource reads a whole document, from a file or a URL.
 func (a *arguments) readSource(ctx context.Context, source string) ([]byte, error) {
 	body, err := a.open(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	content, err := io.ReadAll(io.LimitReader(body, limit+1))
+	content, err := io.ReadAll(io.LimitReader(body, maxSize+1))
 	if err = errors.Join(err, body.Close()); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if len(content) > limit {
-		return nil, fmt.Errorf("%s: more than %d bytes", source, limit)
+	if len(content) > maxSize {
+		return nil, fmt.Errorf("%s: more than %d bytes", source, maxSize)
 	}
 	return content, nil
 }
 
-// open opens a file, or the response to a GET.
+// open opens a file, or requests a URL and returns the body of the response.
 func (a *arguments) open(ctx context.Context, source string) (io.ReadCloser, error) {
 	if !isURL(source) {
 		return os.Open(source)
@@ -60,7 +60,7 @@ func (a *arguments) open(ctx context.Context, source string) (io.ReadCloser, err
 	return response.Body, nil
 }
 
-// readEntries yields the entries of the source in pieces, so that only one of them is in memory.
+// readEntries yields the source's entries in pieces, so that only one piece is in memory.
 func (a *arguments) readEntries(ctx context.Context) iter.Seq2[[]byte, error] {
 	switch {
 	case a.entries != "":
@@ -75,16 +75,17 @@ func (a *arguments) readEntries(ctx context.Context) iter.Seq2[[]byte, error] {
 			yield(nil, err)
 		case a.algorithm == fairdraw.AlgorithmDraw:
 			a.chunks(ctx, base)(yield)
-		default: // a shuffle is verified with all its entries in memory
+		default: // the entries of a shuffle have a single URL
 			a.pieces(ctx, base)(yield)
 		}
 	}
 }
 
-// chunks yields the chunks of a draw, each from its own URL. The one that is not full is the last.
+// chunks yields the chunks of a draw's entries, each from its own URL. A chunk that is not full is
+// the last.
 func (a *arguments) chunks(ctx context.Context, base string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for n := range limit / pieceSize {
+		for n := range maxSize / pieceSize {
 			size := 0
 			for piece, err := range a.pieces(ctx, base+"/"+strconv.Itoa(n)) {
 				if size += len(piece); !yield(piece, err) || err != nil {
@@ -95,11 +96,11 @@ func (a *arguments) chunks(ctx context.Context, base string) iter.Seq2[[]byte, e
 				return
 			}
 		}
-		yield(nil, fmt.Errorf("%s: more than %d bytes", base, limit))
+		yield(nil, fmt.Errorf("%s: more than %d bytes", base, maxSize))
 	}
 }
 
-// pieces yields the content of a source in pieces of whole ids, of which one is in memory.
+// pieces yields the content of a source in pieces of whole ids; only one piece is in memory.
 func (a *arguments) pieces(ctx context.Context, source string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		body, err := a.open(ctx, source)
@@ -109,7 +110,7 @@ func (a *arguments) pieces(ctx context.Context, source string) iter.Seq2[[]byte,
 		}
 		defer body.Close()
 		buffer := make([]byte, pieceSize)
-		for read := 0; read <= limit; {
+		for read := 0; read <= maxSize; {
 			n, err := io.ReadFull(body, buffer)
 			read += n
 			if n > 0 && !yield(buffer[:n], nil) {
@@ -123,6 +124,6 @@ func (a *arguments) pieces(ctx context.Context, source string) iter.Seq2[[]byte,
 				return
 			}
 		}
-		yield(nil, fmt.Errorf("%s: more than %d bytes", source, limit))
+		yield(nil, fmt.Errorf("%s: more than %d bytes", source, maxSize))
 	}
 }

@@ -1,4 +1,4 @@
-// Package verify checks a draw or a shuffle by its public document and entries, without trusting
+// Package verify checks a draw or a shuffle from its public document and entries, without trusting
 // the operator.
 package verify
 
@@ -18,19 +18,19 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// Exit codes.
+// Exit codes of the command verify.
 const (
 	genuine = iota
 	faulty
 	notChecked
-	trusting // what is published fits together, but whoever owns the beacon may know its values beforehand
+	trusting // all is consistent, but the beacon's owner may know its values beforehand
 )
 
 const usage = "usage: verify draw|shuffle URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE] [--trust-chain HASH]"
 
-// Run runs the command verify with its arguments, and returns its exit code.
+// Run runs the command verify with its arguments, and returns the exit code.
 func Run(ctx context.Context, args []string, out, problems io.Writer, now func() time.Time) int {
-	a, err := parse(args)
+	a, err := parseArguments(args)
 	if err != nil {
 		fmt.Fprintf(problems, "verify: %v\n%s\n", err, usage)
 		return notChecked
@@ -45,7 +45,7 @@ func Run(ctx context.Context, args []string, out, problems io.Writer, now func()
 		fmt.Fprintln(problems, "verify:", printable(err.Error()))
 		return notChecked
 	}
-	known := a.knows(&report.Commitment)
+	known := a.knowsBeacon(&report.Commitment)
 	if err := printReport(out, report, known); err != nil {
 		fmt.Fprintln(problems, "verify:", err)
 		return notChecked
@@ -56,7 +56,7 @@ func Run(ctx context.Context, args []string, out, problems io.Writer, now func()
 	return genuine
 }
 
-// arguments are the parsed arguments of the command line.
+// arguments has the parsed command-line arguments, and the HTTP client.
 type arguments struct {
 	algorithm string
 	source    string
@@ -64,17 +64,17 @@ type arguments struct {
 	save      string
 	receipts  []string
 	earlier   []string
-	trusted   string // hash of a chain whose owner is trusted
+	trusted   string // hash of a beacon's chain whose owner the user trusts
 	client    *http.Client
 }
 
-// knows reports whether the beacon is a public network, or one that the caller trusts. A draw without a
-// beacon says itself that it trusts the operator.
-func (a *arguments) knows(c *fairdraw.Commitment) bool {
+// knowsBeacon reports whether the draw's beacon is a public network, or one that the user trusts. A
+// draw without a beacon says itself that the operator must be trusted.
+func (a *arguments) knowsBeacon(c *fairdraw.Commitment) bool {
 	return c.Beacon == nil || c.Beacon.Network() != "" || c.Beacon.ChainHash == a.trusted
 }
 
-func parse(args []string) (*arguments, error) {
+func parseArguments(args []string) (*arguments, error) {
 	a := &arguments{client: &http.Client{Timeout: 2 * time.Minute}}
 	if len(args) == 0 {
 		return nil, errors.New("draw or shuffle is missing")
@@ -90,7 +90,7 @@ func parse(args []string) (*arguments, error) {
 	flags.StringVar(&a.trusted, "trust-chain", "", "")
 	flags.Func("receipt", "", func(s string) error { a.receipts = append(a.receipts, s); return nil })
 	flags.Func("earlier", "", func(s string) error { a.earlier = append(a.earlier, s); return nil })
-	// Options may stand before and after the source.
+	// Options may precede and follow the source.
 	for rest := args[1:]; len(rest) > 0; {
 		if err := flags.Parse(rest); err != nil {
 			return nil, err
@@ -109,8 +109,8 @@ func parse(args []string) (*arguments, error) {
 	return a, nil
 }
 
-// verify reads the document, entries and receipts, and checks them. With --save it keeps a copy
-// even of a faulty draw, as evidence.
+// verify reads the document, the entries and the receipts, and checks them. With --save it keeps a
+// copy, also of a faulty draw, as evidence.
 func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.VerificationReport, error) {
 	options := fairdraw.Options{Algorithm: a.algorithm, Now: now()}
 	for _, file := range a.receipts {
@@ -166,8 +166,8 @@ func readReceipt(file string) (string, error) {
 	return answer.Receipt, nil
 }
 
-// readEarlier reads a copy of the document that was saved earlier. If it does not contain the time
-// of saving, that of the file counts.
+// readEarlier reads a copy of the document that was saved earlier. If the copy does not say when it
+// was saved, the file's modification time counts.
 func readEarlier(file string) (*fairdraw.Document, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -187,14 +187,14 @@ func readEarlier(file string) (*fairdraw.Document, error) {
 	return document, nil
 }
 
-// save writes the document with the time of saving, and its entries beside it. It never overwrites
-// a file, since an earlier copy is evidence.
+// save writes the document, with the time, to a file, and the entries to another beside it. It
+// never overwrites a file, since an earlier copy is evidence.
 func save(file string, raw []byte, d *fairdraw.Document, entries iter.Seq2[[]byte, error], at time.Time) error {
 	document := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &document); err != nil {
 		return err
 	}
-	for name := range document { // its reader ignores the case of names
+	for name := range document { // JSON decoding ignores the case of names
 		if strings.EqualFold(name, "savedAt") {
 			delete(document, name)
 		}
@@ -214,7 +214,7 @@ func save(file string, raw []byte, d *fairdraw.Document, entries iter.Seq2[[]byt
 	return nil
 }
 
-// createFile writes a new file, and leaves none behind if its content cannot be read.
+// createFile writes a new file, and removes it again if its content cannot be read.
 func createFile(file string, content iter.Seq2[[]byte, error]) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// printReport prints the report of a check without faults. Its last line begins with ok, or with NOT
-// PROVEN when the beacon is not known.
+// printReport prints the report of a check that found no faults. The last line begins with ok, or
+// with NOT PROVEN if known is false: the beacon is neither public nor trusted.
 func printReport(out io.Writer, r *fairdraw.VerificationReport, known bool) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -94,7 +94,8 @@ func summaryText(r *fairdraw.VerificationReport) string {
 	}
 }
 
-// printable replaces control characters: a document may be forged to deceive the reader of a terminal.
+// printable replaces control characters, by which a forged document could deceive the reader of a
+// terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -18,16 +18,16 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// output holds the files that the gateway embeds, by path inside dist, and the source maps, which
-// are not embedded.
+// output has the built files, by their paths in dist, which the gateway embeds, and the source
+// maps, which it does not.
 type output struct {
 	files  map[string][]byte
 	maps   map[string][]byte
 	packed int
 }
 
-// manifest lists the files that each page needs. The gateway reads it in
-// services/gateway/internal/web.
+// manifest lists the files that each page needs. The gateway reads it
+// (services/gateway/internal/web).
 type manifest struct {
 	Pages       map[string]entry `json:"pages"`
 	Clock       string           `json:"clock"`
@@ -41,7 +41,7 @@ type entry struct {
 	Styles  []string `json:"styles"`
 }
 
-// metafile is the part of esbuild's metafile (a description of its output) that is read here.
+// metafile has the members of esbuild's metafile, its description of the output, that bundle reads.
 type metafile struct {
 	Outputs map[string]struct {
 		EntryPoint string `json:"entryPoint"`
@@ -58,7 +58,7 @@ const (
 	docsSource  = "src/docs/docs.ts"
 )
 
-// bundle builds the pages, the clock's worker and the waiting room. The build is deterministic.
+// bundle builds the pages, the clock's worker and the waiting room. Equal sources give equal files.
 func bundle(web string) (*output, error) {
 	out := &output{files: map[string][]byte{}, maps: map[string][]byte{}}
 	pages, err := filepath.Glob(filepath.Join(web, "src/pages/*.tsx"))
@@ -70,13 +70,13 @@ func bundle(web string) (*output, error) {
 	for _, p := range pages {
 		options.EntryPoints = append(options.EntryPoints, "src/pages/"+filepath.Base(p))
 	}
-	meta, err := out.add(options)
+	meta, err := out.addBuild(options)
 	if err != nil {
 		return nil, err
 	}
 	clock := pageOptions(web)
 	clock.EntryPoints, clock.Splitting, clock.Format = []string{clockSource}, false, api.FormatIIFE
-	clockMeta, err := out.add(clock)
+	clockMeta, err := out.addBuild(clock)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func bundle(web string) (*output, error) {
 	return out, nil
 }
 
-// pageOptions bundles for modern browsers under the gateway's /assets/, with content hashes as
-// names.
+// pageOptions returns esbuild's options for pages: for modern browsers, under the gateway's path
+// /assets/, with hashes of the content in the names.
 func pageOptions(web string) api.BuildOptions {
 	return api.BuildOptions{
 		AbsWorkingDir: web, Outdir: "assets", Outbase: "src", PublicPath: "/assets/",
@@ -122,13 +122,13 @@ func pageOptions(web string) api.BuildOptions {
 	}
 }
 
-// addDocs bundles the renderer of the API reference into one script and one style sheet, with the
-// licences of its packages.
+// addDocs builds the page of the API reference: one script and one style sheet, with the licences
+// of the packages.
 func (o *output) addDocs(web string) (entry, error) {
 	options := pageOptions(web)
 	options.EntryPoints, options.Splitting, options.Format = []string{docsSource}, false, api.FormatIIFE
 	options.LegalComments = api.LegalCommentsEndOfFile
-	meta, err := o.add(options)
+	meta, err := o.addBuild(options)
 	if err != nil {
 		return entry{}, err
 	}
@@ -140,7 +140,7 @@ func (o *output) addDocs(web string) (entry, error) {
 	return entry{}, fmt.Errorf("no output of %s", docsSource)
 }
 
-func (o *output) add(options api.BuildOptions) (*metafile, error) {
+func (o *output) addBuild(options api.BuildOptions) (*metafile, error) {
 	result := api.Build(options)
 	if err := problems(result); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (o *output) add(options api.BuildOptions) (*metafile, error) {
 	return &meta, nil
 }
 
-// problems joins esbuild's warnings and errors into one error: a bundle with warnings is refused.
+// problems joins esbuild's warnings and errors into one error, so that warnings fail the build.
 func problems(result api.BuildResult) error {
 	messages := slices.Concat(result.Errors, result.Warnings)
 	if len(messages) == 0 {
@@ -170,7 +170,7 @@ func problems(result api.BuildResult) error {
 	return fmt.Errorf("bundle:\n%s", strings.Join(texts, ""))
 }
 
-// outputOf returns the URL path of the file that was built from a source; empty if there is none.
+// outputOf returns the URL path of the file that was built from a source file; "" if there is none.
 func (m *metafile) outputOf(source string) string {
 	for name, o := range m.Outputs {
 		if o.EntryPoint == source {
@@ -180,8 +180,8 @@ func (m *metafile) outputOf(source string) string {
 	return ""
 }
 
-// preload lists every chunk that a file imports, directly or indirectly, so that the browser
-// fetches them concurrently.
+// preload lists every chunk that a file imports, also indirectly, so that the browser can fetch
+// them concurrently.
 func (m *metafile) preload(name string) []string {
 	seen := map[string]bool{}
 	var walk func(string)
@@ -204,8 +204,8 @@ func (m *metafile) preload(name string) []string {
 
 func publicPath(name string) string { return "/assets/" + path.Base(name) }
 
-// waitingRoom is the one-file page; Script and Style are the CSP sources of its inline script and
-// style.
+// waitingRoom describes the waiting room's page, which is a single file. Script and Style are the
+// sources in its Content-Security-Policy for its inline script and style.
 type waitingRoom struct {
 	File   string `json:"file"`
 	Script string `json:"script"`
@@ -213,11 +213,11 @@ type waitingRoom struct {
 	page   []byte
 }
 
-// proofSource is the source of the web worker that does proofs of work, in the waiting room only.
+// proofSource is the source of the web worker that does proofs of work; only in the waiting room.
 const proofSource = "src/room/proof.worker.ts"
 
-// buildRoom inlines script and style into the page's file. The workers become strings in the script,
-// since the page must load no other file.
+// buildRoom puts the script and the style into the page's file. The script contains the workers as
+// strings, since the page must load no other file.
 func buildRoom(web, clock string) (*waitingRoom, error) {
 	if clock == "" {
 		return nil, errors.New("bundle: the clock's worker is empty")
@@ -255,7 +255,7 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the icon: %w", err)
 	}
-	// The same address as on the other pages, which the gateway renders.
+	// The icon has the same data URL as on the other pages, which the gateway renders.
 	address := []byte(html.EscapeString("data:image/svg+xml," + url.PathEscape(string(icon))))
 	for mark, text := range map[string][]byte{"/*STYLE*/": style, "/*SCRIPT*/": script, "/*ICON*/": address} {
 		if bytes.Count(page, []byte(mark)) != 1 {
@@ -266,7 +266,7 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 	return &waitingRoom{File: "vwr.html", Script: cspHash(script), Style: cspHash(style), page: page}, nil
 }
 
-// bundleFile builds an entry point that must produce exactly one file.
+// bundleFile builds an entry point from which exactly one file must result.
 func bundleFile(options api.BuildOptions) ([]byte, error) {
 	result := api.Build(options)
 	if err := problems(result); err != nil {

@@ -1,4 +1,4 @@
-// Package web builds the gateway's web pages.
+// Package web builds the gateway's web pages for embedding.
 package web
 
 import (
@@ -20,8 +20,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Build installs the packages if needed, checks the types, bundles the pages of the checkout, and
-// writes the result, compressed, to the folder that the gateway embeds.
+// Build installs the npm packages if needed, checks the types, bundles the pages, and writes the
+// result, compressed, to the folder that the gateway embeds.
 func Build(ctx context.Context, layout platform.Layout) error {
 	start := time.Now()
 	web := filepath.Join(layout.Root, "services/gateway/web")
@@ -44,13 +44,13 @@ func Build(ctx context.Context, layout platform.Layout) error {
 	return nil
 }
 
-// install runs `npm ci` unless node_modules is at least as new as the lock file.
+// install runs `npm ci` if node_modules is older than the lock file, or missing.
 func install(ctx context.Context, web string) error {
 	lock, err := os.Stat(filepath.Join(web, "package-lock.json"))
 	if err != nil {
 		return fmt.Errorf("read the lock file: %w", err)
 	}
-	// npm writes this file last, so an interrupted install is repeated.
+	// npm writes this file last; without it, an install was interrupted and is repeated.
 	done, err := os.Stat(filepath.Join(web, "node_modules/.package-lock.json"))
 	switch {
 	case err == nil && !done.ModTime().Before(lock.ModTime()):
@@ -83,8 +83,8 @@ func (o *output) size() int {
 	return n
 }
 
-// write writes all files to dist, each except the manifest also compressed, and removes all others.
-// The manifest is written last: an interrupted build never names a missing file.
+// write writes all files to dist, compressed ones beside them except for the manifest, and removes
+// all others. It writes the manifest last: after an interrupted build, it names no missing file.
 func (o *output) write(dist, maps string) error {
 	keep := map[string]bool{".keep": true}
 	for name, body := range o.files {
@@ -114,9 +114,9 @@ func (o *output) write(dist, maps string) error {
 
 const brotliSuffix, gzipSuffix = ".br", ".gz"
 
-// putPacked writes a file and its compressed forms, and returns the size of the smaller one. It
-// leaves them alone if the file has this content: compressing takes most of the time of a build. The
-// file itself is written last, so that an interrupted build is repeated.
+// putPacked writes a file and its compressed forms, and returns the size of the smallest. If the
+// file already has this content, it writes nothing: compressing takes most of a build's time. It
+// writes the file itself last, so that an interrupted build is repeated.
 func putPacked(name string, body []byte) (size int, err error) {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, body) {
 		info, err := os.Stat(name + brotliSuffix)
@@ -140,7 +140,7 @@ func putPacked(name string, body []byte) (size int, err error) {
 	return len(packed[brotliSuffix]), files.Put(name, body)
 }
 
-// compress compresses at the best levels, since it runs only once per build.
+// compress returns the compressed forms of a file, at the best levels: it runs once per build.
 func compress(body []byte) (map[string][]byte, error) {
 	packed := map[string][]byte{}
 	for suffix, open := range map[string]func(io.Writer) (io.WriteCloser, error){

@@ -18,13 +18,13 @@ import (
 	"urr.guru/pkg/filelock"
 )
 
-// databases is how many databases share the tests' tables. DynamoDB Local has one for each region,
-// and a single thread for each database.
+// databases is the number of databases over which tests spread their tables. DynamoDB Local has a
+// database per region, and one thread for each.
 const databases = 4
 
-// Tables returns a configuration with a prefix that no other running test has, and a client. Every
-// table that begins with the prefix is deleted when the test ends. If the test is killed, the next
-// one that gets the prefix deletes them.
+// Tables returns a configuration whose table prefix no other running test has, and a client. When
+// the test ends, every table with the prefix is deleted. If the test is killed, the next test with
+// the same prefix deletes its tables.
 func Tables(t testing.TB) (dynamo.Config, *dynamodb.Client) {
 	t.Helper()
 	number := claimNumber(t)
@@ -64,8 +64,8 @@ func deleteTables(t testing.TB, client *dynamodb.Client, prefix string) {
 	}
 }
 
-// claimNumber reserves the lowest number that no running test of this user has, until the test
-// ends. Names of tables are used again because DynamoDB Local keeps each SQL statement that it has
+// claimNumber reserves, until the test ends, the lowest number that no other running test of this
+// user has. Table names are reused because DynamoDB Local keeps each SQL statement that it has
 // prepared, and goes through all of them when a table is deleted: after 2,000 tables with new names
 // a deletion takes 8 ms instead of 2.
 func claimNumber(t testing.TB) (number int) {

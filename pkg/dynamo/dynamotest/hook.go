@@ -12,13 +12,12 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Hook intercepts each attempt of a client's calls, so that a test can observe, block or change it,
-// or lose its response. The SDK may make several attempts per call.
+// Hook intercepts each attempt of a client's calls, so that a test can observe, delay or change the
+// attempt, or lose its response. The SDK may make several attempts per call.
 type Hook struct {
-	// Before runs before an attempt. If it fails, nothing is sent and the attempt fails with its
-	// error.
+	// Before runs before an attempt. If it fails, nothing is sent, and the attempt fails too.
 	Before func(in any) error
-	// After runs when DynamoDB has answered. It may change the response. If it fails, the response
+	// After runs when DynamoDB has answered, and may change the response. If After fails, the response
 	// is lost and the attempt fails with its error.
 	After func(in, out any) error
 	// Answer replaces DynamoDB's response unless it returns nil.
@@ -30,8 +29,8 @@ var ErrConnReset error = &smithyhttp.RequestSendError{Err: errors.New("connectio
 
 type inputKey struct{}
 
-// Options intercepts the calls of a client made with it. It shortens the SDK's backoff and removes
-// the deadlines of calls, so that tests do not fail on a busy machine.
+// Options is an option for making a client whose calls the hook intercepts. It shortens the SDK's
+// pauses and removes the deadlines of calls, so that tests do not fail on a busy machine.
 func (h Hook) Options(o *dynamodb.Options) {
 	if o.Retryer != nil {
 		o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond)
@@ -39,7 +38,7 @@ func (h Hook) Options(o *dynamodb.Options) {
 	o.APIOptions = append(slices.Clone(o.APIOptions), func(s *middleware.Stack) error {
 		return errors.Join(
 			s.Initialize.Add(middleware.InitializeMiddlewareFunc("hook input", h.storeInput), middleware.Before),
-			s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("hook", h.attempt), middleware.Before))
+			s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("hook", h.interceptAttempt), middleware.Before))
 	})
 }
 
@@ -49,7 +48,7 @@ func (Hook) storeInput(ctx context.Context, in middleware.InitializeInput, next 
 	return next.HandleInitialize(middleware.WithStackValue(context.WithoutCancel(ctx), inputKey{}, in.Parameters), in)
 }
 
-func (h Hook) attempt(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+func (h Hook) interceptAttempt(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
 	middleware.DeserializeOutput, middleware.Metadata, error,
 ) {
 	input := middleware.GetStackValue(ctx, inputKey{})

@@ -9,15 +9,15 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// SoleWriter returns a client for a test that is the only writer of its tables. It does not send
-// queries of partitions that were never written: a pass over 64 empty partitions is the slowest part
-// of such tests. All clients of the test must have this one's options, so that every write is recorded
-// before it is sent. partition is the attribute of the partition key.
+// SoleWriter returns a client that does not send queries of partitions that were never written, for
+// a test that is the only writer of its tables: to query 64 empty partitions would be its slowest
+// part. All clients of the test must be made with the options of this one, so that every write is
+// recorded before it is sent. partition is the attribute of the partition key.
 func SoleWriter(client *dynamodb.Client, partition string) *dynamodb.Client {
 	s := &soleWriter{partition: partition, written: map[string]bool{}}
 	return dynamodb.New(client.Options(), func(o *dynamodb.Options) {
 		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-			return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("sole", s.handle), middleware.After)
+			return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("sole", s.answerOrForward), middleware.After)
 		})
 	})
 }
@@ -27,10 +27,10 @@ type soleWriter struct {
 
 	mu      sync.Mutex
 	written map[string]bool
-	unknown bool // a call has written partitions that record cannot find out
+	unknown bool // a call may have written partitions that cannot be told from its input
 }
 
-func (s *soleWriter) handle(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
+func (s *soleWriter) answerOrForward(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
 	middleware.InitializeOutput, middleware.Metadata, error,
 ) {
 	if q, ok := in.Parameters.(*dynamodb.QueryInput); ok {
@@ -43,7 +43,7 @@ func (s *soleWriter) handle(ctx context.Context, in middleware.InitializeInput, 
 	return next.HandleInitialize(ctx, in)
 }
 
-// neverWritten reports whether a query is of one partition of a table that was never written.
+// neverWritten reports whether the partition that a query reads was never written.
 func (s *soleWriter) neverWritten(q *dynamodb.QueryInput) bool {
 	pk, ok := q.ExpressionAttributeValues[":pk"].(*types.AttributeValueMemberS)
 	if !ok || q.IndexName != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cloudflare/circl/sign/bls"
 )
 
-// Supported schemes, both unchained: a round is verified without the one before it.
+// The supported signature schemes. Both are unchained: a round is verified without the one before.
 const (
 	// SchemeG1 has 48-byte signatures in G1 and 96-byte keys in G2, hashed to the curve as in RFC
 	// 9380; drand's network quicknet uses it.
@@ -31,9 +31,9 @@ var (
 	ErrRandomness = errors.New("beacon: the value is not the hash of the signature")
 )
 
-// Chain is what identifies a beacon and makes its rounds verifiable, as its /info publishes it. Its
-// hash covers all other members but the scheme, so that a known hash stands for a known key and for
-// known times of its rounds.
+// Chain describes a beacon, as the beacon's /info publishes it: it has all that is needed to verify
+// rounds. The chain's hash covers all other members but the scheme, so that a known hash stands for
+// a known key and known times of the rounds.
 type Chain struct {
 	Scheme    string `json:"scheme"`
 	ChainHash string `json:"chainHash"` // 32 bytes in lower-case hex; the chain's name in URLs
@@ -63,8 +63,8 @@ func Quicknet() Chain {
 	}
 }
 
-// Network names the public network of a chain; empty: none that is known, so that whoever owns its key
-// may know every value beforehand.
+// Network returns the name of the public network to which the chain belongs. It is empty for any
+// other chain, whose owner may know every value beforehand.
 func (c Chain) Network() string {
 	if c == Quicknet() {
 		return "drand quicknet"
@@ -72,12 +72,12 @@ func (c Chain) Network() string {
 	return ""
 }
 
-// defaultID is an id that drand leaves out of the hash, as an empty one.
+// defaultID is a beacon id that drand treats like an empty one when it computes the hash.
 const defaultID = "default"
 
-// Hash is the chain's hash as drand computes it: SHA-256 of the period (4 bytes) and the genesis (8
-// bytes), big-endian, the key, the group's hash and the beacon's id. It is empty for members that are
-// not hex.
+// Hash computes the chain's hash as drand does: SHA-256 of the period (4 bytes), the genesis (8
+// bytes), both big-endian, the key, the group's hash and the beacon's id. It is empty if the key or
+// the group's hash is not hex.
 func (c Chain) Hash() string {
 	key, err := hex.DecodeString(c.PublicKey)
 	group, bad := hex.DecodeString(c.GroupHash)
@@ -101,10 +101,10 @@ const (
 	maxID      = 64 // characters of a beacon's id
 )
 
-// Validate checks the form of the chain, that the public key is a point of its group, and that the
-// hash is that of the chain.
+// Validate checks the form of each member, that the public key is a point of its group, and that
+// ChainHash is the hash of the others.
 func (c Chain) Validate() error {
-	if _, _, err := c.sizes(); err != nil {
+	if _, _, err := c.keyAndSignatureSizes(); err != nil {
 		return err
 	}
 	if !isHex(c.ChainHash, sha256.Size) {
@@ -122,7 +122,7 @@ func (c Chain) Validate() error {
 	if c.Period < 1 || c.Period > maxPeriod {
 		return fmt.Errorf("beacon: periodSeconds must be 1–%d", maxPeriod)
 	}
-	if _, err := c.verifier(); err != nil {
+	if _, err := c.signatureVerifier(); err != nil {
 		return fmt.Errorf("beacon: public key: %w", err)
 	}
 	if c.ChainHash != c.Hash() {
@@ -131,11 +131,12 @@ func (c Chain) Validate() error {
 	return nil
 }
 
+// TimeOf returns the time at which a round is published.
 func (c Chain) TimeOf(round uint64) time.Time {
 	return time.Unix(c.Genesis+(int64(round)-1)*c.Period, 0).UTC() //nolint:gosec // rounds come from FirstAt
 }
 
-// FirstAt is the first round that is published at t or later.
+// FirstAt returns the number of the first round that is published at t or later.
 func (c Chain) FirstAt(t time.Time) uint64 {
 	at := t.Unix()
 	if t.Nanosecond() > 0 {
@@ -147,18 +148,18 @@ func (c Chain) FirstAt(t time.Time) uint64 {
 	return uint64((at-c.Genesis+c.Period-1)/c.Period) + 1 //nolint:gosec // positive
 }
 
-// Verify checks that the chain's key signed the round, and that its value is the hash of the
-// signature. It fails with ErrSignature or ErrRandomness, or with the error of Validate.
+// Verify checks that the chain's key signed the round, and that the round's value is the hash of
+// the signature. It fails with ErrSignature or ErrRandomness, or for a malformed public key.
 func (c Chain) Verify(r Round) error {
-	verify, err := c.verifier()
+	verify, err := c.signatureVerifier()
 	if err != nil {
 		return err
 	}
-	_, size, err := c.sizes()
+	_, size, err := c.keyAndSignatureSizes()
 	if err != nil {
 		return err
 	}
-	// The decoder of points accepts uncompressed ones, another encoding with another hash.
+	// An uncompressed signature is refused: the library would accept it, but its hash differs.
 	if r.Round == 0 || !isHex(r.Signature, size) {
 		return ErrSignature
 	}
@@ -172,13 +173,13 @@ func (c Chain) Verify(r Round) error {
 	return nil
 }
 
-// signedMessage is what an unchained scheme signs: the hash of the round's number, big-endian.
+// signedMessage returns what the beacon signs for a round: SHA-256 of its number, big-endian.
 func signedMessage(round uint64) []byte {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, round))
 	return sum[:]
 }
 
-func (c Chain) sizes() (key, signature int, err error) {
+func (c Chain) keyAndSignatureSizes() (key, signature int, err error) {
 	switch c.Scheme {
 	case SchemeG1:
 		return 96, 48, nil
@@ -189,8 +190,8 @@ func (c Chain) sizes() (key, signature int, err error) {
 	}
 }
 
-func (c Chain) verifier() (func(message, signature []byte) bool, error) {
-	size, _, err := c.sizes()
+func (c Chain) signatureVerifier() (func(message, signature []byte) bool, error) {
+	size, _, err := c.keyAndSignatureSizes()
 	if err != nil {
 		return nil, err
 	}
@@ -202,12 +203,12 @@ func (c Chain) verifier() (func(message, signature []byte) bool, error) {
 		return nil, err
 	}
 	if c.Scheme == SchemeG1 {
-		return verifierOf[bls.KeyG2SigG1](key)
+		return parseVerifier[bls.KeyG2SigG1](key)
 	}
-	return verifierOf[bls.KeyG1SigG2](key)
+	return parseVerifier[bls.KeyG1SigG2](key)
 }
 
-func verifierOf[K bls.KeyGroup](key []byte) (func(message, signature []byte) bool, error) {
+func parseVerifier[K bls.KeyGroup](key []byte) (func(message, signature []byte) bool, error) {
 	public := new(bls.PublicKey[K])
 	if err := public.UnmarshalBinary(key); err != nil {
 		return nil, err
@@ -218,11 +219,11 @@ func verifierOf[K bls.KeyGroup](key []byte) (func(message, signature []byte) boo
 	return func(message, signature []byte) bool { return bls.Verify(public, message, signature) }, nil
 }
 
-// idCharacters are those of a beacon's id. Without bytes that a key could have, the hash of a chain has
-// one reading.
+// idCharacters are allowed in a beacon's id. No byte of a key is among them that could move between
+// the key and the id, so the hash of a chain has one reading.
 const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// isHex reports whether s is size bytes in lower-case hex, the only spelling that is hashed.
+// isHex reports whether s is the lower-case hex of size bytes. Other spellings have another hash.
 func isHex(s string, size int) bool {
 	return len(s) == 2*size && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// ErrNotPublished means that no source has published the round, and none failed in another way.
+// ErrNotPublished means that no source has published the round yet; none failed otherwise.
 var ErrNotPublished = errors.New("beacon: the round is not published yet")
 
 const (
-	// perSource bounds one request, so that a source that hangs delays the next by little.
-	perSource = 5 * time.Second
-	maxAnswer = 64 << 10
+	// sourceTimeout limits one request, so that a hanging source delays the next one little.
+	sourceTimeout = 5 * time.Second
+	maxAnswer     = 64 << 10
 )
 
-// Client fetches rounds of one chain from several sources. It need not trust them, since it verifies
-// every round. It is safe for concurrent use.
+// Client fetches rounds of one beacon chain from several HTTP servers, its sources. It verifies
+// every round, so the sources need not be trusted. It is safe for concurrent use.
 type Client struct {
 	chain Chain
 	urls  []string
 	http  *http.Client
 }
 
-// NewClient makes a client of the chain and the base URLs of its sources, such as
-// https://api.drand.sh, which are asked in this order. Requests use client.
+// NewClient makes a Client of a chain. urls are the base URLs of the sources, such as
+// https://api.drand.sh, in the order in which they are asked.
 func NewClient(chain Chain, urls []string, client *http.Client) (*Client, error) {
 	if err := chain.Validate(); err != nil {
 		return nil, err
@@ -50,8 +50,9 @@ func NewClient(chain Chain, urls []string, client *http.Client) (*Client, error)
 	return c, nil
 }
 
-// Get returns a verified round. A source that fails, hangs for 5 s, or answers with a round that
-// does not verify is passed over. It fails with ErrNotPublished, or with the errors of all sources.
+// Get returns a verified round from the first source that has it. It passes over sources that fail,
+// take longer than 5 s, or answer with a round that does not verify. It fails with ErrNotPublished,
+// or with the errors of all sources.
 func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 	var failures []error
 	for _, base := range c.urls {
@@ -78,18 +79,18 @@ func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 
 // Errors of Check.
 var (
-	// ErrNoSuchChain means that no source knows the chain, and none failed in another way.
+	// ErrNoSuchChain means that no source knows the chain; no source failed in another way.
 	ErrNoSuchChain = errors.New("beacon: no source publishes this chain")
-	// ErrStopped means that the latest round of the chain is too old, or of the future.
+	// ErrStopped means that the chain's latest round is too old, or is of the future.
 	ErrStopped = errors.New("beacon: the latest round is not the one that is due")
 )
 
-// maxLate is how much older than now the latest round may be, besides three periods, and how much
-// newer by a clock that differs.
+// maxLate is how old the latest round may be, besides three periods, and how far in the future it
+// may be, since clocks differ.
 const maxLate = time.Minute
 
-// Check makes sure that a source publishes the chain at a time: its /info describes the chain, and its
-// latest round verifies and is of that time. So a wrong setting, and a chain that has ended, are found
+// Check makes sure that at least one source publishes the chain: its /info describes the chain, and
+// its latest round verifies and is of the time now. A wrong setting or an ended chain is so found
 // before a draw depends on it. It fails with ErrNoSuchChain, or with the errors of all sources.
 func (c *Client) Check(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -98,7 +99,7 @@ func (c *Client) Check(ctx context.Context, now time.Time) error {
 	for i, base := range c.urls { // all at once: an operator waits
 		work.Go(func() {
 			if results[i] = c.checkSource(ctx, base, now); results[i] == nil {
-				cancel() // one is enough
+				cancel() // one source is enough
 			}
 		})
 	}
@@ -141,7 +142,7 @@ func (c *Client) checkSource(ctx context.Context, base string, now time.Time) er
 	return nil
 }
 
-// Info is the answer of /info, in drand's JSON form.
+// Info is the response of a beacon to /info, in drand's JSON form.
 type Info struct {
 	PublicKey string `json:"public_key"`
 	Period    int64  `json:"period"`
@@ -161,8 +162,8 @@ func (i Info) Chain() Chain {
 	}
 }
 
-func (c *Client) getJSON(ctx context.Context, address string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, perSource)
+func (c *Client) getJSON(ctx context.Context, address string, target any) error {
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -182,7 +183,7 @@ func (c *Client) getJSON(ctx context.Context, address string, into any) error {
 	case response.StatusCode != http.StatusOK:
 		return fmt.Errorf("beacon: %s: %s", address, response.Status)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
+	if err := json.Unmarshal(body, target); err != nil {
 		return fmt.Errorf("beacon: %s: %w", address, err)
 	}
 	return nil

@@ -11,13 +11,13 @@ import (
 
 // Errors of Sources.Check.
 var (
-	// ErrChain means that the chain cannot be used: it is invalid, or no source publishes it.
+	// ErrChain means that the chain is invalid, or that no source publishes it.
 	ErrChain = errors.New("beacon: not a chain that the sources publish")
-	// ErrUnchecked means that no source has answered as it should.
+	// ErrUnchecked means that no source has answered as it should, so nothing is known of the chain.
 	ErrUnchecked = errors.New("beacon: no source has shown that the chain is alive")
 )
 
-// Sources fetches rounds of any chain from the same base URLs. It is safe for concurrent use.
+// Sources fetches rounds of any beacon chain from the same servers. It is safe for concurrent use.
 type Sources struct {
 	urls   []string
 	client *http.Client
@@ -26,11 +26,11 @@ type Sources struct {
 	clients map[Chain]*Client
 }
 
-// maxChains bounds the clients that are kept; chains are operators' settings.
+// maxChains limits how many clients are kept. Operators set the chains, so there are few.
 const maxChains = 64
 
-// NewSources returns Sources that ask the base URLs in this order. It fails for what is no URL; without
-// URLs all calls fail.
+// NewSources returns Sources that ask the servers at these base URLs, in this order. It fails if
+// one is not a URL. Without URLs all calls fail.
 func NewSources(urls []string, client *http.Client) (*Sources, error) {
 	if len(urls) > 0 {
 		if _, err := NewClient(Quicknet(), urls, client); err != nil {
@@ -40,7 +40,7 @@ func NewSources(urls []string, client *http.Client) (*Sources, error) {
 	return &Sources{urls: urls, client: client, clients: make(map[Chain]*Client)}, nil
 }
 
-// Get returns a verified round of a chain. It fails with ErrNotPublished, or as Client.Get.
+// Get returns a verified round of a chain, or fails with ErrNotPublished or all servers' errors.
 func (s *Sources) Get(ctx context.Context, chain Chain, round uint64) (Round, error) {
 	c, err := s.clientFor(chain)
 	if err != nil {
@@ -49,11 +49,11 @@ func (s *Sources) Get(ctx context.Context, chain Chain, round uint64) (Round, er
 	return c.Get(ctx, round)
 }
 
-// checkTimeout bounds the check of a chain. It is less than an operator's call may take.
+// checkTimeout limits the check of a chain. It is shorter than the deadline of an operator's call.
 const checkTimeout = 2500 * time.Millisecond
 
-// Check makes sure that a source publishes the chain now, as Client.Check says. It fails with ErrChain
-// or ErrUnchecked.
+// Check makes sure that a server publishes the chain now: its /info describes the chain, and its
+// latest round verifies. It fails with ErrChain or ErrUnchecked.
 func (s *Sources) Check(ctx context.Context, chain Chain, now time.Time) error {
 	if err := chain.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrChain, err)

@@ -1,5 +1,5 @@
-// Package beacontest is a drand-scheme beacon with one key of its own, for development and tests.
-// It has drand's HTTP interface; whoever knows its secret knows every future value, so no draw of
+// Package beacontest is a beacon like drand's, with one key of its own, for development and tests.
+// It has drand's HTTP interface. Whoever knows its secret knows every future value, so no draw of
 // real people may use it.
 package beacontest
 
@@ -22,7 +22,7 @@ import (
 
 const beaconID = "urr-development"
 
-// Options of a beacon; zero values mean the defaults.
+// Options configure a Beacon; zero values mean the defaults.
 type Options struct {
 	Scheme  string           // default beacon.SchemeG1
 	Genesis time.Time        // time of round 1, whole seconds; default 2026-01-01T00:00:00Z
@@ -30,8 +30,8 @@ type Options struct {
 	Now     func() time.Time // default time.Now
 }
 
-// Beacon publishes a round each period. Its key, and so every value, depends on the secret and the
-// scheme only. It is safe for concurrent use.
+// Beacon publishes a round each period. Its key, and so the value of every round, follows from the
+// secret and the scheme alone. It is safe for concurrent use.
 type Beacon struct {
 	info beacon.Info
 	sign func(message []byte) []byte
@@ -86,7 +86,7 @@ func deriveKeys[K bls.KeyGroup](secret []byte) (public []byte, sign func([]byte)
 
 func (b *Beacon) Chain() beacon.Chain { return b.info.Chain() }
 
-// Round computes a round (from 1), even one of the future.
+// Round computes the round with a number (from 1), even one of the future.
 func (b *Beacon) Round(round uint64) beacon.Round {
 	message := sha256.Sum256(binary.BigEndian.AppendUint64(nil, round))
 	signature := b.sign(message[:])
@@ -94,7 +94,7 @@ func (b *Beacon) Round(round uint64) beacon.Round {
 	return beacon.Round{Round: round, Randomness: hex.EncodeToString(value[:]), Signature: hex.EncodeToString(signature)}
 }
 
-// Latest is the number of the last published round, 0 before the first.
+// Latest returns the number of the last published round, 0 before the first.
 func (b *Beacon) Latest() uint64 {
 	// A round is published at its time, so the first one after now is the next.
 	return b.Chain().FirstAt(b.now().Add(time.Nanosecond)) - 1

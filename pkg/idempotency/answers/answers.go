@@ -32,19 +32,20 @@ var files embed.FS
 // Migrations creates the table idempotency_keys.
 var Migrations = postgres.MigrationSet{Name: "idempotency", FS: files}
 
-// KeyState is the state of a request's key: its answer ("" when it is new), or why it must not run.
+// KeyState is what Claim finds out about a request's key: the stored answer ("" for a new request),
+// or the error with which the request is refused.
 type KeyState struct {
 	Answer string
 	Err    error
 }
 
-// store implements the functions of this package. Its time is the database's clock unless a test
-// has set it.
+// store implements the functions of this package. now is nil, the database's clock, except in
+// tests.
 type store struct{ now *time.Time }
 
-// Claim locks the key until the end of tx and returns the earlier answer, "" for a request that is
-// to run. It never waits: a key locked by another transaction is in progress. A nil key is always
-// new.
+// Claim locks the key until the end of tx. It returns the stored answer, or "" for a request that
+// is to run. It never waits: while another transaction has the lock it fails with
+// idempotency.ErrInProgress. A nil key always counts as new.
 func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
 	return store{}.Claim(ctx, tx, key)
 }
@@ -57,8 +58,8 @@ func (s store) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (stri
 	return states[0].Answer, states[0].Err
 }
 
-// ClaimAll is Claim for many requests; keys may be nil. The second occurrence of a key is in
-// progress.
+// ClaimAll does what Claim does for many requests at once; keys may be nil. The second of two equal
+// keys gets idempotency.ErrInProgress.
 func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]KeyState, error) {
 	return store{}.ClaimAll(ctx, tx, keys)
 }
@@ -102,7 +103,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 		_, err := pgx.ForEachRow(rows, r.scanTargets(), func() error {
 			i := byLock[r.key.Lock()]
 			if states[i].Err == nil {
-				states[i] = r.state(keys[i])
+				states[i] = r.stateFor(keys[i])
 			}
 			return nil
 		})
@@ -114,8 +115,8 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 	return states, nil
 }
 
-// LATERAL and LIMIT make each lookup use the primary key, also with a plan that was cached while
-// the table was empty.
+// LATERAL and LIMIT make PostgreSQL look each key up by the primary key, even with a plan that was
+// cached while the table was empty.
 const findSQL = `
 	SELECT n.user_id, n.route, n.key, i.fingerprint, i.answer, coalesce(i.running_until > coalesce($4::timestamptz, now()), false)
 	FROM unnest($1::text[], $2::text[], $3::text[]) AS n (user_id, route, key)
@@ -125,7 +126,7 @@ const findSQL = `
 	    LIMIT 1) AS i
 	WHERE i.created_at > coalesce($4::timestamptz, now()) - interval '24 hours'`
 
-// keyRow is the stored state of a key.
+// keyRow is the stored row of a key.
 type keyRow struct {
 	key         idempotency.Key
 	fingerprint []byte
@@ -137,8 +138,8 @@ func (r *keyRow) scanTargets() []any {
 	return []any{&r.key.UserID, &r.key.Route, &r.key.Key, &r.fingerprint, &r.answer, &r.running}
 }
 
-// state converts the row for a request; a request whose process died may run again.
-func (r *keyRow) state(k *idempotency.Key) KeyState {
+// stateFor returns the state of the key for a request. A request whose process died may run again.
+func (r *keyRow) stateFor(k *idempotency.Key) KeyState {
 	switch {
 	case !bytes.Equal(r.fingerprint, k.Fingerprint[:]):
 		return KeyState{Err: idempotency.ErrReused}
@@ -151,7 +152,7 @@ func (r *keyRow) state(k *idempotency.Key) KeyState {
 	}
 }
 
-// Keep stores the answer of a request that tx has claimed. The answer must not be empty.
+// Keep stores the answer, which must not be empty, of a request whose key was claimed in tx.
 func Keep(ctx context.Context, tx pgx.Tx, key *idempotency.Key, answer string) error {
 	return store{}.Keep(ctx, tx, key, answer)
 }
@@ -193,8 +194,9 @@ func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, 
 	return nil
 }
 
-// Start records, at the end of the first transaction of a claimed request, that the request
-// continues: it works on subject, and counts as dead if it is not finished within the given time.
+// Start records, in the first transaction of a claimed request, that the request goes on after it.
+// subject is the id of what the request works on. If the request is not finished within the given
+// time it counts as dead, and may run again.
 func Start(ctx context.Context, tx postgres.Execer, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
 	return store{}.Start(ctx, tx, key, subject, within)
 }
@@ -213,8 +215,8 @@ func (s store) Start(ctx context.Context, tx postgres.Execer, key *idempotency.K
 	return nil
 }
 
-// Finish stores the answer of the request that works on subject, or removes its key ("") so that it
-// may be repeated. There may be no such request.
+// Finish stores the answer of the request that works on subject. With the answer "" it deletes the
+// request's key, so that the request may be repeated. It does nothing if there is no such request.
 func Finish(ctx context.Context, tx postgres.Execer, subject uuid.UUID, answer string) error {
 	end := `UPDATE idempotency_keys SET answer = $2 WHERE subject = $1 AND answer IS NULL`
 	args := []any{subject, answer}
@@ -227,8 +229,8 @@ func Finish(ctx context.Context, tx postgres.Execer, subject uuid.UUID, answer s
 	return nil
 }
 
-// pruneBatch bounds one statement of Prune: the keys of a busy day could not be deleted within the
-// statement timeout.
+// pruneBatch limits the rows that one statement deletes: all keys of a busy day would take longer
+// than the statement timeout.
 const pruneBatch = 5000
 
 // Prune deletes keys older than 24 hours. Any number of replicas may prune at once.
@@ -251,12 +253,12 @@ func (s store) Prune(ctx context.Context, pool *pgxpool.Pool) error {
 // pruneEvery is the interval of Pruner.
 const pruneEvery = 10 * time.Minute
 
-// Pruner returns a worker that prunes every ten minutes until its context ends.
+// Pruner returns a worker that calls Prune every ten minutes until its context ends.
 func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(pruneEvery, log, "idempotency keys not pruned", func(ctx context.Context) error { return Prune(ctx, pool) })
 }
 
-// keyColumns holds keys as arrays for unnest.
+// keyColumns holds many keys as one array per column, for unnest.
 type keyColumns struct {
 	users, routes, keys []string
 	fingerprints        [][]byte

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// Load reads the AWS configuration of the environment. With an endpoint (a local substitute) the
-// credentials are dummies, so that real ones are neither needed nor sent there.
+// Load reads the AWS configuration from the environment. With an endpoint (a local substitute for
+// AWS) it uses dummy credentials, so that real ones are neither needed nor sent there.
 func Load(ctx context.Context, region, endpoint string) (aws.Config, error) {
 	opts := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRegion(region),
@@ -33,8 +33,8 @@ func Load(ctx context.Context, region, endpoint string) (aws.Config, error) {
 	return cfg, nil
 }
 
-// httpClient keeps enough idle connections for parallel writes; with the SDK's default of 10 per
-// host connections would be reopened constantly.
+// httpClient returns an HTTP client that keeps enough idle connections for parallel writes. With
+// the SDK's default of 10 per host, connections would be reopened all the time.
 func httpClient() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().
 		WithTransportOptions(func(tr *http.Transport) {

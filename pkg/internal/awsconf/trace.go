@@ -11,8 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceCalls makes one client span per call including its retries, but only inside a recorded
-// trace.
+// traceCalls adds a client span per call, including its retries, but only in a recorded trace.
 func traceCalls(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("URRTrace", traceCall), middleware.After)
 }

@@ -1,4 +1,5 @@
-// Package callers finds Caller messages inside requests. Only the gateway's own code may set them.
+// Package callers finds Caller messages inside requests. A Caller says on whose behalf a request is
+// made; only the gateway may set it.
 package callers
 
 import (
@@ -9,8 +10,8 @@ import (
 // Name is the full name of the message Caller.
 const Name = protoreflect.FullName("urr.common.v1.Caller")
 
-// Find returns the path of the first Caller that is set: the message's own ("caller") or that of a
-// batch item ("items[3].caller" is returned as "items.caller"); empty when there is none.
+// Find returns the path of the first Caller that is set in a message: its own ("caller") or that of
+// an item of a list ("items.caller"); "" when there is none.
 func Find(m proto.Message) string {
 	found := ""
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

@@ -25,14 +25,13 @@ func Config(t testing.TB) kafka.Config {
 	return kafka.Config{Brokers: backendtest.Kafka(t), ReplicationFactor: 1}
 }
 
-// Topic makes a topic with 3 partitions and its dead-letter topic; both are deleted when the test
-// ends.
+// Topic makes a topic with 3 partitions, and its dead-letter topic, until the test ends.
 func Topic(t testing.TB) string {
 	t.Helper()
 	return TopicOf(t, 3)
 }
 
-// TopicOf is Topic with another number of partitions.
+// TopicOf does what Topic does, with the given number of partitions.
 func TopicOf(t testing.TB, partitions int32) string {
 	t.Helper()
 	name := Name("topic")
@@ -64,7 +63,7 @@ func TopicWithoutDLQ(t testing.TB) string {
 	return name
 }
 
-// Configure sets a setting of a topic, and waits until the broker shows it.
+// Configure changes one setting of a topic and waits until the broker reports the new value.
 func Configure(t testing.TB, topic, setting, value string) {
 	t.Helper()
 	ctx, cancel := testkit.Context(t)
@@ -90,7 +89,7 @@ func Configure(t testing.TB, topic, setting, value string) {
 	}, "the broker does not show %s=%s of topic %s", setting, value, topic)
 }
 
-// Delete deletes topics; for cleanups. The broker may take records for them for a moment longer.
+// Delete deletes topics when a test ends. The broker may accept records a moment longer.
 func Delete(t testing.TB, topics ...string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
@@ -107,14 +106,14 @@ func Delete(t testing.TB, topics ...string) {
 // Name returns a unique name for a topic or group.
 func Name(prefix string) string { return "test-" + prefix + "-" + strings.ToLower(rand.Text()[:16]) }
 
-// Producer makes a producer, closed when the test ends. Its calls have all the time that a busy
-// machine needs.
+// Producer makes a producer of the development broker, closed when the test ends. Its calls wait up
+// to an hour, so that they do not fail on a busy machine.
 func Producer(t testing.TB) *kafka.Producer {
 	t.Helper()
 	return ProducerOf(t, Config(t))
 }
 
-// ProducerOf is Producer with another configuration.
+// ProducerOf does what Producer does, with the given configuration.
 func ProducerOf(t testing.TB, cfg kafka.Config) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProducer(cfg, "test", kafka.WithTimeout(time.Hour))
@@ -125,7 +124,7 @@ func ProducerOf(t testing.TB, cfg kafka.Config) *kafka.Producer {
 	return p
 }
 
-// Prober makes the producer of kafka.NewProber, closed when the test ends.
+// Prober makes a producer by kafka.NewProber, closed when the test ends.
 func Prober(t testing.TB) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProber(Config(t), "test")
@@ -136,7 +135,7 @@ func Prober(t testing.TB) *kafka.Producer {
 	return p
 }
 
-// Read waits for the first n records of a topic and returns them, in order within each partition.
+// Read waits until a topic has n records and returns the first n, in order within each partition.
 func Read(t testing.TB, topic string, n int) []kafka.Record {
 	t.Helper()
 	ctx, cancel := testkit.Context(t)
@@ -154,7 +153,7 @@ func Read(t testing.TB, topic string, n int) []kafka.Record {
 	return recs
 }
 
-// ReadAll reads a topic from its beginning to its present end.
+// ReadAll returns all records that a topic has now.
 func ReadAll(t testing.TB, topic string) []kafka.Record {
 	t.Helper()
 	ctx, cancel := testkit.Context(t)

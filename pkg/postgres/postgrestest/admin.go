@@ -19,9 +19,9 @@ var admin struct {
 	conn *pgx.Conn
 }
 
-// asAdmin runs fn on admin's connection, and opens it if there is none or it broke. Afterwards the
-// connection has no advisory locks.
-func asAdmin(ctx context.Context, t testing.TB, fn func(*pgx.Conn) error) (err error) {
+// withAdminConn runs fn with the shared connection, and opens it if there is none or it broke.
+// Afterwards the connection has no advisory locks.
+func withAdminConn(ctx context.Context, t testing.TB, fn func(*pgx.Conn) error) (err error) {
 	t.Helper()
 	admin.mu.Lock()
 	defer admin.mu.Unlock()

@@ -22,7 +22,7 @@ var (
 	placeholder = regexp.MustCompile(`\$(\d+)`)
 )
 
-// Statements returns the statements in sqlc's folder db, by name.
+// Statements returns the SQL statements in the folder db, which sqlc has generated, by name.
 func Statements(t testing.TB) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("db/*.sql.go")
@@ -42,9 +42,9 @@ func Statements(t testing.TB) map[string]string {
 	return statements
 }
 
-// RequireIndexes fails for each statement that reads a whole table, directly or along an index,
-// with a plan that was cached while the tables were empty, in a session with postgres.Indexed.
-// Exceptions are named "Statement table".
+// RequireIndexes fails for each statement that reads a whole table, directly or along an index. The
+// plans are those that a session with postgres.Indexed caches while the tables are empty.
+// exceptions are of the form "Statement table".
 func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[string]string, exceptions ...string) {
 	t.Helper()
 	for name, plan := range Plans(t, sets, statements) {
@@ -56,7 +56,7 @@ func RequireIndexes(t testing.TB, sets []postgres.MigrationSet, statements map[s
 	}
 }
 
-// Plans returns the plans of RequireIndexes, by the name of the statement.
+// Plans returns the plan of each statement, by the statement's name, as RequireIndexes checks it.
 func Plans(t testing.TB, sets []postgres.MigrationSet, statements map[string]string) map[string]string {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), postgres.Config{URL: URL(t, sets...), MaxConns: 1}, "plans",
@@ -73,9 +73,9 @@ func Plans(t testing.TB, sets []postgres.MigrationSet, statements map[string]str
 	return plans
 }
 
-// vacuumTables vacuums the tables, as autovacuum may do at any time. Before that PostgreSQL assumes
-// ten pages, for which it prefers an index; afterwards it knows that reading the only page costs
-// less.
+// vacuumTables vacuums all tables, as autovacuum may do at any time. An empty table that was never
+// vacuumed is assumed to have ten pages, for which PostgreSQL prefers an index; afterwards it knows
+// that reading the only page costs less.
 func vacuumTables(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), `

@@ -22,11 +22,11 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// templateLock excludes, among all test processes of a server, the creation and removal of templates
-// (exclusive) while databases are copied from them (shared).
+// templateLock is the key of an advisory lock. A test process has it exclusively while it makes or
+// drops template databases, and shared while it copies one.
 const templateLock = 7_265_730_001
 
-// New makes a fresh database with the sets applied, and drops it when the test ends.
+// New makes a database with the sets applied and returns a pool. It is dropped when the test ends.
 func New(t testing.TB, sets ...postgres.MigrationSet) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), postgres.Config{URL: URL(t, sets...), MaxConns: 16}, t.Name())
@@ -44,7 +44,7 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	name := "urr_test_" + strings.ToLower(rand.Text()[:16])
-	err := asAdmin(ctx, t, func(admin *pgx.Conn) error {
+	err := withAdminConn(ctx, t, func(admin *pgx.Conn) error {
 		template, err := ensureTemplate(ctx, t, admin, sets)
 		if err != nil {
 			return fmt.Errorf("template: %w", err)
@@ -61,13 +61,13 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 	return withConnectTimeout(backendtest.Postgres(t, name))
 }
 
-// withConnectTimeout gives new connections more time than pools do, for busy machines.
+// withConnectTimeout gives new connections 60 s, more than pools do, for busy machines.
 func withConnectTimeout(url string) config.Secret { return config.Secret(url + "&connect_timeout=60") }
 
 func dropDatabase(t testing.TB, name string) {
 	t.Helper()
-	ctx := context.Background() // the test's own has ended
-	err := asAdmin(ctx, t, func(admin *pgx.Conn) error {
+	ctx := context.Background() // the context of the test has ended
+	err := withAdminConn(ctx, t, func(admin *pgx.Conn) error {
 		_, err := admin.Exec(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`)
 		return err
 	})
@@ -76,9 +76,10 @@ func dropDatabase(t testing.TB, name string) {
 	}
 }
 
-// ensureTemplate returns the database with exactly these migrations. It leaves templateLock held, so
-// that no other process drops the template before it is copied. datistemplate is set last, so that
-// an unfinished template is not used. Templates of the same sets with other content are dropped.
+// ensureTemplate returns the name of a template database with exactly these migrations, and makes
+// it if it does not exist. It leaves templateLock held as shared, so that no other process drops
+// the template before it is copied. datistemplate is set last, so that an unfinished template is
+// not used. Templates of the same sets with other content are dropped.
 func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []postgres.MigrationSet) (string, error) {
 	t.Helper()
 	family, content, err := digestSets(sets)
@@ -99,7 +100,7 @@ func ensureTemplate(ctx context.Context, t testing.TB, admin *pgx.Conn, sets []p
 	if _, err := admin.Exec(ctx, `SELECT pg_advisory_lock($1)`, templateLock); err != nil {
 		return "", err
 	}
-	defer func() { // takes the shared lock before it releases the exclusive one
+	defer func() { // takes the shared lock before releasing the exclusive one
 		_, _ = admin.Exec(ctx, `SELECT pg_advisory_lock_shared($1), pg_advisory_unlock($1)`, templateLock)
 	}()
 	if ready, err := isTemplate(ctx, admin, name); err != nil || ready {
@@ -154,7 +155,7 @@ func dropTemplates(ctx context.Context, admin *pgx.Conn, prefix string) error {
 	return nil
 }
 
-// digestSets hashes the names of the sets (family), and the content of their files (content).
+// digestSets returns two hashes: family of the names of the sets, content of their files.
 func digestSets(sets []postgres.MigrationSet) (family, content string, err error) {
 	names, files := sha256.New(), sha256.New()
 	for _, set := range sets {

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// MaxBatch is SQS's limit for one call.
+	// MaxBatch is how many messages one call to SQS may have.
 	MaxBatch = 10
-	// maxReceives moves a message to the dead-letter queue if worker does not do it itself.
+	// maxReceives is after how many receipts SQS moves a message to the dead-letter queue by itself.
 	maxReceives = 100
-	// longPoll is how long a receive waits for the first message.
+	// longPoll is how long Receive waits for the first message.
 	longPoll    = 5 * time.Second
 	callTimeout = 5 * time.Second
 )
 
-// Names of the message attributes, for whoever looks at a queue without reading bodies.
+// Names of message attributes, with which operators recognise messages without reading bodies.
 const (
 	attributeRequestID = "requestId"
 	attributeGen       = "gen"
@@ -53,7 +53,7 @@ func Ensure(ctx context.Context, client *awssqs.Client, cfg Config, visibility t
 	return err
 }
 
-// Queue sends and receives messages through SQS. Its URL is looked up at the first call, so that a
+// Queue sends and receives messages through SQS. It looks up its URL at the first call, so that a
 // process can start while SQS does not answer.
 type Queue struct {
 	client *awssqs.Client
@@ -64,12 +64,12 @@ type Queue struct {
 	url string
 }
 
-// New returns the queue from which worker takes requests, not the dead-letter queue.
+// New returns the queue from which the service worker takes requests.
 func New(client *awssqs.Client, cfg Config) *Queue {
 	return &Queue{client: client, name: cfg.Name + ".fifo", limit: callTimeout}
 }
 
-// NewDeadLetters returns the dead-letter queue.
+// NewDeadLetters returns the queue of the messages that could not be processed.
 func NewDeadLetters(client *awssqs.Client, cfg Config) *Queue {
 	return &Queue{client: client, name: cfg.Name + "-dlq.fifo", limit: callTimeout}
 }
@@ -87,8 +87,8 @@ func (q *Queue) queueURL(ctx context.Context) (*string, error) {
 	return &q.url, nil
 }
 
-// Send sends at most 10 messages and returns an error for each that was not taken. After a time-out
-// a message may have been taken all the same; sending it again within five minutes changes nothing.
+// Send sends at most 10 messages and returns an error for each that SQS did not take. After a
+// time-out it may have taken a message too; sending it again within five minutes changes nothing.
 func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
 	entries := make([]types.SendMessageBatchRequestEntry, len(out))
 	for i, m := range out {
@@ -104,8 +104,8 @@ func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
 	return q.send(ctx, entries)
 }
 
-// Forward sends a received message, such as one that nobody can read, as it is. id is its
-// deduplication id and its group, so that it waits for no other.
+// Forward sends a received message on unchanged, such as one that cannot be read. id becomes its
+// deduplication id and its group, so that it waits for no other message.
 func (q *Queue) Forward(ctx context.Context, m promotion.Delivery, id string) error {
 	return q.send(ctx, []types.SendMessageBatchRequestEntry{{
 		Id: aws.String("0"), MessageBody: aws.String(m.Body), MessageGroupId: &id, MessageDeduplicationId: &id,
@@ -144,9 +144,9 @@ func (q *Queue) send(ctx context.Context, entries []types.SendMessageBatchReques
 	return results
 }
 
-// Receive waits some seconds for messages, at most 10, in the order of their groups. The end of ctx
-// does not end the call: SQS would go on with it, and hide from everybody what nobody is given.
-// Whoever stops releases what the call returns.
+// Receive waits some seconds for messages and returns at most 10, in the order of their groups. The
+// end of ctx does not end the call: SQS would carry it out all the same, and hide messages that
+// nobody gets. A caller that stops must release the messages returned.
 func (q *Queue) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longPoll+q.limit)
 	defer cancel()
@@ -175,7 +175,8 @@ func (q *Queue) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 	return out, nil
 }
 
-// Delete removes received messages. One that is not removed comes again and changes nothing.
+// Delete removes received messages from the queue. A message that is not removed is received again,
+// which changes nothing.
 func (q *Queue) Delete(ctx context.Context, messages []promotion.Delivery) error {
 	if len(messages) == 0 {
 		return nil
@@ -194,8 +195,8 @@ func (q *Queue) Delete(ctx context.Context, messages []promotion.Delivery) error
 	return batchError("delete from "+q.name, got, err)
 }
 
-// Release makes received messages visible again after a time, in whole seconds. The last one is
-// released first: while the first of a group is hidden, nobody receives those behind it.
+// Release makes received messages visible again after some time, in whole seconds. The last message
+// is released first: while the first of a group is hidden, nobody receives those behind it.
 func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, after time.Duration) error {
 	if len(messages) == 0 {
 		return nil
@@ -216,17 +217,17 @@ func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, afte
 	return batchError("release in "+q.name, nil, err)
 }
 
-func batchError(what string, got *awssqs.DeleteMessageBatchOutput, err error) error {
+func batchError(operation string, got *awssqs.DeleteMessageBatchOutput, err error) error {
 	if err != nil {
-		return sqs.Err(fmt.Errorf("%s: %w", what, err))
+		return sqs.Err(fmt.Errorf("%s: %w", operation, err))
 	}
 	if got != nil && len(got.Failed) > 0 {
-		return fmt.Errorf("%s: %d messages: %s", what, len(got.Failed), aws.ToString(got.Failed[0].Code))
+		return fmt.Errorf("%s: %d messages: %s", operation, len(got.Failed), aws.ToString(got.Failed[0].Code))
 	}
 	return nil
 }
 
-// Depth is how many messages are in the queue, hidden ones included; AWS counts approximately.
+// Depth returns how many messages are in the queue, including hidden ones (approximately).
 func (q *Queue) Depth(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.limit)
 	defer cancel()
@@ -253,7 +254,7 @@ func (q *Queue) Depth(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-// parseNumber reads an attribute of SQS; what cannot be read is 0.
+// parseNumber reads the number in an attribute of SQS; 0 if it cannot be read.
 func parseNumber(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return n

@@ -8,27 +8,28 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// chunkPK is the partition of the n-th chunk of a draw's entries (fairdraw.ChunkSize). Each has its
-// own, since anybody may read them often, and one item takes 80 read units.
-func chunkPK(event string, n int) string { return fmt.Sprintf("LIST#%s#%04d", event, n) }
+// chunkPartition is the partition key of the n-th chunk (fairdraw.ChunkSize) of a draw's entries.
+// Each chunk has its own partition, since it may be read often, at 80 read units.
+func chunkPartition(event string, n int) string { return fmt.Sprintf("LIST#%s#%04d", event, n) }
 
-// EntriesKey is the key of a chunk of the entries with a root, so that no other list replaces it.
+// EntriesKey is the key of the n-th chunk of the list of entries with this Merkle root, so that no
+// other list can replace it.
 func EntriesKey(event string, root fairdraw.Hash, n int) dynamo.Item {
-	return Key(chunkPK(event, n), "ENTRIES#"+root.String())
+	return Key(chunkPartition(event, n), "ENTRIES#"+root.String())
 }
 
-// EntriesItem encodes a chunk of entries.
+// EntriesItem encodes the n-th chunk of a list of entries.
 func EntriesItem(event string, root fairdraw.Hash, n int, chunk fairdraw.Entries, endsAt int64) dynamo.Item {
 	return chunkItem(EntriesKey(event, root, n), "ENTRY_LIST", chunk, endsAt)
 }
 
-// RanksKey is the key of the ranks of the entries of a chunk. It contains the round that decided,
-// as WinnersKey does.
+// RanksKey is the key of the ranks of the entries in the n-th chunk. Like WinnersKey it contains
+// the beacon's round that decided.
 func RanksKey(d *promotion.Draw, n int) dynamo.Item {
-	return Key(chunkPK(d.EventID, n), fmt.Sprintf("RANKS#%d", roundOf(d)))
+	return Key(chunkPartition(d.EventID, n), fmt.Sprintf("RANKS#%d", roundOf(d)))
 }
 
-// RanksItem encodes the ranks of the entries of a chunk, from 1.
+// RanksItem encodes the ranks, from 1, of the entries in the n-th chunk.
 func RanksItem(d *promotion.Draw, n int, ranks promotion.Ranks, endsAt int64) dynamo.Item {
 	return chunkItem(RanksKey(d, n), "RANKS", ranks, endsAt)
 }
@@ -42,13 +43,13 @@ func chunkItem(key dynamo.Item, entity string, content []byte, endsAt int64) dyn
 
 const chunkContent = "content"
 
-// DecodeEntries reads a chunk of entries; an absent item has none.
+// DecodeEntries reads a chunk of entries; if the item is absent there are none.
 func DecodeEntries(it dynamo.Item) (fairdraw.Entries, error) {
 	d := dynamo.Reader{Item: it}
 	return d.Binary(chunkContent), d.Err()
 }
 
-// DecodeRanks reads the ranks of a chunk; an absent item has none.
+// DecodeRanks reads the ranks of a chunk; if the item is absent there are none.
 func DecodeRanks(it dynamo.Item) (promotion.Ranks, error) {
 	d := dynamo.Reader{Item: it}
 	return d.Binary(chunkContent), d.Err()

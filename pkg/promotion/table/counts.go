@@ -8,19 +8,19 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// countShards spread the figures of an event, so that transactions rarely meet at one item.
+// countShards is the number of items over which the counts of an event are spread, so that
+// transactions rarely write the same item.
 const countShards = 16
 
-// CountsPrefix begins the sort keys of the figures of an event.
+// CountsPrefix begins the sort keys of the items with an event's counts.
 const CountsPrefix = "COUNTS#"
 
-// CountsKey is the key of one of the items with the figures of an event; any number will do as
-// shard.
+// CountsKey is the key of one of the items with an event's counts. Any shard will do.
 func CountsKey(event string, shard uint32) dynamo.Item {
 	return Key(EventPartition(event), fmt.Sprintf("%s%x", CountsPrefix, shard%countShards))
 }
 
-// EventPartition is the partition with the configuration, capacity and figures of an event.
+// EventPartition is the key of the partition with the promotion, capacity and counts of an event.
 func EventPartition(event string) string { return eventPK(event) }
 
 const (
@@ -29,7 +29,7 @@ const (
 	resultPrefix = "result_"
 )
 
-// CountsUpdate is the expression that adds the figures, with its names and values.
+// CountsUpdate makes the update that adds c to a stored item of counts.
 func CountsUpdate(c *promotion.Counts) dynamo.Change {
 	u := dynamo.Change{Names: map[string]string{"#type": "entityType"}, Values: dynamo.Item{":type": dynamo.String("COUNTS")}}
 	var adds []string
@@ -53,7 +53,7 @@ func CountsUpdate(c *promotion.Counts) dynamo.Change {
 	return u
 }
 
-// DecodeCounts adds up the items of an event.
+// DecodeCounts adds up all items with the counts of an event.
 func DecodeCounts(items []dynamo.Item) (promotion.Counts, error) {
 	var sum promotion.Counts
 	for _, it := range items {

@@ -8,13 +8,13 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// deadLetterDays bounds how long a dead letter is kept.
+// deadLetterDays is how many days a dead letter is kept.
 const deadLetterDays = 90
 
-// DeadLetterKey is the key of a dead letter of a queue.
+// DeadLetterKey is the key of the dead letter of a queue with this id.
 func DeadLetterKey(queue, id string) dynamo.Item { return Key(DeadLetterPartition(queue), id) }
 
-// DeadLetterPartition is the partition with the dead letters of a queue.
+// DeadLetterPartition is the key of the partition with the dead letters of a queue.
 func DeadLetterPartition(queue string) string { return deadLetterPrefix + queue }
 
 const deadLetterPrefix = "DLQ#"
@@ -22,14 +22,14 @@ const deadLetterPrefix = "DLQ#"
 // DeadLetterItem encodes a dead letter.
 func DeadLetterItem(l *promotion.DeadLetter) dynamo.Item {
 	b := newItem(DeadLetterPartition(cmp.Or(l.Queue, promotion.DeadLetters)), l.ID, "DEAD_LETTER")
-	b.str("requestId", l.RequestID)
-	b.str("eventId", l.EventID)
-	b.str("body", l.Body)
-	b.str("errorCode", l.ErrorCode)
-	b.str("errorMessage", promotion.Shorten(l.ErrorMessage))
-	b.num("at", l.At)
-	b.num("redrivenAt", l.RedrivenAt)
-	b.num(TTL, expirySeconds(l.At, deadLetterDays))
+	b.setString("requestId", l.RequestID)
+	b.setString("eventId", l.EventID)
+	b.setString("body", l.Body)
+	b.setString("errorCode", l.ErrorCode)
+	b.setString("errorMessage", promotion.Shorten(l.ErrorMessage))
+	b.setNonZero("at", l.At)
+	b.setNonZero("redrivenAt", l.RedrivenAt)
+	b.setNonZero(TTL, expirySeconds(l.At, deadLetterDays))
 	return dynamo.Item(b)
 }
 

@@ -15,33 +15,33 @@ import (
 // DrawKey is the key of the draw of an event.
 func DrawKey(event string) dynamo.Item { return Key(eventPK(event), "DRAW") }
 
-// DrawItem encodes a draw; like the promotion it never expires.
+// DrawItem encodes a draw. The item never expires, like that of the promotion.
 func DrawItem(d *promotion.Draw) dynamo.Item {
 	b := newItem(eventPK(d.EventID), "DRAW", "DRAW")
-	b.str("eventId", d.EventID)
-	b.str("phase", string(d.Phase))
-	b.num("closedAt", d.ClosedAt)
-	b.str("statement", d.Statement)
-	b.str("signature", d.Signature)
-	b.num("rootAt", d.RootAt)
+	b.setString("eventId", d.EventID)
+	b.setString("phase", string(d.Phase))
+	b.setNonZero("closedAt", d.ClosedAt)
+	b.setString("statement", d.Statement)
+	b.setString("signature", d.Signature)
+	b.setNonZero("rootAt", d.RootAt)
 	if d.Beacon != nil {
-		b.num("beaconRound", int64(d.Beacon.Round)) //nolint:gosec // a round follows from a time
-		b.str("beaconValue", d.Beacon.Randomness)
-		b.str("beaconSignature", d.Beacon.Signature)
+		b.setNonZero("beaconRound", int64(d.Beacon.Round)) //nolint:gosec // a round follows from a time
+		b.setString("beaconValue", d.Beacon.Randomness)
+		b.setString("beaconSignature", d.Beacon.Signature)
 	}
-	b.flag("zeroSeed", d.ZeroSeed)
-	b.num("winnersCount", d.WinnersCount)
-	b.num("drawnAt", d.DrawnAt)
-	b.str("seed", d.Seed)
-	b.num("announcedAt", d.AnnouncedAt)
-	b.num("settledAt", d.SettledAt)
-	b.num("voidedAt", d.VoidedAt)
-	b.str("voidReason", string(d.VoidReason))
-	b.num("dueAt", d.DueAt)
+	b.setIfTrue("zeroSeed", d.ZeroSeed)
+	b.setNonZero("winnersCount", d.WinnersCount)
+	b.setNonZero("drawnAt", d.DrawnAt)
+	b.setString("seed", d.Seed)
+	b.setNonZero("announcedAt", d.AnnouncedAt)
+	b.setNonZero("settledAt", d.SettledAt)
+	b.setNonZero("voidedAt", d.VoidedAt)
+	b.setString("voidReason", string(d.VoidReason))
+	b.setNonZero("dueAt", d.DueAt)
 	return dynamo.Item(b)
 }
 
-// DecodeDraw reads the draw of an event; without an item it is open.
+// DecodeDraw reads the draw of an event. If the item is absent the draw is open.
 func DecodeDraw(event string, it dynamo.Item) (promotion.Draw, error) {
 	d := dynamo.Reader{Item: it}
 	out := promotion.Draw{
@@ -63,8 +63,8 @@ func DecodeDraw(event string, it dynamo.Item) (promotion.Draw, error) {
 	return out, nil
 }
 
-// DrawAsRead is the condition that a draw is as it was read. Whatever writes a draw changes one of
-// the attributes that it names.
+// DrawAsRead is the condition that the stored draw has not changed since d was read. Each write of
+// a draw changes at least one of the attributes that the condition names.
 func DrawAsRead(d *promotion.Draw) Condition {
 	if d.Phase == promotion.DrawOpen {
 		return Absent()
@@ -88,16 +88,16 @@ func DrawAsRead(d *promotion.Draw) Condition {
 	return c
 }
 
-// winnersPerItem keeps an item below DynamoDB's 400 KB: 16 bytes per winner.
+// winnersPerItem keeps an item with winners, 16 bytes each, below DynamoDB's 400 KB.
 const winnersPerItem = 20_000
 
-// WinnersKey is the key of the i-th item with winners. It contains the round that decided, so that
-// a draw that is decided anew does not share items with the first decision.
+// WinnersKey is the key of the i-th item with winners. It contains the beacon's round that decided,
+// so that a draw that is decided again does not mix the winners of both decisions.
 func WinnersKey(event string, round uint64, i int) dynamo.Item {
 	return Key(eventPK(event), fmt.Sprintf("WINNERS#%d#%04d", round, i))
 }
 
-// WinnersItems encodes the winners, the first rank first.
+// WinnersItems encodes the winners of a draw, which are given in the order of their ranks.
 func WinnersItems(d *promotion.Draw, winners []uuid.UUID, endsAt int64) []dynamo.Item {
 	var out []dynamo.Item
 	for i := 0; i < len(winners); i += winnersPerItem {
@@ -114,7 +114,7 @@ func WinnersItems(d *promotion.Draw, winners []uuid.UUID, endsAt int64) []dynamo
 	return out
 }
 
-// WinnersKeys are the keys of the items with the winners of a draw, in the order of the ranks.
+// WinnersKeys returns the keys of all items with the winners of a draw, in the order of the ranks.
 func WinnersKeys(d *promotion.Draw) []dynamo.Item {
 	var out []dynamo.Item
 	for i := int64(0); i < d.WinnersCount; i += winnersPerItem {
@@ -142,26 +142,27 @@ func DecodeWinners(it dynamo.Item) ([]uuid.UUID, error) {
 	return out, d.Err()
 }
 
-// OpenDraws is the partition that lists the lotteries whose draw is not settled, those whose next
-// step is due first. ingest adds one with the promotion; each change of a draw moves or removes it.
+// OpenDraws is the partition that lists the lotteries whose draw is not settled, the one whose next
+// step is due first at the top. The service ingest adds a lottery when it creates the promotion;
+// each write of the draw moves or removes it.
 const OpenDraws = "DRAWS"
 
-// OpenDrawKey is the key in that list of a lottery whose next step is due at a time, 0: at once.
+// OpenDrawKey is the key, in OpenDraws, of a lottery whose next step is due at a time; 0: at once.
 func OpenDrawKey(event string, dueAt int64) dynamo.Item {
 	return Key(OpenDraws, sortableTime(dueAt)+"#"+event)
 }
 
-// OpenDrawsBefore is the sort key below which are the lotteries that are due before a time.
+// OpenDrawsBefore is the sort key in OpenDraws below which are the lotteries due before a time.
 func OpenDrawsBefore(ms int64) string { return sortableTime(ms) }
 
-// OpenDrawItem is a lottery in that list.
+// OpenDrawItem is the item that lists a lottery in OpenDraws.
 func OpenDrawItem(event string, dueAt int64) dynamo.Item {
 	it := OpenDrawKey(event, dueAt)
 	it["entityType"] = dynamo.String("OPEN_DRAW")
 	return it
 }
 
-// DecodeOpenDraw reads an event of that list, and when its next step is due.
+// DecodeOpenDraw reads an item of OpenDraws: the event, and when its next step is due (0: at once).
 func DecodeOpenDraw(it dynamo.Item) (event string, dueAt int64) {
 	at, event, _ := strings.Cut(SortKey(it), "#")
 	dueAt, _ = strconv.ParseInt(at, 10, 64) // 0: at once

@@ -7,22 +7,22 @@ import (
 
 func lockPK(event, user string) string { return "IDEMP#" + event + "#" + user }
 
-// LockKey is the key of a lock.
+// LockKey is the key of a user's lock for a promotion.
 func LockKey(event, user string) dynamo.Item { return Key(lockPK(event, user), "LOCK") }
 
 // LockItem encodes a lock.
 func LockItem(l *promotion.Lock) dynamo.Item {
 	b := newItem(lockPK(l.EventID, l.UserID), "LOCK", "IDEMPOTENCY")
-	b.str("requestId", l.RequestID)
-	b.str("keyHash", l.KeyHash)
-	b.flag("withdrawn", l.Withdrawn)
-	b.num(lockWithdrawals, l.Withdrawals)
-	b.num("createdAt", l.CreatedAt)
-	b.num(TTL, expirySeconds(l.EndsAt, promotion.LockDays))
+	b.setString("requestId", l.RequestID)
+	b.setString("keyHash", l.KeyHash)
+	b.setIfTrue("withdrawn", l.Withdrawn)
+	b.setNonZero(lockWithdrawals, l.Withdrawals)
+	b.setNonZero("createdAt", l.CreatedAt)
+	b.setNonZero(TTL, expirySeconds(l.EndsAt, promotion.LockDays))
 	return dynamo.Item(b)
 }
 
-// DecodeLock reads what a lock says of its request.
+// DecodeLock reads a lock, without its event, user and expiry.
 func DecodeLock(it dynamo.Item) (promotion.Lock, error) {
 	d := dynamo.Reader{Item: it}
 	return promotion.Lock{
@@ -31,13 +31,13 @@ func DecodeLock(it dynamo.Item) (promotion.Lock, error) {
 	}, d.Err()
 }
 
-// lockWithdrawals is the attribute of Withdrawals, which conditions name.
+// lockWithdrawals is the attribute with the number of withdrawals, which conditions name.
 const lockWithdrawals = "withdrawals"
 
-// LockAsRead is the condition that a lock is as it was read: it names the same request, and the user
-// has not withdrawn since.
+// LockAsRead is the condition that a lock has not changed since it was read: it names the same
+// request, and the user has not withdrawn since.
 func LockAsRead(l *promotion.Lock) Condition {
-	c := LockNames(l.RequestID)
+	c := LockNamesRequest(l.RequestID)
 	if l.Withdrawals == 0 {
 		c.Expression += " AND attribute_not_exists(" + lockWithdrawals + ")"
 	} else {
@@ -47,8 +47,8 @@ func LockAsRead(l *promotion.Lock) Condition {
 	return c
 }
 
-// lockUpdate sets the attributes of a lock but keeps the hash of the Idempotency-Key and the number of
-// withdrawals.
+// lockUpdate makes the update that sets the attributes of a lock. It keeps the stored hash of the
+// Idempotency-Key and the stored number of withdrawals.
 func lockUpdate(l *promotion.Lock) dynamo.Change {
 	it := LockItem(l)
 	delete(it, PK)
@@ -56,8 +56,8 @@ func lockUpdate(l *promotion.Lock) dynamo.Change {
 	return dynamo.Diff(nil, it)
 }
 
-// Withdraw records in the lock that the user has withdrawn the request that it names. The lock keeps
-// naming it, so that no earlier request can be redriven.
+// Withdraw records in the user's lock that the request was withdrawn. The lock keeps naming this
+// request, so that no earlier request can be redriven.
 func (t *Tx) Withdraw(owner int, r *promotion.Request) {
 	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, Withdrawn: true, CreatedAt: t.now, EndsAt: r.EndsAt}
 	u := lockUpdate(&lock)
@@ -66,9 +66,9 @@ func (t *Tx) Withdraw(owner int, r *promotion.Request) {
 	t.Update(owner, LockKey(r.EventID, r.UserID), u, lockAbsentOrNames(r.RequestID))
 }
 
-// lockAbsentOrNames holds when there is no lock, or it names a request.
+// lockAbsentOrNames is the condition that there is no lock, or that it names this request.
 func lockAbsentOrNames(requestID string) Condition {
-	c := LockNames(requestID)
+	c := LockNamesRequest(requestID)
 	c.Expression = "attribute_not_exists(" + PK + ") OR " + c.Expression
 	return c
 }

@@ -10,32 +10,34 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// EntryPartition is the partition with the entries of a group, promotion.LotteryGroup.
+// EntryPartition is the key of the partition with the entries of a lottery's group
+// (promotion.LotteryGroup).
 func EntryPartition(event, group string) string { return "ENTRY#" + event + "#" + group }
 
 // EntryItem encodes an entry.
 func EntryItem(e *promotion.Entry) dynamo.Item {
 	b := newItem(EntryPartition(e.EventID, promotion.LotteryGroup(e.RequestID)), e.RequestID, "ENTRY")
-	b.num("enteredAt", e.EnteredAt)
-	b.num(TTL, expirySeconds(e.EndsAt, promotion.RetentionDays))
+	b.setNonZero("enteredAt", e.EnteredAt)
+	b.setNonZero(TTL, expirySeconds(e.EndsAt, promotion.RetentionDays))
 	return dynamo.Item(b)
 }
 
-// entryCounterClosed is the attribute of ClosedAt, which every change of the number requires
-// absent.
+// entryCounterClosed is the attribute for EntryCounter.ClosedAt. Once it is set the counter no
+// longer changes.
 const entryCounterClosed = "closed"
 
 // EntryCounterKey is the key of a group's counter.
 func EntryCounterKey(event, group string) dynamo.Item { return Key(eventPK(event), "ENTRIES#"+group) }
 
-// DecodeEntryCounter reads a counter; an absent item counts as 0 entries.
+// DecodeEntryCounter reads the counter of a group; if the item is absent there are 0 entries.
 func DecodeEntryCounter(it dynamo.Item) (promotion.EntryCounter, error) {
 	d := dynamo.Reader{Item: it}
 	return promotion.EntryCounter{N: d.Number("n"), ClosedAt: d.Number(entryCounterClosed), SentAt: d.Number("sentAt")}, d.Err()
 }
 
-// entryCounterUpdate adds entries, and sets when the latest message was sent unless that is 0.
-func entryCounterUpdate(n, sentAt int64) dynamo.Change {
+// entryCounterUpdate makes the update that adds n entries to a counter and, unless sentAt is 0,
+// sets when the latest settled message was sent.
+func entryCounterUpdate(added, sentAt int64) dynamo.Change {
 	u := dynamo.Change{
 		Expression: "SET #type = :type", Names: map[string]string{"#type": "entityType"}, Values: dynamo.Item{":type": dynamo.String("ENTRIES")},
 	}
@@ -43,14 +45,14 @@ func entryCounterUpdate(n, sentAt int64) dynamo.Change {
 		u.Expression += ", sentAt = :sentAt"
 		u.Values[":sentAt"] = dynamo.Number(sentAt)
 	}
-	if n != 0 {
+	if added != 0 {
 		u.Expression += " ADD n :n"
-		u.Values[":n"] = dynamo.Number(n)
+		u.Values[":n"] = dynamo.Number(added)
 	}
 	return u
 }
 
-// CloseEntryCounter ends the taking of entries by a group at a time; the first time stays.
+// CloseEntryCounter makes the update that closes a group for entries. An earlier time stays.
 func CloseEntryCounter(now int64) dynamo.Change {
 	return dynamo.Change{
 		Expression: "SET #type = :type, #closed = if_not_exists(#closed, :now)",
@@ -59,31 +61,31 @@ func CloseEntryCounter(now int64) dynamo.Change {
 	}
 }
 
-// entryCounterOpen holds while a group takes entries.
+// entryCounterOpen is the condition that a group still takes entries.
 func entryCounterOpen() Condition {
 	return Condition{Expression: "attribute_not_exists(#closed)", Names: map[string]string{"#closed": entryCounterClosed}}
 }
 
-// DecodeEntry reads the id of an entry.
+// DecodeEntry reads the request id of an entry.
 func DecodeEntry(it dynamo.Item) (id string, err error) {
 	d := dynamo.Reader{Item: it}
 	return d.String(SK), d.Err()
 }
 
-// ExclusionPartition is the partition with the excluded requests of an event.
+// ExclusionPartition is the key of the partition with the excluded requests of a lottery.
 func ExclusionPartition(event string) string { return "EXCLUDED#" + event }
 
 // ExclusionItem encodes an exclusion.
 func ExclusionItem(e *promotion.Exclusion) dynamo.Item {
 	b := newItem(ExclusionPartition(e.EventID), e.RequestID, "EXCLUDED")
-	b.str(exclusionReason, string(e.Reason))
-	b.num(exclusionAt, e.At)
-	b.num(TTL, expirySeconds(e.EndsAt, promotion.RetentionDays))
+	b.setString(exclusionReason, string(e.Reason))
+	b.setNonZero(exclusionAt, e.At)
+	b.setNonZero(TTL, expirySeconds(e.EndsAt, promotion.RetentionDays))
 	return dynamo.Item(b)
 }
 
-// DecodeExclusion reads an exclusion. One that cannot be read is returned with promotion.ErrUnreadable
-// and with what its key tells: the request.
+// DecodeExclusion reads an exclusion. If it cannot be read, the error is promotion.ErrUnreadable,
+// and the result has what the key tells: the event and the request.
 func DecodeExclusion(it dynamo.Item) (promotion.Exclusion, error) {
 	d := dynamo.Reader{Item: it}
 	e := promotion.Exclusion{EventID: strings.TrimPrefix(d.String(PK), "EXCLUDED#"), RequestID: d.String(SK)}

@@ -11,14 +11,14 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// MarkerPartition is the partition key of the i-th partition of markers.
-func MarkerPartition(i int) string { return fmt.Sprintf("PENDING#%02x", i) }
+// MarkerPartition is the key of the partition of markers with this number.
+func MarkerPartition(number int) string { return fmt.Sprintf("PENDING#%02x", number) }
 
-// MarkersBefore is the sort key below which are the markers of requests before a time.
+// MarkersBefore is the sort key below which are the markers of requests accepted before a time.
 func MarkersBefore(ms int64) string { return sortableTime(ms) }
 
-// MarkerKey is the key of a marker. It follows from the request alone, so that its settlement need not
-// look it up.
+// MarkerKey is the key of a marker. It follows from the request alone, so that the settlement of
+// the request need not search for its marker.
 func MarkerKey(m *promotion.Marker) dynamo.Item {
 	sk := sortableTime(m.RequestedAt) + "#" + m.RequestID
 	if m.Gen > 0 {
@@ -27,22 +27,22 @@ func MarkerKey(m *promotion.Marker) dynamo.Item {
 	return Key(MarkerPartition(promotion.PartitionOf(m.RequestID)), sk)
 }
 
-// MarkerItem encodes a marker; it has no expiry.
+// MarkerItem encodes a marker. The item never expires.
 func MarkerItem(m *promotion.Marker) dynamo.Item {
 	b := itemBuilder(MarkerKey(m))
-	b.str("entityType", "MARKER")
-	b.str("requestId", m.RequestID)
-	b.str("eventId", m.EventID)
-	b.count("gen", m.Gen)
-	b.num("requestedAt", m.RequestedAt)
-	b.num("markedAt", m.MarkedAt)
-	b.num("queuedAt", m.QueuedAt)
-	b.flag("queued", m.QueuedAt != 0)
+	b.setString("entityType", "MARKER")
+	b.setString("requestId", m.RequestID)
+	b.setString("eventId", m.EventID)
+	b.setNumberOrZero("gen", m.Gen)
+	b.setNonZero("requestedAt", m.RequestedAt)
+	b.setNonZero("markedAt", m.MarkedAt)
+	b.setNonZero("queuedAt", m.QueuedAt)
+	b.setIfTrue("queued", m.QueuedAt != 0)
 	return dynamo.Item(b)
 }
 
-// DecodeMarker reads a marker. One that cannot be read is returned with promotion.ErrUnreadable and
-// with what its key tells: it counts as not queued, and its event is not known.
+// DecodeMarker reads a marker. If it cannot be read, the error is promotion.ErrUnreadable, and the
+// result has what the key tells: it counts as not queued, and its event is empty.
 func DecodeMarker(it dynamo.Item) (promotion.Marker, error) {
 	d := dynamo.Reader{Item: it}
 	m := promotion.Marker{
@@ -55,7 +55,7 @@ func DecodeMarker(it dynamo.Item) (promotion.Marker, error) {
 	return m, nil
 }
 
-// markerOfKey is what the key of a marker tells of it. RequestID is empty if it is not a marker's.
+// markerOfKey returns what the key of a marker tells. RequestID is empty if it is no marker's key.
 func markerOfKey(it dynamo.Item) promotion.Marker {
 	d := dynamo.Reader{Item: it}
 	at, rest, _ := strings.Cut(d.String(SK), "#")

@@ -11,7 +11,7 @@ var requestsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are 
 var unreadableTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
 	"urr_requests_unreadable_items_total", "Items of the table that could not be read when they were met, by the first part of their key.", "item")
 
-// StartMetrics makes all series start at 0, so that the first event is an increase.
+// StartMetrics makes the counters start at 0, so that alerts see the first increase.
 func StartMetrics() {
 	for _, s := range []promotion.Status{
 		promotion.Received, promotion.Queued, promotion.Processing, promotion.Succeeded, promotion.Rejected, promotion.FailedFinal,

@@ -12,16 +12,16 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// OutboxPartition is the partition key of the i-th partition of announcements.
-func OutboxPartition(i int) string { return fmt.Sprintf("OUTBOX#%02x", i) }
+// OutboxPartition is the key of the partition of announcements with this number.
+func OutboxPartition(number int) string { return fmt.Sprintf("OUTBOX#%02x", number) }
 
-// NewOutbox makes an item in one of the partitions.
+// NewOutbox makes an item with announcements. It also returns the item's partition.
 func NewOutbox(now int64, rows []promotion.Announcement) (item dynamo.Item, partition int) {
 	id := ids.NewV7().String()
 	partition = promotion.PartitionOf(id)
 	b := newItem(OutboxPartition(partition), sortableTime(now)+"#"+id, "OUTBOX")
 	text, _ := json.Marshal(rows) // strings and numbers always marshal
-	b.str("rows", string(text))
+	b.setString("rows", string(text))
 	return dynamo.Item(b), partition
 }
 

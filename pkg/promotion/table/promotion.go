@@ -10,33 +10,33 @@ import (
 
 func eventPK(event string) string { return "EVENT#" + event }
 
-// PromotionKey is the key of a promotion's configuration.
+// PromotionKey is the key of a promotion.
 func PromotionKey(event string) dynamo.Item { return Key(eventPK(event), "CONFIG") }
 
-// PromotionItem encodes a configuration; it never expires.
+// PromotionItem encodes a promotion. The item never expires.
 func PromotionItem(p *promotion.Promotion) dynamo.Item {
 	b := newItem(eventPK(p.EventID), "CONFIG", "CONFIG")
-	b.str("eventId", p.EventID)
-	b.str("title", p.Title)
-	b.str("eventType", string(p.EventType))
-	b.count("capacityTotal", p.CapacityTotal)
-	b.num("opensAt", p.OpensAt)
-	b.num("closesAt", p.ClosesAt)
-	b.num("lotteryCutoffAt", p.LotteryCutoffAt)
-	b.num("announcedAt", p.AnnouncedAt)
-	b.num("closedAt", p.ClosedAt)
-	b.num("voidedAt", p.VoidedAt)
-	b.num("publishedAt", p.PublishedAt)
-	b.str("commitment", p.Commitment)
-	b.str("seedNonce", p.SeedNonce)
-	b.flag("paused", p.Paused)
-	b.num("shards", p.Shards)
-	b.num("createdAt", p.CreatedAt)
-	b.count("version", p.Version)
+	b.setString("eventId", p.EventID)
+	b.setString("title", p.Title)
+	b.setString("eventType", string(p.EventType))
+	b.setNumberOrZero("capacityTotal", p.CapacityTotal)
+	b.setNonZero("opensAt", p.OpensAt)
+	b.setNonZero("closesAt", p.ClosesAt)
+	b.setNonZero("lotteryCutoffAt", p.LotteryCutoffAt)
+	b.setNonZero("announcedAt", p.AnnouncedAt)
+	b.setNonZero("closedAt", p.ClosedAt)
+	b.setNonZero("voidedAt", p.VoidedAt)
+	b.setNonZero("publishedAt", p.PublishedAt)
+	b.setString("commitment", p.Commitment)
+	b.setString("seedNonce", p.SeedNonce)
+	b.setIfTrue("paused", p.Paused)
+	b.setNonZero("shards", p.Shards)
+	b.setNonZero("createdAt", p.CreatedAt)
+	b.setNumberOrZero("version", p.Version)
 	return dynamo.Item(b)
 }
 
-// DecodePromotion reads a configuration.
+// DecodePromotion reads a promotion.
 func DecodePromotion(it dynamo.Item) (promotion.Promotion, error) {
 	d := dynamo.Reader{Item: it}
 	p := promotion.Promotion{
@@ -52,31 +52,32 @@ func DecodePromotion(it dynamo.Item) (promotion.Promotion, error) {
 	return p, nil
 }
 
-// PromotionList is the partition that lists all promotions; ids are UUIDv7, so it is in the order
-// of their creation.
+// PromotionList is the partition that lists all promotions. Their ids are UUIDv7, so they are
+// listed in the order of creation.
 const PromotionList = "EVENTS"
 
-// ListItem is a promotion's entry in the list.
+// ListItem is the item that lists a promotion in PromotionList.
 func ListItem(event string) dynamo.Item {
 	b := newItem(PromotionList, ListSK(event), "EVENT")
-	b.str("eventId", event)
+	b.setString("eventId", event)
 	return dynamo.Item(b)
 }
 
-// ListSK is the sort key of a promotion in the list.
+// ListSK is the sort key under which PromotionList has a promotion.
 func ListSK(event string) string { return "EVENT#" + event }
 
-// ListedEvent is the event of an entry of the list.
+// ListedEvent returns the event id of an item of PromotionList.
 func ListedEvent(it dynamo.Item) string {
 	d := dynamo.Reader{Item: it}
 	return strings.TrimPrefix(d.String(SK), "EVENT#")
 }
 
-// CreationKey makes the creation of a promotion repeatable for a day.
+// CreationKey is the Idempotency-Key with which a promotion was created, so that the creation can
+// be repeated for a day.
 type CreationKey struct {
 	UserID, Key string
 	EventID     string
-	// Hash is of the request: another one under the same key is refused.
+	// Hash is the hash of the request. A different request with the same key is refused.
 	Hash      string
 	CreatedAt int64
 }
@@ -86,29 +87,29 @@ func CreationKeyKey(user, key string) dynamo.Item { return Key("KEY#"+user+"#"+k
 
 func (k *CreationKey) Item() dynamo.Item {
 	b := newItem("KEY#"+k.UserID+"#"+k.Key, "LOCK", "CREATION_KEY")
-	b.str("eventId", k.EventID)
-	b.str("hash", k.Hash)
-	b.num("createdAt", k.CreatedAt)
-	b.num(TTL, k.CreatedAt/1000+creationKeyHours*3600)
+	b.setString("eventId", k.EventID)
+	b.setString("hash", k.Hash)
+	b.setNonZero("createdAt", k.CreatedAt)
+	b.setNonZero(TTL, k.CreatedAt/1000+creationKeyHours*3600)
 	return dynamo.Item(b)
 }
 
-// DecodeCreationKey reads the promotion and the hash of an item.
+// DecodeCreationKey reads the id of the created promotion and the hash of the request.
 func DecodeCreationKey(it dynamo.Item) (event, hash string, err error) {
 	d := dynamo.Reader{Item: it}
 	return d.String("eventId"), d.String("hash"), d.Err()
 }
 
-// CapacityKey is the table key of a promotion's capacity.
+// CapacityKey is the key of a promotion's capacity.
 func CapacityKey(event string) dynamo.Item { return Key(eventPK(event), "CAPACITY") }
 
 // CapacityItem encodes a capacity.
 func CapacityItem(c *promotion.Capacity) dynamo.Item {
 	b := newItem(eventPK(c.EventID), "CAPACITY", "CAPACITY")
-	b.count("capacityTotal", c.Total)
-	b.count("capacityRemaining", c.Remaining)
-	b.num("updatedAt", c.UpdatedAt)
-	b.num("sentAt", c.SentAt)
+	b.setNumberOrZero("capacityTotal", c.Total)
+	b.setNumberOrZero("capacityRemaining", c.Remaining)
+	b.setNonZero("updatedAt", c.UpdatedAt)
+	b.setNonZero("sentAt", c.SentAt)
 	return dynamo.Item(b)
 }
 

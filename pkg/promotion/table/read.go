@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Items holds items of the table by their keys.
+// Items holds items of the table; Get finds one by its key.
 type Items map[string]dynamo.Item
 
 func (i Items) Get(key dynamo.Item) dynamo.Item { return i[keyText(key)] }
@@ -24,17 +24,17 @@ func keyText(it dynamo.Item) string {
 	return r.String(PK) + "\x00" + r.String(SK)
 }
 
-// PartitionQuery describes a consistent query of one partition, in the order of sort keys.
+// PartitionQuery describes a consistent query of one partition, in the order of the sort keys.
 type PartitionQuery struct {
 	PK            string
-	Prefix, Below string // at most one of them restricts the sort keys
-	After         string // the sort key behind which the page begins
+	Prefix, Below string // at most one is set: the beginning of the sort keys, or an upper bound
+	After         string // the page begins behind this sort key
 	Descending    bool
 	Limit         int32
 	KeysOnly      bool // leaves out all other attributes
 }
 
-// Query reads one page of a partition; more reports that there may be others.
+// Query reads one page of a partition. more reports that there may be further pages.
 func (s Store) Query(ctx context.Context, p PartitionQuery) (items []dynamo.Item, more bool, err error) {
 	in := &dynamodb.QueryInput{
 		TableName: &s.Table, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!p.Descending),
@@ -65,13 +65,14 @@ func (s Store) Query(ctx context.Context, p PartitionQuery) (items []dynamo.Item
 	return out.Items, len(out.LastEvaluatedKey) > 0, nil
 }
 
-// SortKey is the sort key of an item.
+// SortKey returns the sort key of an item.
 func SortKey(it dynamo.Item) string {
 	r := dynamo.Reader{Item: it}
 	return r.String(SK)
 }
 
-// All yields the items of a partition and reads its pages as they are needed. It ends after an error.
+// All returns an iterator over the items of a partition, which reads the pages as they are needed.
+// It ends after an error.
 func (s Store) All(ctx context.Context, p PartitionQuery) iter.Seq2[dynamo.Item, error] {
 	return func(yield func(dynamo.Item, error) bool) {
 		for more := true; more; {
@@ -92,10 +93,10 @@ func (s Store) All(ctx context.Context, p PartitionQuery) iter.Seq2[dynamo.Item,
 	}
 }
 
-// winnersAtOnce bounds the items with winners that one call reads, 320 KB each.
+// winnersAtOnce is how many items with winners, 320 KB each, one call reads at most.
 const winnersAtOnce = 10
 
-// Winners reads the winners of a draw, the first rank first.
+// Winners reads the winners of a draw, in the order of their ranks.
 func (s Store) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
 	winners := make([]uuid.UUID, 0, d.WinnersCount)
 	for keys := range slices.Chunk(WinnersKeys(d), winnersAtOnce) {

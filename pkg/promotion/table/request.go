@@ -11,10 +11,10 @@ import (
 // RequestKey is the key of a request's item.
 func RequestKey(id string) dynamo.Item { return Key("REQ#"+id, "META") }
 
-// UserIndex is the partition of GSI1 with the requests of a user.
+// UserIndex is the key of the partition of GSI1 with the requests of a user.
 func UserIndex(user string) string { return "USER#" + user }
 
-// EventIndex are the partitions of GSI2 with the requests of an event.
+// EventIndex returns the keys of the partitions of GSI2 with the requests of an event.
 func EventIndex(event string, shards int64) []string {
 	if shards <= 1 {
 		return []string{"EVENT#" + event}
@@ -28,46 +28,46 @@ func EventIndex(event string, shards int64) []string {
 
 func eventShard(event string, shard int64) string { return fmt.Sprintf("EVENT#%s#%d", event, shard) }
 
-// RequestItem encodes a request. Attributes that conditions name are always written.
+// RequestItem encodes a request. Attributes that conditions name are written even if they are 0.
 func RequestItem(r *promotion.Request) dynamo.Item {
 	b := newItem("REQ#"+r.RequestID, "META", "REQUEST")
-	b.str("requestId", r.RequestID)
-	b.str("eventId", r.EventID)
-	b.str("userId", r.UserID)
-	b.str("eventType", string(r.EventType))
-	b.str("idempotencyKey", lockPK(r.EventID, r.UserID))
-	b.str("status", string(r.Status))
-	b.count("statusAt", r.StatusAt)
-	b.count("gen", r.Gen)
-	b.count("attempts", r.Attempts)
-	b.num("requestedAt", r.RequestedAt)
-	b.num("queuedAt", r.QueuedAt)
-	b.num("startedAt", r.StartedAt)
-	b.num("finishedAt", r.FinishedAt)
-	b.num("enteredAt", r.EnteredAt)
-	b.str("queueSeq", r.QueueSeq)
-	b.str("resultCode", string(r.ResultCode))
-	b.str("failureClass", string(r.FailureClass))
-	b.str("errorCode", r.ErrorCode)
-	b.str("errorMessage", r.ErrorMessage)
-	b.num("lotteryCutoffAt", r.LotteryCutoffAt)
-	b.num("announcedAt", r.AnnouncedAt)
-	b.num("shards", r.Shards)
-	b.num("endsAt", r.EndsAt)
-	b.num(TTL, expirySeconds(r.EndsAt, promotion.RetentionDays))
+	b.setString("requestId", r.RequestID)
+	b.setString("eventId", r.EventID)
+	b.setString("userId", r.UserID)
+	b.setString("eventType", string(r.EventType))
+	b.setString("idempotencyKey", lockPK(r.EventID, r.UserID))
+	b.setString("status", string(r.Status))
+	b.setNumberOrZero("statusAt", r.StatusAt)
+	b.setNumberOrZero("gen", r.Gen)
+	b.setNumberOrZero("attempts", r.Attempts)
+	b.setNonZero("requestedAt", r.RequestedAt)
+	b.setNonZero("queuedAt", r.QueuedAt)
+	b.setNonZero("startedAt", r.StartedAt)
+	b.setNonZero("finishedAt", r.FinishedAt)
+	b.setNonZero("enteredAt", r.EnteredAt)
+	b.setString("queueSeq", r.QueueSeq)
+	b.setString("resultCode", string(r.ResultCode))
+	b.setString("failureClass", string(r.FailureClass))
+	b.setString("errorCode", r.ErrorCode)
+	b.setString("errorMessage", r.ErrorMessage)
+	b.setNonZero("lotteryCutoffAt", r.LotteryCutoffAt)
+	b.setNonZero("announcedAt", r.AnnouncedAt)
+	b.setNonZero("shards", r.Shards)
+	b.setNonZero("endsAt", r.EndsAt)
+	b.setNonZero(TTL, expirySeconds(r.EndsAt, promotion.RetentionDays))
 	order := r.RequestedAt // until the time of queueing is known
 	if r.QueuedAt != 0 {
 		order = r.QueuedAt
 	}
 	sort := "QAT#" + sortableTime(order) + "#REQ#" + r.RequestID
-	b.str(GSI1PK, UserIndex(r.UserID))
-	b.str(GSI1SK, sort)
+	b.setString(GSI1PK, UserIndex(r.UserID))
+	b.setString(GSI1SK, sort)
 	event := "EVENT#" + r.EventID
 	if r.Shards > 1 {
 		event = eventShard(r.EventID, r.Shard)
 	}
-	b.str(GSI2PK, event)
-	b.str(GSI2SK, sort)
+	b.setString(GSI2PK, event)
+	b.setString(GSI2SK, sort)
 	return dynamo.Item(b)
 }
 
@@ -94,20 +94,20 @@ func DecodeRequest(it dynamo.Item) (promotion.Request, error) {
 	return r, nil
 }
 
-// LogPrefix begins the sort keys of logs.
+// LogPrefix begins the sort keys of the entries of a request's status log.
 const LogPrefix = "LOG#"
 
-// LogItem encodes an entry of the log.
+// LogItem encodes an entry of a request's status log.
 func LogItem(l *promotion.LogEntry) dynamo.Item {
 	b := newItem("REQ#"+l.RequestID, LogPrefix+sortableTime(l.OccurredAt), "STATUS_LOG")
-	b.str("fromStatus", string(l.From))
-	b.str("toStatus", string(l.To))
-	b.num("occurredAt", l.OccurredAt)
-	b.num(TTL, expirySeconds(l.EndsAt, logDays))
+	b.setString("fromStatus", string(l.From))
+	b.setString("toStatus", string(l.To))
+	b.setNonZero("occurredAt", l.OccurredAt)
+	b.setNonZero(TTL, expirySeconds(l.EndsAt, logDays))
 	return dynamo.Item(b)
 }
 
-// DecodeLog reads an entry of the log.
+// DecodeLog reads an entry of a request's status log.
 func DecodeLog(it dynamo.Item) (promotion.LogEntry, error) {
 	d := dynamo.Reader{Item: it}
 	l := promotion.LogEntry{
@@ -117,7 +117,7 @@ func DecodeLog(it dynamo.Item) (promotion.LogEntry, error) {
 	return l, d.Err()
 }
 
-// RequestAsRead is the condition that a request is as it was read.
+// RequestAsRead is the condition that the stored request has not changed since r was read.
 func RequestAsRead(r *promotion.Request) Condition {
 	c := Condition{
 		Expression: "#readStatus = :readStatus AND statusAt = :readAt AND gen = :readGen AND attempts = :readAttempts",

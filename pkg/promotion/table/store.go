@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Store reads and writes the table of promotions and requests that ingest and worker share.
+// Store reads and writes the table of promotions and requests, which ingest and worker share.
 type Store struct {
 	Client *dynamodb.Client
 	Table  string // in full
@@ -24,8 +24,8 @@ type Store struct {
 func (s Store) Millis() int64 { return s.Now().UnixMilli() }
 func (s Store) Begin() *Tx    { return NewTx(s.Client, s.Table, s.Millis()) }
 
-// Read reads items consistently by their keys; absent items are left out. A repeated key is read once,
-// since DynamoDB refuses to read it twice.
+// Read reads the items with these keys consistently; absent items are left out. A repeated key is
+// read once, since DynamoDB refuses to read it twice.
 func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -49,7 +49,7 @@ func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
 	return items, nil
 }
 
-// Request reads a request; found is false when there is none, or it has expired.
+// Request reads a request. found is false when it does not exist or has expired.
 func (s Store) Request(ctx context.Context, id string) (r promotion.Request, found bool, err error) {
 	items, err := s.Read(ctx, RequestKey(id))
 	if err != nil {
@@ -63,9 +63,9 @@ func (s Store) Request(ctx context.Context, id string) (r promotion.Request, fou
 	return r, err == nil, err
 }
 
-// MarkQueued records that the queue has taken the messages of these requests, at most 10, in one
-// transaction. It returns the changed requests. Requests that have changed since they were read are
-// left out of the transaction and returned as they were read.
+// MarkQueued records in one transaction that the queue has taken the messages of at most 10
+// requests. It returns the requests as they are then. Those that have changed since they were read
+// are left out of the transaction and returned as they were read.
 func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error) {
 	out := slices.Clone(requests)
 	remaining := make([]int, len(requests))
@@ -80,7 +80,7 @@ func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]
 				c := r.Queued(s.Millis())
 				tx.Change(i, c)
 				out[i] = c.After
-			} else { // redriven, or sent again: only the marker changes
+			} else { // its message was sent again: only the marker changes
 				tx.Check(i, RequestKey(r.RequestID), RequestAsRead(&r))
 			}
 			m := promotion.MarkerOf(&r, s.Millis())
@@ -103,9 +103,9 @@ func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]
 	return out, nil
 }
 
-// Redrive puts a failed request back into the queue: it writes a new generation, a marker and, if it
-// has expired, the lock. If the user applies again at the same time, only one of the two succeeds,
-// since both require the lock as it was.
+// Redrive puts a failed request back into the queue: it writes a new generation, a marker and, if
+// it has expired, the user's lock. If the user applies again at the same time only one of the two
+// succeeds, since both require the lock as it was.
 func (s Store) Redrive(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
 	if errors.Is(err, promotion.ErrUnreadable) {

@@ -39,10 +39,10 @@ import (
 	"urr.guru/pkg/dynamo"
 )
 
-// TableName is the table's, after the installation's prefix.
+// TableName is the name of the table, without the installation's prefix.
 const TableName = "AsyncEventTable"
 
-// Attributes of keys and indexes, and of the expiry.
+// The attributes and names of the table's keys and indexes, and the attribute with the expiry.
 const (
 	PK     = "PK"
 	SK     = "SK"
@@ -55,7 +55,7 @@ const (
 	TTL    = "ttl"
 )
 
-// Table describes the table to dynamo.EnsureTable.
+// Table describes the table for dynamo.EnsureTable.
 func Table(cfg dynamo.Config) dynamo.Table {
 	key := func(name string) dynamo.Key { return dynamo.Key{Name: name, Type: types.ScalarAttributeTypeS} }
 	return dynamo.Table{
@@ -67,33 +67,33 @@ func Table(cfg dynamo.Config) dynamo.Table {
 	}
 }
 
-// Key is the key of an item.
+// Key makes the key of an item from its partition key and sort key.
 func Key(pk, sk string) dynamo.Item {
 	return dynamo.Item{PK: dynamo.String(pk), SK: dynamo.String(sk)}
 }
 
-// KeyOf is the key within an item.
+// KeyOf returns the key that an item contains.
 func KeyOf(it dynamo.Item) dynamo.Item { return dynamo.Item{PK: it[PK], SK: it[SK]} }
 
-// sortableTime formats a time so that texts sort as times do, until the year 2286.
+// sortableTime formats a time so that texts sort as times do (until the year 2286).
 func sortableTime(ms int64) string { return fmt.Sprintf("%013d", ms) }
 
-// Expired reports whether an item's time is over: DynamoDB deletes it only later.
+// Expired reports whether the expiry of an item has passed. DynamoDB deletes the item later.
 func Expired(it dynamo.Item, now int64) bool {
 	r := dynamo.Reader{Item: it}
 	ttl := r.Number(TTL)
 	return r.Err() == nil && ttl > 0 && ttl <= now/1000
 }
 
-// Retention, in days after the promotion has closed and its result is announced; see also
+// How long items are kept, in days after the promotion is over and announced; see also
 // promotion.RetentionDays and promotion.LockDays.
 const (
 	logDays = 30
-	// creationKeyHours counts from the creation.
+	// creationKeyHours is in hours after the creation of the promotion.
 	creationKeyHours = 24
 )
 
-// expirySeconds is the time of expiry, in seconds, some days after a time.
+// expirySeconds returns when an item expires, in epoch seconds: days after end (epoch ms).
 func expirySeconds(end, days int64) int64 { return end/1000 + days*24*3600 }
 
 // itemBuilder builds an item and leaves out empty attributes.
@@ -101,27 +101,27 @@ type itemBuilder dynamo.Item
 
 func newItem(pk, sk, entity string) itemBuilder {
 	b := itemBuilder(Key(pk, sk))
-	b.str("entityType", entity)
+	b.setString("entityType", entity)
 	return b
 }
 
-func (b itemBuilder) str(name, v string) {
+func (b itemBuilder) setString(name, v string) {
 	if v != "" {
 		b[name] = dynamo.String(v)
 	}
 }
 
-// num sets a number but leaves out 0, which stands for an unknown time or no count.
-func (b itemBuilder) num(name string, v int64) {
+// setNonZero sets a number but leaves out 0, which stands for an unknown time or no count.
+func (b itemBuilder) setNonZero(name string, v int64) {
 	if v != 0 {
 		b[name] = dynamo.Number(v)
 	}
 }
 
-// count sets a number, also 0, for attributes that conditions name.
-func (b itemBuilder) count(name string, v int64) { b[name] = dynamo.Number(v) }
+// setNumberOrZero sets a number, also 0, for attributes that conditions name.
+func (b itemBuilder) setNumberOrZero(name string, v int64) { b[name] = dynamo.Number(v) }
 
-func (b itemBuilder) flag(name string, v bool) {
+func (b itemBuilder) setIfTrue(name string, v bool) {
 	if v {
 		b[name] = dynamo.Bool(v)
 	}

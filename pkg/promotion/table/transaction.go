@@ -14,17 +14,17 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Shared is the owner of those writes of a transaction that belong to no single request.
+// Shared is the owner of the writes of a transaction that belong to no single request.
 const Shared = -1
 
-// repeatTries is how often a transaction is sent that meets other writes in progress, or a partition
-// without capacity; the pauses are 20 to 50 ms.
+// repeatTries is how often a transaction is sent while it conflicts with other writes or lacks
+// capacity. The pauses are 20 to 50 ms.
 const repeatTries = 5
 
-// Tx collects the writes of one transaction. With a change of a request it also writes the log and the
-// figures of the event, and with the end of a request the announcement and the deletion of the marker.
-// With a lottery request it writes the entry and the counter of its group, or the exclusion, and with
-// the success of a first-come request its place among the winners.
+// Tx collects the writes of one transaction. With a change of a request it also writes the status
+// log and the counts of the event, and with the end of a request the announcement and the deletion
+// of the marker. For a lottery request it also writes the entry and the counter of its group, or
+// the exclusion; for a successful first-come request its place among the winners.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -34,22 +34,22 @@ type Tx struct {
 	owners   []int
 	counts   map[string]*promotion.Counts
 	rows     []promotion.Announcement
-	outbox   int
-	statuses []promotion.Status // in the logs of the transaction
+	outbox   int                // partition of the announcements; -1: none were written
+	statuses []promotion.Status // that requests enter by this transaction, for the metric
 
 	groups     map[entryGroup]*groupChange
 	exclusions []exclusionWrite
 }
 
-// NewTx begins a transaction at a time.
+// NewTx makes a transaction without writes, at the time now.
 func NewTx(client *dynamodb.Client, table string, now int64) *Tx {
 	return &Tx{client: client, table: table, now: now, counts: map[string]*promotion.Counts{}, outbox: -1, groups: map[entryGroup]*groupChange{}}
 }
 
-// Len is the number of items so far, without figures and announcements.
+// Len returns the number of writes so far, without those of counts and announcements.
 func (t *Tx) Len() int { return len(t.items) }
 
-// Owner returns the owner that was given to the call that added item i of the transaction.
+// Owner returns the owner that was given with write i of the transaction.
 func (t *Tx) Owner(i int) int {
 	if i < 0 || i >= len(t.owners) {
 		return Shared
@@ -57,21 +57,21 @@ func (t *Tx) Owner(i int) int {
 	return t.owners[i]
 }
 
-// Condition is what must hold of an item; the zero value always holds.
+// Condition is what must hold of an item for a write; the zero value always holds.
 type Condition struct {
 	Expression string
 	Names      map[string]string
 	Values     dynamo.Item
 }
 
-// Absent holds when there is no item with the key.
+// Absent is the condition that no item with the key exists.
 func Absent() Condition { return Condition{Expression: "attribute_not_exists(" + PK + ")"} }
 
-// Present holds when there is an item with the key.
+// Present is the condition that an item with the key exists.
 func Present() Condition { return Condition{Expression: "attribute_exists(" + PK + ")"} }
 
-// LockNames holds when a lock names a request.
-func LockNames(requestID string) Condition {
+// LockNamesRequest is the condition that a lock names this request.
+func LockNamesRequest(requestID string) Condition {
 	return Condition{Expression: "requestId = :request", Values: dynamo.Item{":request": dynamo.String(requestID)}}
 }
 
@@ -82,7 +82,7 @@ func (c Condition) expression() *string {
 	return &c.Expression
 }
 
-// Put writes a whole item. A failed condition reports the item that is stored.
+// Put adds the write of a whole item. If the condition fails, the error has the stored item.
 func (t *Tx) Put(owner int, it dynamo.Item, c Condition) {
 	t.addWrite(owner, types.TransactWriteItem{Put: &types.Put{
 		TableName: &t.table, Item: it, ConditionExpression: c.expression(), ExpressionAttributeNames: c.Names, ExpressionAttributeValues: c.Values,
@@ -123,7 +123,7 @@ func (t *Tx) addWrite(owner int, it types.TransactWriteItem) {
 	t.items, t.owners = append(t.items, it), append(t.owners, owner)
 }
 
-// Create writes a new request as it was received, or as it has ended already, and counts it.
+// Create adds a new request, which may have ended already, and all that is written with it.
 func (t *Tx) Create(owner int, created promotion.Change) {
 	t.Put(owner, RequestItem(&created.After), Absent())
 	t.putLog(owner, created)
@@ -138,7 +138,8 @@ func (t *Tx) Create(owner int, created promotion.Change) {
 	}
 }
 
-// Change writes a step of a request, if nobody has changed it since it was read.
+// Change adds a step of a request and all that is written with it. It requires that nobody has
+// changed the request since it was read.
 func (t *Tx) Change(owner int, c promotion.Change) {
 	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(RequestItem(&c.Before), RequestItem(&c.After)), RequestAsRead(&c.Before))
 	t.putLog(owner, c)
@@ -168,7 +169,7 @@ func (t *Tx) putMarker(owner int, r *promotion.Request) {
 	t.Put(owner, MarkerItem(&m), Condition{})
 }
 
-// deleteMarker deletes the marker of a request; an entry has none.
+// deleteMarker deletes the marker of a request; an entry of a lottery has no marker.
 func (t *Tx) deleteMarker(owner int, r *promotion.Request) {
 	if r.EnteredAt == 0 {
 		m := promotion.MarkerOf(r, 0)
@@ -197,8 +198,8 @@ func (t *Tx) countsOf(event string) *promotion.Counts {
 	return c
 }
 
-// Commit writes everything or nothing. It tries again when only conflicts with other writes prevented
-// it, or a lack of capacity. Any other cancellation is a dynamo.CanceledError; Owner tells whose its items are.
+// Commit writes everything or nothing. It tries again when only conflicts with other writes, or a
+// lack of capacity, prevented it. Otherwise a cancelled transaction is a dynamo.CanceledError.
 func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.rows) > 0 {
 		var it dynamo.Item
@@ -208,7 +209,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 	fixed := len(t.items)
 	for try := 1; ; try++ {
 		t.items, t.owners = t.items[:fixed], t.owners[:fixed]
-		for event, c := range t.counts { // another item of the figures each time
+		for event, c := range t.counts { // each time another of the items with the counts
 			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
 		}
 		t.writeGroupCounters()
@@ -233,7 +234,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 	}
 }
 
-// Outbox is the partition of the announcements that a commit has written; ok is false without any.
+// Outbox returns the partition of the announcements that Commit wrote; ok is false without any.
 func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
 
 // pause waits 20 to 50 ms, so that transactions that collided do not collide again. It returns false
@@ -242,7 +243,7 @@ func pause(ctx context.Context) bool {
 	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
 }
 
-// Failed returns the owners of the items whose condition did not hold.
+// Failed returns the owners of the writes whose condition did not hold.
 func (t *Tx) Failed(err error) map[int]bool {
 	canceled, ok := dynamo.Canceled(err)
 	if !ok {

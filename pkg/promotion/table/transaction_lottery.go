@@ -9,13 +9,14 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// entryGroup is a group of a lottery.
+// entryGroup names a group of a lottery's requests.
 type entryGroup struct{ event, group string }
 
-// groupChange is what a transaction changes of a group's counter.
+// groupChange is the change of a group's counter: entries is added, sentAt is set.
 type groupChange struct{ entries, sentAt int64 }
 
-// exclusionWrite is a write to the list of a lottery's excluded requests, with what it requires.
+// exclusionWrite is a write to the list of a lottery's excluded requests, and the condition on
+// another item that it requires.
 type exclusionWrite struct {
 	owner int
 	item  types.TransactWriteItem
@@ -24,7 +25,8 @@ type exclusionWrite struct {
 	required Condition
 }
 
-// addLotteryWrites adds the entry, counter or exclusion that a change of a lottery request implies.
+// addLotteryWrites adds the writes of the entry, the group's counter and the exclusion that follow
+// from a change of a lottery request.
 func (t *Tx) addLotteryWrites(owner int, c promotion.Change) {
 	before, after := &c.Before, &c.After
 	switch {
@@ -49,7 +51,7 @@ func (t *Tx) addLotteryWrites(owner int, c promotion.Change) {
 		t.exclusions = append(t.exclusions, exclusionWrite{
 			owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: ExclusionItem(&e)}}, DrawKey(after.EventID), Absent(),
 		})
-	case before.Status.Final(): // redriven: in a closed group it can only be late, so it stays excluded
+	case before.Status.Final(): // redriven: included again, unless its group is closed, since it can then only be late
 		t.exclusions = append(t.exclusions, exclusionWrite{
 			owner, types.TransactWriteItem{Delete: &types.Delete{TableName: &t.table, Key: key}},
 			EntryCounterKey(after.EventID, promotion.LotteryGroup(after.RequestID)), entryCounterOpen(),
@@ -67,11 +69,12 @@ func (t *Tx) groupChangeOf(r *promotion.Request) *groupChange {
 	return g
 }
 
-// SetSentAt stores, in the counter of the group of r, when the queue got the latest message of the
-// group that has been settled.
+// SetSentAt stores, in the counter of the group of r, when the queue got the latest of the settled
+// messages of the group.
 func (t *Tx) SetSentAt(r *promotion.Request, at int64) { t.groupChangeOf(r).sentAt = at }
 
-// writeGroupCounters writes the counters of groups. An entry comes or goes only while its group is open.
+// writeGroupCounters adds the updates of the groups' counters. The number of entries changes only
+// while the group is open.
 func (t *Tx) writeGroupCounters() {
 	for key, g := range t.groups {
 		open := Condition{}
@@ -82,8 +85,8 @@ func (t *Tx) writeGroupCounters() {
 	}
 }
 
-// addExclusions adds the writes of exclusions with their checks: no draw has listed the exclusions yet,
-// or, for a deletion, the group is open. It returns the keys of the checked items by index.
+// addExclusions adds the writes of exclusions with their checks: that the draw has no item yet, or,
+// for a deletion, that the group is open. It returns the checked keys by the index of the check.
 func (t *Tx) addExclusions() map[int]string {
 	checks := map[int]string{}
 	checked := map[string]bool{}
@@ -98,8 +101,8 @@ func (t *Tx) addExclusions() map[int]string {
 	return checks
 }
 
-// dropExclusions removes the exclusions whose check failed; repeated, the check would fail again.
-// It reports whether these checks alone cancelled the transaction, so that it is to be sent again.
+// dropExclusions removes the exclusions whose check failed, since it would fail again. It reports
+// whether only these checks cancelled the transaction, which is then to be sent again.
 func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]string) bool {
 	final := map[string]bool{}
 	for i := range canceled.Reasons {

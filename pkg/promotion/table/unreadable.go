@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// ReportSkipped counts and logs an item that is left out since it cannot be read.
+// ReportSkipped counts and logs an item that a caller skips because it cannot be read.
 func (s Store) ReportSkipped(ctx context.Context, it dynamo.Item, cause error) {
 	pk, sk := countUnreadable(it)
 	if s.Log != nil {
@@ -18,7 +18,7 @@ func (s Store) ReportSkipped(ctx context.Context, it dynamo.Item, cause error) {
 	}
 }
 
-// countUnreadable counts an item that cannot be read, and returns its key.
+// countUnreadable counts, in a metric, an item that cannot be read, and returns the item's key.
 func countUnreadable(it dynamo.Item) (pk, sk string) {
 	d := dynamo.Reader{Item: it}
 	pk, sk = d.String(PK), d.String(SK)
@@ -72,7 +72,8 @@ func (s Store) resultOf(ctx context.Context, e promotion.Exclusion) (promotion.R
 	return r.ResultCode, nil
 }
 
-// sameExclusion holds while the attributes of an exclusion are as they were read, whatever they are.
+// sameExclusion is the condition that the attributes of an exclusion are as they were read,
+// whatever they are.
 func sameExclusion(it dynamo.Item) Condition {
 	c := Condition{Expression: "attribute_exists(" + PK + ")", Values: dynamo.Item{}}
 	for name, at := range map[string]string{"#reason": exclusionReason, "#at": exclusionAt} { // the names of the update
@@ -89,7 +90,8 @@ func sameExclusion(it dynamo.Item) Condition {
 
 // EndUnreadable ends a request whose item cannot be read, unless it has ended or is an entry: it
 // deletes the marker, so that nothing waits for the request, and counts, announces and excludes it
-// as FAILED_SERDE. letter is written in the same transaction. What is not known of m may be empty.
+// as FAILED_SERDE. It writes the dead letter in the same transaction. Members of m that are not
+// known may be empty.
 func (s Store) EndUnreadable(ctx context.Context, m promotion.Message, letter promotion.DeadLetter) error {
 	items, err := s.Read(ctx, RequestKey(m.RequestID))
 	if err != nil {
@@ -148,7 +150,7 @@ func (s Store) endUnreadable(ctx context.Context, tx *Tx, m promotion.Message, s
 	return nil
 }
 
-// markersOf finds the keys of the markers of a request by its id alone.
+// markersOf returns the keys of all markers of a request.
 func (s Store) markersOf(ctx context.Context, id string) ([]dynamo.Item, error) {
 	var found []dynamo.Item
 	for it, err := range s.All(ctx, PartitionQuery{PK: MarkerPartition(promotion.PartitionOf(id)), KeysOnly: true}) {

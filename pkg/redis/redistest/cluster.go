@@ -10,15 +10,15 @@ import (
 	"urr.guru/pkg/processtest"
 )
 
-// variable set to "cluster" makes Open and Prefix use the cluster. It also serves to run one test
-// there: URR_TEST_REDIS=cluster go test -run ….
+// variable is the environment variable that makes Open and Prefix use the cluster. To run one test
+// there: URR_TEST_REDIS=cluster go test -run …
 const variable = "URR_TEST_REDIS"
 
 // UsesCluster reports whether Open and Prefix use the cluster.
 func UsesCluster() bool { return os.Getenv(variable) == "cluster" } //nolint:forbidigo // tests have no Config
 
 // SkipShare divides long tests, numbered by i, between the single Redis and the cluster: it skips
-// the odd ones on one and the even ones on the other, so that each test runs once.
+// the odd ones in the run on the former and the even ones on the latter, so that each runs once.
 func SkipShare(t *testing.T, i int) {
 	t.Helper()
 	if UsesCluster() != (i%2 == 1) {
@@ -26,9 +26,9 @@ func SkipShare(t *testing.T, i int) {
 	}
 }
 
-// OnCluster runs the tests of the calling package on the cluster: all of them, in a second process,
-// except the calling one and those that are named, which use servers of their own. A script that
-// works on one server may fail on a cluster, where all its keys must be on one node and be declared.
+// OnCluster runs the tests of the calling package once more on the cluster, in a second process:
+// all but the calling one and those named in except, which use servers of their own. A script that
+// works on one server may fail on a cluster, where its keys must be declared and on one node.
 func OnCluster(t *testing.T, except ...string) {
 	t.Helper()
 	if UsesCluster() {
@@ -41,14 +41,15 @@ func OnCluster(t *testing.T, except ...string) {
 			env[name] = value
 		}
 	}
-	out, err := processtest.Run(t, env, testFlags(t, append(except, t.Name()))...)
+	out, err := processtest.Run(t, env, inheritedTestFlags(t, append(except, t.Name()))...)
 	if err != nil {
 		t.Errorf("on the Redis Cluster: %v\n%s", err, out)
 	}
 }
 
-// testFlags are the flags of this run of the tests, except which of them run and how often.
-func testFlags(t *testing.T, except []string) []string {
+// inheritedTestFlags returns the flags of this test run for the run on the cluster, except which
+// tests run and how often.
+func inheritedTestFlags(t *testing.T, except []string) []string {
 	t.Helper()
 	args := []string{"-test.skip=^(" + strings.Join(except, "|") + ")$"}
 	for _, name := range []string{"test.parallel", "test.shuffle"} {

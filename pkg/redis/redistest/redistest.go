@@ -16,10 +16,10 @@ import (
 	"urr.guru/pkg/redis/internal/client"
 )
 
-// unlimited exceeds any test run; tests of slow servers set their own timeouts.
+// unlimited is longer than any test run. Tests of slow servers set timeouts of their own.
 const unlimited = 24 * time.Hour
 
-// Open makes a client of the Redis under test, closed when the test ends.
+// Open makes a client of the Redis on which the tests run, closed when the test ends.
 func Open(t testing.TB) goredis.UniversalClient {
 	t.Helper()
 	return open(t, defaultOptions(t))
@@ -55,7 +55,7 @@ func open(t testing.TB, opts client.Options) goredis.UniversalClient {
 	return c
 }
 
-// Keys lists the keys that match a pattern, on every node.
+// Keys lists the keys on all nodes that match a pattern.
 func Keys(t testing.TB, c goredis.UniversalClient, pattern string) []string {
 	t.Helper()
 	var mu sync.Mutex
@@ -81,14 +81,14 @@ func eachNode(ctx context.Context, c goredis.UniversalClient, fn func(context.Co
 	return fn(ctx, c)
 }
 
-// Prefix is an event id that no other test has; when the test ends, every key of the Redis under
-// test that contains it is deleted.
+// Prefix returns an event id that no other test has. When the test ends, every key that contains
+// the id is deleted from the Redis on which the tests run.
 func Prefix(t testing.TB) string {
 	t.Helper()
 	return prefix(t, defaultOptions(t))
 }
 
-// ClusterPrefix is Prefix on the cluster.
+// ClusterPrefix does what Prefix does, on the cluster.
 func ClusterPrefix(t testing.TB) string {
 	t.Helper()
 	return prefix(t, clusterOptions(t))
@@ -124,8 +124,8 @@ func deleteKeysOfNode(ctx context.Context, node goredis.UniversalClient, prefix 
 	return keys.Err()
 }
 
-// Snapshot returns a function that restores the keys which match a pattern (of one node) to what they
-// are now, as a restart behind the log does.
+// Snapshot returns a function that restores the keys matching a pattern (all on one node) to their
+// present state, as a restart that lost the latest writes does.
 func Snapshot(t testing.TB, c goredis.UniversalClient, pattern string) (restore func()) {
 	t.Helper()
 	ctx := t.Context()

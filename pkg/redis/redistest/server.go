@@ -17,8 +17,8 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// Server is a redis-server of one test, which may kill it. It keeps its address and its data when
-// it is started again.
+// Server is a redis-server of one test, which may kill it. When it is started again it has the same
+// address and data.
 type Server struct {
 	t    testing.TB
 	dir  string
@@ -27,7 +27,7 @@ type Server struct {
 	cmd  *exec.Cmd
 }
 
-// StartServer starts a redis-server with these arguments until the test ends.
+// StartServer starts a redis-server with these arguments. It is killed when the test ends.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return startServer(t, backendtest.FreeAddr(t), args)
@@ -44,8 +44,8 @@ func startServer(t testing.TB, addr string, args []string) *Server {
 
 func (s *Server) Addr() string { return s.addr }
 
-// AppendLog is the file to which a server with `--appendonly yes` writes each change, until it
-// rewrites the log.
+// AppendLog returns the file to which a server with `--appendonly yes` writes each change, until
+// the server rewrites the log.
 func (s *Server) AppendLog() string {
 	s.t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
@@ -63,11 +63,11 @@ func (s *Server) Client() *goredis.Client {
 	return c
 }
 
-// Start starts the server after Kill, and returns when it answers.
+// Start starts the server again after Kill, and returns when it answers.
 func (s *Server) Start() {
 	s.t.Helper()
 	host, port := s.hostPort()
-	// Not the context of the test: the test kills the server itself, at the end.
+	// Does not use the context of the test: a cleanup kills the server at the end.
 	args := append([]string{"--port", port, "--bind", host, "--dir", s.dir, "--save", ""}, s.args...)
 	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...) //nolint:gosec // a test's own arguments
 	if err := processtest.Launch(s.cmd); err != nil {
@@ -115,7 +115,7 @@ func (s *Server) awaitSync() {
 	}, "the replica at %s has no link to its master", s.addr)
 }
 
-// Detach ends the replication: the replica keeps the data that it has.
+// Detach ends the replication. The replica keeps its data.
 func (s *Server) Detach() {
 	s.t.Helper()
 	if err := s.Client().Do(s.t.Context(), "replicaof", "no", "one").Err(); err != nil {
@@ -123,8 +123,8 @@ func (s *Server) Detach() {
 	}
 }
 
-// TakeOver moves a detached replica to the address of its former master, which must have ended, as a
-// failover behind one address does.
+// TakeOver moves a detached replica to the address of its former master, which must have ended.
+// This is what clients see of a failover behind one address.
 func (s *Server) TakeOver(master *Server) {
 	s.t.Helper()
 	_, port := master.hostPort()
@@ -135,8 +135,8 @@ func (s *Server) TakeOver(master *Server) {
 	s.awaitAnswer()
 }
 
-// Fill fills a server that does not evict keys up to its limit of memory, and returns what frees the
-// memory again. Meanwhile the limit is a quarter lower, since buffers that the server frees would make
+// Fill fills the memory of a server that does not evict keys up to its limit. free empties it
+// again. Meanwhile the limit is a quarter lower, since buffers that the server frees would make
 // room for a moment.
 func (s *Server) Fill() (free func()) {
 	s.t.Helper()

@@ -11,11 +11,11 @@ import (
 	"urr.guru/pkg/rounds"
 )
 
-// ResultFile is the environment variable with the file that Compare writes its result to, as JSON.
+// ResultFile is the environment variable that names the file for Compare's result, as JSON.
 const ResultFile = "BENCH_RESULT"
 
-// Compare measures one round per iteration of the benchmark (-benchtime 7x: seven), after one that
-// warms up, and reports the medians.
+// Compare measures one round per iteration of the benchmark (-benchtime 7x: seven rounds), after
+// one to warm up, and reports the medians as a row of `make bench`.
 func Compare(b *testing.B, row rounds.Result, subject, baseline rounds.Side) {
 	b.Helper()
 	c, err := rounds.New(b.Context(), subject, baseline)
@@ -31,7 +31,7 @@ func Compare(b *testing.B, row rounds.Result, subject, baseline rounds.Side) {
 	for name, part := range r.Parts {
 		b.ReportMetric(part, name)
 	}
-	if path := os.Getenv(ResultFile); path != "" { //nolint:forbidigo // how make bench and the benchmark know each other
+	if path := os.Getenv(ResultFile); path != "" { //nolint:forbidigo // set by make bench
 		raw, err := json.Marshal(r)
 		require.NoError(b, err)
 		require.NoError(b, os.WriteFile(path, raw, 0o600))

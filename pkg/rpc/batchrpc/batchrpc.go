@@ -19,8 +19,8 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Each calls handle once per item, concurrently. result makes the result of an item from the value or
-// the error; it may run concurrently too. A panic of either becomes the errs.ErrInternal of the item.
+// Each calls handle once for each item, concurrently. result makes an item's result from its value
+// or error, also concurrently. If either panics, the item gets errs.ErrInternal.
 func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Context, I) (O, error), result func(O, error) R) []R {
 	results := make([]R, len(items))
 	answer := func(i int) {
@@ -44,10 +44,9 @@ func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Conte
 	return results
 }
 
-// Whole calls handle once with all items that convert accepts, or not at all if it accepts none.
-// handle returns one answer per converted item, in order; if it returns another number, all of them
-// fail with errs.ErrInternal. result makes the result of an item from its answer, or from the error of
-// convert.
+// Whole calls handle once with all items that convert accepts, unless there are none. handle
+// returns one answer per converted item, in order; if it returns another number, all of these fail
+// with errs.ErrInternal. result makes an item's result from its answer or convert's error.
 func Whole[I, V, A, R any](
 	ctx context.Context, items []I, convert func(I) (V, error), handle func(context.Context, []V) []A, result func(A, error) R,
 ) []R {
@@ -86,17 +85,17 @@ func Whole[I, V, A, R any](
 	return results
 }
 
-// Method is a method of a generated client.
+// Method is an RPC method of a generated client.
 type Method[Req, Res any] func(ctx context.Context, req Req, opts ...grpc.CallOption) (Res, error)
 
 // Response is the response of a batched RPC.
 type Response[R any] interface{ GetResults() []R }
 
-// Result is the result of one item.
+// Result is the result of one item: a value or a Problem.
 type Result interface{ GetProblem() *commonv1.Problem }
 
-// Call makes the function that batch.NewItems and batch.NewGroups take: it sends the items in one
-// request, and returns the value of each result or its Problem as an error.
+// Call turns an RPC method into the function that batch.NewItems and batch.NewGroups take: it sends
+// the items in one request, and returns for each item the value or, as an error, the Problem.
 func Call[I, O, Req any, R Result, Res Response[R]](
 	method Method[Req, Res], request func([]I) Req, value func(R) O,
 ) func(context.Context, []I) ([]batch.Result[O], error) {

@@ -8,9 +8,9 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Failures collects the failed items of one call. The call itself succeeds, so no interceptor logs
-// their server errors. The server logs Args, once per call, since a store that fails fails every
-// item. The zero value is ready, and safe for concurrent use.
+// Failures collects the items of one call that failed by a fault of the server. The call itself
+// succeeds, so no interceptor logs them. The server logs Args, once per call, since a store that
+// fails makes every item fail. The zero value is ready, and safe for concurrent use.
 type Failures struct {
 	mu    sync.Mutex
 	count int
@@ -30,8 +30,7 @@ func (f *Failures) Problem(err error) *commonv1.Problem {
 	return errs.ToProblem(e)
 }
 
-// Args returns the log attributes of the items that failed by a fault of the server; nil if none
-// did.
+// Args returns the log attributes of the failed items; nil if none failed by a fault of the server.
 func (f *Failures) Args() []any {
 	f.mu.Lock()
 	defer f.mu.Unlock()

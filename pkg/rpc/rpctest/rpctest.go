@@ -1,5 +1,5 @@
-// Package rpctest serves a service in memory with the production interceptors, so that tests
-// include validation, access and errors.
+// Package rpctest runs gRPC services in memory with the interceptors of production, so that tests
+// cover validation, access and errors.
 package rpctest
 
 import (
@@ -32,17 +32,17 @@ type options struct {
 // Option configures Serve.
 type Option func(*options)
 
-// As makes every call as one service; the default is the first allowed caller of each method.
+// As sets the service that makes all calls; the default is the first allowed caller of each method.
 func As(caller string) Option { return func(o *options) { o.caller = caller } }
 
-// Named gives the server the name of a real service: the client then has the retries of that
-// service.
+// Named sets the name of the server to that of a real service, so that the client retries as it
+// does for that service.
 func Named(name string) Option { return func(o *options) { o.name = name } }
 
 // WithLogger sets the logger of the server.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithDial adds options to the client.
+// WithDial adds options for the client.
 func WithDial(opts ...rpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }
@@ -55,12 +55,12 @@ func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) g
 	for _, opt := range opts {
 		opt(&o)
 	}
-	var registered services
+	var registered serviceRegistry
 	register(&registered)
-	callers := registered.callers(t)
+	allowedCallers := registered.allowedCallers(t)
 
 	accept := make(map[string]config.Secret)
-	for _, allowed := range callers {
+	for _, allowed := range allowedCallers {
 		for _, c := range allowed {
 			accept[c] = key
 		}
@@ -86,7 +86,7 @@ func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) g
 	})
 
 	conns := make(router)
-	for method, allowed := range callers {
+	for method, allowed := range allowedCallers {
 		caller := allowed[0]
 		if o.caller != "" {
 			caller = o.caller
@@ -112,7 +112,7 @@ func dial(t testing.TB, caller, callee string, l *bufconn.Listener, opts []rpc.D
 	return conn
 }
 
-// router sends each method over the connection of a caller that it allows.
+// router sends the call of a method over the connection of a service that may call it.
 type router map[string]*rpc.Conn
 
 var _ grpc.ClientConnInterface = router(nil)
@@ -125,15 +125,17 @@ func (r router) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 	return r[method].NewStream(ctx, desc, method, opts...)
 }
 
-// services records the registered services.
-type services []string
+// serviceRegistry records the names of the services that are registered.
+type serviceRegistry []string
 
-func (s *services) RegisterService(desc *grpc.ServiceDesc, _ any) { *s = append(*s, desc.ServiceName) }
+func (s *serviceRegistry) RegisterService(desc *grpc.ServiceDesc, _ any) {
+	*s = append(*s, desc.ServiceName)
+}
 
-// callers returns the allowed callers of each method.
-func (s *services) callers(t testing.TB) map[string][]string {
+// allowedCallers returns, for each method, the services that may call it.
+func (s *serviceRegistry) allowedCallers(t testing.TB) map[string][]string {
 	t.Helper()
-	callers := make(map[string][]string)
+	allowedCallers := make(map[string][]string)
 	for _, name := range *s {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
 		if err != nil {
@@ -144,9 +146,9 @@ func (s *services) callers(t testing.TB) map[string][]string {
 			md := methods.Get(i)
 			access, _ := proto.GetExtension(md.Options(), commonv1.E_Access).(*commonv1.Access)
 			if len(access.GetCallers()) > 0 {
-				callers["/"+name+"/"+string(md.Name())] = access.GetCallers()
+				allowedCallers["/"+name+"/"+string(md.Name())] = access.GetCallers()
 			}
 		}
 	}
-	return callers
+	return allowedCallers
 }

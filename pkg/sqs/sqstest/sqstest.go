@@ -45,7 +45,7 @@ func Queue(t testing.TB) (sqs.Config, *awssqs.Client) {
 	return cfg, client
 }
 
-// Name is the name of a test's queue, without the suffix .fifo.
+// Name returns the name of the queue that Queue made, without the suffix .fifo.
 func Name(cfg sqs.Config) string {
 	return strings.TrimSuffix(cfg.QueueURL[strings.LastIndex(cfg.QueueURL, "/")+1:], ".fifo")
 }

@@ -1,4 +1,4 @@
-// Package metricstest reads the counters and gauges of the process as Prometheus would.
+// Package metricstest reads the counters and gauges of this process as Prometheus would.
 package metricstest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Value returns the sum of a metric's series that have the labels; ok is false when there is none.
+// Value returns the sum of a metric's series with these labels; ok is false when there is none.
 func Value(t testing.TB, name string, labels map[string]string) (sum float64, ok bool) {
 	t.Helper()
 	for _, s := range gather(t) {
@@ -20,7 +20,7 @@ func Value(t testing.TB, name string, labels map[string]string) (sum float64, ok
 	return sum, ok
 }
 
-// ByLabel returns the values of a metric by one of its labels.
+// ByLabel returns the values of a metric, keyed by the value of one of its labels.
 func ByLabel(t testing.TB, name, label string) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)
@@ -32,7 +32,7 @@ func ByLabel(t testing.TB, name, label string) map[string]float64 {
 	return values
 }
 
-// ByName returns the values of all metrics whose series have the label, by the metric's name.
+// ByName returns the values of all metrics with a label of this value, keyed by the metric's name.
 func ByName(t testing.TB, label, value string) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)

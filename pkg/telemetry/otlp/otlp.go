@@ -1,5 +1,5 @@
-// Package otlp exports traces and metrics over OTLP. Only the start of a process imports it: what
-// declares metrics or writes logs needs no exporter.
+// Package otlp exports traces and metrics by OTLP. Only the start of a process imports it: code
+// that declares metrics or writes logs needs no exporter.
 package otlp
 
 import (
@@ -26,17 +26,17 @@ import (
 
 const exportInterval = 15 * time.Second
 
-// Setup installs the W3C propagator and, when endpoint is not empty, OTLP export for the service
-// name. The endpoint is a URL (http://host:4317, https://…) or a bare host:port, which is plain
-// text. OTEL_TRACES_SAMPLER selects the sampler. The metrics are those of Prometheus's default
-// registry, so that none is declared twice. The returned function flushes and stops the export. An
-// endpoint that does not answer never delays the service; it is logged.
+// Setup starts the export of traces and metrics by OTLP for the named service, unless endpoint is
+// empty; it always installs the W3C propagator. The endpoint is a URL (http://host:4317, https://…)
+// or a bare host:port, which is plain text. OTEL_TRACES_SAMPLER selects the sampler. The metrics
+// are those in Prometheus's default registry. The returned function flushes and stops the export.
+// An endpoint that does not answer never delays the service; failures are logged.
 func Setup(ctx context.Context, name, endpoint string, log *slog.Logger) (func(context.Context) error, error) {
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	if endpoint == "" {
 		return func(context.Context) error { return nil }, nil
 	}
-	endpoint, err := collector(endpoint)
+	endpoint, err := checkEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +69,9 @@ func Setup(ctx context.Context, name, endpoint string, log *slog.Logger) (func(c
 	}, nil
 }
 
-// collector completes and checks the endpoint's URL. The exporters would silently replace an
-// invalid one by their default.
-func collector(endpoint string) (string, error) {
+// checkEndpoint completes and checks the URL of the endpoint. The exporters would silently use
+// their default for an invalid one.
+func checkEndpoint(endpoint string) (string, error) {
 	if !strings.Contains(endpoint, "://") {
 		endpoint = "http://" + endpoint
 	}

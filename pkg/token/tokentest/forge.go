@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Forge makes a token of any header and claims.
+// Forge makes a token with any header and claims.
 func Forge(t testing.TB, header map[string]any, claims any, method jwt.SigningMethod, key any) string {
 	t.Helper()
 	part := func(v any) string {
@@ -29,17 +29,17 @@ func Forge(t testing.TB, header map[string]any, claims any, method jwt.SigningMe
 	return head + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
 
-// Forgeries returns forged tokens with these claims, by the name of the forgery. A verifier whose
-// only key is secret, named kid, must refuse all of them.
+// Forgeries returns forged tokens with these claims, keyed by the kind of forgery. A verifier whose
+// only key is secret, with the id kid, must refuse all of them.
 func Forgeries(t testing.TB, kid, secret string, claims jwt.Claims) map[string]string {
 	t.Helper()
-	all := forgedForms(t, kid, secret, claims)
-	maps.Copy(all, forgedKeys(t, kid, secret, claims))
-	maps.Copy(all, forgedAlgorithms(t, kid, secret, claims))
+	all := forgeriesByForm(t, kid, secret, claims)
+	maps.Copy(all, forgeriesByKey(t, kid, secret, claims))
+	maps.Copy(all, forgeriesByAlgorithm(t, kid, secret, claims))
 	return all
 }
 
-func forgedAlgorithms(t testing.TB, kid, secret string, claims any) map[string]string {
+func forgeriesByAlgorithm(t testing.TB, kid, secret string, claims any) map[string]string {
 	t.Helper()
 	alg := func(name string, method jwt.SigningMethod, key any) string {
 		return Forge(t, map[string]any{"alg": name, "kid": kid}, claims, method, key)
@@ -64,8 +64,8 @@ func forgedAlgorithms(t testing.TB, kid, secret string, claims any) map[string]s
 	}
 }
 
-// forgedKeys returns tokens that are signed with another key, or do not name the key.
-func forgedKeys(t testing.TB, kid, secret string, claims any) map[string]string {
+// forgeriesByKey returns tokens that are signed with another key, or do not name the key.
+func forgeriesByKey(t testing.TB, kid, secret string, claims any) map[string]string {
 	t.Helper()
 	other := strings.Repeat("other-key ", 4)
 	by := func(key string, header map[string]any) string {
@@ -89,8 +89,8 @@ func forgedKeys(t testing.TB, kid, secret string, claims any) map[string]string 
 	}
 }
 
-// forgedForms returns malformed texts made of parts of genuine tokens.
-func forgedForms(t testing.TB, kid, secret string, claims any) map[string]string {
+// forgeriesByForm returns malformed texts made of parts of genuine tokens.
+func forgeriesByForm(t testing.TB, kid, secret string, claims any) map[string]string {
 	t.Helper()
 	sign := func(c any) string {
 		return Forge(t, map[string]any{"alg": "HS256", "kid": kid}, c, jwt.SigningMethodHS256, []byte(secret))

@@ -29,7 +29,8 @@ func SigningKeys(t testing.TB, keys string) token.SigningKeys {
 	return set
 }
 
-// Seed is the seed of a signing key that consists of one byte, as token.ParseSigningKeys reads it.
+// Seed returns the seed of a signing key, made of one repeated byte, in the form of
+// token.ParseSigningKeys.
 func Seed(fill byte) string {
 	return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{fill}, ed25519.SeedSize))
 }

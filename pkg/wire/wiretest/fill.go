@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// epoch is before the times that Fill sets, which are days apart.
+// epoch is earlier than all times that Fill sets, which are whole days apart.
 var epoch = time.Date(2042, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Fill sets every member of a message, and of the messages in it, to a value of its own that is not
-// zero; lists get two elements. The values of members with stricter rules are given by their path in
-// the .proto, as "sections.price"; nil leaves the member out. A test that fills a message and reads
-// it back therefore fails by itself when a new member is lost on the way.
+// Fill sets every member of a message, and of the messages in it, to a different value that is not
+// zero. Lists get two elements. Members with stricter rules get the values in given, keyed by their
+// path in the .proto, as "sections.price"; nil leaves a member out. So a test that fills a message
+// and reads it back fails by itself when a new member is lost on the way.
 func Fill(m proto.Message, given map[string]any) {
 	(&filler{given: given}).fillMessage("", m.ProtoReflect())
 }
@@ -52,7 +52,7 @@ func (f *filler) fillMessage(prefix string, m protoreflect.Message) {
 	}
 }
 
-// nextValue returns the next value of the field's kind. Numbers are small, and at least 11.
+// nextValue returns a new value of the field's kind. Numbers are small, and at least 11.
 func (f *filler) nextValue(path string, fd protoreflect.FieldDescriptor, empty protoreflect.Value) protoreflect.Value {
 	f.n++
 	n := 10 + f.n
@@ -80,8 +80,8 @@ func (f *filler) nextValue(path string, fd protoreflect.FieldDescriptor, empty p
 	}
 }
 
-// Unset returns the paths of the members that none of the messages has, all of one type: what a
-// test by Fill does not cover.
+// Unset returns the paths of the members that none of the messages has set, which are all of one
+// type: a test with Fill does not cover these.
 func Unset[M proto.Message](messages ...M) []string {
 	set := map[string]bool{}
 	for _, m := range messages {
@@ -116,15 +116,15 @@ func markSet(set map[string]bool, prefix string, m protoreflect.Message) {
 	}
 }
 
-// RequireShown fails unless view has every member of the message made, with the same name, type and
-// value. The members named in but are left out.
-func RequireShown(t testing.TB, made, view proto.Message, but ...string) {
+// RequireShown fails unless view has every member of made with the same name, type and value,
+// apart from the members named in except.
+func RequireShown(t testing.TB, made, view proto.Message, except ...string) {
 	t.Helper()
 	from, to := made.ProtoReflect(), view.ProtoReflect()
 	fields := from.Descriptor().Fields()
 	for i := range fields.Len() {
 		given := fields.Get(i)
-		if slices.Contains(but, string(given.Name())) {
+		if slices.Contains(except, string(given.Name())) {
 			continue
 		}
 		shown := to.Descriptor().Fields().ByName(given.Name())

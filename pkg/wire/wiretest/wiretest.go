@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Changed returns a JSON object with one member set to a raw value, or removed when the value is
-// "".
+// Changed returns a JSON object in which one member has another raw value, or none if value is "".
 func Changed(t testing.TB, body, member, value string) string {
 	t.Helper()
 	object := map[string]json.RawMessage{}

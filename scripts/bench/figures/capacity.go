@@ -8,15 +8,15 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// sale is a sale of a certain size, for which the documents compute the required processors.
+// sale has the size of a sale for which the documents state the processors that it needs.
 type sale struct {
 	visitors float64 // all arrive within arrivalSeconds
 	seats    float64
 	slots    float64 // the event's threshold: visitors on the seat map or paying
-	line     float64 // waiters of tier 2, which tier 1 keeps full
+	line     float64 // visitors waiting in tier 2; tier 1 keeps it full
 }
 
-// sales returns the sales for which the documents compute the required processors.
+// sales returns the sizes of sale that the documents have as examples.
 func sales() []sale {
 	return []sale{
 		{visitors: 100_000, seats: 10_000, slots: 1000, line: 5000},
@@ -30,21 +30,21 @@ const (
 	admitted       = 100 // per second, QUEUE_BATCH of a tick
 	mapSeconds     = 3   // between two polls of the seat map
 	beatSeconds    = 10  // between two heartbeats of a slot
-	// busy is the share of processors that may be busy at the peak.
+	// busy is the share of its processors that a process may use at the peak.
 	busy = 0.5
 )
 
-// pollInterval is the time in seconds between two polls of a visitor with at most ahead people in
-// front. The last interval of a table applies to everybody else; its ahead is 0.
+// pollInterval is the time in seconds between two polls of a visitor with at most ahead others in
+// front. The last interval of a table is for all other visitors; its ahead is 0.
 type pollInterval struct{ ahead, seconds float64 }
 
-// The advised intervals of both tiers: pkg/tier1 and services/queue/internal/line.
+// The poll intervals that both tiers advise: pkg/tier1 and services/queue/internal/line.
 var (
 	tier1Polls = []pollInterval{{500, 2}, {2000, 5}, {10_000, 10}, {0, 15}}                 //nolint:gochecknoglobals // constant tables
 	tier2Polls = []pollInterval{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}, {0, 60}} //nolint:gochecknoglobals // likewise
 )
 
-// pollRate returns how many polls per second a line of waiters sends, and its calculation as text.
+// pollRate returns the polls per second of a line of visitors, and the calculation as text.
 func pollRate(waiting float64, table []pollInterval) (perSecond float64, sum string) {
 	var (
 		terms []string
@@ -64,11 +64,12 @@ func pollRate(waiting float64, table []pollInterval) (perSecond float64, sum str
 	return perSecond, strings.Join(terms, " + ")
 }
 
-// costFigure names the figure for what a request costs one process: a part of a row of the report.
-// Without a part it is the elapsed time of the row, times all processors: an upper bound.
+// costFigure names the measured CPU time of one request in one process: a part of a row in the
+// report. Without a part, the cost is the elapsed time of the row times all processors: an upper
+// bound.
 type costFigure struct{ process, row, part string }
 
-// requestKind is one kind of request at the peak of a sale.
+// requestKind is a kind of request, and how many of it a sale has per second at the peak.
 type requestKind struct {
 	name  string
 	rate  func(sale) (perSecond float64, sum string)
@@ -81,7 +82,7 @@ const (
 	purchases = "payment, ticket, PostgreSQL, Kafka"
 )
 
-// requestKinds returns the kinds of requests of a sale. They are added up as if all peaks coincided.
+// requestKinds returns the kinds of requests of a sale. Their peaks are assumed to coincide.
 func requestKinds() []requestKind {
 	fixed := func(n float64) func(sale) (float64, string) {
 		return func(sale) (float64, string) { return n, formatNumber(n) }
@@ -107,8 +108,8 @@ func requestKinds() []requestKind {
 	}
 }
 
-// processors returns the CPU time of one request and the number of processors that a rate of such
-// requests keeps busy. ok is false if the row was not measured.
+// processors returns the CPU time of one request and the number of processors that so many requests
+// per second keep busy. ok is false if the row was not measured.
 func (r report) processors(c costFigure, perSecond float64) (µs, cores float64, ok bool) {
 	row, found := r.Row(c.row)
 	if !found {
@@ -121,12 +122,12 @@ func (r report) processors(c costFigure, perSecond float64) (µs, cores float64,
 	return µs, µs * perSecond / 1e6, found
 }
 
-// calculationTable returns a table that shows how the needs of the sales are computed from the rows.
+// calculationTable returns a table that shows how the processors for each sale are calculated.
 func (r report) calculationTable(sales []sale) string {
 	var b strings.Builder
 	b.WriteString("| at the peak | process | row | µs |")
 	for _, s := range sales {
-		fmt.Fprintf(&b, " %s visitors: requests/s | cores |", thousands(int64(s.visitors)))
+		fmt.Fprintf(&b, " %s visitors: requests/s | cores |", formatThousands(int64(s.visitors)))
 	}
 	b.WriteString("\n| --- | --- | --- | ---: |" + strings.Repeat(" --- | ---: |", len(sales)) + "\n")
 	for _, step := range requestKinds() {
@@ -152,7 +153,7 @@ func (r report) calculationTable(sales []sale) string {
 	return b.String()
 }
 
-// capacityTable returns a table of the processors that each process needs, loaded to the share busy.
+// capacityTable returns a table of the processors that each process needs for each sale.
 func (r report) capacityTable(sales []sale) string {
 	var processes []string
 	for _, step := range requestKinds() {
@@ -165,7 +166,7 @@ func (r report) capacityTable(sales []sale) string {
 	var b strings.Builder
 	b.WriteString("| cores |")
 	for _, s := range sales {
-		fmt.Fprintf(&b, " %s visitors |", thousands(int64(s.visitors)))
+		fmt.Fprintf(&b, " %s visitors |", formatThousands(int64(s.visitors)))
 	}
 	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(sales)) + "\n")
 	for _, process := range processes {
@@ -195,7 +196,8 @@ func (r report) capacityTable(sales []sale) string {
 	return b.String()
 }
 
-// processorsNeeded adds up what a process needs at the peak. missing are the unmeasured rows.
+// processorsNeeded adds up the processors that a process needs at the peak of a sale. missing has
+// the rows that were not measured.
 func (r report) processorsNeeded(process string, s sale) (cores float64, missing []string) {
 	for _, step := range requestKinds() {
 		perSecond, _ := step.rate(s)

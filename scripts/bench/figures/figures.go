@@ -1,5 +1,5 @@
-// Package figures writes what the documents say about speed from the report of `make bench` that is
-// kept in the repository: the table of rows, and what sales need.
+// Package figures generates the sections of the documents that have measured figures, from the
+// report of `make bench` in the repository: the table of rows, and the processors that sales need.
 package figures
 
 import (
@@ -15,9 +15,9 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// Write puts the figures of the kept report into the documents of the checkout with this root.
+// Write generates these sections in the documents of the checkout whose root folder is given.
 func Write(root string) error {
-	documents, err := sections(root)
+	documents, err := generatedSections(root)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func Write(root string) error {
 // document is a generated section of a document: the file's path, the section's name and its text.
 type document struct{ path, section, text string }
 
-func sections(root string) ([]document, error) {
+func generatedSections(root string) ([]document, error) {
 	kept, err := bench.Reference(root)
 	if err != nil {
 		return nil, err
@@ -45,10 +45,10 @@ func sections(root string) ([]document, error) {
 	}, nil
 }
 
-// report is the kept report of `make bench`, with methods that format it as tables.
+// report is the repository's report of `make bench`, with methods that format it as tables.
 type report struct{ bench.Report }
 
-// rowsTable returns two tables of all rows: what they measure, and their figures.
+// rowsTable returns two tables of all rows: what each row measures, and the measured figures.
 func (r report) rowsTable() string {
 	var what, b strings.Builder
 	what.WriteString("| row | what | beside |\n| --- | --- | --- |\n")
@@ -62,7 +62,7 @@ func (r report) rowsTable() string {
 	return what.String() + "\n" + b.String()
 }
 
-// baselineFigure formats a figure of a row with a baseline; empty for rows that have only limits.
+// baselineFigure formats a figure of a row that has a baseline; it returns "" for other rows.
 func baselineFigure(row rounds.Result, figure float64) string {
 	if row.Besides == "" {
 		return ""
@@ -70,7 +70,7 @@ func baselineFigure(row rounds.Result, figure float64) string {
 	return formatNumber(figure)
 }
 
-// requirements lists what a row must reach: the least ratio, and the limits of its parts.
+// requirements lists the limits of a row: the least ratio to the baseline, and those of its parts.
 func requirements(row rounds.Result) string {
 	var all []string
 	if row.Must > 0 {
@@ -82,7 +82,7 @@ func requirements(row rounds.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// judgement says whether a row is within its limits, and if not, which figures are outside.
+// judgement returns whether a row is within its limits, and if not, the figures that are outside.
 func judgement(row rounds.Result) string {
 	var missed []string
 	if row.Ratio < row.Must {
@@ -105,7 +105,7 @@ func formatNumber(v float64) string {
 	case math.Abs(v) < 0.005:
 		return "< 0.01"
 	case math.Abs(v) >= 99.95:
-		return thousands(int64(math.Round(v)))
+		return formatThousands(int64(math.Round(v)))
 	case math.Abs(v) >= 9.995:
 		return fmt.Sprintf("%.1f", v)
 	default:
@@ -113,9 +113,9 @@ func formatNumber(v float64) string {
 	}
 }
 
-func thousands(n int64) string {
+func formatThousands(n int64) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
 	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+	return fmt.Sprintf("%s,%03d", formatThousands(n/1000), n%1000)
 }

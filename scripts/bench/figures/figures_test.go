@@ -20,7 +20,7 @@ func TestDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
-	documents, err := sections(layout.Root)
+	documents, err := generatedSections(layout.Root)
 	require.NoError(t, err)
 	for _, d := range documents {
 		raw, err := os.ReadFile(filepath.Join(layout.Root, d.path))

@@ -21,7 +21,7 @@ ON CONFLICT (user_id, route, key) DO UPDATE SET fingerprint = excluded.fingerpri
 COMMIT;
 BEGIN;
 SELECT p.*, clock_timestamp() FROM payments p WHERE id = ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid FOR UPDATE;
-UPDATE payments SET status = 'CONFIRMED', charge_id = 'charge-' || :number, check_at = NULL, version = version + 1
+UPDATE payments SET status = 'CONFIRMED', charge_id = 'charge-' || :number, captured = 55000, check_at = NULL, version = version + 1
 WHERE id = ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND version = 2 AND status = 'CONFIRMING';
 INSERT INTO payment_timeline (payment_id, at, status, note)
 VALUES (('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid, clock_timestamp(), 'CONFIRMED', 'charged');

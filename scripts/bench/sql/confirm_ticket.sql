@@ -7,15 +7,20 @@ SELECT r.*, now() FROM reservations r WHERE reservation_id = ('00000000-0000-700
 SELECT seat_id, price FROM places
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 BEGIN;
-SELECT DISTINCT event_id, user_id FROM reservations
-WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
+SELECT DISTINCT r.event_id, coalesce((SELECT e.series_id FROM events e WHERE e.event_id = r.event_id), ''), r.user_id
+FROM reservations r WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 SELECT pg_advisory_xact_lock(hashtextextended('user' || :event || :number, 0));
 SELECT rs.reservation_id FROM seats s JOIN places rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
 WHERE rs.reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND rs.live ORDER BY s.idx FOR UPDATE OF s;
+SELECT 1 FROM (SELECT DISTINCT event_id, section FROM reservations
+               WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND section <> '') r
+JOIN sections s ON s.event_id = r.event_id AND s.section = r.section FOR UPDATE OF s;
 SELECT seat_id, price FROM places
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 SELECT r.*, clock_timestamp() FROM reservations r
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid FOR UPDATE;
+SELECT clock_timestamp(), state, coalesce(closes_at, doors_at, starts_at - interval '1 hour'), refund_until, user_refunds, fees_until, return_within
+FROM events WHERE event_id = :event;
 UPDATE reservations SET status = 'PAYING', payment_id = ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid,
                         expires_at = now() + interval '10 min', version = version + 1, updated_at = now()
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND status = 'HELD' AND version = 1;
@@ -26,15 +31,21 @@ WHERE rs.reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bi
 COMMIT;
 BEGIN;
 INSERT INTO processed_events (event_key, consumer_group) VALUES ('event-' || :number, 'ticket-service-group') ON CONFLICT DO NOTHING;
-SELECT DISTINCT event_id, user_id FROM reservations
-WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
-SELECT pg_advisory_xact_lock(hashtextextended('user' || :event || :number, 0));
+SELECT DISTINCT r.event_id, coalesce((SELECT e.series_id FROM events e WHERE e.event_id = r.event_id), ''), r.user_id
+FROM reservations r WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
+SELECT pg_advisory_xact_lock(k)
+FROM unnest(ARRAY[hashtextextended('payment' || :number, 0), hashtextextended('user' || :event || :number, 0)]) AS k;
 SELECT rs.reservation_id FROM seats s JOIN places rs ON rs.event_id = s.event_id AND rs.seat_id = s.seat_id
 WHERE rs.reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND rs.live ORDER BY s.idx FOR UPDATE OF s;
+SELECT 1 FROM (SELECT DISTINCT event_id, section FROM reservations
+               WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND section <> '') r
+JOIN sections s ON s.event_id = r.event_id AND s.section = r.section FOR UPDATE OF s;
 SELECT seat_id, price FROM places
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 SELECT r.*, clock_timestamp() FROM reservations r
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid FOR UPDATE;
+SELECT clock_timestamp(), state, coalesce(closes_at, doors_at, starts_at - interval '1 hour'), refund_until, user_refunds, fees_until, return_within
+FROM events WHERE event_id = :event;
 SELECT why FROM ended_payments WHERE payment_id = ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;
 UPDATE reservations SET status = 'CONFIRMED', version = version + 1, updated_at = now()
 WHERE reservation_id = ('00000000-0000-7000-8000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND status = 'PAYING' AND version = 2;
@@ -54,6 +65,7 @@ VALUES (('00000000-0000-7000-a000-' || lpad(to_hex(:number::bigint), 12, '0'))::
         || '","eventId":"' || :event || '","userId":"bench-' || :number || '","slotId":"slot-' || :number
         || '","status":"CONFIRMED","seatIds":["A-1-1"],"section":"","quantity":1,"amount":55000,"currency":"KRW","version":3,"occurredAt":"2026-01-02T03:04:05.678Z"}',
         '{"ce_specversion":"1.0","ce_source":"ticket","ce_type":"RESERVATION_CONFIRMED","content-type":"application/json"}');
+UPDATE sections SET sold = sold + 1 WHERE event_id = :event AND section = 'A';
 COMMIT;
 SELECT id, topic, key, payload, headers FROM plain_outbox
 WHERE event_id = ('00000000-0000-7000-a000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid;

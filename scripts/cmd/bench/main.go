@@ -1,5 +1,6 @@
-// Command bench measures the hot paths of the platform beside their baselines, on processes that it
-// starts with the settings of production, and writes .urr/bench/report.json.
+// Command bench measures what the frequent operations of the platform cost, each compared with a
+// baseline. It starts the processes with the settings of production, and writes
+// .urr/bench/report.json.
 //
 // The variable ROWS=serving,event measures only these rows; ROUNDS is the number of rounds of each.
 package main
@@ -20,9 +21,9 @@ import (
 func main() { interrupt.Main("bench", run) }
 
 type Config struct {
-	// Rows to measure; empty: all.
+	// Rows are the names of the rows to measure; empty: all.
 	Rows []string `env:"ROWS"`
-	// Rounds of each row.
+	// Rounds is the number of rounds of each row.
 	Rounds int `env:"ROUNDS, default=7" min:"1" max:"1000"`
 }
 
@@ -55,14 +56,14 @@ func run(ctx context.Context, args []string) error {
 	}
 	report.Print(os.Stdout)
 	say("\n%d rows in %.0f s: %s", len(report.Rows), report.TookSeconds, file)
-	return errors.Join(report.Keep(file), compare(layout, report), report.Unmeasured(), interrupted)
+	return errors.Join(report.Keep(file), printSlowerRows(layout, report), report.Unmeasured(), interrupted)
 }
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// compare prints the rows whose ratio to the baseline is more than a fifth below that of the report
-// in the repository.
-func compare(layout platform.Layout, r bench.Report) error {
+// printSlowerRows prints the rows whose ratio to the baseline is more than a fifth lower than in
+// the repository's report.
+func printSlowerRows(layout platform.Layout, r bench.Report) error {
 	kept, err := bench.Reference(layout.Root)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command check lints, regenerates, tidies and tests every module of the checkout. Its checks must
-// pass before a change is merged.
+// Command check lints and tests every module of the checkout, and generates and tidies its files.
+// All checks must pass before a change is merged.
 package main
 
 import (
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	return command(ctx, args[1:])
 }
 
-// noArguments makes a command out of a function without arguments; it refuses any argument.
+// noArguments returns a command that calls run and refuses any argument.
 func noArguments(run func(context.Context) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
@@ -106,8 +106,8 @@ func (c *checker) modules(ctx context.Context) ([]module, error) {
 	return modules, nil
 }
 
-// eachModule runs a command in every module. It continues after a failure so that all failures are
-// shown.
+// eachModule runs a command in the folder of every module. It continues after a failure, so that
+// all failures are shown.
 func (c *checker) eachModule(ctx context.Context, name string, args ...string) error {
 	modules, err := c.modules(ctx)
 	if err != nil {
@@ -123,15 +123,15 @@ func (c *checker) eachModule(ctx context.Context, name string, args ...string) e
 	return failed
 }
 
-// command prepares a command that writes to the user's output.
+// command prepares a command that writes to this process's standard output and error.
 func (c *checker) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := c.quietCommand(ctx, dir, name, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd
 }
 
-// quietCommand prepares a command without output. It is interrupted before it is killed: a test run
-// must stop its own processes.
+// quietCommand prepares a command whose output is not shown. At the end of ctx it gets an interrupt
+// before it is killed, so that a test run can stop its own processes.
 func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -139,7 +139,7 @@ func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...st
 	return cmd
 }
 
-// tools builds the tools that scripts/tools pins and returns the folder of the programs.
+// tools builds the tools that scripts/tools pins, and returns the folder with the programs.
 func (c *checker) tools(ctx context.Context, names ...string) (string, error) {
 	return tools.Build(ctx, c.layout, tools.General, say, names...)
 }

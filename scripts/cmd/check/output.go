@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// failures passes the output of go test on and keeps the beginning of each failure, so that the
-// failures can be repeated at the end: thousands of lines, of other packages and of the services'
-// logs, may follow a failure.
+// failures is an io.Writer for the output of go test. It passes the output on and keeps the first
+// lines of each failure, to repeat them at the end: thousands of lines of other packages and of the
+// services' logs may follow a failure.
 type failures struct {
 	out     io.Writer
 	partial []byte
-	left    int // further lines that belong to the current failure
+	left    int // how many more lines of the current failure to keep
 	kept    strings.Builder
 }
 
-// A failure's first lines say what was expected where.
+// linesPerFailure is enough to show what a test expected and where.
 const linesPerFailure = 25
 
 var (
 	failureBegins = regexp.MustCompile(`^\s*--- FAIL: |^panic: |^fatal error: |^WARNING: DATA RACE|^FAIL\t|^# |\[build failed\]`)
-	failureEnds   = regexp.MustCompile(`^(ok  |\?   |FAIL$|\s*--- )|: the end of `) // the latter: a log that the harness shows
+	failureEnds   = regexp.MustCompile(`^(ok  |\?   |FAIL$|\s*--- )|: the end of `) // the latter introduces a log that the harness prints
 )
 
 func (f *failures) Write(p []byte) (int, error) {
@@ -81,7 +81,7 @@ func (h *heldOutput) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// release writes the buffer. From then on output is passed on at once.
+// release writes the buffer. All later output is written directly.
 func (h *heldOutput) release() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

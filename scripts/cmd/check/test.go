@@ -18,33 +18,33 @@ import (
 	"urr.guru/scripts/internal/tools"
 )
 
-// scriptsModule is the module whose tests start compiled programs and whole platforms. The race
-// detector would watch the driver only, and a cached result would hide a change in the started
-// programs.
+// scriptsModule is the module whose tests start compiled programs and whole platforms. Its tests
+// run without the race detector, which would see only the test process, and without cached results,
+// which would hide changes in the started programs.
 const scriptsModule = "scripts"
 
-// parallelTests allows more concurrent tests than processors, since most of them wait for a server.
+// parallelTests allows more tests at a time than processors: most of them wait for a server.
 const parallelTests = "-parallel=4"
 
-// parallelPackages is how many packages of services and pkg are built and tested at once, for the same
-// reason. More would only delay each other's answers.
+// parallelPackages allows three packages of services and pkg at a time, for the same reason. With
+// more, they would delay each other.
 const parallelPackages = "-p=3"
 
-// noDebugInformation makes linking a test binary cheaper by about a quarter (measured with
-// queue/internal/rpc). Linking is a large part of the work of a package whose tests are short. The
-// traces of a panic and of a data race do not need debug information.
+// noDebugInformation makes linking a test program cheaper by about a quarter (measured with
+// queue/internal/rpc). Linking is most of the work for packages with short tests. The traces of
+// panics and data races do not need debug information.
 const noDebugInformation = "-ldflags=-s -w"
 
-// testTags compile the failpoints in, which tests activate, and leave out the traces of gRPC. Those
-// bring in html/template, for which the linker keeps every exported method.
+// testTags compile the failpoints in, which tests activate, and gRPC's traces out. The traces
+// import html/template, for which the linker keeps every exported method.
 const testTags = "-tags=failpoint,grpcnotrace"
 
 // noSleepAtExit ends a process with the race detector at once. By default it sleeps a second first,
-// for the races of goroutines that the program has left behind.
+// to find races of goroutines that still run.
 const noSleepAtExit = "GORACE=atexit_sleep_ms=0"
 
 // rareCollection lets the go command, the linker and the tests use more memory before they collect
-// garbage. Linking one test program then takes a seventh less processor time.
+// garbage. Linking a test program then takes a seventh less processor time.
 const rareCollection = "GOGC=400"
 
 // test runs every module's tests. It starts the backends if needed, and stops them afterwards
@@ -62,8 +62,8 @@ func (c *checker) test(ctx context.Context) (err error) {
 }
 
 // raceFirst and scriptsFirst are the packages whose tests take longest. go test starts packages in
-// the order of its arguments, so these come first and the others run beside them. Started last,
-// they would run alone at the end.
+// the order of its arguments, so these come first and the others run beside them. If they came
+// last, they would run alone at the end.
 var (
 	raceFirst = []string{
 		"./services/queue/internal/redis", "./services/gateway/internal/app", "./services/ingest/internal/rpc",
@@ -74,9 +74,9 @@ var (
 	scriptsFirst = []string{"./scripts/e2e", "./scripts/e2e/pages", "./scripts/chaos"}
 )
 
-// testModules runs the services and pkg in one go test, and scripts beside it in another: the first
-// needs the processors, and many tests of scripts wait. Both run to their end even if the other fails,
-// so that all failures are shown.
+// testModules runs one go test for the services and pkg, and another for scripts at the same time:
+// the first needs the processors, while many tests of scripts wait. Each runs to its end even if
+// the other fails, so that all failures are shown.
 func (c *checker) testModules(ctx context.Context) error {
 	modules, err := c.modules(ctx)
 	if err != nil {
@@ -97,8 +97,8 @@ func (c *checker) testModules(ctx context.Context) error {
 }
 
 // goTest runs one go test in the checkout's root, with env added to the environment. On a CI server
-// it disables the cache and shuffles the tests.
-func (c *checker) goTest(ctx context.Context, out io.Writer, what string, env []string, args ...string) error {
+// it ignores cached results and shuffles the tests.
+func (c *checker) goTest(ctx context.Context, out io.Writer, title string, env []string, args ...string) error {
 	args = append([]string{"test", "-vet=off", "-timeout=15m", noDebugInformation}, args...) // `make lint` runs vet
 	if os.Getenv("CI") != "" {
 		args = append([]string{"test", "-shuffle=on", "-count=1"}, args[1:]...)
@@ -108,14 +108,14 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, what string, env []
 	failed := failures{out: out}
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout = &failed
-	cmd.Stderr = cmd.Stdout          // the same value: writes do not overlap
-	cmd.WaitDelay = 10 * time.Second // for a process that a test left behind with this output
+	cmd.Stderr = cmd.Stdout          // the same writer: exec does not call it concurrently
+	cmd.WaitDelay = 10 * time.Second // a process that a test left behind may keep the output open
 	err := cmd.Run()
-	if _, err := fmt.Fprintf(out, "tests of %s: %.0f s\n", what, time.Since(began).Seconds()); err != nil {
+	if _, err := fmt.Fprintf(out, "tests of %s: %.0f s\n", title, time.Since(began).Seconds()); err != nil {
 		return fmt.Errorf("say how long the tests took: %w", err)
 	}
 	if err != nil {
-		return fmt.Errorf("tests of %s: %w\n%s", what, err, failed.String())
+		return fmt.Errorf("tests of %s: %w\n%s", title, err, failed.String())
 	}
 	return nil
 }
@@ -136,8 +136,8 @@ func (c *checker) prepareTests(ctx context.Context) error {
 	return c.needHelm(ctx)
 }
 
-// needHelm builds the pinned Helm and tells the tests where it is. Each test program would otherwise
-// ask the go command, which takes two seconds.
+// needHelm builds the pinned Helm and passes its path to the tests in an environment variable.
+// Otherwise each test program would ask the go command, which takes two seconds.
 func (c *checker) needHelm(ctx context.Context) error {
 	dir, err := tools.Build(ctx, c.layout, tools.Kubernetes, say, "helm")
 	if err != nil {
@@ -149,8 +149,8 @@ func (c *checker) needHelm(ctx context.Context) error {
 	return nil
 }
 
-// needBrowser installs a Chromium with a Korean font: the headless shell where the distribution has
-// it, which uses less processor time.
+// needBrowser installs a Chromium and a Korean font. It prefers the headless shell, which uses less
+// processor time, if the distribution has it.
 func (c *checker) needBrowser(ctx context.Context) error {
 	if _, err := exec.LookPath("chromium-headless-shell"); err == nil {
 		return nil
@@ -169,7 +169,7 @@ func (c *checker) needBrowser(ctx context.Context) error {
 	return nil
 }
 
-// chaos runs the fault tests in their full form.
+// chaos runs the fault tests in their long form, which `make test` does not run.
 func (c *checker) chaos(ctx context.Context, args []string) error {
 	flags := []string{"test", "-count=1", "-timeout=120m", "-v", "./" + scriptsModule + "/chaos"}
 	switch {
@@ -198,7 +198,7 @@ func (c *checker) chaos(ctx context.Context, args []string) error {
 
 var testName = regexp.MustCompile(`(?m)^func Test(\w+)\(t `)
 
-// chaosParts returns the names of the fault tests in dir.
+// chaosParts returns the names of the fault tests in the folder dir.
 func chaosParts(dir string) (parts []string, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
@@ -235,8 +235,8 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	// After an edit most of the time is spent compiling and linking. `make lint` runs vet, and
-	// these test binaries need no debug information.
+	// Most of the time after an edit is spent compiling and linking. `make lint` runs vet, and these
+	// test programs need no debug information.
 	cmd := c.command(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", testTags, noDebugInformation, "-timeout=2m",
 		parallelTests, "./"+dir+"/...")
 	cmd.Env = append(os.Environ(), rareCollection)
@@ -246,7 +246,7 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 	return nil
 }
 
-// quickFolder finds a service or a package of pkg by its name, or by the path of its folder.
+// quickFolder returns the folder of a service or of a package in pkg, given its name or path.
 func (c *checker) quickFolder(name string) (string, error) {
 	var known []string
 	for _, parent := range []string{"services", "pkg"} {

@@ -21,8 +21,8 @@ import (
 )
 
 // verify checks that generated files are current, that each module builds without the workspace,
-// that the interfaces are compatible with those of the newest release, and that the limits of size
-// hold.
+// that the interfaces are compatible with those of the newest release, and that the code is within
+// the limits of size.
 func (c *checker) verify(ctx context.Context) error {
 	steps := []struct {
 		name string
@@ -50,7 +50,7 @@ func (c *checker) verify(ctx context.Context) error {
 	return nil
 }
 
-// proto regenerates proto/gen.
+// proto regenerates the Go code and the API description in proto/gen from the .proto files.
 func (c *checker) proto(ctx context.Context) error {
 	dir, err := c.tools(ctx, "buf", "protoc-gen-go", "protoc-gen-go-grpc", "protoc-gen-grpc-gateway", "protoc-gen-openapiv2")
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *checker) sqlc(ctx context.Context) error {
 	return nil
 }
 
-// verifyGenerated requires that generating changes nothing. It compares the working tree before and
-// after, so that uncommitted changes can be verified too.
+// verifyGenerated checks that generating all files again changes nothing. It compares the working
+// tree before and after, so that uncommitted changes can be verified too.
 func (c *checker) verifyGenerated(ctx context.Context) error {
 	before, err := c.treeID(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *checker) verifyGenerated(ctx context.Context) error {
 	return nil
 }
 
-// treeID returns the id of the git tree object that has the content of the working tree.
+// treeID returns the id of the git tree object that would have the content of the working tree.
 func (c *checker) treeID(ctx context.Context) (string, error) {
 	dir, err := os.MkdirTemp("", "urr-tree-")
 	if err != nil {
@@ -118,8 +118,8 @@ func (c *checker) verifyTidy(ctx context.Context) error {
 	return c.eachModule(ctx, "go", "mod", "tidy", "-diff")
 }
 
-// verifyAlone builds each module without the workspace, which could supply a requirement missing
-// from its go.mod.
+// verifyAlone builds each module without the workspace. Within it, a requirement that is missing
+// from a go.mod would not be noticed.
 func (c *checker) verifyAlone(ctx context.Context) error {
 	modules, err := c.modules(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *checker) verifyAlone(ctx context.Context) error {
 	return failed
 }
 
-// verifyBreaking compares the interfaces with those of the newest release.
+// verifyBreaking checks that the .proto files are compatible with those of the newest release.
 func (c *checker) verifyBreaking(ctx context.Context) error {
 	base, err := releases.Of(ctx, c.layout.Root)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *checker) verifyBreaking(ctx context.Context) error {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(old) }()
-	// Third-party files are not in git; both sides import the same ones.
+	// Third-party files are not in git, so both sides import those of the working tree.
 	script := `git archive "$1" proto | tar -x -C "$2" && cp -r proto/third_party "$2/proto/"`
 	if _, err := os.Stat(filepath.Join(c.layout.Root, "proto", "third_party")); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("proto/third_party is missing: run make proto")
@@ -173,7 +173,7 @@ func (c *checker) verifyBreaking(ctx context.Context) error {
 	return nil
 }
 
-// verifySize prints the size of what is written by hand, and fails when a limit is broken.
+// verifySize prints the size of hand-written files, and fails if it exceeds a limit.
 func (c *checker) verifySize(ctx context.Context) error {
 	figures, err := size.Figures(ctx, c.layout.Root, len(bench.Rows()))
 	if err != nil {
@@ -195,5 +195,5 @@ func (c *checker) settings(ctx context.Context) error {
 	return derived.Write(ctx, c.layout.Root, services, access.Calls())
 }
 
-// figures generates the tables of `make bench` in the documents from the report that is kept.
+// figures generates the tables of measured figures in the documents, from the repository's report.
 func (c *checker) figures(context.Context) error { return figures.Write(c.layout.Root) }

@@ -1,10 +1,11 @@
-// Command crowd sends simulated visitors through the gateway of a platform.
+// Command crowd simulates visitors of a sale, who call the gateway of a platform.
 //
-// Without an argument it runs the demo: a crowd buys out one sale, then the stores are audited. The
-// last line is `demo ok: …` or `demo FAILED: …`; the exit code is 1 when an invariant is violated.
+// Without an argument it runs the sale demo: the visitors buy all seats of a sale, then the stores
+// are audited. The last line is `demo ok: …` or `demo FAILED: …`; the exit code is 1 if an
+// invariant is violated.
 //
-// `crowd smoke` needs only the URL, so that it also runs inside a cluster: there are seats for all
-// visitors, and every request must succeed.
+// `crowd smoke` needs only the gateway's URL, so it also runs inside a cluster. There are seats for
+// all visitors, and every request must succeed.
 package main
 
 import (

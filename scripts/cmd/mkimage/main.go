@@ -1,8 +1,8 @@
-// Command mkimage packs a static program into an image of nothing else, without Docker:
+// Command mkimage packs one static program into a container image, without Docker:
 //
 //	mkimage pause.tar registry.k8s.io/pause:3.10 bin/pause
 //
-// containerd takes the result with "ctr -n k8s.io images import", Docker with "docker load".
+// Import the result with "ctr -n k8s.io images import" (containerd) or "docker load".
 package main
 
 import (

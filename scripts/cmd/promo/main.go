@@ -1,6 +1,6 @@
-// Command promo runs the demo of promotions on the checkout's platform: a burst of applications to a
-// first-come promotion and one to a lottery, whose draw it verifies. The last line is
-// `demo-promo ok: …` or `demo-promo FAILED: …`; the exit code is 1 when an invariant is violated.
+// Command promo runs the promotions demo on the checkout's platform: users apply in bursts to a
+// first-come promotion and to a lottery, and the lottery's draw is verified. The last line is
+// `demo-promo ok: …` or `demo-promo FAILED: …`; the exit code is 1 if an invariant is violated.
 package main
 
 import (

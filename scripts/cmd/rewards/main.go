@@ -1,6 +1,6 @@
-// Command rewards runs the demo of rewards on the checkout's platform: members attend and draw, are
-// paid by a provider that loses answers, and a replica of reward is killed on the way. The last
-// line is `demo-rewards ok: …` or `demo-rewards FAILED: …`; the exit code is 1 when an invariant is
+// Command rewards runs the rewards demo on the checkout's platform: members attend and draw, a
+// provider that loses answers pays them, and a replica of reward is killed meanwhile. The last line
+// is `demo-rewards ok: …` or `demo-rewards FAILED: …`; the exit code is 1 if an invariant is
 // violated.
 package main
 

@@ -1,12 +1,12 @@
 // Command sandbox runs the sandbox payment provider and, under /rewards, the sandbox provider of
-// points and coupons, as one server. It listens at HTTP_ADDR, keeps its ledgers in LEDGER_FILE and
+// points and coupons, as one HTTP server at HTTP_ADDR. It keeps their ledgers in LEDGER_FILE and
 // LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
-// SANDBOX_WEBHOOK_SECRET. The faults of refunds begin as the JSON in SANDBOX_REFUND_FAULTS, those
-// of the provider of points and coupons as the one in SANDBOX_REWARD_FAULTS. Under /beacon it
-// publishes a drand-scheme beacon whose key depends on SANDBOX_BEACON_SECRET, a round each
-// SANDBOX_BEACON_PERIOD (3s); without a secret there is none. SANDBOX_OIDC_ISSUER, its own URL with
-// the path /oidc, adds an identity provider for the client SANDBOX_OIDC_CLIENT_ID with
-// SANDBOX_OIDC_CLIENT_SECRET, the gateway at SANDBOX_OIDC_CLIENT_URL.
+// SANDBOX_WEBHOOK_SECRET. SANDBOX_REFUND_FAULTS and SANDBOX_REWARD_FAULTS are JSON: the faults that
+// the two providers show at the beginning. With SANDBOX_BEACON_SECRET, which determines its key, it
+// publishes a beacon in drand's scheme under /beacon, with a round every SANDBOX_BEACON_PERIOD
+// (3s). With SANDBOX_OIDC_ISSUER, the sandbox's own URL with the path /oidc, it is also an identity
+// provider for one client: the gateway at SANDBOX_OIDC_CLIENT_URL, with the id
+// SANDBOX_OIDC_CLIENT_ID and the secret SANDBOX_OIDC_CLIENT_SECRET.
 package main
 
 import (
@@ -45,7 +45,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	}
 	var faults rewards.Faults
 	var refundFaults sandbox.Faults
-	if err := errors.Join(fromJSON(env, "SANDBOX_REWARD_FAULTS", &faults), fromJSON(env, "SANDBOX_REFUND_FAULTS", &refundFaults)); err != nil {
+	if err := errors.Join(readJSONVariable(env, "SANDBOX_REWARD_FAULTS", &faults), readJSONVariable(env, "SANDBOX_REFUND_FAULTS", &refundFaults)); err != nil {
 		return err
 	}
 	beacon, err := openBeacon(env("SANDBOX_BEACON_SECRET"), env("SANDBOX_BEACON_PERIOD"))
@@ -72,7 +72,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret, Faults: refundFaults,
 	}, log)
 	rewarding := rewards.NewServer(ctx, payouts, faults, log)
-	// The write timeout is above the longest delay that a payment key can request.
+	// The write timeout is longer than any delay that a payment key can request.
 	server := &http.Server{
 		Handler: routes(payments, rewarding, beacon, identities), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
@@ -96,7 +96,8 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	return errors.Join(err, ledger.Close(), payouts.Close())
 }
 
-// routes mounts the providers and the beacon; the beacon and the identity provider may be nil.
+// routes returns the handler of all providers and the beacon. The beacon and the identity provider
+// may be nil.
 func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identities http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", payments)
@@ -110,7 +111,7 @@ func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identit
 	return mux
 }
 
-// openIdentities returns the identity provider; nil if no issuer is configured.
+// openIdentities returns the identity provider's handler; nil if no issuer is configured.
 func openIdentities(env func(string) string, log *slog.Logger) (http.Handler, error) {
 	issuer := env("SANDBOX_OIDC_ISSUER")
 	if issuer == "" {
@@ -122,7 +123,7 @@ func openIdentities(env func(string) string, log *slog.Logger) (http.Handler, er
 	}, log)
 }
 
-// openBeacon returns the randomness beacon; nil if no secret is configured.
+// openBeacon returns the randomness beacon; nil if secret is empty.
 func openBeacon(secret, period string) (*beacontest.Beacon, error) {
 	if secret == "" {
 		return nil, nil
@@ -137,8 +138,8 @@ func openBeacon(secret, period string) (*beacontest.Beacon, error) {
 	return beacontest.New([]byte(secret), options)
 }
 
-// fromJSON reads a variable into a value, which stays as it is without the variable.
-func fromJSON(env func(string) string, name string, into any) error {
+// readJSONVariable decodes a variable's JSON into a value; without the variable, the value stays.
+func readJSONVariable(env func(string) string, name string, into any) error {
 	text := env(name)
 	if text == "" {
 		return nil

@@ -17,16 +17,16 @@ import (
 	"urr.guru/scripts/internal/fetch"
 )
 
-// atOnce limits the concurrent requests of a burst, and signingIn those of the logins before it.
+// atOnce limits the concurrent applications of a burst, and signingIn the logins before it.
 const atOnce, signingIn = 512, 32
 
-// burst is a crowd whose users all apply to one promotion at once, and the answers that they got.
+// burst is a group of users who all apply to one promotion at the same time, and their answers.
 type burst struct {
 	name  string
 	event string
 	users []*crowd.Session
 
-	mu       sync.Mutex // while they apply
+	mu       sync.Mutex // guards the answers while users apply
 	receipts []string
 }
 
@@ -34,7 +34,7 @@ func newBurst(name string, n int) *burst {
 	return &burst{name: name, users: make([]*crowd.Session, n)}
 }
 
-// signIn signs all users in beforehand, so that they can apply at the same time.
+// signIn signs all users in before the burst, so that they can apply at the same time.
 func (b *burst) signIn(ctx context.Context, api *crowd.API) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(signingIn)
@@ -53,8 +53,8 @@ type application struct {
 	Duplicate          bool
 }
 
-// applyAs applies for the i-th user. Some users apply twice at once; both answers must name the
-// same request.
+// applyAs sends the application of the i-th user. Some users send it twice concurrently; both
+// answers must name the same request.
 func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome string) {
 	user := b.users[i]
 	if i%demo.TwiceEvery != 0 {
@@ -68,7 +68,7 @@ func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome 
 	return b.recordAnswers("applied twice", err, first, second)
 }
 
-// recordAnswers keeps the receipts of a user's applications, and returns the user's outcome.
+// recordAnswers keeps the receipts of a user's applications, and returns how the user fared.
 func (b *burst) recordAnswers(outcome string, err error, all ...application) string {
 	if err != nil {
 		return "error: " + err.Error()
@@ -83,10 +83,10 @@ func (b *burst) recordAnswers(outcome string, err error, all ...application) str
 	return outcome
 }
 
-// send sends an application, again after a failure, until it is accepted. Repeating is safe: the
-// service answers with the same request.
+// send sends an application until it is accepted. Repeating it is safe: the service answers with
+// the same request.
 func (b *burst) send(ctx context.Context, user *crowd.Session) (a application, err error) {
-	err = demo.Insist(ctx, user, crowd.StepApply, "/api/v1/promotions/"+b.event+"/requests", &a)
+	err = demo.PostUntilDone(ctx, user, crowd.StepApply, "/api/v1/promotions/"+b.event+"/requests", &a)
 	return a, err
 }
 
@@ -98,10 +98,10 @@ func (r *run) firstComeTerms() map[string]any {
 	}
 }
 
-// lotteryTerms returns the terms of a lottery that closes after the window and whose draw uses the
-// sandbox's randomness beacon.
+// lotteryTerms returns the terms of a lottery that takes applications for the time window and is
+// drawn with the randomness of the sandbox's beacon.
 func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map[string]any, cutoff time.Time, err error) {
-	chain, err := chainOf(ctx, r.wiring.BeaconURL())
+	chain, err := readChain(ctx, r.wiring.BeaconURL())
 	if err != nil {
 		return nil, cutoff, err
 	}
@@ -117,8 +117,8 @@ func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map
 	}, cutoff, nil
 }
 
-// chainOf reads from the beacon at a URL which chain (key, period, start) it publishes.
-func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
+// readChain asks the beacon at url for its chain: public key, period and start.
+func readChain(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var info beacon.Info
@@ -134,22 +134,22 @@ func chainOf(ctx context.Context, url string) (chain beacon.Chain, err error) {
 
 // createPromotion creates a promotion by the operators' API and returns its id.
 func (r *run) createPromotion(ctx context.Context, terms map[string]any) (event string, err error) {
-	return demo.Create(ctx, r.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
+	return demo.CreateOffer(ctx, r.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
 }
 
-// sampleEvery is the time between two samples of the figures.
+// sampleEvery is the interval at which the demo reads the figures of a burst.
 const sampleEvery = 500 * time.Millisecond
 
-// observedDraw is what the demo has seen of the lottery's draw while it was running.
+// observedDraw is what the demo has seen of the lottery's draw before its end.
 type observedDraw struct {
 	announced time.Time
 	phase     fairdraw.Phase
-	// earlier is the first document with a root: it proves when that existed.
+	// earlier is the first public document with a root: it proves that the root existed by then.
 	earlier *fairdraw.Document
 }
 
-// runBurst has a crowd apply at once. It waits until all the requests are settled; those of a
-// lottery need only be accepted, since its draw comes later.
+// runBurst has all users of a burst apply at the same time. It waits until a first-come promotion
+// has settled all requests; a lottery only has to accept them, since its draw comes later.
 func (r *run) runBurst(ctx context.Context, b *burst) error {
 	gone := make(chan struct{})
 	go func() {
@@ -172,7 +172,7 @@ func (r *run) runBurst(ctx context.Context, b *burst) error {
 	}, func() { r.Say("requests are still unsettled after %s (LIMIT)", r.cfg.Limit) })
 }
 
-// takeSample reads the figures that operators see, and returns how many requests have no result.
+// takeSample reads the operators' figures, and returns how many requests have no result yet.
 func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
 	var accepted int64
 	for _, b := range []*burst{r.first, r.lottery} {
@@ -184,7 +184,7 @@ func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
 			return 0, fmt.Errorf("sample: %w", err)
 		}
 		var figures struct{ Accepted, Unsettled int64 }
-		if !answer.OK() { // overloaded for a moment
+		if !answer.OK() { // the platform is overloaded for a moment
 			return 1, nil
 		}
 		if err := json.Unmarshal(answer.Body, &figures); err != nil {
@@ -193,11 +193,11 @@ func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
 		accepted += figures.Accepted
 		unsettled += figures.Unsettled
 	}
-	r.Note(demo.Value{Name: "answered", N: r.Tally.Gone.Load()}, demo.Value{Name: "accepted", N: accepted}, demo.Value{Name: "settled", N: accepted - unsettled})
+	r.AddSample(demo.Value{Name: "answered", N: r.Tally.Gone.Load()}, demo.Value{Name: "accepted", N: accepted}, demo.Value{Name: "settled", N: accepted - unsettled})
 	return unsettled, nil
 }
 
-// awaitDraw follows the phases of the draw until every request has its result.
+// awaitDraw polls the draw's public document until every request has its result.
 func (r *run) awaitDraw(ctx context.Context) error {
 	limit := time.Until(r.draw.announced.Add(r.cfg.Limit))
 	return demo.Watch(ctx, sampleEvery, limit, func(ctx context.Context) (demo.State, error) {
@@ -207,7 +207,7 @@ func (r *run) awaitDraw(ctx context.Context) error {
 		}
 		doc, err := r.readDrawDocument(ctx)
 		if err != nil {
-			return demo.Settling, nil //nolint:nilerr // it is read again
+			return demo.Settling, nil //nolint:nilerr // the next call reads it again
 		}
 		if doc.Phase != r.draw.phase {
 			r.draw.phase = doc.Phase
@@ -224,7 +224,7 @@ func (r *run) awaitDraw(ctx context.Context) error {
 	}, func() { r.Say("the lottery is not settled %s after its announcement (LIMIT)", r.cfg.Limit) })
 }
 
-// readDrawDocument gets the public document of the lottery's draw.
+// readDrawDocument reads the public document of the lottery's draw.
 func (r *run) readDrawDocument(ctx context.Context) (*fairdraw.Document, error) {
 	body, err := r.readPublic(ctx, "/api/v1/draws/"+r.lottery.event)
 	if err != nil {

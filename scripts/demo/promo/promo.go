@@ -1,6 +1,6 @@
-// Package promo is the demo of promotions. A crowd applies to a first-come promotion, another to a
-// lottery, both through the gateway, and some apply twice. The verdict is read from the table, from
-// the topic of results and from the draw's public document only.
+// Package promo is the promotions demo. One group of users applies to a first-come promotion,
+// another to a lottery, both through the gateway; some apply twice. The verdict is based on the
+// table, the results' topic and the draw's public document.
 package promo
 
 import (
@@ -14,37 +14,35 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Config is read from the environment, so that `make demo-promo APPLICANTS=300` works.
+// Config is read from environment variables, so that `make demo-promo APPLICANTS=300` works.
 type Config struct {
-	// Applicants is the number of users who apply to each promotion; FirstCome and Lottery are the
-	// numbers of places.
+	// Applicants is the number of users who apply to each promotion. FirstCome and Lottery are the
+	// promotions' numbers of places.
 	Applicants int `env:"APPLICANTS, default=5000" min:"1" max:"100000"`
 	FirstCome  int `env:"FIRST_COME, default=500" min:"1" max:"100000"`
 	Lottery    int `env:"LOTTERY, default=100" min:"1" max:"100000"`
-	// Window is the time in which the lottery takes applications; 0: three times what the first
-	// burst took.
+	// Window is how long the lottery takes applications; 0: three times as long as the first burst.
 	Window time.Duration `env:"WINDOW, default=0s" min:"0s" max:"1h"`
-	// Delay is the time from the cutoff to the beacon's round. The root is made some seconds after
-	// the cutoff and must be public for a minute.
+	// Delay is the time from the lottery's cutoff to the beacon's round. The root of the entries is
+	// made some seconds after the cutoff, and must be public for a minute before that round.
 	Delay time.Duration `env:"DELAY, default=80s" min:"1s" max:"1h"`
-	// Limit bounds the time in which requests may be unsettled after a burst, and after the
-	// announcement.
+	// Limit is how long requests may stay unsettled after a burst, and after the announcement.
 	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
-	// Break damages the table before the audit, to show that it detects the damage.
+	// Break injects a fault into the table before the audit, to show that the audit detects it.
 	Break string `env:"BREAK"`
 }
 
-// Validate refuses an unknown BREAK.
-func (c *Config) Validate() error { return demo.CheckDamage(c.Break, audit.PromotionDamages()) }
+// Validate refuses a Break that names no known fault.
+func (c *Config) Validate() error { return demo.CheckFaultKind(c.Break, audit.PromotionFaultKinds()) }
 
 const (
-	// lead is the time from the beacon's round to the announcement.
+	// lead is the time from the beacon's round to the announcement of the results.
 	lead = 15 * time.Second
-	// minWindow is the least time in which a lottery takes applications.
+	// minWindow is the shortest time in which the lottery takes applications.
 	minWindow = 20 * time.Second
 )
 
-// run is one run of the demo.
+// run is one run of the promotions demo.
 type run struct {
 	*demo.Stage
 
@@ -66,7 +64,7 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	return demo.Run(ctx, r, cfg.Break, layout.State("demo-promo"))
 }
 
-// Play runs both promotions, and returns when every request has a result or the limit has passed.
+// Play runs both promotions. It returns when every request has a result, or after the limit.
 func (r *run) Play(ctx context.Context) error {
 	if err := r.operator.DevLogin(ctx, "promotions-operator", "admin"); err != nil {
 		return err
@@ -107,7 +105,7 @@ func (r *run) Play(ctx context.Context) error {
 	return r.awaitDraw(ctx)
 }
 
-// evidence returns what the demo has observed itself, which the audit gets besides the stores.
+// evidence returns what the demo has observed, which the audit compares with the stores.
 func (r *run) evidence() audit.PromotionRun {
 	return audit.PromotionRun{
 		Applicants: r.cfg.Applicants,
@@ -117,11 +115,11 @@ func (r *run) evidence() audit.PromotionRun {
 	}
 }
 
-func (r *run) Damage(ctx context.Context, what string) error {
-	return r.audit.Damage(ctx, what, r.evidence())
+func (r *run) InjectFault(ctx context.Context, fault string) error {
+	return r.audit.InjectFault(ctx, fault, r.evidence())
 }
 
-// Judge determines the verdict from the stores and from the draw's public document.
+// Judge computes the verdict from the stores and the draw's public document.
 func (r *run) Judge(ctx context.Context) (audit.PromotionVerdict, audit.Findings, error) {
 	return r.audit.Judge(ctx, r.evidence())
 }

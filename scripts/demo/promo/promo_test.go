@@ -16,10 +16,10 @@ func TestChainOfTheBeacon(t *testing.T) {
 	require.NoError(t, err)
 	server := httptest.NewServer(beacon)
 	t.Cleanup(server.Close)
-	chain, err := chainOf(t.Context(), server.URL)
+	chain, err := readChain(t.Context(), server.URL)
 	require.NoError(t, err)
 	require.NoError(t, chain.Validate())
 	require.EqualValues(t, 3, chain.Period)
-	_, err = chainOf(t.Context(), server.URL+"/none")
+	_, err = readChain(t.Context(), server.URL+"/none")
 	require.Error(t, err)
 }

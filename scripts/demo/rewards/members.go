@@ -11,12 +11,12 @@ import (
 	"urr.guru/scripts/demo"
 )
 
-// atOnce limits the members who use the platform at the same time, so that none is refused for
-// overload: this demo shows payouts.
+// atOnce limits the members who use the platform at the same time, so that none is refused because
+// of overload, which is not what this demo shows.
 const atOnce = 64
 
-// visit is the whole visit of the i-th member: it signs in, records an attendance, takes part in the
-// prize draw and reads its rewards. The outcome is the prize, "no prize", or the error.
+// visit is the visit of the i-th member, who signs in, records an attendance, takes part in the
+// prize draw and reads the rewards. It returns the prize, "no prize", or the error.
 func (d *Demo) visit(ctx context.Context, i int) (outcome string) {
 	s, name := d.API.NewSession(), fmt.Sprintf("member-%05d", i)
 	if err := s.DevLogin(ctx, name); err != nil {
@@ -45,11 +45,11 @@ type entry struct {
 	Prize   *struct{ Name, Kind string }
 }
 
-// takePart records an attendance or draws a prize, if twice with two concurrent clicks. Both clicks
-// must return the same entry. Repeating a request is safe.
+// takePart records an attendance or draws a prize; if twice is true, by two concurrent clicks,
+// which must return the same entry. Its requests are safe to repeat.
 func (d *Demo) takePart(ctx context.Context, s *crowd.Session, name string, step crowd.Step, path string, twice bool) (entry, error) {
 	click := func(s *crowd.Session) (e entry, err error) {
-		err = demo.Insist(ctx, s, step, path, &e)
+		err = demo.PostUntilDone(ctx, s, step, path, &e)
 		return e, err
 	}
 	if !twice {
@@ -67,11 +67,11 @@ type campaigns struct{ attendance, random string }
 
 func (c campaigns) ids() []string { return []string{c.attendance, c.random} }
 
-// attendancePoints is the reward of a day of attendance, in points.
+// attendancePoints is the reward for one day of attendance, in points.
 const attendancePoints = 100
 
-// prizes splits n prizes into coupons and points. The blank (no prize) has as much weight as the
-// three kinds of prizes together.
+// prizes describes n prizes for the draw: coupons and points. The blank (no prize) has as much
+// weight as the three kinds of prizes together.
 func prizes(n int) []map[string]any {
 	grand := max(1, n/10)
 	coupons := (n - grand) / 2
@@ -88,7 +88,7 @@ func prizes(n int) []map[string]any {
 	return out
 }
 
-// openCampaigns creates the campaign of attendance and that of the prize draw by the operators' API.
+// openCampaigns creates the attendance campaign and the prize draw by the operators' API.
 func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaigns, err error) {
 	if err := admin.DevLogin(ctx, "rewards-operator", "admin"); err != nil {
 		return c, err
@@ -97,7 +97,7 @@ func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaign
 	create := func(title, kind string, more map[string]any) (string, error) {
 		terms := map[string]any{"title": title, "kind": kind, "opensAt": now.Add(-time.Minute), "closesAt": now.Add(time.Hour)}
 		maps.Copy(terms, more)
-		return demo.Create(ctx, admin, crowd.StepCampaign, "/api/v1/admin/rewards/events", terms)
+		return demo.CreateOffer(ctx, admin, crowd.StepCampaign, "/api/v1/admin/rewards/events", terms)
 	}
 	c.attendance, err = create("Demo attendance", "ATTENDANCE", map[string]any{"daily": map[string]any{"kind": "POINT", "value": attendancePoints}})
 	if err != nil {
@@ -107,15 +107,15 @@ func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaign
 	return c, err
 }
 
-// sampleEvery is the time between two samples of the state.
+// sampleEvery is the interval at which the demo reads the state of the rewards.
 const sampleEvery = 250 * time.Millisecond
 
-// slots is the default of REWARD_SLOTS: the concurrent calls of one replica for a kind of reward.
-// If more rewards are in progress, more than one replica pays.
+// slots is the default of REWARD_SLOTS: how many rewards of a kind one replica pays at a time. If
+// more are in progress, another replica pays too.
 const slots = 32
 
-// awaitPayouts takes samples until all members have gone, the killed replica runs again and no reward
-// is due. It calls busy when several replicas pay, at the latest when half of the rewards are paid.
+// awaitPayouts takes samples until all members have gone, the killed replica runs again and no
+// reward is due. It calls busy when several replicas pay, or when half of the rewards are paid.
 func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}, busy func()) error {
 	defer busy()
 	return demo.Watch(ctx, sampleEvery, d.cfg.Limit, func(ctx context.Context) (demo.State, error) {
@@ -123,7 +123,7 @@ func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}
 		if err != nil {
 			return demo.Acting, fmt.Errorf("sample: %w", err)
 		}
-		d.Note(demo.Value{Name: "members", N: d.Tally.Gone.Load()}, demo.Value{Name: "entries", N: s.entered}, demo.Value{Name: "paid", N: s.paid},
+		d.AddSample(demo.Value{Name: "members", N: d.Tally.Gone.Load()}, demo.Value{Name: "entries", N: s.entered}, demo.Value{Name: "paid", N: s.paid},
 			demo.Value{Name: "due", N: s.due}, demo.Value{Name: "in progress", N: s.processing})
 		if s.processing > slots || s.paid*2 >= int64(d.cfg.Members) || demo.Closed(gone) {
 			busy()
@@ -139,11 +139,11 @@ func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}
 	}, func() { d.Say("rewards are still due after %s (LIMIT)", d.cfg.Limit) })
 }
 
-// rewardState counts the campaigns' entries (attendances and draws) and rewards: paid ones, due
-// ones, which are still to be paid, and, among these, those that are PROCESSING.
+// rewardState has the numbers of the campaigns' entries (attendances and draws) and rewards: those
+// paid, those due (still to be paid), and those of the due ones that are PROCESSING.
 type rewardState struct{ entered, paid, due, processing int64 }
 
-// sample reads the state of the campaigns' rewards.
+// sample reads the numbers of the campaigns' entries and rewards from reward's database.
 func (d *Demo) sample(ctx context.Context) (s rewardState, err error) {
 	err = d.on.DB.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM event_entry WHERE event_id = ANY($1)),

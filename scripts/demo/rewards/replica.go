@@ -14,14 +14,14 @@ import (
 	"urr.guru/scripts/runner"
 )
 
-// Time limits of starting and stopping the replica.
+// Time limits for starting and stopping the replica.
 const (
 	readyLimit = time.Minute
 	stopGrace  = 15 * time.Second
 )
 
-// replica is another replica of reward beside the platform's own, on a second loopback address. It
-// ends with this program, however that ends.
+// replica is one more replica of reward than `make up` runs, on another loopback address. It ends
+// when this program ends, for whatever reason.
 type replica struct {
 	spec     process.Spec
 	ready    string // URL
@@ -69,13 +69,13 @@ func (r *replica) Stop() error {
 	return r.current.Stop(syscall.SIGTERM, stopGrace)
 }
 
-// reconcile runs `reward reconcile` in the replica's environment.
+// reconcile runs the command `reward reconcile` with the replica's environment.
 func (r *replica) reconcile(ctx context.Context) (output string, code int) {
 	cmd := exec.CommandContext(ctx, r.spec.Path, "reconcile")
 	cmd.Env = r.spec.Env
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
-		return err.Error(), -1 // it could not be started
+		return err.Error(), -1 // the program could not be started
 	}
 	return string(out), cmd.ProcessState.ExitCode()
 }

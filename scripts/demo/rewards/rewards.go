@@ -1,6 +1,6 @@
 // Package rewards is the demo of attendance, draws and payouts. Members take part in two campaigns
 // through the gateway, a provider that loses answers pays them, and a replica of reward is killed
-// on the way. The verdict is read from the provider's ledger and from the tables only.
+// meanwhile. The verdict is based on the provider's ledger and reward's tables.
 package rewards
 
 import (
@@ -19,53 +19,53 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-// Config is read from the environment, so that `make demo-rewards MEMBERS=300` works.
+// Config is read from environment variables, so that `make demo-rewards MEMBERS=300` works.
 type Config struct {
-	// Members is the number who take part, spread over Arrive; Prizes is the stock of the prize draw.
+	// Members is the number of members, who come within Arrive; Prizes is the stock of prizes.
 	Members int           `env:"MEMBERS, default=2000" min:"1" max:"100000"`
 	Prizes  int           `env:"PRIZES, default=50" min:"1" max:"100000"`
 	Arrive  time.Duration `env:"ARRIVE, default=15s" min:"0s" max:"1h"`
-	// Limit bounds the time after the last member in which rewards may still be due.
+	// Limit is how long rewards may still be due after the last member has left.
 	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
-	// Seed makes the faults and the order of the members repeatable; 0 takes it from the clock.
+	// Seed determines the faults and the order of the members; 0 takes a seed from the clock.
 	Seed uint64 `env:"SEED, default=0"`
-	// Break damages the stores before the audit, to show that it detects the damage.
+	// Break injects a fault into the stores before the audit, to show that the audit detects it.
 	Break string `env:"BREAK"`
 }
 
-// Validate refuses an unknown BREAK, and takes a missing seed from the clock.
+// Validate refuses a Break that names no known fault, and takes a missing seed from the clock.
 func (c *Config) Validate() error {
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano())
 	}
-	return demo.CheckDamage(c.Break, audit.RewardsDamages())
+	return demo.CheckFaultKind(c.Break, audit.RewardsFaultKinds())
 }
 
-// Platform is the platform on which the demo of rewards runs.
+// Platform gives access to the platform on which the rewards demo runs.
 type Platform struct {
-	// Gateway is the URL of the gateway, Provider that of the sandbox provider that pays.
+	// Gateway is the gateway's URL, and Provider that of the sandbox provider that pays rewards.
 	Gateway, Provider string
 	// DB is reward's database.
 	DB *pgxpool.Pool
-	// Replica is a replica of reward beside at least one other.
+	// Replica is a replica of reward that the demo kills; at least one other runs.
 	Replica Replica
 	// Reconcile runs `reward reconcile` and returns its output and exit code.
 	Reconcile func(ctx context.Context) (output string, code int)
-	// Slow is how long every fifth payment takes, below REWARD_CALL_TIMEOUT.
+	// Slow is how long every fifth payment takes; it must be below REWARD_CALL_TIMEOUT.
 	Slow time.Duration
 }
 
 // Replica is a replica of reward that the demo may kill.
 type Replica interface {
-	// Start returns when it is ready.
+	// Start starts the replica and returns when it is ready.
 	Start(ctx context.Context) error
-	// Kill ends it by SIGKILL.
+	// Kill ends the replica by SIGKILL.
 	Kill() error
-	// Stop ends it if it runs.
+	// Stop ends the replica if it runs.
 	Stop() error
 }
 
-// Demo is one run of the demo of rewards.
+// Demo is one run of the rewards demo.
 type Demo struct {
 	*demo.Stage
 
@@ -76,12 +76,12 @@ type Demo struct {
 	killedAt time.Duration
 }
 
-// New makes a demo on a running platform.
+// New prepares a run of the demo on a running platform.
 func New(cfg *Config, on Platform) *Demo {
 	return &Demo{Stage: demo.NewStage(on.Gateway), cfg: cfg, on: on, provider: sandbox.Client{URL: on.Provider}}
 }
 
-// Run runs the demo on the checkout's platform, with one more replica of reward.
+// Run runs the demo on the checkout's platform, to which it adds a replica of reward.
 func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	local, err := runner.New(ctx, layout, func(string, ...any) {})
 	if err != nil {
@@ -105,17 +105,17 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	return demo.Run(ctx, d, cfg.Break, layout.State("demo-rewards"))
 }
 
-// providerFaults returns the faults that the provider injects. Its slow answers keep both replicas
-// busy, so that the killed one has calls in progress.
+// providerFaults returns the faults of the provider. Slow answers keep both replicas busy, so that
+// the one that is killed has calls in progress.
 func (d *Demo) providerFaults() sandbox.Faults {
 	return sandbox.Faults{Seed: d.cfg.Seed, Lost: 0.2, Slow: 0.2, SlowFor: d.on.Slow}
 }
 
-// cleanupLimit bounds the cleanup, also of an interrupted run.
+// cleanupLimit limits the cleanup at the end of a run, even of an interrupted one.
 const cleanupLimit = 20 * time.Second
 
-// Play runs the members and the faults, and returns when no reward is due any more or the limit has
-// passed. It leaves the provider and the replicas as they were.
+// Play runs the members and injects the faults. It returns when no reward is due any more, or after
+// the limit. It then restores the provider and the replicas.
 func (d *Demo) Play(ctx context.Context) (err error) {
 	before, err := d.provider.Faults(ctx)
 	if err != nil {
@@ -188,16 +188,18 @@ func (d *Demo) evidence() *audit.RewardsRun {
 	}
 }
 
-func (d *Demo) Damage(ctx context.Context, what string) error { return d.evidence().Damage(ctx, what) }
+func (d *Demo) InjectFault(ctx context.Context, fault string) error {
+	return d.evidence().InjectFault(ctx, fault)
+}
 
-// Judge determines the verdict from the provider's ledger and the tables.
+// Judge computes the verdict from the provider's ledger and reward's tables.
 func (d *Demo) Judge(ctx context.Context) (audit.RewardsVerdict, audit.Findings, error) {
 	return d.evidence().Judge(ctx)
 }
 
 func (d *Demo) Report(ctx context.Context, v audit.RewardsVerdict) (*demo.Report, error) {
-	// Calls to the provider: all, those without an answer, and those whose replica died before their
-	// end; and the number of rewards that needed more than one call.
+	// Calls to the provider: all, those without an answer, and those during which the replica died;
+	// and the number of rewards that took more than one call.
 	var all, unknown, cutOff, repeated int64
 	err := d.on.DB.QueryRow(ctx, `
 		SELECT coalesce(sum(n), 0), coalesce(sum(unknown), 0), coalesce(sum(cut_off), 0), count(*) FILTER (WHERE n > 1) FROM (

@@ -11,33 +11,33 @@ import (
 	"urr.guru/scripts/demo"
 )
 
-// The size of the small sale that is cancelled at the end. There is a seat for everybody.
+// The size of the small sale that is cancelled at the end; it has a seat for every buyer.
 const (
 	cancelledBuyers = 10
 	cancelledSeats  = 2 * cancelledBuyers
 )
 
-// standing is what an operator's act has made of an event: its state, and what is left of it.
+// standing is the gateway's answer about a cancelled event: its state, and what is left.
 type standing struct {
 	State                           string
 	Holds, Orders, Tickets, Refunds int
 }
 
-// over reports whether all is given back.
+// over reports whether the event has ended and nothing is left to be undone.
 func (s standing) over() bool { return s.State == "ENDED" && s.Holds+s.Orders+s.Refunds == 0 }
 
-// cancelled is a small sale beside the large one. When all have bought, an operator cancels it,
-// changes his mind, cancels it again, and lets the refunds begin.
+// cancelled is a small sale beside the large one. When all its buyers have tickets, an operator
+// cancels it, revokes that, cancels it again, and has the refunds begin.
 type cancelled struct {
 	sale  crowd.Sale
 	crowd *crowd.Crowd
-	// faults are answers that contradict each other, a sentence each.
+	// faults are sentences about answers that contradict each other.
 	faults []string
 }
 
-func newCancelled(of crowd.Sale, api *crowd.API, after *crowd.AfterSale, seed uint64) *cancelled {
+func newCancelled(large crowd.Sale, api *crowd.API, after *crowd.AfterSale, seed uint64) *cancelled {
 	sale := crowd.Sale{
-		EventID: of.EventID + "-cancelled", Seats: cancelledSeats, Threshold: cancelledSeats, Rate: cancelledBuyers, Hold: of.Hold, Slot: of.Slot,
+		EventID: large.EventID + "-cancelled", Seats: cancelledSeats, Threshold: cancelledSeats, Rate: cancelledBuyers, Hold: large.Hold, Slot: large.Slot,
 	}
 	return &cancelled{sale: sale, crowd: crowd.New(sale, api, crowd.Options{
 		Visitors: cancelledBuyers, Seed: seed, Behaviours: slices.Repeat([]crowd.Behaviour{crowd.Buys}, cancelledBuyers),
@@ -45,13 +45,13 @@ func newCancelled(of crowd.Sale, api *crowd.API, after *crowd.AfterSale, seed ui
 	})}
 }
 
-// refundWithin is how long the refunds of the cancelled sale may take.
+// refundWithin limits the time that all refunds of the cancelled sale take.
 const refundWithin = time.Minute
 
-// cancel cancels the sale, and waits until all is given back.
+// cancel cancels the sale, and waits until everything is refunded.
 func (c *cancelled) cancel(ctx context.Context, operator *crowd.Session) error {
 	act := func(name string) (s standing, err error) {
-		err = demo.Insist(ctx, operator, crowd.StepCancel, "/api/v1/admin/events/"+c.sale.EventID+"/"+name, &s)
+		err = demo.PostUntilDone(ctx, operator, crowd.StepCancel, "/api/v1/admin/events/"+c.sale.EventID+"/"+name, &s)
 		return s, err
 	}
 	before, err := act("cancel")

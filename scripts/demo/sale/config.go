@@ -13,30 +13,28 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Config is read from the environment, so that `make demo VISITORS=500 SEATS=100` works.
+// Config is read from environment variables, so that `make demo VISITORS=500 SEATS=100` works.
 type Config struct {
-	// Visitors is the size of the crowd, and Seats the number of seats on sale.
+	// Visitors is the number of simulated visitors, and Seats the number of seats on sale.
 	Visitors int `env:"VISITORS, default=3000"`
 	Seats    int `env:"SEATS, default=600"`
-	// Threshold is the maximum number of visitors inside; 0 means a third of the seats.
+	// Threshold is the maximum number of visitors in the shop; 0 means a third of the seats.
 	Threshold int `env:"THRESHOLD, default=0"`
-	// Rate is the number of positions that tier 1 serves per second; 0 serves the crowd within
-	// about 25 s.
+	// Rate is how many positions tier 1 serves per second; 0: enough to serve all in about 25 s.
 	Rate int `env:"RATE, default=0"`
-	// Proof is the proof of work that a position of tier 1 costs, in leading zero bits; 0 means none.
+	// Proof is the difficulty of the proof of work for tier 1, in leading zero bits; 0: none.
 	Proof int `env:"PROOF, default=0"`
-	// URL of the gateway; empty means the checkout's own.
+	// URL is that of the gateway; empty means the checkout's own.
 	URL string `env:"URL"`
-	// Arrive is the time over which the arrivals are spread.
+	// Arrive is the period in which the visitors arrive.
 	Arrive time.Duration `env:"ARRIVE, default=20s"`
-	// Limit stops a run that takes longer.
+	// Limit ends a run that takes longer.
 	Limit time.Duration `env:"LIMIT, default=4m"`
-	// AwayLimit is how long the audit waits for an unavailable store, for example one that is
-	// restarting.
+	// AwayLimit is how long the audit waits for a store that is unavailable, for example restarting.
 	AwayLimit time.Duration `env:"AWAY_LIMIT, default=3m"`
-	// Seed makes the crowd repeatable; 0 takes it from the clock.
+	// Seed determines what the visitors do; 0 takes a seed from the clock.
 	Seed uint64 `env:"SEED, default=0"`
-	// Stores of a platform at URL, for the audit: all of them, or none. Without them the run is
+	// The stores of the platform at URL, for the audit: all of them, or none. Without them, the run is
 	// judged by what the visitors saw.
 	TicketDatabase  string   `env:"TICKET_DATABASE_URL"`
 	PaymentDatabase string   `env:"PAYMENT_DATABASE_URL"`
@@ -44,8 +42,8 @@ type Config struct {
 	RedisAddrs      []string `env:"REDIS_ADDRS"`
 	KafkaBrokers    []string `env:"KAFKA_BROKERS"`
 	SandboxURL      string   `env:"SANDBOX_URL"`
-	// Break damages the stores before the audit, to show that it detects the damage: oversold,
-	// paid_without_ticket, unbalanced or opened_after_refund.
+	// Break injects a fault into the stores before the audit, to show that the audit detects it:
+	// oversold, paid_without_ticket, unbalanced or opened_after_refund.
 	Break string `env:"BREAK"`
 }
 
@@ -63,7 +61,7 @@ func (c *Config) Validate() error {
 	case c.Threshold < 0 || c.Rate < 0:
 		return errors.New("THRESHOLD and RATE: must not be negative")
 	}
-	if err := demo.CheckDamage(c.Break, audit.SaleDamages()); err != nil {
+	if err := demo.CheckFaultKind(c.Break, audit.SaleFaultKinds()); err != nil {
 		return err
 	}
 	if err := c.validateStores(); err != nil {
@@ -81,14 +79,14 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Hold and slot times of the demo's sale in seconds: short, so that abandoned seats return while
-// the crowd is still there.
+// How long holds and slots last, in seconds: short, so that abandoned seats return while the crowd
+// is there.
 const (
 	holdSeconds = 30
 	slotSeconds = 30
 )
 
-// validateStores refuses an audit with the wrong stores, or with only some of them.
+// validateStores refuses stores without a URL, and a URL with only some of the stores.
 func (c *Config) validateStores() error {
 	var named, missing []string
 	for _, v := range []struct{ name, value string }{
@@ -114,10 +112,10 @@ func (c *Config) validateStores() error {
 	return nil
 }
 
-// withoutStores reports whether the run is judged without the stores.
+// withoutStores reports whether the run is judged without access to the stores.
 func (c *Config) withoutStores() bool { return c.URL != "" && c.TicketDatabase == "" }
 
-// storesWiring returns the addresses of the stores to audit: those of w, or the configured ones.
+// storesWiring returns the addresses of the stores to audit: those in w, or the configured ones.
 func (c *Config) storesWiring(w platform.Wiring) platform.Wiring {
 	if c.URL == "" {
 		return w
@@ -130,7 +128,7 @@ func (c *Config) storesWiring(w platform.Wiring) platform.Wiring {
 
 func (c *Config) sale() crowd.Sale {
 	return crowd.Sale{
-		// The id is unique even when two runs start in the same second.
+		// With the seed, ids differ even if two runs start in the same second.
 		EventID: fmt.Sprintf("demo-%s-%04x", time.Now().UTC().Format("20060102-150405"), uint16(c.Seed)),
 		Seats:   c.Seats, Threshold: c.Threshold, Rate: c.Rate, Proof: c.Proof, Hold: holdSeconds, Slot: slotSeconds,
 	}

@@ -1,5 +1,5 @@
-// Package sale is the demo of a sale: a crowd buys all seats of an event, then the stores are
-// audited. Without access to the stores, only what the visitors saw is audited.
+// Package sale is the demo of a sale: a crowd of visitors buys all seats of an event, then the
+// stores are audited. Without access to the stores, only what the visitors saw is audited.
 package sale
 
 import (
@@ -18,17 +18,17 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// discardLogger discards the logs of Redis's client, which would garble the progress bars. The
-// audit reports unavailable stores itself.
+// discardLogger discards the logs of the Redis client, which would garble the progress bars. The
+// audit itself reports unavailable stores.
 type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// maxPaymentAttempts is how many valid cards a visitor tries: a charge that was lost while a store
-// was unavailable is voided and reported as declined.
+// maxPaymentAttempts is how many valid cards a visitor tries: a charge that fails because a store
+// is unavailable is reported as declined.
 const maxPaymentAttempts = 3
 
-// run is one run of the demo of a sale.
+// run is one run of the sale demo.
 type run struct {
 	*demo.Stage
 
@@ -41,7 +41,7 @@ type run struct {
 	samples   []audit.Sample
 }
 
-// Run runs the demo on the checkout's platform, or on the one at the URL.
+// Run runs the demo on the checkout's platform, or on the one whose gateway is at cfg.URL.
 func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	redis.SetLogger(discardLogger{})
 	r := &run{cfg: cfg, url: cfg.URL, sale: cfg.sale()}
@@ -70,8 +70,8 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	return demo.Run(ctx, r, cfg.Break, layout.State("demo"))
 }
 
-// Play runs the crowd and waits until everything in progress has completed. An interrupted run closes
-// its sale.
+// Play runs the visitors and waits until nothing is in progress any more. It closes the sale of an
+// interrupted run.
 func (r *run) Play(ctx context.Context) error {
 	err := r.play(ctx)
 	switch {
@@ -83,13 +83,13 @@ func (r *run) Play(ctx context.Context) error {
 	return r.auditor.Settle(ctx)
 }
 
-// operator is who opens, cancels and closes the sales.
+// operator is the user who opens, cancels and closes the sales.
 const operator = "crowd-operator"
 
-// closeLimit bounds the cleanup of an interrupted run.
+// closeLimit limits the cleanup after an interrupted run.
 const closeLimit = 10 * time.Second
 
-// closeSale closes the sale of an interrupted run: it must not continue without being observed.
+// closeSale closes the sale of an interrupted run, which must not continue unobserved.
 func (r *run) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
@@ -101,7 +101,7 @@ func (r *run) closeSale(ctx context.Context) error {
 	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", demo.ErrInterrupted, r.sale.EventID)
 }
 
-// play opens the sales, runs the crowds, samples meanwhile, and cancels the small sale.
+// play opens the sales, runs the visitors, takes samples meanwhile, and cancels the small sale.
 func (r *run) play(ctx context.Context) error {
 	if err := r.auditor.Begin(ctx); err != nil {
 		return err
@@ -140,10 +140,10 @@ func (r *run) play(ctx context.Context) error {
 	return r.cancelled.cancel(ctx, admin)
 }
 
-// sampleEvery is short enough to detect a threshold exceeded for one tick.
+// sampleEvery is short enough to notice that the threshold was exceeded for one tick.
 const sampleEvery = 250 * time.Millisecond
 
-// watch samples the sale and shows the progress until ctx ends.
+// watch takes samples of the sale and shows the progress, until ctx ends.
 func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -155,23 +155,23 @@ func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 		case <-tick.C:
 			began := time.Now()
 			s, err := r.auditor.Sample(ctx)
-			absence.Note(began, err)
+			absence.Record(began, err)
 			if err != nil {
 				continue // a missed sample; the final verdict does not depend on it
 			}
 			r.samples = append(r.samples, s)
-			r.Note(r.shownValues(s, readServingCounter(ctx, visitor, r.sale.EventID))...)
+			r.AddSample(r.shownValues(s, readServingCounter(ctx, visitor, r.sale.EventID))...)
 		}
 	}
 }
 
-// Names of values that are shown and drawn.
+// Names of values in progress bars and plots.
 const (
 	refunded  = "refunded"
 	checkedIn = "checked in"
 )
 
-// shownValues returns the values of a sample to show. Some need access to the stores.
+// shownValues returns the values of a sample to show. Some are only in the stores.
 func (r *run) shownValues(s audit.Sample, served int64) []demo.Value {
 	tally := r.crowd.Tally()
 	values := []demo.Value{{Name: "arrived", N: tally.Arrived.Load()}, {Name: "served", N: served}}
@@ -190,12 +190,14 @@ func readServingCounter(ctx context.Context, s *crowd.Session, eventID string) i
 	}
 	ans, err := s.Call(ctx, crowd.StepEvent, http.MethodGet, "/vwr-api/vwr/serving/"+eventID, nil, nil)
 	if err == nil && ans.OK() {
-		_ = json.Unmarshal(ans.Body, &out) // a missing value is drawn as 0
+		_ = json.Unmarshal(ans.Body, &out) // a missing value is shown as 0
 	}
 	return out.ServingCounter
 }
 
-func (r *run) Damage(ctx context.Context, what string) error { return r.auditor.Damage(ctx, what) }
+func (r *run) InjectFault(ctx context.Context, fault string) error {
+	return r.auditor.InjectFault(ctx, fault)
+}
 
 func (r *run) Judge(ctx context.Context) (audit.SaleVerdict, audit.Findings, error) {
 	return audit.JudgeSale(ctx, r.auditor, audit.SaleRun{
@@ -224,7 +226,8 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 	}, nil
 }
 
-// plots returns the report's plots, without those whose values are in the stores if they are unknown.
+// plots returns the report's plots. It leaves out those whose values only the stores have, if they
+// are not accessible.
 func (r *run) plots() []demo.Plot {
 	arrivals := demo.Plot{Title: "Arrivals and serving counter", Text: "Visitors who came, and how many positions of tier 1 have been served.", Lines: []demo.Line{
 		{Name: "arrived", Color: demo.Blue}, {Name: "served", Color: demo.Orange},

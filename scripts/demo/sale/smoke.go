@@ -15,26 +15,26 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// SmokeConfig is read from the environment.
+// SmokeConfig has the settings of Smoke, read from environment variables.
 type SmokeConfig struct {
-	// URL of the gateway, which must have DEV_LOGIN.
+	// URL is that of the gateway, which must have DEV_LOGIN.
 	URL string `env:"URL, required"`
-	// Visitors is the size of the crowd, whose arrivals are spread over Arrive.
+	// Visitors is the number of simulated visitors, who arrive within Arrive.
 	Visitors int           `env:"VISITORS, default=5" min:"1" max:"100000"`
 	Arrive   time.Duration `env:"ARRIVE, default=2s" min:"0s" max:"1h"`
-	// Limit stops a run that takes longer.
+	// Limit ends a run that takes longer.
 	Limit time.Duration `env:"LIMIT, default=4m" min:"1s" max:"2h"`
 	// Probes is the number of additional requests per second, each on a new connection.
 	Probes int `env:"PROBES, default=0" min:"0" max:"1000"`
-	// Event is the sale's id; empty generates one.
+	// Event is the event id of the sale; empty generates one.
 	Event string `env:"EVENT"`
-	// Seed makes the crowd repeatable.
+	// Seed determines what the visitors do.
 	Seed uint64 `env:"SEED, default=1"`
 }
 
-// Smoke opens a sale and sends the crowd. It fails when a request got no response or a 5xx, when
-// a visit ended in an error, when a forged pass was accepted, when one seat has two tickets, or
-// when no visitor got a ticket.
+// Smoke opens a sale and runs its visitors. It returns an error if a request got no response or a
+// 5xx, if a visit ended in an error, if a forged pass was accepted, if one seat has two tickets, or
+// if no visitor got a ticket.
 func Smoke(ctx context.Context) error {
 	cfg, err := config.Load[SmokeConfig](ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func Smoke(ctx context.Context) error {
 	return errors.Join(probes.printResult(), judgeSmoke(c.Tally(), recorder.Summaries()))
 }
 
-// sale returns a sale with seats for all visitors, so that each who wants a ticket can get one.
+// sale describes a sale with seats for all visitors, so that none is sold out.
 func (c *SmokeConfig) sale() crowd.Sale {
 	event := c.Event
 	if event == "" {
@@ -77,7 +77,7 @@ func (c *SmokeConfig) sale() crowd.Sale {
 	}
 }
 
-// judgeSmoke prints the results and returns the violations.
+// judgeSmoke prints the results, and returns an error that lists the violations.
 func judgeSmoke(t *crowd.Tally, steps []crowd.Summary) error {
 	var problems []string
 	requests := 0
@@ -107,9 +107,9 @@ func judgeSmoke(t *crowd.Tally, steps []crowd.Summary) error {
 	return nil
 }
 
-// prober requests one page at a steady rate, each time on a new connection. It detects moments in
-// which new visitors would be refused: the crowd would not, since its requests are few, and most
-// use existing connections.
+// prober requests one page at a steady rate, each time on a new connection. It notices moments in
+// which new visitors would be refused. The crowd would not: it sends few requests, most of them on
+// existing connections.
 type prober struct {
 	url    string
 	client *http.Client
@@ -165,7 +165,7 @@ func (p *prober) recordResult(err error) {
 	}
 }
 
-// printResult prints the result; a failed request is an error.
+// printResult prints the number of requests, and returns an error if one failed.
 func (p *prober) printResult() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

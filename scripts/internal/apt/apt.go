@@ -1,4 +1,4 @@
-// Package apt installs missing packages of Debian or Ubuntu. When it cannot, its error says what to
+// Package apt installs missing packages on Debian and Ubuntu. If it cannot, its error says what to
 // install by hand.
 package apt
 
@@ -13,15 +13,15 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Installer installs packages and writes apt's output to a log.
+// Installer installs packages by apt-get, whose output it appends to a log file.
 type Installer struct {
 	Log string                           // file for apt-get's output
-	Say func(format string, args ...any) // reports every installation
+	Say func(format string, args ...any) // prints which package is being installed
 
 	installing sync.Mutex
 }
 
-// Ensure returns the path of a program and installs its package when the program is missing.
+// Ensure returns the path of a program; it installs the package pkg if the program is missing.
 func (i *Installer) Ensure(ctx context.Context, program, pkg string) (string, error) {
 	return i.EnsureFound(ctx, pkg, func() (string, error) {
 		path, err := exec.LookPath(program)
@@ -32,8 +32,8 @@ func (i *Installer) Ensure(ctx context.Context, program, pkg string) (string, er
 	})
 }
 
-// EnsureFound returns the path that find finds and installs the package when it finds none. It is
-// safe for concurrent use: the package is installed once.
+// EnsureFound returns the path that find returns; if find fails, it installs the package pkg and
+// calls find again. It may be called concurrently: the package is installed once.
 func (i *Installer) EnsureFound(ctx context.Context, pkg string, find func() (string, error)) (string, error) {
 	i.installing.Lock()
 	defer i.installing.Unlock()
@@ -50,8 +50,8 @@ func (i *Installer) EnsureFound(ctx context.Context, pkg string, find func() (st
 	return path, nil
 }
 
-// Install installs a package. Package lists may be empty or outdated, so a failure is retried once
-// after an update. It is safe for concurrent use.
+// Install installs a package. If that fails, it updates the package lists, which may be empty or
+// old, and tries once more. It may be called concurrently.
 func (i *Installer) Install(ctx context.Context, pkg string) error {
 	i.installing.Lock()
 	defer i.installing.Unlock()
@@ -82,19 +82,18 @@ func (i *Installer) install(ctx context.Context, pkg string) error {
 }
 
 func (i *Installer) aptGet(ctx context.Context, args ...string) error {
-	// RUNLEVEL=1 prevents the package from starting its own server: URR runs its servers on its own
+	// RUNLEVEL=1 keeps the package from starting its own server: URR starts servers itself, on its own
 	// ports.
 	command := append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1",
 		"apt-get", "-o", "Acquire::Retries=3",
-		"-o", "DPkg::Lock::Timeout=300"}, args...) // a fresh machine may be running its own update
+		"-o", "DPkg::Lock::Timeout=300"}, args...) // a new machine may be updating itself
 	if os.Geteuid() != 0 {
 		command = append([]string{"sudo"}, command...)
 	}
 	return RunLogged(exec.CommandContext(ctx, command[0], command[1:]...), i.Log)
 }
 
-// RunLogged runs a command and appends its output to a log. The error contains the end of the
-// output.
+// RunLogged runs a command and appends its output to the file log. Its error has the end of it.
 func RunLogged(cmd *exec.Cmd, log string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return fmt.Errorf("make log folder: %w", err)

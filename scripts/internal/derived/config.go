@@ -11,7 +11,7 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// givenVariables returns the variables that the library chart's templates set without "config".
+// givenVariables returns the variables that the library chart sets from other values than "config".
 func givenVariables(dir string) (map[string]bool, error) {
 	path := filepath.Join(dir, library, "templates", "_environment.tpl")
 	raw, err := os.ReadFile(path)
@@ -25,23 +25,23 @@ func givenVariables(dir string) (map[string]bool, error) {
 	return given, nil
 }
 
-// ofQueue matches the environment variables that are set from the block "queues" of the values.
-var ofQueue = regexp.MustCompile(`_QUEUE_(URL|ENDPOINT)$`)
+// queueVariable matches the environment variables that the charts set from their block "queues".
+var queueVariable = regexp.MustCompile(`_QUEUE_(URL|ENDPOINT)$`)
 
-// configProperties returns the properties of the block "config": the settings of a service's Config
-// that are neither secret nor set from other values.
+// configProperties returns the schemas of the settings in a chart's block "config": those of the
+// service's Config that are not secret and that no other values set.
 func configProperties(service settings.Service, given map[string]bool) object {
 	config := object{}
 	for _, s := range service.Settings {
-		if !given[s.Name] && !s.Secret() && !s.Peer() && !ofQueue.MatchString(s.Name) {
+		if !given[s.Name] && !s.Secret() && !s.Peer() && !queueVariable.MatchString(s.Name) {
 			config[s.Name] = settingSchema(s)
 		}
 	}
 	return config
 }
 
-// settingSchema returns the JSON schema of a variable. A schema cannot bound durations, so their
-// bounds are only in its description.
+// settingSchema returns the JSON schema of a variable. A schema cannot limit durations, so their
+// limits are only in the description.
 func settingSchema(s settings.Setting) object {
 	schema := object{"description": s.Meaning}
 	switch s.Type {

@@ -1,5 +1,5 @@
-// Package derived implements `make settings`: it writes the files that are generated from the list
-// of services, their Config structs and the RPCs' access options.
+// Package derived implements `make settings`. It writes the files that are generated from the list
+// of services, their Config structs and the access options of RPCs.
 package derived
 
 import (
@@ -15,14 +15,14 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// Write regenerates the derived parts of a checkout: the modules of go.work, the READMEs' lists of
-// settings, and, in the charts, the blocks "rpc", the schemas of the values, the umbrella's
-// dependencies and its tests. calls maps a service to the services that it calls.
+// Write generates these parts of a checkout: the modules in go.work; the lists of settings in the
+// READMEs; in the charts, the blocks "rpc", the schemas of the values, and the umbrella's
+// dependencies and tests. calls has the services that each service calls.
 func Write(ctx context.Context, root string, services []string, calls map[string][]string) error {
 	if err := useModules(ctx, root, services); err != nil {
 		return err
 	}
-	all, err := describe(root, services, calls)
+	all, err := describeServices(root, services, calls)
 	if err != nil {
 		return err
 	}
@@ -31,11 +31,11 @@ func Write(ctx context.Context, root string, services []string, calls map[string
 	for _, s := range all {
 		errs = append(errs, s.WriteRPC(charts))
 	}
-	// Last, since the schemas are generated from the values and the umbrella's dependencies.
+	// The schemas come last: they are generated from the values and the umbrella's dependencies.
 	return errors.Join(append(errs, WriteSchemas(charts, all))...)
 }
 
-func describe(root string, services []string, calls map[string][]string) ([]settings.Service, error) {
+func describeServices(root string, services []string, calls map[string][]string) ([]settings.Service, error) {
 	var all []settings.Service
 	var errs []error
 	for _, name := range services {
@@ -45,7 +45,7 @@ func describe(root string, services []string, calls map[string][]string) ([]sett
 	return all, errors.Join(errs...)
 }
 
-// useModules adds the modules of new services to go.work.
+// useModules adds modules that are missing in go.work: those of new services.
 func useModules(ctx context.Context, root string, services []string) error {
 	work, err := os.ReadFile(filepath.Join(root, "go.work"))
 	if err != nil {
@@ -66,13 +66,13 @@ func useModules(ctx context.Context, root string, services []string) error {
 }
 
 const (
-	leftOut = "stats" // the service that one of the umbrella's tests does not install
+	leftOut = "stats" // a service that one of the umbrella's tests leaves out
 	watches = `- matchRegex: {path: "spec.groups[0].rules[?(@.alert == 'UrrServiceDown')].expr", ` +
 		`pattern: '^sum.*absent\(up\{namespace="shop",app_kubernetes_io_name="(%s)"\}\)$'}`
 )
 
-// writeTests generates the parts of the umbrella's tests that name every service or count the Secrets
-// with keys. There is one Secret per pair of services, and those that the charts' values name.
+// writeTests generates the parts of the umbrella chart's tests that name every service or count the
+// Secrets with keys: one Secret per pair of services, and those that the values name.
 func writeTests(charts string, services []settings.Service) error {
 	suite := filepath.Join(charts, "urr", "tests", "umbrella_test.yaml")
 	var metrics, watched []string

@@ -20,7 +20,7 @@ import (
 
 type object = map[string]any
 
-// WriteSchemas generates the schemas of all charts, and writes those that changed.
+// WriteSchemas generates the schemas of all charts in the folder dir, and writes the changed ones.
 func WriteSchemas(dir string, services []settings.Service) error {
 	schemas, err := Schemas(dir, services)
 	for path, text := range schemas {
@@ -29,11 +29,11 @@ func WriteSchemas(dir string, services []settings.Service) error {
 	return err
 }
 
-// Schemas generates the values.schema.json of every chart in a folder, those of the services and the
-// umbrella, by the path of the file.
+// Schemas generates the values.schema.json of every chart in the folder dir: of the services and
+// the umbrella. The keys of the result are the files' paths.
 //
-// Helm does not resolve references between schema files, so each values.schema.json must contain
-// the library chart's definitions. It is derived from these, each merged over those above it:
+// Helm does not resolve references between files, so each values.schema.json has to contain the
+// library chart's definitions. It is merged from these sources, later ones replacing earlier ones:
 //
 //	urr-lib/defs.json   definitions that charts share
 //	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
@@ -64,14 +64,14 @@ func Schemas(dir string, services []settings.Service) (map[string][]byte, error)
 	return schemas, nil
 }
 
-// dependency is an entry of a Chart.yaml.
+// dependency is an entry under "dependencies" in a Chart.yaml.
 type dependency struct {
 	Name         string   `yaml:"name"`
 	ImportValues []string `yaml:"import-values"`
 }
 
-// generateSchema returns the schema of one chart, given the properties of its block "config" and
-// its callees.
+// generateSchema returns the values schema of one chart. config has the properties of its block
+// "config", and calls the services that it calls.
 func generateSchema(chart string, defs, config object, calls map[string]bool) (object, error) {
 	own := object{}
 	var meta struct {
@@ -108,8 +108,8 @@ func generateSchema(chart string, defs, config object, calls map[string]bool) (o
 	return schema, nil
 }
 
-// withImports returns the values of a chart as Helm computes them: its own values.yaml over the
-// imported blocks.
+// withImports returns the values of a chart as Helm computes them: its own values.yaml replaces
+// what it imports.
 func withImports(chart string, dependencies []dependency) (object, error) {
 	var own object
 	var shared struct {
@@ -126,7 +126,7 @@ func withImports(chart string, dependencies []dependency) (object, error) {
 	for _, d := range dependencies {
 		for _, name := range d.ImportValues {
 			block, exists := shared.Exports[name]
-			if !exists { // Helm only logs this
+			if !exists { // Helm would only log this
 				return nil, fmt.Errorf("import-values of Chart.yaml has %s, which %s/values.yaml does not export", name, library)
 			}
 			merge(values, block)
@@ -136,7 +136,7 @@ func withImports(chart string, dependencies []dependency) (object, error) {
 	return values, nil
 }
 
-// describeUmbrella adds the properties of the chart that has all others as dependencies.
+// describeUmbrella adds the properties of the umbrella chart, which has all others as dependencies.
 func describeUmbrella(schema, own object, dependencies []dependency) {
 	properties := object{"global": definitionRef("global")}
 	merge(properties, own)
@@ -144,13 +144,13 @@ func describeUmbrella(schema, own object, dependencies []dependency) {
 	for _, d := range dependencies {
 		properties[d.Name] = object{"type": "object", "description": "values of the chart " + d.Name}
 	}
-	// A chart that has this one as a dependency may set the condition on which it installs it.
+	// A chart that depends on this one may set the condition for installing it.
 	properties["enabled"] = object{"type": "boolean", "description": "whether an umbrella installs the chart"}
 	schema["additionalProperties"] = false
 	schema["properties"] = properties
 }
 
-// describeService adds the properties of a service's chart.
+// describeService adds the properties of a service's chart to a schema.
 func describeService(schema, properties, defs object) {
 	schema["properties"] = properties
 	// Closed by listing the names: with additionalProperties one invalid value of the service would
@@ -159,14 +159,14 @@ func describeService(schema, properties, defs object) {
 	maps.Copy(names, commonProperties(defs))
 	schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(names))}
 	schema["$ref"] = "#/$defs/common"
-	// helm lint also checks values.yaml alone. Only complete values contain those of the library.
+	// helm lint also checks values.yaml alone; only complete values contain those of the library.
 	complete := definitionRef("complete")
 	complete["required"] = slices.Sorted(maps.Keys(properties))
 	schema["dependentSchemas"] = object{library: complete}
 }
 
-// deriveServiceSchemas returns the schemas of a service's values, as generated from the library's
-// definitions, the service's Config and its callees.
+// deriveServiceSchemas returns the schemas of a service's values: from the library's definitions,
+// the service's Config and the services that it calls.
 func deriveServiceSchemas(values, defs, config object, calls map[string]bool) object {
 	properties := object{}
 	common := commonProperties(defs)
@@ -199,7 +199,7 @@ func deriveServiceSchemas(values, defs, config object, calls map[string]bool) ob
 			}
 		}
 	}
-	if values["serves"] == "none" { // nobody can call it
+	if values["serves"] == "none" { // the service has no RPCs to call
 		none := object{"type": "array", "maxItems": 0}
 		merge(properties, object{
 			"rpc":           object{"properties": object{"callers": none}},
@@ -215,7 +215,7 @@ func commonProperties(defs object) object {
 	return properties
 }
 
-// closedObject returns the schema of an object that has exactly the given members, by their schemas.
+// closedObject returns the schema of an object with exactly these members and their schemas.
 func closedObject(members object) object {
 	schema := object{"type": "object", "additionalProperties": false, "properties": members}
 	if len(members) > 0 {
@@ -234,8 +234,8 @@ func sameSchemaFor(names object, schema any) object {
 
 func definitionRef(name string) object { return object{"$ref": "#/$defs/" + name} }
 
-// merge copies the members of from into to. Objects in both are merged recursively, except
-// references, which are replaced.
+// merge copies the members of from into to. If both have an object, it merges them recursively, but
+// replaces references.
 func merge(to, from object) {
 	for name, value := range from {
 		existing, both := to[name].(object)
@@ -248,7 +248,7 @@ func merge(to, from object) {
 	}
 }
 
-// collectDefinitions adds to used every definition that a schema refers to, directly or indirectly.
+// collectDefinitions adds to used all definitions that a schema refers to, also indirectly.
 func collectDefinitions(used, defs object, schema any) error {
 	switch node := schema.(type) {
 	case []any:
@@ -277,14 +277,14 @@ func collectDefinitions(used, defs object, schema any) error {
 	return nil
 }
 
-// format writes each member of properties and $defs on its own line, for readable diffs.
+// format writes a schema with each member of properties and $defs on a line, for readable diffs.
 func format(schema object) ([]byte, error) {
 	var out bytes.Buffer
 	err := writeMembers(&out, schema, "", "properties", "$defs")
 	return append(out.Bytes(), '\n'), err
 }
 
-// writeMembers writes each member of an object on its own line, and so those of the opened members.
+// writeMembers writes each member of an object on a line; the members named in opened likewise.
 func writeMembers(out *bytes.Buffer, members object, indent string, opened ...string) error {
 	separator := "{"
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -311,7 +311,7 @@ func writeJSON(out *bytes.Buffer, value any) error {
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("write schema: %w", err)
 	}
-	out.Truncate(out.Len() - 1) // the encoder ends each value with a line break
+	out.Truncate(out.Len() - 1) // removes the line break that the encoder adds
 	return nil
 }
 

@@ -1,4 +1,4 @@
-// Package files writes files of a checkout.
+// Package files writes files into a checkout.
 package files
 
 import (
@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Put writes a file and creates the folders above it. A file that has this content already is not
-// touched, so that caches which compare times stay valid.
+// Put writes a file and creates its parent folders. It does not touch a file that has this content
+// already, so that caches which compare modification times stay valid.
 func Put(path string, content []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 		return nil

@@ -1,4 +1,4 @@
-// Package interrupt lets commands clean up and end after Ctrl-C, with one line of output and an
+// Package interrupt lets commands clean up after Ctrl-C, and end with one line of output and an
 // exit code that make recognizes.
 package interrupt
 
@@ -11,21 +11,21 @@ import (
 	"syscall"
 )
 
-// Code is the exit code after an interrupt, as shells return it.
+// Code is the exit code of a command after an interrupt, as shells define it.
 const Code = 130
 
-// Context ends at SIGINT and SIGTERM. A second signal ends the process immediately.
+// Context returns a context that ends at SIGINT or SIGTERM. A second one ends the process.
 func Context() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// ErrReported is a failure that something else has already printed.
+// ErrReported is the error of a failure that was already printed.
 var ErrReported = errors.New("failed")
 
-// Main runs a command, prints its error and ends the process: with Code after an interrupt, else
-// with 1 after an error.
+// Main runs a command, prints its error and ends the process. The exit code is Code after an
+// interrupt, 1 after another error, and 0 otherwise.
 func Main(name string, run func(ctx context.Context, args []string) error) {
 	ctx, stop := Context()
 	err := run(ctx, os.Args[1:])

@@ -1,4 +1,4 @@
-// Package programs builds the checkout's programs. It is safe for repeated and concurrent use.
+// Package programs builds the checkout's programs. Several processes may build at the same time.
 package programs
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Build writes one program per package, named after its folder, to dir. It builds in a temporary
-// folder and renames, since a running program cannot be overwritten. Existing programs are
-// hard-linked to the build folder, so that the compiler skips those that are up to date: linking
-// takes most of the time. args are flags of go build (-tags=failpoint); the compiler's output goes
-// to out.
+// Build builds one program per package, named after the package's folder, in the folder dir. It
+// builds in a temporary folder and renames, since a running program cannot be overwritten. It
+// hard-links the existing programs into that folder, so that the compiler skips those that are
+// current: linking takes most of the time. args are flags of go build (-tags=failpoint). The
+// compiler's output goes to out.
 func Build(ctx context.Context, root, dir string, out io.Writer, args []string, packages ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
@@ -31,12 +31,12 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 	}
 	for _, pkg := range packages {
 		name := filepath.Base(pkg)
-		_ = os.Link(filepath.Join(dir, name), filepath.Join(aside, name)) // without the link it is built again
+		_ = os.Link(filepath.Join(dir, name), filepath.Join(aside, name)) // without the link, the program is built again
 	}
 	args = append([]string{"build", "-o", aside + "/"}, args...)
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
-	// Interrupted, not killed, so that the compiler removes its temporary files.
+	// An interrupted compiler removes its temporary files; a killed one does not.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)
@@ -50,9 +50,9 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 	return nil
 }
 
-// sweep removes the temporary folders of killed builds.
+// sweep removes the temporary folders that killed builds left in dir.
 func sweep(dir string) error {
-	const longest = time.Hour // maximum age of a running build
+	const longest = time.Hour // no build runs longer
 	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	if err != nil {
 		return fmt.Errorf("look for leftovers: %w", err)

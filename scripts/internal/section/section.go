@@ -1,6 +1,6 @@
-// Package section replaces the generated sections of files. In Markdown a section stands between the
-// lines `<!-- NAME: make NAME -->` and `<!-- NAME end -->`, in YAML between `# NAME: make settings`
-// and `# NAME end`.
+// Package section replaces generated sections in files. In Markdown, a section is between the lines
+// `<!-- NAME: make NAME -->` and `<!-- NAME end -->`, in YAML between `# NAME: make settings` and
+// `# NAME end`.
 package section
 
 import (
@@ -11,12 +11,12 @@ import (
 	"urr.guru/scripts/internal/files"
 )
 
-// Write puts text into the section of the Markdown document at path.
+// Write replaces the text of a section in the Markdown file at path.
 func Write(path, name, text string) error {
 	return rewrite(path, func(document string) (string, error) { return Replace(document, name, text) })
 }
 
-// WriteYAML puts text into the section of the YAML file at path, with the indentation of its marks.
+// WriteYAML replaces the text of a section in the YAML file at path, with its marks' indentation.
 func WriteYAML(path, name, text string) error {
 	return rewrite(path, func(document string) (string, error) {
 		begin, end := "# "+name+": make settings\n", "# "+name+" end\n"
@@ -26,7 +26,7 @@ func WriteYAML(path, name, text string) error {
 	})
 }
 
-// Replace returns the Markdown document with text in its section.
+// Replace returns a Markdown document in which the named section has the given text.
 func Replace(document, name, text string) (string, error) {
 	return replace(document, name, fmt.Sprintf("<!-- %s: make %s -->\n", name, name), fmt.Sprintf("<!-- %s end -->\n", name), "\n"+text+"\n")
 }

@@ -10,14 +10,14 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// columns is the width of the lists.
+// columns is the maximum width of the lists, in characters.
 const columns = 150
 
-// shared reports whether a setting is defined in pkg, whose settings pkg/README.md lists once.
+// shared reports whether a setting is defined in pkg; pkg/README.md lists those for all services.
 func (s Setting) shared() bool { return strings.HasPrefix(s.Of, "pkg/") }
 
-// List returns a Markdown list of a service's own settings. It only names the packages of pkg from
-// which it has further settings, and the services that it calls.
+// List returns a Markdown list of a service's own settings. It only names the packages of pkg that
+// add further settings, and the services that it calls.
 func List(all []Setting) string {
 	var packages, required, optional, own []string
 	for _, s := range all {
@@ -44,14 +44,14 @@ func List(all []Setting) string {
 	return strings.Join(append(list, own...), "\n") + "\n"
 }
 
-// Shared returns a Markdown list of the settings that services have from pkg, by package.
+// Shared returns a Markdown list of the settings that pkg defines for services, by package.
 func Shared(services []Service) string {
 	items := map[string][]string{}
 	var groups []string
 	for _, service := range services {
 		for _, s := range service.Settings {
 			group := s.group()
-			if s.Peer() { // all peers have the same settings: one is listed
+			if s.Peer() { // the settings of all peers are alike: the list has one
 				s.Name = "X_" + s.Name[strings.Index(s.Name, "_")+1:]
 				group += ", for a service X that is called" + map[bool]string{true: " and may be absent"}[s.optionalPeer()]
 			}
@@ -74,13 +74,13 @@ func Shared(services []Service) string {
 	return b.String()
 }
 
-// group names the package of pkg that a setting belongs to.
+// group returns the name of the package in pkg that defines a setting.
 func (s Setting) group() string {
 	folder, _, _ := strings.Cut(strings.TrimPrefix(s.Of, "pkg/"), ".")
 	return "`" + folder + "`"
 }
 
-// item formats a setting as an item of a Markdown list.
+// item returns a setting as an item of a Markdown list.
 func (s Setting) item() string {
 	takes := s.Takes
 	switch {
@@ -92,14 +92,13 @@ func (s Setting) item() string {
 	return wrap(fmt.Sprintf("- `%s` (%s): %s", s.Name, takes, s.Meaning))
 }
 
-// lines matches the longest part of a text that fits in a line.
+// lines matches as many words of a text as fit on a line.
 var lines = regexp.MustCompile(fmt.Sprintf(`(.{1,%d})(?:\s|$)`, columns))
 
-// wrap breaks a text at its spaces; the lines after the first one are indented.
+// wrap breaks a text into lines at its spaces; it indents all lines but the first.
 func wrap(text string) string { return strings.TrimSpace(lines.ReplaceAllString(text, "$1\n  ")) }
 
-// Write puts the lists of settings into the READMEs of services and pkg, below the folder of the
-// checkout.
+// Write puts the lists of settings into the READMEs of services and pkg, in the checkout at root.
 func Write(root string, services []Service) error {
 	for _, s := range services {
 		if err := section.Write(filepath.Join(root, "services", s.Name, "README.md"), "settings", List(s.Settings)); err != nil {

@@ -11,16 +11,17 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// Service has a service's settings, callers and callees, read from its Config and the access options.
+// Service describes a service's settings, callers and callees, from its Config and the access
+// options.
 type Service struct {
 	Name     string
 	Settings []Setting
 	Callers  []string        // sorted
-	Calls    map[string]bool // the services that it calls; true: optional, it runs without
+	Calls    map[string]bool // the services that it calls; true: it also runs without
 }
 
-// Describe reads the Config of a service and checks that its peers are the services that it calls.
-// calls maps each service to the services that it calls.
+// Describe reads the Config of a service, and checks that its peers are the services that it calls.
+// calls has the services that each service calls.
 func Describe(root, name string, calls map[string][]string) (Service, error) {
 	all, err := Read(root, name)
 	if err != nil {
@@ -38,12 +39,12 @@ func Describe(root, name string, calls map[string][]string) (Service, error) {
 	return s, nil
 }
 
-// Peer reports whether the variable is the address or key of a called service.
+// Peer reports whether the variable is the address or key of a service that this one calls.
 func (s Setting) Peer() bool { return s.Of == "pkg/rpc.Peer" || s.optionalPeer() }
 
 func (s Setting) optionalPeer() bool { return s.Of == "pkg/rpc.OptionalPeer" }
 
-// rpcBlock returns the text of the block "rpc" in the values of the service's chart.
+// rpcBlock returns the block "rpc" for the values of the service's chart, as YAML.
 func (s Service) rpcBlock() string {
 	if len(s.Callers)+len(s.Calls) == 0 {
 		return "rpc: {}"
@@ -65,7 +66,7 @@ func (s Service) rpcBlock() string {
 	return strings.Join(lines, "\n")
 }
 
-// WriteRPC puts the block "rpc" into the values of the service's chart, below the folder of all
+// WriteRPC puts the block "rpc" into the values of the service's chart. charts is the folder of all
 // charts.
 func (s Service) WriteRPC(charts string) error {
 	return section.WriteYAML(filepath.Join(charts, s.Name, "values.yaml"), "rpc", s.rpcBlock())

@@ -1,6 +1,6 @@
-// Package settings reads the environment variables of the services from the source of their Config
-// structs: names, types, bounds and defaults from tags, descriptions from comments. From these the
-// READMEs' lists, the schemas of the charts' values and their blocks "rpc" are generated.
+// Package settings reads the services' environment variables from the source of their Config
+// structs: names, types, limits and defaults from tags, descriptions from comments. It generates
+// the lists in the READMEs; the charts' schemas and blocks "rpc" are generated from its results.
 package settings
 
 import (
@@ -24,20 +24,20 @@ type Setting struct {
 	Required bool   // regardless of other settings
 	Meaning  string
 
-	Type     string   // of the field, as time.Duration
+	Type     string   // Go type of the field, such as time.Duration
 	Min, Max string   // bounds; empty: none
 	OneOf    []string // the accepted values; nil: any
-	Of       string   // the struct with the field, as pkg/rpc.Peer
+	Of       string   // the struct that has the field, such as pkg/rpc.Peer
 }
 
-// Secret reports whether the variable is read from a Secret.
+// Secret reports whether the charts take the variable from a Kubernetes Secret.
 func (s Setting) Secret() bool { return strings.HasSuffix(s.Type, "config.Secret") }
 
-// module is the prefix of the import paths of all packages of the checkout.
+// module is the prefix of all import paths in the checkout.
 const module = "urr.guru/"
 
-// Read describes the struct Config of a service, in the order of its fields. A variable without a
-// comment on its field is an error.
+// Read returns the settings of a service's Config, in the order of the fields. It is an error if a
+// field with a variable has no comment.
 func Read(root, service string) ([]Setting, error) {
 	r := reader{root: root}
 	all, err := r.readStruct(filepath.Join("services", service, "internal", "app"), "Config", "")
@@ -56,7 +56,7 @@ func (reader) undescribed(all []Setting) error {
 	return errors.Join(errs...)
 }
 
-// readStruct reads a struct type of the package in dir; its variables get the prefix.
+// readStruct reads the settings of a struct in the folder dir; prefix begins their names.
 func (r reader) readStruct(dir, name, prefix string) ([]Setting, error) {
 	file, typ, err := r.findStruct(dir, name)
 	if err != nil {
@@ -66,14 +66,14 @@ func (r reader) readStruct(dir, name, prefix string) ([]Setting, error) {
 	var all []Setting
 	for _, f := range typ.Fields.List {
 		tag, prefixOfField := tagOf(f)
-		if variable := variables[nameOf(f)]; variable != "" {
-			s := describe(f, tag, variable, variables)
+		if variable := variables[fieldName(f)]; variable != "" {
+			s := describeVariable(f, tag, variable, variables)
 			s.Of = filepath.ToSlash(dir) + "." + name
 			all = append(all, s)
 			continue
 		}
 		inner, innerName := r.structOrigin(file, dir, f.Type)
-		if inner == "" || !exported(f) {
+		if inner == "" || !isExported(f) {
 			continue
 		}
 		more, err := r.readStruct(inner, innerName, prefix+prefixOfField)
@@ -82,13 +82,13 @@ func (r reader) readStruct(dir, name, prefix string) ([]Setting, error) {
 		}
 		all = append(all, more...)
 	}
-	// The sources of secrets are described once for all of them.
+	// Every secret can come from a file; that is described once for all, so NAME_FILE is left out.
 	return slices.DeleteFunc(all, func(s Setting) bool {
 		return strings.HasSuffix(s.Name, "_FILE") && slices.ContainsFunc(all, func(o Setting) bool { return o.Name+"_FILE" == s.Name })
 	}), nil
 }
 
-// findStruct parses a package's files until it finds the declaration of the struct.
+// findStruct parses a package's files until it finds the declaration of the named struct.
 func (r reader) findStruct(dir, name string) (*ast.File, *ast.StructType, error) {
 	paths, err := filepath.Glob(filepath.Join(r.root, dir, "*.go"))
 	if err != nil {
@@ -118,8 +118,8 @@ func (r reader) findStruct(dir, name string) (*ast.File, *ast.StructType, error)
 	return nil, nil, fmt.Errorf("%s declares no struct %s", dir, name)
 }
 
-// structOrigin returns the folder and the name of a field's struct type; the folder is empty for
-// types outside of the checkout.
+// structOrigin returns the folder and name of a field's struct type; the folder is "" for types
+// outside the checkout.
 func (reader) structOrigin(file *ast.File, dir string, t ast.Expr) (folder, name string) {
 	switch t := t.(type) {
 	case *ast.Ident:
@@ -141,16 +141,16 @@ func (reader) structOrigin(file *ast.File, dir string, t ast.Expr) (folder, name
 	return "", ""
 }
 
-func exported(f *ast.Field) bool { return len(f.Names) == 0 || f.Names[0].IsExported() }
+func isExported(f *ast.Field) bool { return len(f.Names) == 0 || f.Names[0].IsExported() }
 
-func nameOf(f *ast.Field) string {
+func fieldName(f *ast.Field) string {
 	if len(f.Names) == 0 {
 		return ""
 	}
 	return f.Names[0].Name
 }
 
-// tagOf returns a field's tag, and the prefix that it sets for nested variables.
+// tagOf returns a field's tag, and the prefix that the tag sets for the variables of its struct.
 func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
 	if f.Tag == nil {
 		return "", ""
@@ -159,19 +159,19 @@ func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
 	return tag, tagOption(tag, "prefix=")
 }
 
-// variablesByField maps a struct's own fields to their variables.
+// variablesByField maps the names of a struct's own fields to those of their variables.
 func variablesByField(t *ast.StructType, prefix string) map[string]string {
 	found := map[string]string{}
 	for _, f := range t.Fields.List {
 		tag, _ := tagOf(f)
 		if name, _, _ := strings.Cut(tag.Get("env"), ","); name != "" {
-			found[nameOf(f)] = prefix + name
+			found[fieldName(f)] = prefix + name
 		}
 	}
 	return found
 }
 
-// tagOption returns an option after the name in the tag env: default=…, prefix=….
+// tagOption returns the value of an option in the tag env, such as default=… or prefix=….
 func tagOption(tag reflect.StructTag, name string) string {
 	_, options, _ := strings.Cut(tag.Get("env"), ",")
 	for o := range strings.SplitSeq(options, ",") {
@@ -182,16 +182,16 @@ func tagOption(tag reflect.StructTag, name string) string {
 	return ""
 }
 
-func describe(f *ast.Field, tag reflect.StructTag, variable string, siblings map[string]string) Setting {
+func describeVariable(f *ast.Field, tag reflect.StructTag, variable string, siblings map[string]string) Setting {
 	return Setting{
 		Name: variable, Takes: acceptedValues(f.Type, tag), Default: tagOption(tag, "default="),
 		Required: strings.Contains(tag.Get("env"), ", required"),
-		Meaning:  describeField(nameOf(f), f.Doc.Text(), siblings),
+		Meaning:  describeField(fieldName(f), f.Doc.Text(), siblings),
 		Type:     typeText(f.Type), Min: tag.Get("min"), Max: tag.Get("max"), OneOf: strings.Fields(tag.Get("oneof")),
 	}
 }
 
-// acceptedValues describes the accepted values of a variable.
+// acceptedValues returns a text that says which values a variable accepts.
 func acceptedValues(t ast.Expr, tag reflect.StructTag) string {
 	if set := tag.Get("oneof"); set != "" {
 		return strings.Join(strings.Fields(set), ", ")
@@ -215,7 +215,7 @@ func acceptedValues(t ast.Expr, tag reflect.StructTag) string {
 	}
 }
 
-// typeText returns a type expression as Go source text, such as []string or time.Duration.
+// typeText returns a type as Go source text, such as []string or time.Duration.
 func typeText(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:
@@ -233,8 +233,8 @@ func typeText(t ast.Expr) string {
 
 var verb = regexp.MustCompile(`^(is|are) `)
 
-// describeField makes a description from a field's comment. It removes the leading field name and
-// replaces the names of sibling fields by their variables.
+// describeField makes a setting's description from a field's comment. It removes the field's name
+// at the beginning, and replaces the names of other fields by those of their variables.
 func describeField(field, comment string, siblings map[string]string) string {
 	text := strings.Join(strings.Fields(comment), " ")
 	if rest, ok := strings.CutPrefix(text, field+" "); ok {

@@ -1,5 +1,5 @@
 // Package size counts what is written by hand in the checkout and compares it with limits, so that
-// the project stays small enough to be read.
+// the project stays small enough to read.
 package size
 
 import (
@@ -16,11 +16,11 @@ import (
 	"unicode/utf8"
 )
 
-// Figure is a count beside its limit.
+// Figure is a count with its limit.
 type Figure struct {
 	Name         string
 	Value, Limit int
-	// Least makes the limit a minimum.
+	// Least is true if the limit is a minimum.
 	Least bool
 }
 
@@ -31,7 +31,7 @@ func (f Figure) Holds() bool {
 	return f.Value <= f.Limit
 }
 
-// String is a line such as "   540 of at most 600   lines".
+// String returns a line such as "   540 of at most 600   lines".
 func (f Figure) String() string {
 	side := "at most"
 	if f.Least {
@@ -40,17 +40,17 @@ func (f Figure) String() string {
 	return fmt.Sprintf("%8d of %-8s %8d  %s", f.Value, side, f.Limit, f.Name)
 }
 
-// counts are the figures of the checkout that have limits.
+// counts has the counts that are limited.
 type counts struct {
 	source, tests, scripts int // lines
 	words, longest         int // of documents
 	rows                   int
 }
 
-// MaxColumns is the maximum length of a line of a document.
+// MaxColumns limits the length of a document's lines, in characters.
 const MaxColumns = 160
 
-// Figures counts the files of the clone at root; rows is the number of rows of make bench.
+// Figures counts the hand-written files of the clone at root. rows is that of make bench.
 func Figures(ctx context.Context, root string, rows int) ([]Figure, error) {
 	files, err := Files(ctx, root)
 	if err != nil {
@@ -65,12 +65,12 @@ func Figures(ctx context.Context, root string, rows int) ([]Figure, error) {
 		if err != nil {
 			return nil, fmt.Errorf("count %s: %w", name, err)
 		}
-		c.add(name, text)
+		c.addFile(name, text)
 	}
 	return c.figures(), nil
 }
 
-// Files lists the files of the clone at root that are tracked, or not ignored and so about to be.
+// Files lists the files of the clone at root that git tracks or would add: those not ignored.
 func Files(ctx context.Context, root string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = root
@@ -82,7 +82,7 @@ func Files(ctx context.Context, root string) ([]string, error) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		info, err := os.Lstat(filepath.Join(root, name))
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // deleted, and not yet committed
+		case errors.Is(err, fs.ErrNotExist): // deleted, but the deletion is not committed
 		case err != nil:
 			return nil, fmt.Errorf("list the files of git: %w", err)
 		case info.Mode().IsRegular():
@@ -94,7 +94,7 @@ func Files(ctx context.Context, root string) ([]string, error) {
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-func (c *counts) add(name string, text []byte) {
+func (c *counts) addFile(name string, text []byte) {
 	lines := bytes.Count(text, []byte("\n"))
 	switch {
 	case filepath.Ext(name) == ".md":
@@ -113,7 +113,7 @@ func (c *counts) add(name string, text []byte) {
 	}
 }
 
-// figures are the counts and their limits.
+// figures returns the counts with their limits.
 func (c *counts) figures() []Figure {
 	return []Figure{
 		// Every .go file but tests and generated ones; blank lines and comments count.

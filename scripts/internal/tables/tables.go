@@ -1,4 +1,4 @@
-// Package tables reaches the tables of services that run on DynamoDB Local.
+// Package tables opens the services' tables in DynamoDB Local.
 package tables
 
 import (
@@ -9,13 +9,13 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Open returns a DynamoDB client with the access key and region of the services, since DynamoDB
-// Local keeps separate tables for each of them.
+// Open returns a DynamoDB client with the region and access key of the services: DynamoDB Local
+// keeps separate tables for each of these.
 func Open(w platform.Wiring) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: w.AWSRegion, BaseEndpoint: aws.String(w.DynamoDBEndpoint),
 		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
-		// DynamoDB Local sends a checksum of 0 with every error.
+		// DynamoDB Local sends the checksum 0 with every error.
 		DisableValidateResponseChecksum: true,
 	})
 }

@@ -1,5 +1,5 @@
-// Package tools builds the pinned tools of the checkout, so that all developers use the same
-// versions without installing any.
+// Package tools builds the checkout's development tools in pinned versions, so that all developers
+// use the same ones without installing any.
 package tools
 
 import (
@@ -18,7 +18,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Modules whose `tool` directives pin the programs, relative to the checkout. The tools for
+// Modules, relative to the checkout, whose `tool` directives pin the tools' versions. Those for
 // Kubernetes and for images are separate, since they need different versions of shared
 // dependencies.
 const (
@@ -27,9 +27,9 @@ const (
 	Images     = "scripts/tools/ko"
 )
 
-// Build builds the missing programs of a tools module in .urr/bin/tools-<version> and returns that
-// folder. The version is derived from the module, so that tools of another branch are kept beside
-// it. The compiler's output is shown to the user.
+// Build builds the programs of a tools module that are missing in .urr/bin/tools-<version>, and
+// returns that folder. The version is a hash of the module, so that the tools of other branches
+// stay beside it. The compiler's output is shown to the user.
 func Build(ctx context.Context, layout platform.Layout, pins string, say func(format string, args ...any), names ...string) (string, error) {
 	pins = filepath.Join(layout.Root, pins)
 	dir, err := toolsFolder(layout, pins)
@@ -56,7 +56,7 @@ func Build(ctx context.Context, layout platform.Layout, pins string, say func(fo
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make %s: %w", dir, err)
 	}
-	// Built one after the other to show progress: compiling all of them takes minutes.
+	// One after the other, to show the progress: compiling all of them takes minutes.
 	for i, pkg := range missing {
 		say("building %s, %d of %d tools that are missing (the first time takes minutes)", path.Base(pkg), i+1, len(missing))
 		began := time.Now()
@@ -83,7 +83,7 @@ func toolsFolder(layout platform.Layout, pins string) (string, error) {
 	return layout.Shared("bin", "tools-"+hex.EncodeToString(h.Sum(nil)[:4])), nil
 }
 
-// listTools reads the `tool` directives.
+// listTools returns the packages that the `tool` directives of a module name.
 func listTools(ctx context.Context, pins string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "edit", "-json")
 	cmd.Dir = pins

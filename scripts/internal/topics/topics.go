@@ -1,4 +1,4 @@
-// Package topics reads complete Kafka topics for tests and audits, from the beginning and without a
+// Package topics reads whole Kafka topics for tests and audits, from the beginning and without a
 // consumer group.
 package topics
 
@@ -13,10 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Read returns a topic's records from its beginning to its current end, in the order of each
-// partition.
+// Read returns all records that a topic has now, in the order of each partition.
 func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error) {
-	// A fetch without records must not delay the other partitions for long.
+	// A partition without new records must not delay the others for long.
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchMaxWait(200*time.Millisecond), kgo.MetadataMinAge(200*time.Millisecond))
 	if err != nil {
 		return nil, fmt.Errorf("open kafka: %w", err)
@@ -26,7 +25,7 @@ func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, e
 	if err != nil {
 		return nil, err
 	}
-	open := map[int32]int64{} // partition → the end offset
+	open := map[int32]int64{} // the end offset, by partition
 	from := map[int32]kgo.Offset{}
 	for _, e := range whole {
 		if e.end > e.start {
@@ -52,8 +51,8 @@ func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, e
 	return records, nil
 }
 
-// Depths counts the records of every topic with the given prefix and suffix; empty topics are
-// omitted.
+// Depths returns the number of records of every topic whose name has this prefix and suffix,
+// without empty topics.
 func Depths(ctx context.Context, brokers []string, prefix, suffix string) (map[string]int64, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
 	if err != nil {
@@ -87,7 +86,7 @@ func Depths(ctx context.Context, brokers []string, prefix, suffix string) (map[s
 	return depths, nil
 }
 
-// extent is the range of offsets of a partition.
+// extent has the first and the end offset of a partition.
 type extent struct {
 	topic      string
 	partition  int32

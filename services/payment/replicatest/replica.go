@@ -26,10 +26,10 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// Migrations create the service's database.
+// Migrations create the tables of payment's database.
 var Migrations = postgres.Migrations
 
-// Options of a Replica.
+// Options are the dependencies of a Replica, which the test provides.
 type Options struct {
 	Pool *pgxpool.Pool
 	// Tickets connects to ticket, and Provider to the sandbox provider.
@@ -49,10 +49,10 @@ type Replica struct {
 	consume func(context.Context, kafka.Record) error
 }
 
-// Calls have no time limit of their own: the test decides which ones get no answer.
+// noTimeout is the time limit of calls: in effect none, since the test decides which get no answer.
 const noTimeout = time.Hour
 
-// New makes a replica.
+// New returns a Replica.
 func New(o Options) *Replica {
 	provider := sandbox.NewClient("http://sandbox", config.Secret(o.Secret), sandbox.Options{KeyLife: o.KeyLife, Now: o.Now, Transport: o.Provider})
 	guarded := guard.New(provider, guard.Limits{ChargesAtOnce: 64, Refunds: 1e6, Lookups: 1e6})
@@ -65,7 +65,7 @@ func New(o Options) *Replica {
 // voidAfter is the default of PAYMENT_VOID_AFTER.
 const voidAfter = 20 * time.Second
 
-// Register registers the RPCs.
+// Register registers the RPCs of payment at s.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	rpc.Register(s, r.service)
 }
@@ -73,7 +73,7 @@ func (r *Replica) Register(s grpc.ServiceRegistrar) {
 // Consume handles a record of reservation-events.
 func (r *Replica) Consume(ctx context.Context, rec kafka.Record) error { return r.consume(ctx, rec) }
 
-// Sweep processes what is due.
+// Sweep runs the sweeper once, on all payments and refunds that are due.
 func (r *Replica) Sweep(ctx context.Context) { r.service.SweepOnce(ctx) }
 
 // RequestRefund asks for a refund of tickets of a payment, or of all that are valid. An operator's

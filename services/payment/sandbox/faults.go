@@ -62,7 +62,7 @@ func (f *Faults) validate() error {
 	return err
 }
 
-// of returns the fault of the nth call (from 1) of a key.
+// of returns the fault that happens to the nth call (from 1) with a refund's key.
 func (f *Faults) of(key string, n int) fault {
 	return faults.Pick(f.shares(), faults.Chance(f.Seed, key, n))
 }

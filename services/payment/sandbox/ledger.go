@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Status of a charge.
+// Status is the status of a charge.
 type Status string
 
 // The statuses. A pending charge becomes captured, declined or voided. A declined order may be
@@ -152,7 +152,7 @@ func (l *Ledger) Settle(orderID string, status Status, declineCode string) (Char
 	return c, l.write(entry{Charge: &c})
 }
 
-// Void makes any later charge of the order impossible. ErrCaptured for a captured order.
+// Void makes any later charge of the order impossible. It fails with ErrCaptured if it is captured.
 func (l *Ledger) Void(orderID string) (Charge, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

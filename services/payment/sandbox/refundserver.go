@@ -34,8 +34,8 @@ func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// nextRefund counts a call of a refund's key, and returns the faults and the one that happens to
-// it.
+// nextRefund counts a call with a refund's key. It returns the faults in force, and the one that
+// happens to this call.
 func (s *Server) nextRefund(key string) (Faults, fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

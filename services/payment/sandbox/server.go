@@ -13,7 +13,7 @@ import (
 
 const maxBody = 64 << 10
 
-// Server serves the provider's API.
+// Server serves the API of the sandbox provider over HTTP, from a Ledger.
 type Server struct {
 	ledger   *Ledger
 	webhooks *webhooks
@@ -23,20 +23,20 @@ type Server struct {
 
 	mu     sync.Mutex
 	faults Faults
-	calls  map[string]int // of refunds, by idempotency key
+	calls  map[string]int // numbers of calls for refunds, by idempotency key
 
 	stopped    <-chan struct{}
 	background func(func(context.Context)) // starts work that outlives its request: late captures and webhooks
 	work       sync.WaitGroup
 }
 
-// Options of a Server.
+// Options are the options of a Server.
 type Options struct {
 	WebhookURL    string // empty: no webhooks
 	WebhookSecret string
 	Client        *http.Client // for webhooks; nil: one with a timeout of 5 s
 	Delays        *Delays      // nil: those of development
-	Faults        Faults       // of refunds
+	Faults        Faults       // what goes wrong with refunds
 }
 
 // NewServer makes the server of a ledger, and resumes the ledger's pending charges and refunds. The
@@ -120,7 +120,7 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 	answerCharge(w, c)
 }
 
-// startFollowUp starts the background work of a new charge: its late settlement or its webhook.
+// startFollowUp starts what must follow a new charge in the background: late settlement or webhook.
 func (s *Server) startFollowUp(c Charge, b behaviour) {
 	switch {
 	case c.Status == Pending:

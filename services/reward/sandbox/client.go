@@ -28,7 +28,7 @@ func (c Client) Pay(ctx context.Context, o Order) error {
 	return c.call(ctx, http.MethodPost, "/v1/payouts", o, nil)
 }
 
-func (c Client) call(ctx context.Context, method, path string, body, into any) error {
+func (c Client) call(ctx context.Context, method, path string, body, result any) error {
 	var payload io.Reader = http.NoBody
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -49,8 +49,8 @@ func (c Client) call(ctx context.Context, method, path string, body, into any) e
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("the provider's sandbox: %s %s: %s", method, path, resp.Status)
 	}
-	if into == nil {
+	if result == nil {
 		return nil
 	}
-	return json.NewDecoder(resp.Body).Decode(into)
+	return json.NewDecoder(resp.Body).Decode(result)
 }

@@ -10,11 +10,12 @@ import (
 	"urr.guru/pkg/faults"
 )
 
-// Faults are the faults that the sandbox injects, as shares of the calls between 0 and 1. Seed,
-// key and number of earlier calls of the key decide on a call, so that a seed repeats a run.
+// Faults are the faults that the sandbox injects, as shares of the calls between 0 and 1. The fault
+// of a call depends only on Seed, the key and the number of earlier calls with the key: a run is
+// repeatable.
 type Faults struct {
 	Seed uint64 `json:"seed"`
-	// Refused: not paid, and may be paid later. RefusedForGood: never.
+	// Refused answers that a later attempt may succeed, RefusedForGood that none will. Nothing is paid.
 	Refused        float64 `json:"refused"`
 	RefusedForGood float64 `json:"refusedForGood"`
 	// Busy answers 429, Unavailable 503: nothing is paid.
@@ -45,7 +46,7 @@ type Faults struct {
 	LookupRetention time.Duration `json:"-"`
 }
 
-// faultsJSON is Faults in JSON: its durations are texts, as "1.5s".
+// faultsJSON is the JSON form of Faults: durations are texts such as "1.5s".
 type faultsJSON struct {
 	*faultsFields
 	SilenceFor      faults.Duration `json:"silenceFor"`
@@ -105,8 +106,8 @@ const (
 	late
 )
 
-// of returns the fault of the nth call (from 1) of a key.
-func (f *Faults) of(key string, n int) fault {
+// faultOf returns the fault of the nth call (from 1) of a key.
+func (f *Faults) faultOf(key string, n int) fault {
 	if f.Down {
 		return unavailable
 	}
@@ -117,10 +118,10 @@ func (f *Faults) of(key string, n int) fault {
 func (f *Faults) offersVoid(key string) bool { return f.chance(key, 0) >= f.NoVoid }
 
 // losesVoid reports whether the answer to the nth void (from 1) of the key is lost.
-func (f *Faults) losesVoid(key string, n int) bool { return f.chance(voidOf(key), n) < f.VoidLost }
+func (f *Faults) losesVoid(key string, n int) bool { return f.chance(voidKey(key), n) < f.VoidLost }
 
-// voidOf is the name under which the voids of a key are counted.
-func voidOf(key string) string { return key + "/void" }
+// voidKey is the name under which the calls that void a key are counted.
+func voidKey(key string) string { return key + "/void" }
 
 func (f *Faults) chance(key string, n int) float64 { return faults.Chance(f.Seed, key, n) }
 

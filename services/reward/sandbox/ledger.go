@@ -34,13 +34,13 @@ type Order struct {
 	Value    int64  `json:"value"`
 }
 
-// Refusals.
+// The errors with which the ledger refuses to pay.
 var (
 	errVoided    = errors.New("the key is void")
 	errKeyReused = errors.New("the key was used for another payout")
 )
 
-// entry is one line of the ledger's file.
+// entry is one line of the ledger's file: a payout, or a key that was voided.
 type entry struct {
 	Payout *Payout `json:"payout,omitempty"`
 	Voided string  `json:"voided,omitempty"`
@@ -49,8 +49,8 @@ type entry struct {
 // Ledger keeps every payout. Its methods are safe for concurrent use. What they return is already
 // written to the file, so the end of the process loses nothing.
 //
-// A key is recognised for the time of its retention only; after that the same key pays again, as
-// real providers do.
+// A key is recognised only for a time that the caller gives. After that a payment with the same key
+// pays again, as real providers do.
 type Ledger struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -60,7 +60,7 @@ type Ledger struct {
 	now     func() time.Time
 }
 
-// Open reads a ledger's file, which need not exist.
+// Open opens a ledger and reads its file. A file that does not exist is created.
 func Open(path string, now func() time.Time) (*Ledger, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
@@ -76,7 +76,7 @@ func Open(path string, now func() time.Time) (*Ledger, error) {
 	return l, nil
 }
 
-// replay applies the complete lines and cuts an incomplete last one off: its answer was never sent.
+// replay reads all lines. It cuts off an incomplete last line, whose answer was never sent.
 func (l *Ledger) replay() error {
 	decoder := json.NewDecoder(l.file)
 	var whole int64
@@ -101,7 +101,7 @@ func (l *Ledger) replay() error {
 
 func (l *Ledger) Close() error { return l.file.Close() }
 
-// Pay pays once per key while the key is remembered.
+// Pay adds a payout. If the key was paid less than remembered ago, Pay returns the earlier payout.
 func (l *Ledger) Pay(o Order, remembered time.Duration) (Payout, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *Ledger) Void(key string) (paid *Payout, err error) {
 	return nil, l.write(entry{Voided: key})
 }
 
-// snapshot returns every payout without a copy: payouts are only ever appended.
+// snapshot returns all payouts. It shares the slice, since the ledger only appends to it.
 func (l *Ledger) snapshot() []Payout {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,7 +52,7 @@ func NewServer(ctx context.Context, ledger *Ledger, faults Faults, log *slog.Log
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Wait returns when no late payout is left.
+// Wait waits until all payments that the fault "late" has delayed are made or given up.
 func (s *Server) Wait() { s.work.Wait() }
 
 func (s *Server) SetFaults(f Faults) {
@@ -76,20 +76,20 @@ func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nextCall counts a call of a key, and returns the faults and the one that happens to it.
+// nextCall counts a call of a key, and returns the settings and the fault to inject into this call.
 func (s *Server) nextCall(key string) (Faults, fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[key]++
-	return s.faults, s.faults.of(key, s.calls[key])
+	return s.faults, s.faults.faultOf(key, s.calls[key])
 }
 
 // nextVoid counts a void of a key, and reports whether its answer is lost.
 func (s *Server) nextVoid(key string) (f Faults, lose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls[voidOf(key)]++
-	return s.faults, s.faults.losesVoid(key, s.calls[voidOf(key)])
+	s.calls[voidKey(key)]++
+	return s.faults, s.faults.losesVoid(key, s.calls[voidKey(key)])
 }
 
 func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
@@ -101,8 +101,8 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "key, memberId, a kind (POINT, COUPON) and a value above 0 are required")
 		return
 	}
-	f, what := s.nextCall(o.Key)
-	switch what {
+	f, injected := s.nextCall(o.Key)
+	switch injected {
 	case refused:
 		refuse(w, http.StatusUnprocessableEntity, "not possible at present")
 	case refusedForGood:
@@ -117,7 +117,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 	case late:
 		s.work.Go(func() {
 			if s.sleep(f.LateFor) {
-				_, _ = s.ledger.Pay(o, remembered(f.KeyRetention)) // a void key is not paid
+				_, _ = s.ledger.Pay(o, retention(f.KeyRetention)) // a void key is not paid
 			}
 		})
 		panic(http.ErrAbortHandler)
@@ -127,29 +127,29 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 		}
 		s.payNow(w, r, o, f, none)
 	case none, lost, failed:
-		s.payNow(w, r, o, f, what)
+		s.payNow(w, r, o, f, injected)
 	}
 }
 
-// payNow pays and answers, unless the answer is to be lost.
-func (s *Server) payNow(w http.ResponseWriter, r *http.Request, o Order, f Faults, what fault) {
-	p, err := s.ledger.Pay(o, remembered(f.KeyRetention))
+// payNow pays and answers, unless the injected fault is to lose or to spoil the answer.
+func (s *Server) payNow(w http.ResponseWriter, r *http.Request, o Order, f Faults, injected fault) {
+	p, err := s.ledger.Pay(o, retention(f.KeyRetention))
 	switch {
 	case errors.Is(err, errVoided), errors.Is(err, errKeyReused):
 		refuse(w, http.StatusGone, err.Error())
 	case err != nil:
 		s.log.Error("ledger", "error", err)
 		refuse(w, http.StatusInternalServerError, err.Error())
-	case what == lost:
+	case injected == lost:
 		s.silence(r, f)
-	case what == failed:
+	case injected == failed:
 		refuse(w, http.StatusInternalServerError, "internal error")
 	default:
 		answer(w, http.StatusOK, p)
 	}
 }
 
-// silence drops the connection without an answer, unless the client leaves before.
+// silence waits for SilenceFor or until the client leaves, and drops the connection without an answer.
 func (s *Server) silence(r *http.Request, f Faults) {
 	timer := time.NewTimer(f.SilenceFor)
 	defer timer.Stop()
@@ -168,7 +168,7 @@ func (s *Server) lookup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := r.PathValue("key")
-	p, ok := s.ledger.Lookup(key, remembered(f.LookupRetention))
+	p, ok := s.ledger.Lookup(key, retention(f.LookupRetention))
 	if !ok {
 		answer(w, http.StatusNotFound, map[string]string{"key": key, "error": "no payout of this key"})
 		return
@@ -207,11 +207,11 @@ func (s *Server) currentFaults() Faults {
 }
 
 const (
-	listPage    = 1000        // payouts between two extensions of the deadline for writing
-	listTimeout = time.Minute // of a page
+	listPage    = 1000        // payouts, after which the deadline for writing is extended
+	listTimeout = time.Minute // for writing a page
 )
 
-// list streams the ledger as it is now. The client may read slowly, since it compares meanwhile.
+// list sends the present ledger, a line per payout. The client may read it slowly.
 func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control, lines := http.NewResponseController(w), json.NewEncoder(w)
@@ -237,15 +237,16 @@ func (s *Server) sleep(d time.Duration) bool {
 	}
 }
 
-func remembered(d time.Duration) time.Duration {
+// retention returns for how long a key is recognised, given the setting d; 0: for ever.
+func retention(d time.Duration) time.Duration {
 	if d == 0 {
 		return math.MaxInt64
 	}
 	return d
 }
 
-func decode(w http.ResponseWriter, r *http.Request, into any) bool {
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into); err != nil {
+func decode(w http.ResponseWriter, r *http.Request, body any) bool {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(body); err != nil {
 		refuse(w, http.StatusBadRequest, fmt.Sprintf("bad body: %v", err))
 		return false
 	}

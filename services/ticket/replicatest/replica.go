@@ -1,6 +1,6 @@
-// Package replicatest runs ticket's code in the process of a test that drives several services at
-// once. Its clock and its connections are the test's, so that hours pass in moments, and a process
-// can die between any two of its writes.
+// Package replicatest runs the code of the ticket service inside a test that drives several
+// services. The test provides the clock and the connections, so that hours pass in moments, and a
+// simulated process can die between any two of its writes.
 package replicatest
 
 import (
@@ -28,7 +28,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// Migrations create the service's database.
+// Migrations creates the tables of the service's database.
 var Migrations = postgres.Migrations
 
 const (
@@ -36,7 +36,7 @@ const (
 	sweepBatch      = 50
 )
 
-// Replica is one process of the service, without its servers, its relay and its loops.
+// Replica simulates one process of the service, without its servers, outbox relay and background loops.
 type Replica struct {
 	events       *event.Service
 	places       *events.Store
@@ -48,7 +48,7 @@ type Replica struct {
 	holds        *holds.Store
 }
 
-// New makes a replica on a database, with a clock that it may call at any time.
+// New makes a replica on a database; now is its clock.
 func New(pool *pgxpool.Pool, now func() time.Time) *Replica {
 	database := postgres.New(pool, postgres.Options{Now: now})
 	store := events.NewStore(database)
@@ -62,23 +62,23 @@ func New(pool *pgxpool.Pool, now func() time.Time) *Replica {
 	return r
 }
 
-// Register registers the RPCs of sales and payments.
+// Register registers the RPC services for events, holds, reservations and payments.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	ticketv1.RegisterEventAdminServiceServer(s, rpc.NewEventAdmin(r.events))
 	ticketv1.RegisterHoldServiceServer(s, rpc.NewHolds(r.reservations))
 	ticketv1.RegisterReservationServiceServer(s, rpc.NewReservations(r.reservations))
-	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, settled{}))
+	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, emptyBacklog{}))
 }
 
-// settled is a backlog without any event.
-type settled struct{}
+// emptyBacklog is an rpc.Backlog in which all payment events are applied.
+type emptyBacklog struct{}
 
-func (settled) Age() (oldest, measuredAgo time.Duration, known bool) { return 0, 0, true }
+func (emptyBacklog) Age() (oldest, measuredAgo time.Duration, known bool) { return 0, 0, true }
 
-// Consume handles records of payment-events.
+// Consume applies records of the topic payment-events.
 func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.settle(ctx, recs) }
 
-// Sweep ends due holds, and releases places that were given back.
+// Sweep expires holds whose time is over, and puts places that were given back on sale.
 func (r *Replica) Sweep(ctx context.Context) error {
 	if _, err := r.expirer.ExpireDue(ctx, sweepBatch); err != nil {
 		return fmt.Errorf("sweep: %w", err)

@@ -1,5 +1,5 @@
-// Package client makes Redis clients that send a command once and trace it. The caller chooses the
-// timeouts: package redis uses the platform's limits, redistest none.
+// Package client makes Redis clients that send each command once and trace it. The caller chooses
+// the timeouts: package redis uses the platform's limits, redistest none.
 package client
 
 import (
@@ -29,7 +29,7 @@ func New(o Options) redis.UniversalClient {
 		DB:                    o.DB,
 		PoolSize:              o.PoolSize,
 		DialTimeout:           o.Dialing,
-		DialerRetries:         1, // the command itself is tried twice
+		DialerRetries:         1, // connects once per attempt; a command gets two attempts
 		ReadTimeout:           o.Answering,
 		WriteTimeout:          o.Answering,
 		PoolTimeout:           o.Answering,

@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// Dialer opens connections.
+// Dialer opens a network connection.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// dialOnce makes connections whose errors do not cause the client to send a command again (on
-// another connection, in a cluster up to eight times). A command that was never sent, because no
-// connection could be made or none was free, is still retried.
+// dialOnce opens a connection whose errors do not make the client send a command again (on another
+// connection, in a cluster up to eight times). A command that was never sent, because no connection
+// could be made or none was free, is still retried.
 func (d Dialer) dialOnce(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := d(ctx, network, addr)
 	if err != nil {
@@ -26,7 +26,7 @@ func (d Dialer) dialOnce(ctx context.Context, network, addr string) (net.Conn, e
 	return onceConn{conn}, nil
 }
 
-// onceConn replaces the errors of a connection by LostError, which the client does not retry.
+// onceConn turns the errors of a connection into LostError, which the client does not retry.
 type onceConn struct{ net.Conn }
 
 func (c onceConn) Read(b []byte) (int, error) {

@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracingHook makes a client span per command or pipeline, but only inside a recorded trace, so
-// that hot paths without one cost nothing.
+// tracingHook makes a client span for each command or pipeline, but only inside a recorded trace;
+// other calls cost nothing.
 type tracingHook struct{}
 
 var _ redis.Hook = tracingHook{}

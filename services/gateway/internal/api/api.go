@@ -1,6 +1,6 @@
-// Package api serves the pass-through routes: it converts JSON to one RPC and its response to JSON,
-// as bound by the google.api.http rules of the services. The edge has matched and checked the route
-// before; the router of grpc-gateway only converts.
+// Package api serves the pass-through routes, which the google.api.http rules of the services define:
+// it converts a request's JSON to one RPC, and the response of the RPC to JSON. Package edge has
+// matched and checked the route before; the router of grpc-gateway only converts.
 package api
 
 import (
@@ -16,19 +16,19 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// ErrorWriter responds with an error.
+// ErrorWriter responds to a request with an error.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error)
 
-// CompleteFunc may set members of a response that only the gateway knows. It is called before a
-// response is written.
+// CompleteFunc may set the members of an RPC's response that only the gateway knows. It is called
+// before the response is written.
 type CompleteFunc func(ctx context.Context, rpc string, m proto.Message)
 
-// Passthrough is one handler for all pass-through routes.
+// Passthrough is the handler of all pass-through routes. Services register their RPCs on Mux.
 type Passthrough struct {
 	Mux *runtime.ServeMux
 }
 
-// New makes a Passthrough; the services' generated handlers are registered on its Mux.
+// New makes a Passthrough that responds to errors by fail, and completes responses by complete.
 func New(fail ErrorWriter, complete CompleteFunc) *Passthrough {
 	noHeader := func(string) (string, bool) { return "", false }
 	return &Passthrough{Mux: runtime.NewServeMux(
@@ -40,7 +40,7 @@ func New(fail ErrorWriter, complete CompleteFunc) *Passthrough {
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithErrorHandler(func(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 			q := edge.RequestFrom(ctx)
-			if q.BodyErr != nil { // the generated code has dropped its fields
+			if q.BodyErr != nil { // the generated code keeps only the text of this error
 				err = q.BodyErr
 			}
 			fail(w, originalRequest(w, r), q, err)
@@ -61,7 +61,7 @@ func New(fail ErrorWriter, complete CompleteFunc) *Passthrough {
 	)}
 }
 
-// setETag moves a message's member etag, which is not quoted, to the header ETag.
+// setETag moves the member etag of a response to the header ETag, and quotes it there.
 func setETag(w http.ResponseWriter, m proto.Message) {
 	t, ok := m.(interface{ GetEtag() string })
 	if !ok || t.GetEtag() == "" {
@@ -72,8 +72,8 @@ func setETag(w http.ResponseWriter, m proto.Message) {
 	r.Clear(r.Descriptor().Fields().ByName("etag"))
 }
 
-// Handle is an edge.Handler. The router gets a new request with the normalised path and the query,
-// but without the headers, since grpc-gateway would read time-outs and metadata from them.
+// Handle serves a request of a pass-through route. The router gets a new request with the normalised
+// path and the query, but without headers, from which grpc-gateway would read time-outs and metadata.
 func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	ctx := caller.WithOnly(r.Context(), q.Caller(), q.Route.RPC)
 	inner := (&http.Request{
@@ -85,7 +85,8 @@ func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Req
 	return nil
 }
 
-// originalRequest returns the request as received, whose headers select the language of an error.
+// originalRequest returns the request as the client sent it, since its headers select the language of
+// an error.
 func originalRequest(w http.ResponseWriter, inner *http.Request) *http.Request {
 	if a, ok := w.(*responseWriter); ok {
 		return a.original
@@ -93,7 +94,8 @@ func originalRequest(w http.ResponseWriter, inner *http.Request) *http.Request {
 	return inner
 }
 
-// responseWriter drops the body of a 204, which net/http would report as an error.
+// responseWriter drops the body of a response with status 204, since writing one is an error in
+// net/http.
 type responseWriter struct {
 	http.ResponseWriter
 

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Marshaler is the platform's JSON form for grpc-gateway.
+// Marshaler makes grpc-gateway read and write JSON in the platform's form (pkg/wire).
 type Marshaler struct{}
 
 var _ runtime.Marshaler = Marshaler{}
@@ -38,8 +38,8 @@ func (Marshaler) Unmarshal(b []byte, v any) error {
 
 func (Marshaler) ContentType(any) string { return "application/json" }
 
-// NewDecoder returns a decoder of the request's body, which is in memory already. It stores an error
-// in the request too, because the generated code keeps only its text.
+// NewDecoder returns a decoder of the request's body, which is in memory already. It also stores an
+// error in edge.Request.BodyErr, because the generated code keeps only its text.
 func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		m, ok := messageToDecode(v)
@@ -55,9 +55,9 @@ func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// messageToDecode returns the message to decode into: the request, or its member spec, whose
-// address the generated code passes. The member is set even without a body, so that validation
-// names the members that are missing in it.
+// messageToDecode returns the message that the body is decoded into: v itself, or, where only the
+// member spec is the body, a new message for that member, to which v points. The member is set even
+// without a body, so that validation names the members that it lacks.
 func messageToDecode(v any) (proto.Message, bool) {
 	if m, ok := v.(proto.Message); ok {
 		return m, true
@@ -71,7 +71,8 @@ func messageToDecode(v any) (proto.Message, bool) {
 	return m, ok
 }
 
-// parseBody parses the body. It refuses members that are also in the path: the two could differ.
+// parseBody parses the body into m. It refuses members that the path has too, since the two could
+// differ.
 func parseBody(q *edge.Request, m proto.Message) error {
 	err := wire.Unmarshal(q.Body, m)
 	var unknown string
@@ -99,7 +100,8 @@ func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// requestBody passes the request to NewDecoder. Nothing else reads it, so as a reader it is empty.
+// requestBody hands the edge.Request to NewDecoder as an http body. As a reader it is empty, since the
+// body was read before.
 type requestBody struct{ q *edge.Request }
 
 func (*requestBody) Read([]byte) (int, error) { return 0, io.EOF }

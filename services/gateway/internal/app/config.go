@@ -1,4 +1,4 @@
-// Package app wires the gateway together.
+// Package app builds the gateway from its configuration and runs it.
 package app
 
 import (
@@ -19,7 +19,7 @@ import (
 	"urr.guru/services/gateway/internal/session"
 )
 
-// Config of the gateway.
+// Config is what the gateway reads from its environment.
 type Config struct {
 	lifecycle.Config
 
@@ -120,6 +120,7 @@ type Limits struct {
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
 }
 
+// Validate checks what the tags of the fields cannot express, such as settings that exclude each other.
 func (c *Config) Validate() error {
 	var all []error
 	if c.DevLogin && c.SecureCookies {
@@ -172,6 +173,7 @@ func (c *Config) parseKeys() (identity.Keys, error) {
 	return k, errors.Join(all...)
 }
 
+// limiterConfig returns the settings as the limiter takes them.
 func (l Limits) limiterConfig() limit.Config {
 	return limit.Config{
 		Mutations: limit.Rules{

@@ -41,7 +41,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Gateway is everything between the listener and the services.
+// Gateway has all parts of the gateway between its HTTP listener and the connections to the services.
 type Gateway struct {
 	Handler http.Handler
 	Rooms   *roomstate.Rooms
@@ -61,6 +61,7 @@ type Gateway struct {
 	closers    []func(context.Context) error
 }
 
+// Pages returns the settings of the pages, some of which depend on the services that are deployed.
 func (c *Config) Pages(s Services) web.Config {
 	return web.Config{Secure: c.SecureCookies, DevLogin: c.DevLogin, Provider: c.OIDC.Issuer != "", Rewards: s.Reward != nil, Promotions: s.Ingest != nil}
 }
@@ -71,7 +72,8 @@ type Stores struct {
 	Acts  audit.Publisher       // takes the records of operators' acts: Kafka
 }
 
-// Assemble makes a Gateway. Until Watch has filled its state it is not ready.
+// Assemble makes a Gateway from its parts. It is ready only once Rooms.Watch has read the waiting
+// rooms.
 func Assemble(
 	ctx context.Context, cfg *Config, s Services, pages *web.Pages, stores Stores, log *slog.Logger, now func() time.Time,
 ) (*Gateway, error) {
@@ -235,7 +237,7 @@ func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, erro
 	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 		g.dispatcher.Fail(w, r, q, err)
 	}, completer.Complete)
-	passed, err := g.services.passThrough(ctx, pass)
+	passed, err := g.services.registerAll(ctx, pass)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +254,7 @@ func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, erro
 // Routes returns all routes, in the order of declaration.
 func (g *Gateway) Routes() []*edge.Route { return g.routes }
 
-// Ready fails until the waiting rooms are known: before that, none would be guarded.
+// Ready fails until the state of the waiting rooms is known: before that, none would be enforced.
 func (g *Gateway) Ready(context.Context) error {
 	if !g.Rooms.Ready() {
 		return errors.New("no snapshot of the waiting rooms yet")
@@ -266,7 +268,7 @@ func (g *Gateway) EndStreams() {
 	g.changes.End()
 }
 
-// Close waits for the calls in flight, in reverse order of construction.
+// Close closes the parts in reverse order of construction. Each waits for its calls in flight.
 func (g *Gateway) Close(ctx context.Context) error {
 	var all []error
 	for _, closer := range slices.Backward(g.closers) {

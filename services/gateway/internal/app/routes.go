@@ -27,6 +27,7 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
+// endpoints are the handlers of the hand-written routes.
 type endpoints struct {
 	devLogin   bool
 	auth       *session.Handlers
@@ -48,8 +49,8 @@ type endpoints struct {
 	reference  *docs.Reference
 }
 
-// routes returns the hand-written routes. All others come from the HTTP rules of the services, completed
-// by passThroughDetails. The texts of the reference are in package docs.
+// routes returns the hand-written routes. The other routes, the pass-through ones, come from the HTTP
+// rules of the services and passThroughDetails. Package docs has the texts of the API reference.
 func (e *endpoints) routes() []*edge.Route {
 	return slices.Concat(
 		e.authRoutes(), routesIf(e.auth.Provider != nil, e.providerRoutes), routesIf(e.devLogin, e.devRoutes),
@@ -67,7 +68,7 @@ func routesIf(deployed bool, routes func() []*edge.Route) []*edge.Route {
 	return routes()
 }
 
-// fastPoll makes the route of a frequent poll, a GET that takes the fast path (without tracing).
+// fastPoll makes the route of a frequent poll: a GET that takes the fast path, without tracing.
 func fastPoll(id, pattern string, access edge.Access, handler edge.Handler, answer proto.Message, headers ...edge.Header) *edge.Route {
 	return &edge.Route{
 		ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, FastPath: true, Poll: true, Answer: answer, Headers: headers,
@@ -135,7 +136,8 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 	}
 }
 
-// shuffleRoutes publish the shuffle of an event's latest lobby, and the shuffle of any round.
+// shuffleRoutes returns the routes that publish the shuffle of an event's latest lobby, or of any
+// round.
 func (e *endpoints) shuffleRoutes() (routes []*edge.Route) {
 	for _, shuffle := range []struct{ id, pattern string }{
 		{"vwr.shuffle", "/vwr-api/vwr/shuffle/{event_id}"},
@@ -230,7 +232,8 @@ func (e *endpoints) rewardRoutes() []*edge.Route {
 	}
 }
 
-// promotionRoutes take applications, and serve draw documents, which exceed one gRPC message.
+// promotionRoutes returns the routes that take applications and serve the documents of lottery draws,
+// which are too large for one gRPC message.
 func (e *endpoints) promotionRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
@@ -257,7 +260,7 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 	}
 }
 
-// operatorRoutes stream the live figures of an event to operators.
+// operatorRoutes returns the route that streams the live figures of an event to operators.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	return []*edge.Route{{
 		ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.Figures,
@@ -271,7 +274,8 @@ func pageRow(id, pattern string, access edge.Access, event edge.EventSource, han
 
 func (e *endpoints) page(name string) edge.Handler { return handlers.FromHTTP(e.pages.Page(name)) }
 
-// pageRoutes serve browsers. /vwr/ and /queue/ are open, since refused pages redirect there.
+// pageRoutes returns the routes of pages. /vwr/ and /queue/ are open to everybody, since requests for
+// other pages are redirected there.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	return []*edge.Route{
 		pageRow("page.events", "/", edge.Public, edge.None, e.page("events")),
@@ -306,15 +310,15 @@ func (e *endpoints) promotionPages() []*edge.Route {
 	}
 }
 
-// passThroughDetails has what the HTTP rules cannot express: the status 201 of a call that creates
-// something, the time-out of a call that waits for a payment provider, Personal (operators' reads of
-// what people did), Stops and Final. Stops marks operators' acts that must work in an outage, since they
-// can pause, slow or shut out. Irrevocable acts (closing a promotion, cancelling a campaign, or an event
-// without a grace) need not, since a pause does instead. Nor need acts that only let people in (resuming, unblocking).
+// passThroughDetails has, by RPC, what the HTTP rules cannot express: the status 201 of a call that
+// creates something, the time-out of a call that waits for a payment provider, Personal (operators'
+// reads of what people did), Stops and Final. Stops marks operators' acts that pause or slow a sale or
+// shut users out, which must work in an outage of Kafka. Irrevocable acts (closing a promotion,
+// cancelling a campaign, or an event at once) need not, since a pause does instead; nor need resuming
+// and unblocking.
 //
-// Setting a threshold or the settings of a waiting room lets in more people or fewer. Only the
-// service knows which, since it knows the present value. So these acts are marked whatever the
-// value.
+// A new threshold or new settings of a waiting room let in more people or fewer. Only the service,
+// which knows the present value, could tell. So these acts are marked with Stops whatever the value.
 var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {Stops: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:               {Stops: true},
@@ -356,7 +360,7 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},
 }
 
-// cancelsForGood reports whether a cancellation leaves no time for an undo.
+// cancelsForGood reports whether the body of a request to cancel an event leaves no time to undo that.
 func cancelsForGood(body []byte) bool {
 	var in ticketv1.CancelEventRequest
 	return protojson.Unmarshal(body, &in) == nil && in.GraceSeconds != nil && in.GetGraceSeconds() == 0

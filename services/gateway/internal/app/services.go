@@ -47,12 +47,13 @@ type Peers struct {
 	Worker rpc.OptionalPeer `env:", prefix=WORKER_"`
 }
 
-// Services are the connections to the services behind the gateway, with the interceptor that sets the
-// Caller. Those of services that are not deployed are nil.
+// Services are the connections to the services behind the gateway. They set the caller in each request.
+// The connection to a service that is not deployed is nil.
 type Services struct {
 	VWR, Queue, Ticket, Payment, Stats, Reward, Ingest, Worker grpc.ClientConnInterface
 }
 
+// peerService is a service behind the gateway: its address, its connection, and its exposed APIs.
 type peerService struct {
 	name string
 	peer rpc.Peer
@@ -61,7 +62,8 @@ type peerService struct {
 	apis []exposedAPI // whose HTTP rules the gateway serves
 }
 
-// listServices lists the services. Those that sales do not depend on have a circuit breaker.
+// listServices lists all services behind the gateway. Connections to services on which no sale depends
+// have a circuit breaker.
 func (s *Services) listServices(p *Peers) []peerService {
 	worker := rpc.Peer(p.Worker)
 	if p.Ingest.Addr == "" {
@@ -134,7 +136,7 @@ func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
 	return s, conns, errors.Join(failed...)
 }
 
-// rekey replaces the keys for signing calls.
+// rekey replaces the keys with which calls to the services are signed.
 func (c connections) rekey(peers *Peers) error {
 	var all []error
 	for _, to := range new(Services).listServices(peers) {
@@ -145,6 +147,7 @@ func (c connections) rekey(peers *Peers) error {
 	return errors.Join(all...)
 }
 
+// exposedAPI is a gRPC service whose RPCs clients may call by HTTP.
 type exposedAPI struct {
 	name     string
 	register func(context.Context, *runtime.ServeMux, grpc.ClientConnInterface) error
@@ -158,8 +161,8 @@ func exposeAPI[C any](
 	}}
 }
 
-// routes registers the API on pass, and returns the routes of its HTTP rules.
-func (p exposedAPI) routes(ctx context.Context, pass *api.Passthrough, conn grpc.ClientConnInterface) ([]*edge.Route, error) {
+// registerRoutes registers the API's RPCs on pass, and returns the routes that their HTTP rules define.
+func (p exposedAPI) registerRoutes(ctx context.Context, pass *api.Passthrough, conn grpc.ClientConnInterface) ([]*edge.Route, error) {
 	if err := p.register(ctx, pass.Mux, conn); err != nil {
 		return nil, fmt.Errorf("register %s: %w", p.name, err)
 	}
@@ -170,7 +173,7 @@ func (p exposedAPI) routes(ctx context.Context, pass *api.Passthrough, conn grpc
 	return edge.FromService(d.(protoreflect.ServiceDescriptor), passThroughDetails, pass.Handle) //nolint:forcetypeassert // it is the name of a service
 }
 
-// deadLetters is the API of the services that consume Kafka, as one.
+// deadLetters returns the API of dead letters, which asks all services that consume Kafka.
 func (s *Services) deadLetters() exposedAPI {
 	letters := handlers.NewDeadLetters(map[string]grpc.ClientConnInterface{
 		"payment": s.Payment, "queue": s.Queue, "reward": s.Reward, "stats": s.Stats, "ticket": s.Ticket,
@@ -180,7 +183,7 @@ func (s *Services) deadLetters() exposedAPI {
 	}}
 }
 
-// orders is the API of ticket and payment about orders, as one.
+// orders returns the API of orders, which puts together what ticket and payment know.
 func (s *Services) orders() exposedAPI {
 	both := &handlers.Orders{Tickets: ticketv1.NewOrderAdminServiceClient(s.Ticket), Payments: paymentv1.NewPaymentAdminServiceClient(s.Payment)}
 	return exposedAPI{ticketv1.OrderAdminService_ServiceDesc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, _ grpc.ClientConnInterface) error {
@@ -188,15 +191,15 @@ func (s *Services) orders() exposedAPI {
 	}}
 }
 
-// passThrough registers the deployed services on pass and returns the routes of their HTTP rules.
-func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
-	// First, since of two patterns that match a path the router takes the one that was registered
-	// last: a topic is a parameter, where other dead letters have a name.
-	all, err := s.deadLetters().routes(ctx, pass, nil)
+// registerAll registers the APIs of all deployed services on pass, and returns their routes.
+func (s *Services) registerAll(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
+	// Dead letters of topics come first: of two patterns that match a path, the router takes the one
+	// registered last, and this pattern has a parameter where those of other dead letters have a name.
+	all, err := s.deadLetters().registerRoutes(ctx, pass, nil)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders().routes(ctx, pass, nil)
+	orders, err := s.orders().registerRoutes(ctx, pass, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +209,7 @@ func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*e
 			continue
 		}
 		for _, p := range to.apis {
-			routes, err := p.routes(ctx, pass, *to.conn)
+			routes, err := p.registerRoutes(ctx, pass, *to.conn)
 			if err != nil {
 				return nil, err
 			}
@@ -223,7 +226,7 @@ func (s *Services) passThrough(ctx context.Context, pass *api.Passthrough) ([]*e
 	return all, nil
 }
 
-// rewardParam is the parameter of paths that names a reward.
+// rewardParam is the name of the path parameter with the id of a reward.
 const rewardParam = "allocation_id"
 
 // campaignTimeout bounds the look-up of a reward's campaign, which only the log of acts needs.

@@ -22,8 +22,8 @@ import (
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
 
-// maxBody is the longest body that is kept, in bytes without insignificant spaces: as long as a route
-// accepts, so that no act can hide what it did. Longer ones have a digest only.
+// maxBody is the longest body kept in a record, in bytes without insignificant spaces. Routes accept no
+// longer ones, so that no act can hide what it did. Of a longer body only a digest is kept.
 const maxBody = 64 << 10
 
 const source = "gateway"
@@ -32,7 +32,7 @@ const source = "gateway"
 type Act struct {
 	ID uuid.UUID
 	At time.Time
-	// UserID is the operator, Address the client's.
+	// UserID is the operator, Address the client's IP address.
 	UserID, Address string
 	// Route is the pattern that Path matches.
 	Method, Route, Path string
@@ -44,12 +44,13 @@ type Act struct {
 	Stops bool
 }
 
-// Outcome is what the operator gets.
+// Outcome is the answer that the operator gets.
 type Outcome struct {
 	Status int    // of HTTP
 	Code   string // of the error, "" after success
 }
 
+// actedEvent returns the Kafka event that is published before the act is forwarded.
 func (a *Act) actedEvent() *eventsv1.AuditEvent {
 	e := &eventsv1.AuditEvent{
 		Type: events.OperatorActed, ActId: a.ID.String(), UserId: a.UserID, Address: a.Address, Method: a.Method, Route: a.Route, Path: a.Path,
@@ -75,6 +76,7 @@ func (a *Act) actedEvent() *eventsv1.AuditEvent {
 	return e
 }
 
+// endedEvent returns the Kafka event that is published afterwards, with the act's outcome.
 func (a *Act) endedEvent(o Outcome, at time.Time) *eventsv1.AuditEvent {
 	e := a.actedEvent()
 	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status
@@ -95,11 +97,11 @@ func parseJSON(raw []byte) (body any, ok bool) {
 	return body, ok
 }
 
-// secretNames are parts of the names of members that are not kept, in lower case.
+// secretNames are parts of member names, in lower case: the values of such members are not kept.
 var secretNames = []string{"secret", "password", "token", "credential"} //nolint:gochecknoglobals // a constant table
 
-// withoutSecrets returns the body without insignificant spaces. The values of members that may be
-// secret are replaced.
+// withoutSecrets returns a JSON body without insignificant spaces, in which the values of members that
+// may be secret are replaced.
 func withoutSecrets(raw []byte, body any) []byte {
 	if !redact(body) {
 		var compact bytes.Buffer
@@ -115,7 +117,7 @@ func withoutSecrets(raw []byte, body any) []byte {
 	return kept
 }
 
-// redact replaces the secrets of a JSON value and reports whether there were any.
+// redact replaces the secrets in a JSON value by "***", and reports whether there were any.
 func redact(value any) (found bool) {
 	switch v := value.(type) {
 	case map[string]any:

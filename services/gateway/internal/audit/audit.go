@@ -1,5 +1,5 @@
-// Package audit records the acts of operators in the Kafka topic audit-events, each before it is
-// forwarded, and again with its outcome.
+// Package audit records the acts of operators in the Kafka topic audit-events: each before it is
+// forwarded to a service, and again with its outcome.
 //
 // While Kafka is unavailable, acts that stop or slow a sale are served, and their records wait in a
 // Redis stream that all gateways share; all other acts are refused. If Redis is unavailable too, the
@@ -11,8 +11,8 @@
 //	down    up      Redis, then Kafka         refused
 //	down    down    memory, then either       refused
 //
-// A record may arrive in Kafka more than once, and that of a refused act may arrive late. The consumer
-// keeps acts by id.
+// A record may arrive in Kafka more than once, and the record of a refused act may arrive late. The
+// consumer, stats, keeps one record per act id.
 package audit
 
 import (
@@ -31,17 +31,17 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// publishTimeout bounds how long an act waits for Kafka. With storeTimeout it takes at most half of
-// the time of a request, and leaves the other half to the service behind the route.
+// publishTimeout bounds how long an act waits for Kafka. Together with storeTimeout it is at most half
+// of a request's time-out, so that the service behind the route has the other half.
 const publishTimeout = 1500 * time.Millisecond
 
-// maxHeld is how many records may wait in memory for Kafka. Records of how an act ended fill at most
-// half of it, so that new acts find room.
+// maxHeld is how many records may wait in memory for Kafka. Records of outcomes may fill at most half
+// of it, so that new acts find room.
 const maxHeld = 1000
 
-// Publisher publishes records; it is a kafka.Producer.
+// Publisher publishes records to Kafka; outside tests it is a kafka.Producer.
 type Publisher interface {
-	// PublishEach returns one result per record, in order; nil means acked.
+	// PublishEach returns one result per record, in order; nil means that Kafka has stored it.
 	PublishEach(ctx context.Context, recs []kafka.Record) []error
 }
 
@@ -56,7 +56,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	memory []waitingRecord
-	// inFlight is how many records flush has taken from memory and not yet stored elsewhere.
+	// inFlight is how many records flushMemory has taken from memory and not yet stored elsewhere.
 	inFlight int
 	wake     chan struct{}
 }
@@ -97,7 +97,7 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 		records.WithLabelValues(refused).Inc()
 		return errs.ErrAuditUnavailable.Wrap(err)
 	}
-	place := l.bufferRecord(ctx, waitingRecord{Record: rec, act: true})
+	place := l.storeUntilSent(ctx, waitingRecord{Record: rec, act: true})
 	records.WithLabelValues(place).Inc()
 	about := slog.Group("", "in", place, "act_id", a.ID.String(), "user_id", a.UserID,
 		"address", a.Address, "method", a.Method, "path", a.Path, "error", err)
@@ -136,8 +136,9 @@ func (l *Log) publishToKafka(ctx context.Context, recs []kafka.Record) []error {
 	return results
 }
 
-// bufferRecord stores the record of an act until Kafka takes it, and returns where.
-func (l *Log) bufferRecord(ctx context.Context, h waitingRecord) (place string) {
+// storeUntilSent stores the record of an act in Redis, else in memory, until Kafka takes it. place is
+// where it was stored.
+func (l *Log) storeUntilSent(ctx context.Context, h waitingRecord) (place string) {
 	if l.stream != nil {
 		err := l.stream.add(ctx, h)
 		if err == nil {
@@ -151,16 +152,16 @@ func (l *Log) bufferRecord(ctx context.Context, h waitingRecord) (place string) 
 	return inMemory
 }
 
-// bufferInMemory adds records to those in memory. It drops an outcome when half of the room is
-// taken. An act replaces an outcome when all is taken, and is dropped when there is none. ok is
-// false if an act was dropped; the process's log still has it.
+// bufferInMemory adds records to those that wait in memory. It drops an outcome if half of the room is
+// taken. If all room is taken, an act replaces an outcome, or is dropped if there is none. ok is false
+// if an act was dropped; the process's log still has it.
 func (l *Log) bufferInMemory(more ...waitingRecord) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.addLocked(more)
 }
 
-// addLocked is bufferInMemory for a caller that has locked mu.
+// addLocked does what bufferInMemory does; the caller has locked mu.
 func (l *Log) addLocked(more []waitingRecord) (ok bool) {
 	ok = true
 	for _, h := range more {
@@ -199,8 +200,8 @@ func (l *Log) putBack(kept []waitingRecord) {
 	l.addLocked(kept)
 }
 
-// Run publishes the waiting records until ctx ends, then once more those in memory. Records that
-// still remain are lost here, but the process's log has the acts among them.
+// Run publishes the waiting records until ctx ends, and then once more those in memory. Records that
+// remain even then are lost, but the process's log has the acts among them.
 func (l *Log) Run(ctx context.Context) error {
 	failing := false
 	for {
@@ -234,8 +235,8 @@ func (l *Log) flushMemory(ctx context.Context) error {
 	return err
 }
 
-// publishOrStore publishes records, and stores those that Kafka does not take in Redis. It returns
-// those that neither has accepted, with the errors.
+// publishOrStore publishes records, and stores in Redis those that Kafka does not take. It returns the
+// records that neither has accepted, with the errors.
 func (l *Log) publishOrStore(ctx context.Context, taken []waitingRecord) (kept []waitingRecord, err error) {
 	recs := make([]kafka.Record, len(taken))
 	for i, h := range taken {
@@ -256,7 +257,7 @@ func (l *Log) publishOrStore(ctx context.Context, taken []waitingRecord) (kept [
 	}
 	kept, err = l.storeInRedis(ctx, failed)
 	if err == nil {
-		return nil, nil // move reports what waits in Redis
+		return nil, nil // moveToKafka reports what waits in Redis
 	}
 	return kept, errors.Join(first, err)
 }
@@ -265,7 +266,7 @@ func (l *Log) publishOrStore(ctx context.Context, taken []waitingRecord) (kept [
 func (l *Log) storeInRedis(ctx context.Context, list []waitingRecord) (kept []waitingRecord, err error) {
 	for i, h := range list {
 		if err != nil && !h.act {
-			kept = append(kept, h) // there is room for acts only
+			kept = append(kept, h) // Redis has room for acts only
 			continue
 		}
 		failed := l.stream.add(ctx, h)

@@ -7,8 +7,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// Where the record of an act was written before the act was forwarded: "dropped" only to the log,
-// since there was no room; "refused" nowhere, and the act was not forwarded.
+// Where the record of an act was written before the act was forwarded. "dropped" means only to the
+// process's log, since there was no room; "refused" means nowhere, so the act was not forwarded.
 const (
 	inKafka       = "kafka"
 	inRedis       = "redis"

@@ -13,21 +13,21 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// Key is the stream in the Redis of the gateways. Its entries have one field, the value of the event
-// in Kafka.
+// Key is the Redis stream in which records of acts wait for Kafka. Each entry has one field: the value
+// of the Kafka record.
 const Key = "{audit}:waiting"
 
 const (
 	field = "event"
-	// maxWaiting bounds the stream, about 20 MB, half of which outcomes leave to acts. Gateways that add
-	// at the same time may exceed it a little.
+	// maxWaiting bounds the entries of the stream, about 20 MB. Outcomes are added only to the first half,
+	// so that acts find room. Gateways that add at the same time may exceed it a little.
 	maxWaiting = 20_000
 	// storeTimeout bounds how long an act waits for Redis.
 	storeTimeout = 500 * time.Millisecond
-	// leaseLife is how long a gateway that has died keeps the others from moving records.
+	// leaseLife is how long the lease of a gateway that has died keeps others from moving records.
 	leaseLife = 5 * time.Second
-	// pauseLife is how long a gateway that cannot reach Kafka leaves the lease to the others: longer than
-	// leaseLife and the time in which they notice that it is free.
+	// pauseLife is how long a gateway that cannot reach Kafka does not take the lease: longer than
+	// leaseLife plus the time in which another gateway notices that the lease is free.
 	pauseLife = leaseLife + 2*moveEvery
 	// moveMax is the maximum number of records that one call moves.
 	moveMax = 100
@@ -37,10 +37,10 @@ const (
 
 var errFull = errors.New("the stream of waiting records is full")
 
-// release deletes the lease if the caller holds it.
-var release = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+// releaseScript deletes the lease if the calling process holds it.
+var releaseScript = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
-// redisStream has the records that wait in Redis for Kafka. All gateways share it.
+// redisStream is the Redis stream of the records that wait for Kafka. All gateways share it.
 type redisStream struct {
 	rdb        redis.UniversalClient
 	key, lease string
@@ -49,12 +49,12 @@ type redisStream struct {
 	timeout   time.Duration // storeTimeout, but in tests
 	leaseLife time.Duration // leaseLife, but in tests
 
-	// The fields below are used by move only.
+	// Only moveToKafka uses the fields below.
 
-	// paused fires when this process may acquire the lease again; nil: it may.
+	// paused fires when this process may acquire the lease again; nil: it may now.
 	paused  <-chan time.Time
 	failure error
-	// lastTried is the last entry that was tried before the pause, "" for none.
+	// lastTried is the id of the last entry that was tried before the pause, "" for none.
 	lastTried string
 }
 
@@ -80,8 +80,8 @@ func (s *redisStream) add(ctx context.Context, h waitingRecord) error {
 	return storeError(s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.key, Values: []any{field, h.Value}}).Err())
 }
 
-// acquireLease reports whether this process may move records. The lease keeps gateways from
-// publishing each record several times, which would be harmless, so it need not be exact.
+// acquireLease takes or prolongs the lease, and reports whether this process may move records. The
+// lease need not be exact: it only keeps several gateways from publishing the same records.
 func (s *redisStream) acquireLease(ctx context.Context) (bool, error) {
 	mine, err := s.rdb.SetNX(ctx, s.lease, s.self, s.leaseLife).Result()
 	if err != nil || mine {
@@ -97,15 +97,16 @@ func (s *redisStream) acquireLease(ctx context.Context) (bool, error) {
 	return true, storeError(s.rdb.Expire(ctx, s.lease, s.leaseLife).Err())
 }
 
-// yieldLease releases the lease for pauseLife after a failure: another gateway may reach Kafka.
+// yieldLease releases the lease after a failure, and does not take it again for pauseLife, since
+// another gateway may reach Kafka. It returns the failure.
 func (s *redisStream) yieldLease(ctx context.Context, failure error) error {
 	s.paused, s.failure = time.After(pauseLife), failure
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	defer cancel()
-	return errors.Join(failure, storeError(release.Run(ctx, s.rdb, []string{s.lease}, s.self).Err()))
+	return errors.Join(failure, storeError(releaseScript.Run(ctx, s.rdb, []string{s.lease}, s.self).Err()))
 }
 
-// pauseCause returns why this process must not acquire the lease now, nil if it may.
+// pauseCause returns the failure for which this process must not acquire the lease now; nil: it may.
 func (s *redisStream) pauseCause() error {
 	select {
 	case <-s.paused:
@@ -115,8 +116,8 @@ func (s *redisStream) pauseCause() error {
 	return s.failure
 }
 
-// read returns the oldest records after an entry, "" for the first ones. An entry that no gateway has
-// written has no value.
+// read returns the oldest entries behind the entry with the id after, or of the stream if that is "".
+// An entry that no gateway has written has an empty value.
 func (s *redisStream) read(ctx context.Context, after string) ([]streamEntry, error) {
 	start := "-"
 	if after != "" {
@@ -148,10 +149,10 @@ func storeError(err error) error {
 	return fmt.Errorf("records of acts: %w", pkgredis.Err(err))
 }
 
-// moveToKafka publishes the records that wait in Redis, oldest first, and removes those that Kafka
-// acked. If the process dies in between, the next one publishes them again. Records that Kafka does
-// not take stay for the next call and delay none behind them. If it takes none, the lease is
-// yielded.
+// moveToKafka publishes the records that wait in Redis, oldest first, and removes those that Kafka has
+// stored. If the process dies in between, another gateway publishes them again. Records that Kafka does
+// not take stay for the next call, and do not delay those behind them. If Kafka takes none, the lease
+// goes to another gateway.
 func (l *Log) moveToKafka(ctx context.Context) error {
 	if l.stream == nil {
 		return nil
@@ -167,7 +168,7 @@ func (l *Log) moveToKafka(ctx context.Context) error {
 	return l.moveEntries(ctx, n)
 }
 
-// moveEntries is moveToKafka for a stream of n records.
+// moveEntries publishes and removes the entries of the stream, which has n of them.
 func (l *Log) moveEntries(ctx context.Context, n int64) error {
 	s := l.stream
 	var (
@@ -223,8 +224,8 @@ func (l *Log) moveEntries(ctx context.Context, n int64) error {
 	return failure
 }
 
-// publishEntries publishes records. It returns the ids of the entries to remove, whether Kafka has
-// acked any, and its first error. An entry that is not a record is dropped.
+// publishEntries publishes entries of the stream. It returns the ids of the entries to remove, whether
+// Kafka has stored any, and the first error. An entry that is not a record is logged and removed.
 func (l *Log) publishEntries(ctx context.Context, entries []streamEntry) (finished []string, acked bool, failure error) {
 	var sent []string
 	var recs []kafka.Record

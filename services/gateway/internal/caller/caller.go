@@ -1,5 +1,5 @@
-// Package caller sets the member `caller` of requests to the services: the identity that the edge
-// has verified, or none. Nothing else writes it.
+// Package caller sets the member `caller` of requests to the services: the identity that package edge
+// has verified, or none. No other code of the gateway sets it.
 package caller
 
 import (
@@ -22,19 +22,19 @@ type value struct {
 	rpc    string // the only method that may be called; "" = any
 }
 
-// With returns a context whose calls are made on behalf of c.
+// With returns a context in which calls to services are made on behalf of c.
 func With(ctx context.Context, c *commonv1.Caller) context.Context {
 	return context.WithValue(ctx, key{}, value{caller: c})
 }
 
-// WithOnly is With for a single RPC, that of the checked route. If the router of the pass-through
-// reads a path differently from the edge, the call fails instead of bypassing the checks of another
-// route.
+// WithOnly returns a context in which only one RPC, that of the checked route, can be called on behalf
+// of c. Should the router of pass-through routes match another route than package edge has checked, the
+// call fails.
 func WithOnly(ctx context.Context, c *commonv1.Caller, rpc string) context.Context {
 	return context.WithValue(ctx, key{}, value{caller: c, rpc: rpc})
 }
 
-// SetCallerInterceptor is the client interceptor that sets the Caller.
+// SetCallerInterceptor is the gRPC client interceptor that sets the caller in every request.
 func SetCallerInterceptor(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	v, _ := ctx.Value(key{}).(value)
 	if v.rpc != "" && v.rpc != method {
@@ -46,8 +46,8 @@ func SetCallerInterceptor(ctx context.Context, method string, req, reply any, cc
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// setCallerMember sets the caller of the message itself. Each item of a batch has its own, which
-// was set when the item was added.
+// setCallerMember sets the member caller of the message itself. The items of a batch have callers of
+// their own, which were set when the items were added.
 func setCallerMember(m protoreflect.Message, c *commonv1.Caller) {
 	fd := m.Descriptor().Fields().ByName("caller")
 	if fd == nil || fd.Message() == nil || fd.Message().FullName() != c.ProtoReflect().Descriptor().FullName() {

@@ -1,5 +1,5 @@
-// Package captcha asks a challenge provider whether a visitor has passed its test. None is built in:
-// any that has the call siteverify, as hCaptcha, reCAPTCHA and Turnstile do, or a service of the
+// Package captcha asks a challenge provider whether a visitor has passed its test. The provider may be
+// any with the call siteverify, as hCaptcha, reCAPTCHA and Turnstile have, or a service of the
 // operator's own with that call.
 package captcha
 
@@ -21,7 +21,7 @@ import (
 const (
 	// timeout bounds a call, so that a provider that hangs does not use up the time of the request.
 	timeout = 3 * time.Second
-	// maxCalls bounds the calls in flight. More wait within their timeout.
+	// maxCalls bounds the calls in flight. Further calls wait, but no longer than timeout.
 	maxCalls = 64
 	// maxToken and maxResponse are in bytes.
 	maxToken    = 4096
@@ -43,7 +43,7 @@ type Settings struct {
 	FailOpen bool `env:"CAPTCHA_FAIL_OPEN"`
 }
 
-// Validate checks what belongs together.
+// Validate checks that all settings that CAPTCHA_VERIFY_URL requires are there and well-formed.
 func (s *Settings) Validate() error {
 	if s.VerifyURL == "" {
 		return nil
@@ -67,7 +67,7 @@ type Provider struct {
 	client *http.Client
 }
 
-// New makes a Provider; nil without a URL.
+// New makes a Provider; nil if no VerifyURL is set.
 func New(s Settings) *Provider {
 	if s.VerifyURL == "" {
 		return nil
@@ -85,8 +85,8 @@ func New(s Settings) *Provider {
 // SetSecret replaces Settings.Secret while tokens are verified.
 func (p *Provider) SetSecret(secret string) { p.secret.Store(&secret) }
 
-// Verify reports whether the token is of a visitor at this address who has passed the test. An error
-// means that the provider did not say.
+// Verify asks the provider whether the token proves that a visitor at this address has passed the test.
+// An error means that the provider has not answered that.
 func (p *Provider) Verify(ctx context.Context, token string, address netip.Addr) (bool, error) {
 	if token == "" || len(token) > maxToken {
 		return false, nil

@@ -1,4 +1,4 @@
-// Package coding evaluates the request headers that select the form of a response.
+// Package coding evaluates the request headers Accept-Encoding and If-None-Match.
 package coding
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Accepts reports whether Accept-Encoding names the coding, or "*", with a weight above zero
-// (RFC 9110 §12.5.3).
+// Accepts reports whether a header Accept-Encoding names the coding (such as "gzip"), or "*", with a
+// weight above zero (RFC 9110 §12.5.3).
 func Accepts(header, coding string) bool {
 	wildcard := false
 	for part := range strings.SplitSeq(header, ",") {
@@ -26,7 +26,8 @@ func Accepts(header, coding string) bool {
 	return wildcard
 }
 
-// Unchanged reports whether If-None-Match has the etag, compared weakly (RFC 9110 §13.1.2).
+// Unchanged reports whether If-None-Match has the etag, so that the client has this version already. It
+// compares weakly (RFC 9110 §13.1.2).
 func Unchanged(h http.Header, etag string) bool {
 	for _, line := range h["If-None-Match"] {
 		for part := range strings.SplitSeq(line, ",") {

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/gateway/internal/problem"
 )
 
-// serveAct serves an operator's act: its record is written before, its outcome afterwards. Requests
-// that were refused by an earlier check are no acts.
+// serveAct serves an operator's act: it records the act before, and its outcome afterwards. Requests
+// that an earlier check has refused are not recorded.
 func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Request) (err error) {
 	a := &audit.Act{
 		ID: ids.NewV7(), At: d.Cookies.Now(), UserID: q.User(), Method: q.Route.Method, Route: q.Route.Pattern, Path: q.Path,
@@ -42,7 +42,8 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	return err
 }
 
-// outcomeOf returns what the operator got. Pass-through routes have written their errors already.
+// outcomeOf returns the status and error code that the operator got. The error is q.Refused on
+// pass-through routes, which have written their errors already, else err.
 func outcomeOf(q *edge.Request, err error) audit.Outcome {
 	e := q.Refused
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// readBody reads and checks the body that the route takes. It sets q.Body, and q.Message where the
-// route has a message.
+// readBody reads and checks the body of a request, if its route takes one. It sets q.Body, and
+// q.Message if the route has a message.
 func readBody(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	b := q.Route.Body
 	switch {
@@ -51,6 +51,7 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	return body, nil
 }
 
+// checkJSON checks the content type of a JSON body, and parses the body if the route has a message.
 func checkJSON(r *http.Request, q *edge.Request) error {
 	if len(q.Body) > 0 && !isJSON(r.Header.Get("Content-Type")) {
 		return errs.ErrUnsupportedMedia

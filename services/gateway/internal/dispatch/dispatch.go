@@ -1,6 +1,6 @@
-// Package dispatch is the HTTP handler of the gateway: it finds the route of a request, identifies
-// the caller, applies limits and checks, and calls the handler of the route. Frequent polls
-// take the fast path, which skips the tracing middleware.
+// Package dispatch has the HTTP handler of the gateway. It finds the route of a request, identifies the
+// caller, applies limits and checks, and calls the handler of the route. Frequent polls take the fast
+// path, which skips the tracing middleware.
 package dispatch
 
 import (
@@ -50,7 +50,7 @@ type Config struct {
 	Limits   *limit.Limiter
 	Proxies  limit.Proxies
 	Problems *problem.Writer
-	// Audit records operators' acts; nil only where no route is one.
+	// Audit records operators' acts; nil only if no route of the table is for such acts.
 	Audit *audit.Log
 	// OriginSecrets are the accepted values of X-CloudFront-Verified, separated by commas. Requests
 	// with none of them are refused. Empty: the header is not required.
@@ -62,7 +62,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Dispatcher is an http.Handler.
+// Dispatcher is the http.Handler of all requests.
 type Dispatcher struct {
 	Config
 
@@ -70,7 +70,7 @@ type Dispatcher struct {
 	origins   *http.CrossOriginProtection
 	guard     originGuard
 	regular   http.Handler // the routes outside the fast path
-	traced    bool         // whether regular makes spans
+	traced    bool         // whether tracing is on: regular then makes a span per request
 }
 
 // New makes a Dispatcher. A route without a handler is an error.
@@ -139,7 +139,7 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveRegular serves a request outside the fast path. The tracing middleware calls it.
+// serveRegular serves a request outside the fast path; with tracing, the middleware calls it.
 func (d *Dispatcher) serveRegular(w http.ResponseWriter, r *http.Request) {
 	q := edge.RequestFrom(r.Context())
 	q.ID = ids.NewV7().String()
@@ -168,7 +168,7 @@ func (d *Dispatcher) setHeaders(h http.Header, q *edge.Request) {
 	}
 }
 
-// setSecurityHeaders forbids browsers to run, frame or share a response.
+// setSecurityHeaders sets the headers that forbid browsers to run, frame or share a response.
 func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 	h["X-Content-Type-Options"] = edge.Nosniff
 	h["Referrer-Policy"] = sameOrigin
@@ -180,7 +180,7 @@ func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 	}
 }
 
-// serve checks and handles every request. Cheap checks come first.
+// serve checks a request, cheap checks first, and calls the handler of its route.
 func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {
@@ -220,8 +220,9 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	return q.Route.Handler(w, r, q)
 }
 
-// limitRefusal counts a request that is refused before its limits are known. A refusal costs as much as
-// a poll, and anything that anybody makes up leads to one.
+// limitRefusal counts a request that is refused before its caller is known, as a poll of its address: a
+// refusal costs as much as a poll, and anybody can cause one. It returns err, or the error of the
+// limit.
 func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 	if limited := d.Limits.CountPoll(limit.Subject{Address: d.Proxies.Client(r)}); limited != nil {
 		return limited
@@ -229,6 +230,7 @@ func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 	return err
 }
 
+// identify sets the session and the visitor of a request from its cookies and headers.
 func (d *Dispatcher) identify(q *edge.Request) {
 	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
 	visitor, ok := d.Tokens.Visitor(q.Header)
@@ -241,7 +243,7 @@ func (d *Dispatcher) identify(q *edge.Request) {
 	}
 }
 
-// applyLimits counts the request.
+// applyLimits counts the request, and fails with errs.ErrRateLimited if it exceeds a limit.
 func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 	q.Address = d.Proxies.Client(r)
 	s := limit.Subject{Address: q.Address, Visitor: q.Anon, User: q.User()}
@@ -255,7 +257,8 @@ func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 	}
 }
 
-// readIdempotencyKey keeps the header Idempotency-Key of a mutation: visible ASCII, quoted or not.
+// readIdempotencyKey stores the header Idempotency-Key of a mutating request in q. It must be visible
+// ASCII, quoted or not.
 func (d *Dispatcher) readIdempotencyKey(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
@@ -272,8 +275,8 @@ func (d *Dispatcher) readIdempotencyKey(q *edge.Request) error {
 	return nil
 }
 
-// readIfMatch keeps the header If-Match of a mutation, with several lines joined (RFC 9110 §5.3).
-// The service that owns the resource evaluates it.
+// readIfMatch stores the header If-Match of a mutating request in q, with several lines joined
+// (RFC 9110 §5.3). The service that owns the resource evaluates it.
 func (d *Dispatcher) readIfMatch(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
@@ -286,8 +289,8 @@ func (d *Dispatcher) readIfMatch(q *edge.Request) error {
 	return nil
 }
 
-// Fail responds with an error: by a redirect on a page route if the error names a target, else by a
-// problem document.
+// Fail responds with an error. On a page route, an error that names a path redirects the browser there;
+// all others become a problem document.
 func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 	e := errs.From(err)
 	q.Refused = e
@@ -303,9 +306,9 @@ func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	d.Problems.Write(w, r, q.ID, e)
 }
 
-// withQuery adds the query of a page's request to the path that it is redirected to, unless that
-// has one: what comes with a link goes along through both rooms. Browsers add the fragment
-// themselves.
+// withQuery adds the query of a page's request to the path that the browser is redirected to, unless
+// that path has one. So the query of a link survives the way through both waiting rooms. Browsers add
+// the fragment themselves.
 func withQuery(path, query string) string {
 	whole := path + "?" + query
 	if query == "" || strings.Contains(path, "?") || !edge.OwnPath(whole) {

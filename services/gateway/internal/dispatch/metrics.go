@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Rate, errors and duration per route: the count of the histogram is the rate, and its label kind,
-// "ok" or an errs.Kind, gives the errors.
+// seconds has rate, errors and duration per route: its count gives the rate, and its label kind, "ok"
+// or an errs.Kind, the errors. refusals has the errors by code.
 var (
 	seconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "urr_http_seconds", Help: "Time the gateway took to answer a request.",
@@ -21,8 +21,8 @@ var (
 	}, []string{"route", "code"})
 )
 
-// observers returns the observer of each route's successes, looked up once because fast-path routes
-// respond in microseconds.
+// observers returns, by route, the histogram of the durations of successes. They are looked up once,
+// since fast-path routes respond in microseconds.
 func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 	observers := make(map[*edge.Route]prometheus.Observer, len(routes))
 	for _, r := range routes {

@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// originHeader is added by the CDN to every request that it forwards.
+// originHeader is the header that the CDN adds to every request that it forwards.
 const originHeader = "X-Cloudfront-Verified"
 
 // originGuard refuses requests that bypassed the CDN and thus its rules and its flood protection.
@@ -19,7 +19,8 @@ type originGuard struct {
 	accepted atomic.Pointer[secretDigests]
 }
 
-// secretDigests of the accepted values have one length, so that comparing takes constant time.
+// secretDigests are hashes of the accepted values. All have one length, so that a comparison takes
+// constant time.
 type secretDigests [][sha256.Size]byte
 
 // setSecrets replaces the comma-separated secrets. Without any secret nothing is refused.
@@ -33,7 +34,8 @@ func (g *originGuard) setSecrets(secrets config.Secret) {
 	g.accepted.Store(&all)
 }
 
-// checkHeader removes the header, and fails with errs.ErrOriginRequired if its value is wrong.
+// checkHeader removes originHeader from a request, and fails with errs.ErrOriginRequired unless it had
+// an accepted value.
 func (g *originGuard) checkHeader(h http.Header) error {
 	sent, accepted := h[originHeader], *g.accepted.Load()
 	if sent != nil {

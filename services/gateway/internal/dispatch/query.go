@@ -14,10 +14,10 @@ import (
 
 const callerMember = "caller"
 
-// checkQuery refuses bad encoding, invalid UTF-8 and a caller, and for pass-through routes malformed
-// numbers, since grpc-gateway's error would not name the parameter. Unknown parameters are ignored,
-// since trackers add theirs. Queries of pages are not checked: only scripts in the browser read them,
-// and mail programs alter links.
+// checkQuery refuses a query with bad encoding, invalid UTF-8 or a parameter `caller`. On pass-through
+// routes it also refuses malformed numbers, since grpc-gateway's error would not name the parameter.
+// Unknown parameters are ignored, since trackers add theirs. Queries of pages are not checked: only
+// scripts in the browser read them, and mail programs alter links.
 func checkQuery(raw string, q *edge.Request) error {
 	if raw == "" || q.Route.Page {
 		return nil
@@ -49,7 +49,7 @@ func checkQuery(raw string, q *edge.Request) error {
 	return nil
 }
 
-// checkText refuses what is no text, and U+0000, which PostgreSQL cannot store.
+// checkText refuses invalid UTF-8, and the character U+0000, which PostgreSQL cannot store.
 func checkText(s string) error {
 	if !utf8.ValidString(s) {
 		return errs.ErrInvalidUTF8
@@ -60,6 +60,7 @@ func checkText(s string) error {
 	return nil
 }
 
+// checkParameter refuses a value that the field of this name cannot have. Other names are ignored.
 func checkParameter(input protoreflect.MessageDescriptor, name, value string, count int) error {
 	if input == nil {
 		return nil

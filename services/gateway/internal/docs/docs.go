@@ -1,6 +1,6 @@
-// Package docs serves the API reference at /docs: the OpenAPI document generated from the HTTP
-// rules of the services, completed with what only the gateway knows (hand-written routes, who may
-// call each, problem documents and their codes), and a page that renders it with Swagger UI.
+// Package docs serves the API reference: an OpenAPI document, and the page /docs that renders it with
+// Swagger UI. The document is generated from the HTTP rules of the services, and completed with what
+// only the gateway knows: hand-written routes, who may call each route, and the error codes.
 package docs
 
 import (
@@ -24,25 +24,25 @@ import (
 //go:embed page.html
 var pageSource string
 
-// Reference is the document and the page. Describe must run before the handlers are used; it is
-// separate because the table of routes contains these handlers.
+// Reference serves the OpenAPI document and the page. Describe must be called before its handlers are
+// used; it is separate from the construction because the table of routes contains these handlers.
 type Reference struct {
-	// Script and Styles are the URLs of the renderer. Without a script the page is a plain list of
-	// the routes.
+	// Script and Styles are the URLs of Swagger UI. Without a script the page is a plain list of routes.
 	Script string
 	Styles []string
 
 	document, page func() ([]byte, error)
 }
 
-// Describe sets the routes. The document and the page are built at their first request, so that the
-// start does not wait for them.
+// Describe sets the routes to document. The document and the page are built at their first request, so
+// that the start does not wait for them.
 func (d *Reference) Describe(routes []*edge.Route) {
 	d.document = sync.OnceValues(func() ([]byte, error) { return documentJSON(routes) })
 	d.page = sync.OnceValues(func() ([]byte, error) { return d.renderPage(routes) })
 }
 
-// documentJSON fails if the generated document lacks a pass-through route: it is outdated then.
+// documentJSON returns the OpenAPI document of the routes. It fails if the generated document lacks a
+// pass-through route, since it is outdated then.
 func documentJSON(routes []*edge.Route) ([]byte, error) {
 	generated, err := buildDocument(proto.OpenAPI, routes)
 	if err != nil {
@@ -67,7 +67,8 @@ func (d *Reference) Page(w http.ResponseWriter, _ *http.Request, _ *edge.Request
 	return writeContent(w, "text/html; charset=utf-8", d.page)
 }
 
-// policy allows the renderer and the document of the same origin, and no inline script.
+// policy is the Content-Security-Policy: Swagger UI and the document of this site, and no inline
+// script.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -85,7 +86,7 @@ func writeContent(w http.ResponseWriter, contentType string, content func() ([]b
 	return nil
 }
 
-// renderPage renders the page /docs: all routes of the API, without those of pages, and all codes.
+// renderPage renders the page /docs with all routes of the API and all error codes.
 func (d *Reference) renderPage(routes []*edge.Route) ([]byte, error) {
 	t, err := template.New("docs").Parse(pageSource)
 	if err != nil {

@@ -18,8 +18,10 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
+// object is a JSON object.
 type object = map[string]any
 
+// buildDocument completes the generated OpenAPI 2.0 document, and reduces it to the given routes.
 func buildDocument(generated []byte, routes []*edge.Route) (object, error) {
 	var doc object
 	if err := json.Unmarshal(generated, &doc); err != nil {
@@ -67,7 +69,7 @@ func buildDocument(generated []byte, routes []*edge.Route) (object, error) {
 	return doc, nil
 }
 
-// operationOf returns the operation of a pass-through route, or adds one for a hand-written route.
+// operationOf returns a route's operation in the document. It adds that of a hand-written route.
 func operationOf(paths, definitions object, r *edge.Route) (object, error) {
 	path, method := publicPath(r), strings.ToLower(r.Method)
 	item, _ := paths[path].(object)
@@ -100,8 +102,8 @@ func operationOf(paths, definitions object, r *edge.Route) (object, error) {
 	return op, requireBody(op, r)
 }
 
-// requireBody marks the body of an operation as required where the rules of its message refuse an
-// absent one. The generator marks every body.
+// requireBody marks the body of an operation as required if, and only if, the rules of its message
+// refuse a request without one. (The generator marks every body as required.)
 func requireBody(op object, r *edge.Route) error {
 	params, _ := op["parameters"].([]any)
 	for _, p := range params {
@@ -140,7 +142,7 @@ func needsBody(r *edge.Route) (bool, error) {
 	return false, nil
 }
 
-// describeOperation adds who may call an operation and its responses.
+// describeOperation adds texts, headers, who may call it, and responses to the operation of a route.
 func describeOperation(op object, r *edge.Route) error {
 	if r.Summary != "" {
 		op["summary"] = r.Summary
@@ -209,8 +211,8 @@ func securityOf(w edge.Access) []any {
 	return []any{}
 }
 
-// cleanDocument corrects what the generator cannot know: 64-bit integers are JSON numbers, and
-// callers are set by the gateway.
+// cleanDocument corrects what the generator cannot know: 64-bit integers are JSON numbers, and clients
+// do not send the member caller, which the gateway sets.
 func cleanDocument(v any) {
 	switch v := v.(type) {
 	case object:

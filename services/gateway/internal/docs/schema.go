@@ -2,8 +2,8 @@ package docs
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// schemaReference returns a reference to a message's schema, and adds the schema if it is missing:
-// the generator leaves out messages that no HTTP rule binds. It names schemas v1 and the message.
+// schemaReference returns a reference to the schema of a message, named "v1" and the message's name. It
+// adds a missing schema, since the generator leaves out messages that no HTTP rule uses.
 func schemaReference(definitions object, md protoreflect.MessageDescriptor) object {
 	name := "v1" + string(md.Name())
 	if definitions[name] == nil {

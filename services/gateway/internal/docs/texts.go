@@ -10,8 +10,8 @@ import (
 // routeText is what the reference says about a hand-written route.
 type routeText struct{ summary, description string }
 
-// Annotate adds what the reference says about routes: the texts of hand-written ones, and examples
-// of responses. Pass-through routes have their texts in the generated document.
+// Annotate sets the texts of hand-written routes and the example responses of all routes, for the API
+// reference. The texts of pass-through routes are in the generated document.
 func Annotate(routes []*edge.Route) {
 	for _, r := range routes {
 		key := cmp.Or(r.RPC, r.ID)
@@ -28,7 +28,7 @@ func Annotate(routes []*edge.Route) {
 	}
 }
 
-// texts are by the id of the route.
+// texts are the texts of hand-written routes, by the id of the route.
 var texts = map[string]routeText{
 	"auth.me": {summary: "Who is signed in, and until when"},
 	"auth.logout": {

@@ -14,8 +14,8 @@ const (
 	problemType = "application/problem+json"
 )
 
-// toV3 converts the completed document from OpenAPI 2.0, as protoc-gen-openapiv2 writes it, to
-// OpenAPI 3.
+// toV3 converts the completed document to OpenAPI 3. The generator, protoc-gen-openapiv2, writes
+// OpenAPI 2.0.
 func toV3(doc object) (*openapi3.T, error) {
 	raw, err := json.Marshal(doc)
 	if err != nil {

@@ -22,12 +22,12 @@ const (
 	Unsure                       // only queue knows
 )
 
-// Rooms knows which events' waiting rooms are active.
+// Rooms knows the rounds of events' waiting rooms (tier 1), and which of these rooms are active.
 type Rooms interface {
 	// LatestRound returns the latest known round of the waiting room of an event, 0 for none, and whether
 	// it is active.
 	LatestRound(event string) (round int64, active bool)
-	// Ready reports whether the state has arrived: before, no room seems active.
+	// Ready reports whether the state of the rooms is known; before, every room seems inactive.
 	Ready() bool
 }
 
@@ -36,20 +36,20 @@ type Lines interface {
 	Verdict(event string, epoch int64) EpochVerdict
 }
 
-// Slots asks queue about slots.
+// Slots asks the queue service whether slots still exist.
 type Slots interface {
 	// Active reports whether a slot still exists; an error means that this is unknown.
 	Active(ctx context.Context, event, user, slot string, epoch int64) (bool, error)
 }
 
-// Guard enforces what a route requires. It is safe for concurrent use.
+// Guard checks that a request has what its route requires. It is safe for concurrent use.
 type Guard struct {
 	Tokens *identity.Verifier
 	Rooms  Rooms
 	Lines  Lines
 	Slots  Slots
-	// VerifyMutations makes every mutating request ask queue about its slot, so that a revoked slot
-	// ends at once.
+	// VerifyMutations makes the Guard ask queue about the slot of every mutating request, so that a
+	// revoked slot ends at once.
 	VerifyMutations bool
 }
 
@@ -78,8 +78,8 @@ func (g *Guard) Check(ctx context.Context, q *Request) error {
 	return g.checkSlot(ctx, q)
 }
 
-// checkCaller checks the visitor, or the session and its roles. The session of an entry route is
-// checked with its entry token.
+// checkCaller checks that there is a visitor, or a session with a required role. On routes that require
+// an entry token, checkSlot checks the session.
 func (g *Guard) checkCaller(q *Request) error {
 	switch q.Route.Access {
 	case Visitor:
@@ -107,7 +107,7 @@ func requireRole(q *Request, anyOf ...string) error {
 	return errs.ErrRoleRequired.With("role", anyOf[0])
 }
 
-// findEvent sets the request's event and the entry tokens for it.
+// findEvent sets the event of a request, and the user's entry tokens for this event.
 func (g *Guard) findEvent(q *Request) error {
 	switch q.Route.Event {
 	case FromPath:
@@ -122,7 +122,7 @@ func (g *Guard) findEvent(q *Request) error {
 		tokens := g.Tokens.EntryTokens(q.Header, "", q.User())
 		named := cmp.Or(g.currentEntry(tokens[0]), g.currentEntry(tokens[1]), tokens[0], tokens[1])
 		if named == nil {
-			return tokenRequired(q, "/")
+			return tokenRequiredError(q, "/")
 		}
 		q.Event = named.EventID
 	case None:
@@ -135,7 +135,7 @@ func (g *Guard) findEvent(q *Request) error {
 	return nil
 }
 
-// currentEntry returns the token, or nil if its line has moved to another epoch.
+// currentEntry returns the entry token e, or nil if its line has moved to another epoch.
 func (g *Guard) currentEntry(e *claims.Entry) *claims.Entry {
 	if e == nil || g.Lines.Verdict(e.EventID, e.Epoch) == Refused {
 		return nil
@@ -143,8 +143,8 @@ func (g *Guard) currentEntry(e *claims.Entry) *claims.Entry {
 	return e
 }
 
-// checkRoom requires a tier-1 token of the active round, or of a later one, or an entry token, while
-// the event's waiting room is active. A buyer whose tier-1 token expires in the shop is not sent back.
+// checkRoom requires, while the event's waiting room is active, a tier-1 token of the active round or
+// of a later one. An entry token will do too: a buyer whose tier-1 token expires is not sent back.
 func (g *Guard) checkRoom(q *Request) error {
 	round, active := g.Rooms.LatestRound(q.Event)
 	if !active || q.Entry != nil {
@@ -156,11 +156,11 @@ func (g *Guard) checkRoom(q *Request) error {
 	return errs.ErrVWRTokenRequired.With("redirectTo", "/vwr/"+q.Event)
 }
 
-// checkSlot requires an entry token. It asks queue about the slot for requests that change
-// something, and for all requests when the epoch of the line is not known here.
+// checkSlot requires an entry token. It asks queue whether the slot still exists if the request changes
+// something, or if the epoch of the line is not known here.
 func (g *Guard) checkSlot(ctx context.Context, q *Request) error {
 	if q.Entry == nil {
-		return tokenRequired(q, "/queue/"+q.Event)
+		return tokenRequiredError(q, "/queue/"+q.Event)
 	}
 	err := g.verifySlot(ctx, q, q.Entry)
 	if errors.Is(err, errs.ErrSlotEnded) && q.secondEntry != nil && q.secondEntry.SlotID != q.Entry.SlotID {
@@ -171,9 +171,9 @@ func (g *Guard) checkSlot(ctx context.Context, q *Request) error {
 	return err
 }
 
-// tokenRequired refuses a request without an entry token. The token belongs to a user, so a call
-// without a session is told to sign in. Pages redirect to the line, which asks for it.
-func tokenRequired(q *Request, redirectTo string) error {
+// tokenRequiredError returns the refusal of a request without an entry token. A call without a session
+// is told to sign in first, since the token belongs to a user. A page redirects to the line instead.
+func tokenRequiredError(q *Request, redirectTo string) error {
 	if q.SessionErr != nil && !q.Route.Page {
 		return q.SessionErr
 	}

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// alias is rewritten to canonical, so that one table serves both.
+	// Paths that begin with alias are rewritten to begin with canonical, so that one table serves both.
 	alias     = "/api"
 	canonical = "/api/v1"
 )
 
-// CleanPath returns the one form in which a path is matched and passed on, so that no check reads
-// another form than the router: decoded once (by net/url), without empty and dot segments, without a
+// CleanPath returns the form of a path in which it is matched and passed on, so that no check reads it
+// differently from the router: decoded once (by net/url), without empty and dot segments, without a
 // slash at the end, and with the alias /api/… rewritten to /api/v1/…. Control characters and
 // backslashes, which some programs read as slashes, are errs.ErrInvalidRequest; invalid UTF-8 is
 // errs.ErrInvalidUTF8.

@@ -16,21 +16,21 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// RouteDetails are the properties of a route that an HTTP rule cannot express; the fields are those
-// of Route.
+// RouteDetails are the properties of a pass-through route that an HTTP rule cannot express. The fields
+// have the meaning of those of Route.
 type RouteDetails struct {
 	Status  int
 	Timeout time.Duration
 	Headers []Header
 	Stops   bool
 	Final   func(body []byte) bool
-	// Personal has an effect on operators' bindings only.
+	// Personal has an effect only on routes of operators.
 	Personal bool
 }
 
-// FromService returns the pass-through routes of a service: the bindings of the google.api.http
-// rules, joined with the option urr.common.v1.edge and with details, by full method. A method with
-// a rule but without the option is an error, since nothing says who may call it.
+// FromService returns the pass-through routes of a service. They are made from the google.api.http
+// rules of its methods, their option urr.common.v1.edge, and details, by full method name. A method
+// with a rule but without the option is an error, since nothing says who may call it.
 func FromService(sd protoreflect.ServiceDescriptor, details map[string]RouteDetails, handler Handler) ([]*Route, error) {
 	var routes []*Route
 	for i := range sd.Methods().Len() {
@@ -84,7 +84,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need
 	default:
 		return nil, fmt.Errorf("%s: the body is %q, neither the whole request nor its %q", md.FullName(), rule.GetBody(), specMember)
 	}
-	if strings.HasPrefix(r.Pattern, operatorPrefix) { // a second binding of a method that users call too
+	if strings.HasPrefix(r.Pattern, operatorPrefix) { // the operators' route of a method that users call too
 		r.Access = Admin
 	}
 	r.Status, r.Timeout = cmp.Or(details.Status, successStatus(md)), details.Timeout
@@ -106,11 +106,11 @@ func (r *Route) Input() protoreflect.MessageDescriptor {
 	return m.Input()
 }
 
-// specMember is the only member of a request that can be a body. pkg/rpc.Validate removes its name
-// from the paths of invalid members.
+// specMember is the only member of a request message that can be the body instead of the whole message.
+// pkg/rpc.Validate removes its name from the paths of invalid members.
 const specMember = "spec"
 
-// operatorPrefix begins the paths that only operators may call.
+// operatorPrefix is the prefix of the paths that only operators may call.
 const operatorPrefix = "/api/v1/admin/"
 
 func fullMethod(md protoreflect.MethodDescriptor) string {

@@ -27,12 +27,13 @@ type Request struct {
 	SessionErr error
 	// Visitor is the verified cookie of the visitor, the zero value without one.
 	Visitor claims.Anon
-	// Anon is the id of the visitor, "" for none: that of the cookie, or its former id where the request
-	// shows a position of that one.
+	// Anon is the id of the visitor, "" for none: the id in the cookie, or the visitor's former id if the
+	// request shows a position that was given to the former id.
 	Anon string
-	// Owes is the proof of work that the visitor owes for a new position in a waiting room, in bits.
+	// Owes is the difficulty, in bits, of the proof of work that the visitor owes for a new position in
+	// a waiting room.
 	Owes int
-	// Address is that of the client.
+	// Address is the IP address of the client.
 	Address netip.Addr
 
 	// Event is set by Guard.Check; "" on routes that need no event.
@@ -42,11 +43,11 @@ type Request struct {
 	// secondEntry is another valid token: header and cookie may hold one each.
 	secondEntry *claims.Entry
 
-	// Body is the whole body, on routes that take one; Message is it parsed, on routes that declare a
-	// message.
+	// Body is the whole body, on routes that take one; Message is the parsed body, on routes that
+	// declare a message.
 	Body    []byte
 	Message proto.Message
-	// BodyErr is the error of the pass-through decoder for Body.
+	// BodyErr is the error with which decoding Body on a pass-through route failed.
 	BodyErr error
 	// Refused is the error that the request was refused with, nil when it was served.
 	Refused *errs.Error
@@ -66,7 +67,7 @@ func (q *Request) User() string {
 // EventInPath returns the event that the path names, "" for none.
 func (q *Request) EventInPath() string { return q.Param(paramEvent) }
 
-// Caller returns the identity that is passed to the services, all of it verified.
+// Caller returns the verified identity of the client, which is passed to the services.
 func (q *Request) Caller() *commonv1.Caller {
 	c := &commonv1.Caller{AnonId: q.Anon, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}
 	if q.Session != nil {
@@ -78,10 +79,10 @@ func (q *Request) Caller() *commonv1.Caller {
 	return c
 }
 
-// Tier1 returns the tier-1 state of the visitor for an event with the given latest round (0: none is
-// known) of a waiting room that is active or not; nil if none is required and there is no position. A
-// position of the round counts after its end too, so that those who waited keep their order, and so
-// does one of a later round, which this gateway has not heard of yet.
+// Tier1 returns the visitor's position in the waiting room of an event, and whether one is required
+// (active); nil if there is none and none is required. latest is the latest round that this gateway
+// knows, 0 for none. A position counts if it is of that round, even after the round's end, so that
+// those who waited keep their order; or of a later one, which this gateway has not heard of yet.
 func (q *Request) Tier1(v *identity.Verifier, event string, latest int64, active bool) *commonv1.Tier1 {
 	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round >= latest {
 		return &commonv1.Tier1{Required: active, Round: c.Round, Position: c.Position, RequestId: c.RequestID}

@@ -1,5 +1,5 @@
-// Package edge decides which requests reach the platform: it has the table of all routes with their
-// requirements, the normalisation and matching of paths, and the checks of the waiting rooms. A
+// Package edge decides which requests reach the platform. It has the table of all routes and what each
+// requires, normalises and matches paths, and checks that visitors have passed the waiting rooms. A
 // path that is not in the table does not exist.
 package edge
 
@@ -28,8 +28,8 @@ const (
 	Admin   Access = "admin"   // a session with the role admin
 )
 
-// EventSource says where the event of a request is given. None also means that the route stays open
-// while a waiting room is active.
+// EventSource says where a request names its event. None also means that the route stays open while a
+// waiting room is active.
 type EventSource string
 
 // Where a request names its event.
@@ -49,7 +49,7 @@ const (
 	MaxWebhook = 256 << 10
 )
 
-// Body says what body a route takes. The zero value takes none: what is sent is not read.
+// Body says what body a route takes. The zero value is a route without a body: none is read.
 type Body struct {
 	// JSON bodies have at most MaxBody bytes and are read strictly (pkg/wire).
 	JSON bool
@@ -58,8 +58,8 @@ type Body struct {
 	// Message makes the message that the JSON body of a hand-written route is parsed into.
 	// Pass-through routes have none: their RPC defines it.
 	Message func() proto.Message
-	// Required is set where the handler needs a member that no rule of the message requires; for the
-	// documentation.
+	// Required says in the API documentation that the body is required, where the handler needs a
+	// member that no rule of the message requires.
 	Required bool
 }
 
@@ -73,34 +73,35 @@ type Route struct {
 	Access  Access
 	Event   EventSource
 	Body    Body
-	// Page routes serve browsers: refusals are redirects.
+	// Page routes serve pages to browsers: a refusal redirects to the page where the visitor can go on.
 	Page bool
 	// Poll routes have no lasting effect, whatever their method: they are limited in process,
 	// without Redis.
 	Poll bool
-	// Costly routes call another party's server: they are limited as mutations, whatever their method.
+	// Costly routes call servers outside the platform: they are limited as mutations, whatever their
+	// method.
 	Costly bool
 	// SignsIn marks the return from the identity provider, whose network has a limit of its own.
 	SignsIn bool
 	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
 	// while Kafka cannot take its record.
 	Stops bool
-	// Final reports whether a request of a route with Stops cannot be taken back, and so is no such act.
-	// Nil: none is.
+	// Final reports, by its body, whether a request of a route with Stops cannot be taken back; then
+	// Stops does not apply to it. Nil: every request can be taken back.
 	Final func(body []byte) bool
 	// Personal marks an operator's route that shows what people did: reading it is an act too.
 	Personal bool
-	// EventOf finds the event of an act that neither the path nor the body names; "" when it is not
-	// known. Nil: there is none.
+	// EventOf finds the event of an operator's act where neither the path nor the body names it; "" if
+	// it cannot be found. Nil: the acts of this route have no other event.
 	EventOf func(context.Context, *Request) string
 	// Stream routes respond until the client leaves: they have no Timeout, and do not count in the
 	// durations of requests.
 	Stream bool
-	// FastPath routes have no span, and a request id only if something fails.
+	// FastPath routes are served without tracing, and with a request id only if something fails.
 	FastPath bool
 	// Traced routes take the fast path only while tracing is off.
 	Traced bool
-	// Issues routes need no visitor: their handler issues urr-anon to one without it.
+	// Issues marks routes that visitors without the cookie urr-anon may call: the handler issues it.
 	Issues bool
 	// RPC is the full method that the request is passed to; empty for hand-written routes.
 	RPC string
@@ -119,10 +120,10 @@ type Route struct {
 	// Headers are those that the route reads, without the credentials that Access requires; for the
 	// documentation.
 	Headers []Header
-	// Refusal returns the error with which every request is refused during an overload, before the
-	// checks, which cost more than a refusal; nil: never.
+	// Refusal returns the error with which every request is refused during an overload, else nil. It is
+	// called before the checks, which cost more than a refusal. Nil: the route has no such limit.
 	Refusal func() error
-	// Handler serves the requests that passed the edge.
+	// Handler serves the requests that have passed all checks.
 	Handler Handler
 
 	params []string
@@ -139,15 +140,15 @@ func JSONBody(m proto.Message) Body {
 	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
 }
 
-// RequiredBody is JSONBody for a handler that needs a member that no rule of m requires.
+// RequiredBody declares a JSON body as JSONBody does, which is required although no rule of m says so.
 func RequiredBody(m proto.Message) Body {
 	b := JSONBody(m)
 	b.Required = true
 	return b
 }
 
-// Handler serves a request that passed the edge. A handler that returns an error, which becomes a
-// problem document, must not have written anything.
+// Handler serves a request that has passed all checks. An error that it returns becomes the response,
+// so it must not have written anything by then.
 type Handler func(w http.ResponseWriter, r *http.Request, q *Request) error
 
 // Mutates reports whether the route's method is one that changes something (RFC 9110 §9.2.1).
@@ -155,12 +156,12 @@ func (r *Route) Mutates() bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
-// Audited reports whether the requests are operators' acts, which are recorded before they are
-// forwarded. For changes it follows from who may call the route, so that no route can forget it.
+// Audited reports whether requests of the route are operators' acts, which are recorded before they are
+// forwarded. All mutating routes of operators are, so that no new route can forget it.
 func (r *Route) Audited() bool { return r.Access == Admin && (r.Mutates() || r.Personal) }
 
-// servesUnready reports whether the route is served before the waiting rooms are known. It is for
-// pages without an event, and for operators' routes.
+// servesUnready reports whether the route is served even before the state of the waiting rooms is
+// known: pages without an event and operators' routes are.
 func (r *Route) servesUnready() bool { return r.Page && r.Event == None || r.Access == Admin }
 
 // Params returns the names of the parameters in the pattern, in order.
@@ -168,7 +169,8 @@ func (r *Route) Params() []string { return r.params }
 
 func (r *Route) String() string { return r.Method + " " + r.Pattern }
 
-// parsePattern parses the pattern and refuses contradictory declarations.
+// parsePattern sets the parameters of the pattern, and fails for a route whose fields contradict each
+// other.
 func (r *Route) parsePattern() error {
 	if !strings.HasPrefix(r.Pattern, "/") || r.ID == "" || r.Method == "" {
 		return fmt.Errorf("route %q %s: needs an id, a method and a path", r.ID, r)

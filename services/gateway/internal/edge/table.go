@@ -23,13 +23,14 @@ type Table struct {
 	routes []*Route
 }
 
+// node is a prefix of paths in the tree of routes; its children are by the next segment.
 type node struct {
 	static map[string]*node
 	param  *node
 	routes []*Route // one per method
 }
 
-// Match is a route with the values of its parameters.
+// Match is the route of a request, with the values of the route's path parameters.
 type Match struct {
 	Route  *Route
 	values [maxParams]string
@@ -95,8 +96,8 @@ func (t *Table) add(r *Route) error {
 
 // Match finds the route of a method and a path returned by CleanPath. HEAD is served by the route
 // of GET, and a literal segment takes precedence over a parameter. Match fails with errs.ErrNotFound
-// for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for a known one, and
-// errs.ErrInvalidID for a malformed parameter, or what says that there is no such page.
+// for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for another method of a known path,
+// and, for a malformed parameter, with errs.ErrInvalidID or, on a page, with a "not found".
 func (t *Table) Match(method, path string) (Match, error) {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -110,15 +111,15 @@ func (t *Table) Match(method, path string) (Match, error) {
 	}
 	for i, name := range m.Route.params {
 		if !wellFormed(name, m.values[i]) {
-			return Match{}, malformed(m.Route, name)
+			return Match{}, malformedError(m.Route, name)
 		}
 	}
 	return m, nil
 }
 
-// malformed returns the refusal of a parameter that cannot be an id. The address of a page was
-// mistyped, so there is no such page, or no such event.
-func malformed(r *Route, param string) error {
+// malformedError returns the refusal of a parameter that cannot be an id. Whoever mistyped the address
+// of a page is told that there is no such page, or no such event.
+func malformedError(r *Route, param string) error {
 	switch {
 	case !r.Page:
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: PublicName(param), Message: "is not well-formed"})
@@ -129,7 +130,8 @@ func malformed(r *Route, param string) error {
 	}
 }
 
-// match matches one segment at a time; depth counts the parameters taken.
+// match finds the route for the rest of a path, one segment at a time, and stores it in m with the
+// values of its parameters; depth is how many parameters were found before.
 func (n *node) match(method, rest string, m *Match, depth int) bool {
 	seg, tail, more := strings.Cut(rest, "/")
 	if next := n.static[seg]; next != nil && next.matchEnd(method, tail, more, m, depth) {
@@ -188,7 +190,8 @@ func PublicName(param string) string {
 	return b.String()
 }
 
-// wellFormed checks the form of a parameter. Ids other than those of events and rewards are UUIDs.
+// wellFormed reports whether a path parameter has the form of its kind. Ids other than those of events
+// and rewards are UUIDs.
 func wellFormed(name, value string) bool {
 	switch {
 	case name == paramEvent:

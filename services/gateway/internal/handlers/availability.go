@@ -30,11 +30,11 @@ const (
 	bitmapType        = "application/octet-stream"
 )
 
-// availability serves which seats are free, in two representations with an ETag each. Requests within
-// availabilityTTL share one call of ticket. Representations are made again only after a change.
+// availability serves which seats of an event are free, as JSON or as a bitmap, each with an ETag.
+// Requests within availabilityTTL share one call of ticket. Bodies are built only after a change.
 type availability struct {
 	cached *otter.Cache[string, *freeSeats]
-	last   *otter.Cache[string, *freeSeats] // of any age, to compare with
+	last   *otter.Cache[string, *freeSeats] // the last answer about each event, however old, to compare with
 	reads  *batch.Coalescer[eventRead, *freeSeats]
 }
 
@@ -43,7 +43,8 @@ type freeSeats struct {
 	json, bits representation
 }
 
-// representation is a response, plain and compressed. gzipped is plain when it would not be shorter.
+// representation is a response in plain and compressed form. gzipped equals plain if gzip does not make
+// it shorter.
 type representation struct{ plain, gzipped encoded }
 
 // encoded is a body with the values of its headers.
@@ -54,7 +55,7 @@ type encoded struct {
 
 // Values of headers, shared by all responses.
 var (
-	freeCacheControl = []string{"private, no-cache"} // to be revalidated
+	freeCacheControl = []string{"private, no-cache"} // browsers may keep it, but must ask whether it changed
 	freeVary         = []string{"Accept, Accept-Encoding"}
 	bitsType         = []string{bitmapType}
 	gzipCoded        = []string{"gzip"}
@@ -149,7 +150,7 @@ func (a *availability) serve(w http.ResponseWriter, r *http.Request, q *edge.Req
 func (p *representation) write(w http.ResponseWriter, request http.Header) {
 	h := w.Header()
 	h["Vary"], h["Cache-Control"] = freeVary, freeCacheControl
-	for _, e := range []*encoded{&p.gzipped, &p.plain} { // before the negotiation, which most polls then need not
+	for _, e := range []*encoded{&p.gzipped, &p.plain} { // first, since most polls get 304 and need no negotiation
 		if coding.Unchanged(request, e.etag[0]) {
 			h["Etag"] = e.etag
 			w.WriteHeader(http.StatusNotModified)

@@ -8,31 +8,31 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Limits of a backlog.
+// Settings of all backlogs.
 const (
 	// backlogWait is how long the last request of a full backlog waits at the measured rate. It is well
 	// below callTimeout, so that accepted requests are answered.
 	backlogWait = time.Second
-	// backlogIdleMin bounds the limit from below while it is not reached: the measured rate is then that
-	// of the demand. Otherwise a sale that begins would be refused because little was sold before.
+	// backlogIdleMin is the least limit while the limit is not reached. The measured rate is then that
+	// of the demand, and would refuse the crowd at the beginning of a sale.
 	backlogIdleMin = 512
-	// backlogMin requests are accepted at any rate.
+	// backlogMin is the least limit at any measured rate.
 	backlogMin    = 64
 	backlogWindow = 250 * time.Millisecond
-	// backlogMaxGap is the length of a pause after which the measured rate is discarded.
+	// backlogMaxGap is how long a pause between requests may be before the measured rate is discarded.
 	backlogMaxGap = 5 * time.Second
 	backlogRetry  = time.Second
 )
 
-// backlog limits the requests of a kind that are in progress to those that the service completes within
-// backlogWait. A longer backlog would not complete more requests, but make them wait longer, in the end
+// backlog limits how many requests of a kind are in progress: as many as the service behind completes
+// within backlogWait. With more, none would be completed sooner, and all would wait longer, in the end
 // until their clients have left. Requests beyond the limit are refused before they cost anything.
 type backlog struct {
 	now          func() time.Time
 	inProgress   atomic.Int64
-	completed    atomic.Int64 // in this window
+	completed    atomic.Int64 // requests completed in the present window
 	limit        atomic.Int64
-	limitReached atomic.Bool // in this window
+	limitReached atomic.Bool // whether the limit was reached in the present window
 
 	mu     sync.Mutex // held while a window is closed
 	opened time.Time
@@ -45,6 +45,7 @@ func newBacklog(now func() time.Time) *backlog {
 	return b
 }
 
+// refusal returns errs.ErrOverloaded while the limit is reached, else nil.
 func (b *backlog) refusal() error {
 	if b.inProgress.Load() < b.limit.Load() {
 		return nil
@@ -66,7 +67,8 @@ func (b *backlog) run(fn func() error) error {
 	return err
 }
 
-// countCompleted counts a request that the service has granted or refused; failures do not count.
+// countCompleted counts a request that the service has granted or refused. Requests that failed, by
+// err, do not count.
 func (b *backlog) countCompleted(err error) {
 	if err != nil {
 		switch errs.From(err).Kind {
@@ -86,8 +88,8 @@ func (b *backlog) countCompleted(err error) {
 	}
 }
 
-// endWindow measures the rate of a window; b.mu is held. A window of twice its length had a pause,
-// in which nothing was requested or the service stood still, so it does not count.
+// endWindow measures the rate in the window that ends now, and sets the limit; b.mu is held. A window
+// that took twice its time does not count: nothing was requested, or the service stood still.
 func (b *backlog) endWindow(now time.Time) {
 	took := now.Sub(b.opened)
 	completed, reached := float64(b.completed.Swap(0)), b.limitReached.Swap(false) || b.inProgress.Load() >= b.limit.Load()

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/gateway/internal/sse"
 )
 
-// ChangeHandlers streams which seats are taken and freed.
+// ChangeHandlers serves the streams that tell browsers which seats of an event were taken or freed.
 type ChangeHandlers struct {
 	Hub    *seats.Hub
 	Tokens *identity.Verifier
@@ -21,7 +21,8 @@ type ChangeHandlers struct {
 }
 
 // Stream sends the changes of an event's seats until the client leaves, its entry token expires, its
-// session ends, or the process stops. A client that connects again says which version it has.
+// session ends, or the process stops. A client that connects again says which version of the seats it
+// has.
 func (h *ChangeHandlers) Stream(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	reader, err := h.Hub.Listen(q.Event, q.Caller(), q.Header.Get(identity.LastEventHeader)) //nolint:contextcheck // a feed outlives its first reader
 	if err != nil {
@@ -47,14 +48,14 @@ func (h *ChangeHandlers) Stream(w http.ResponseWriter, r *http.Request, q *edge.
 	return nil
 }
 
-// follow sends the changes until the stream must end, and returns its last event, nil for none.
+// follow sends the changes until the stream must end. It returns the last event to send, nil for none.
 func (h *ChangeHandlers) follow(ctx context.Context, stream *sse.Stream, reader *seats.Reader, q *edge.Request) *sse.Frame {
 	heartbeat := time.NewTicker(sse.HeartbeatEvery)
 	defer heartbeat.Stop()
 	for {
 		frame, changed, err := reader.Take()
 		if err != nil {
-			return endOf(err)
+			return endEvent(err)
 		}
 		if frame != nil {
 			if ended := sessionEnded(h.Tokens, q); ended != nil {

@@ -12,15 +12,15 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// CheckoutHandlers serves what the page of a checkout polls while somebody pays.
+// CheckoutHandlers serves the response that the checkout page polls while the user pays.
 type CheckoutHandlers struct {
 	Reservations ticketv1.ReservationServiceClient
 	Payments     paymentv1.PaymentServiceClient
 }
 
-// Get responds with a reservation and a payment for it, which is read only while the reservation is
-// not paid. It is read second: one that is PREPARED does not have the reservation PAYING because it
-// began in between.
+// Get responds with a reservation and, while it is not paid, with its payment. The payment is read
+// second: otherwise it could begin between the two reads, and the response would have a payment that is
+// still PREPARED and a reservation that is already PAYING.
 func (h *CheckoutHandlers) Get(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	ctx := caller.With(r.Context(), q.Caller())
 	reservation, err := h.Reservations.GetMyReservation(ctx, &ticketv1.GetReservationRequest{ReservationId: q.Param("reservation_id")})

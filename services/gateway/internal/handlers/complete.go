@@ -12,8 +12,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Completer sets the members of pass-through responses that only the gateway knows, and updates this
-// gateway's state after an operator's call.
+// Completer sets the members of pass-through responses that only the gateway knows. After an operator's
+// call it also updates this gateway's state from the response.
 type Completer struct {
 	Rooms     *roomstate.Rooms
 	Seats     *SeatHandlers
@@ -21,7 +21,7 @@ type Completer struct {
 	Events    *EventHandlers
 }
 
-// Complete is the api.CompleteFunc of this gateway: it sets those members by the type of m.
+// Complete completes m, the response of an RPC, by its type. It is an api.CompleteFunc.
 func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 	switch m := m.(type) {
 	case *ticketv1.ListEventsResponse:
@@ -42,7 +42,7 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 		// The other gateways receive the change within a second.
 		old := c.Rooms.Get(m.GetEventId())
 		rate, configured := m.GetMeasuredRate(), configuredRate(m, old.Configured)
-		if configured == old.Configured { // else the old measurement says nothing
+		if configured == old.Configured { // else the rate that was measured before is meaningless
 			rate = cmp.Or(rate, old.Rate)
 		}
 		c.Rooms.Apply(&vwrv1.Counter{

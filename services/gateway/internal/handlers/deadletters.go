@@ -19,21 +19,23 @@ import (
 	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 )
 
-// DeadLettersTimeout is the time-out of a route, partTimeout that of the service that owns a group.
+// DeadLettersTimeout is the time-out of the routes of dead letters, partTimeout that of the call of one
+// service.
 const (
 	DeadLettersTimeout = 15 * time.Second
 	partTimeout        = 10 * time.Second
 )
 
-// DeadLetters answers for all consumer groups of a topic: it asks the services that own them at
-// once, and puts their answers together. Its cursors are those of the services that have more.
+// DeadLetters lists and redrives the dead letters (Kafka events that could not be processed) of a
+// topic. Each service has those of its own consumer group, so DeadLetters asks all services that
+// consume the topic at once, and joins their answers and their cursors.
 type DeadLetters struct {
 	services map[string]kafkav1.DeadLetterServiceClient
 }
 
 var _ kafkav1.DeadLetterServiceClient = (*DeadLetters)(nil)
 
-// NewDeadLetters makes DeadLetters of connections by the service's name; nil for those that are not
+// NewDeadLetters makes DeadLetters of the services' connections by name; nil for services that are not
 // installed.
 func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
 	d := &DeadLetters{services: map[string]kafkav1.DeadLetterServiceClient{}}
@@ -45,8 +47,8 @@ func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
 	return d
 }
 
-// ListTopicDeadLetters returns a page of each group, sorted by the time. The caller's options
-// collect the headers of one call, so its parts do without them.
+// ListTopicDeadLetters returns a page of the dead letters of each service, sorted by time. The call
+// options are not passed on, since they collect the headers of one call, and this makes several.
 func (d *DeadLetters) ListTopicDeadLetters(
 	ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest, _ ...grpc.CallOption,
 ) (*kafkav1.ListTopicDeadLettersResponse, error) {
@@ -68,7 +70,8 @@ func (d *DeadLetters) ListTopicDeadLetters(
 	return out, nil
 }
 
-// RedriveTopic redrives a part of each group. Ids are of one group each, so all are asked for all.
+// RedriveTopic redrives dead letters of a topic: the given ids, or else a page of each service. Each id
+// belongs to one service, but nothing says to which, so every service gets all ids.
 func (d *DeadLetters) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest, _ ...grpc.CallOption) (*kafkav1.RedriveTopicResponse, error) {
 	out := &kafkav1.RedriveTopicResponse{}
 	cursor := in.GetCursor()
@@ -107,8 +110,9 @@ type topicRequest interface {
 	GetTopic() string
 }
 
-// askOwners asks the services that consume a topic, or those that the cursor names, and adds those
-// without an answer to unreachable. It fails for what the caller did wrong, and if nobody answers.
+// askOwners calls ask for the services that consume a topic, or only those that the cursor names. It
+// adds services that do not answer to unreachable. It fails if the request is wrong, or if none
+// answers.
 func askOwners[A any](
 	ctx context.Context, d *DeadLetters, in topicRequest, cursor string, unreachable *[]string,
 	ask func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (A, error),
@@ -158,7 +162,7 @@ func askOwners[A any](
 	return parts, nil
 }
 
-// joinCursors makes a cursor of those of the parts that have more: name:cursor.name:cursor.
+// joinCursors joins the cursors of the services that have more: name:cursor.name:cursor.
 func joinCursors[A interface{ GetNextCursor() string }](parts map[string]A) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
@@ -169,7 +173,8 @@ func joinCursors[A interface{ GetNextCursor() string }](parts map[string]A) stri
 	return strings.Join(all, ".")
 }
 
-// splitCursor returns the cursors of the services to ask: all, from their beginning, without one.
+// splitCursor returns the services to ask, with the cursor of each. Without a cursor these are all
+// consumers, from their beginning.
 func splitCursor(cursor string, consumers []string) (map[string]string, error) {
 	cursors := map[string]string{}
 	if cursor == "" {

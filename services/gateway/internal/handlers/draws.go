@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// drawTTL is the maximum age of a cached document. At an announcement everybody requests it.
+	// drawTTL is the maximum age of a cached document about a draw. Everybody requests it when the
+	// result is announced.
 	drawTTL = time.Second
 	// DrawTimeout bounds responses of some megabytes. It is below the listener's write time-out.
 	DrawTimeout = 25 * time.Second
@@ -36,14 +37,14 @@ const (
 	winnersPage = 50_000
 	// chunkBytes is the size of a chunk of the entries, 20,000 ids.
 	chunkBytes = 320_000
-	// maxDrawBytes bounds the memory for cached documents; one with 1,000,000 winners has 40 MB.
+	// maxDrawBytes bounds the memory for cached documents; a draw with 1,000,000 winners has 40 MB.
 	maxDrawBytes = 64 << 20
 )
 
 // entriesCacheControl lets caches keep the file of the entries, which never changes once it is public.
 var entriesCacheControl = []string{"public, max-age=86400, immutable"}
 
-// DrawHandlers serves the public documents of lotteries, and the list of winners to operators.
+// DrawHandlers serves the public documents of lottery draws, and the list of winners to operators.
 type DrawHandlers struct {
 	ingest ingestv1.IngestServiceClient
 	admin  ingestv1.IngestAdminServiceClient
@@ -61,7 +62,7 @@ func NewDrawHandlers(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestA
 		return nil, err
 	}
 	h := &DrawHandlers{ingest: ingest, admin: admin, cached: cached}
-	// Reading a large document must not delay those of other draws.
+	// Each draw has its own batches: reading a large document must not delay those of other draws.
 	h.reads = newEventBatches(batchConfig(DrawTimeout), func(ctx context.Context, in []eventRead) ([]batch.Result[cachedResponse], error) {
 		d, err := h.readDocument(caller.With(ctx, in[0].caller), in[0].key)
 		return slices.Repeat([]batch.Result[cachedResponse]{{Value: d, Err: err}}, len(in)), nil
@@ -102,7 +103,7 @@ func (h *DrawHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edge.R
 	return h.serveEntries(w, r, q, 0, math.MaxInt64)
 }
 
-// Chunk responds with a chunk of that file, which is empty behind the last one.
+// Chunk responds with a chunk of the file of the entries; a chunk behind the last one is empty.
 func (h *DrawHandlers) Chunk(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	n, err := strconv.ParseUint(q.Param("chunk"), 10, 16)
 	if err != nil {
@@ -111,10 +112,10 @@ func (h *DrawHandlers) Chunk(w http.ResponseWriter, r *http.Request, q *edge.Req
 	return h.serveEntries(w, r, q, int64(n)*chunkBytes, chunkBytes) //nolint:gosec // of 16 bits
 }
 
-// serveEntries serves the part of the file that begins at an offset and has at most a number of
-// bytes.
+// serveEntries serves the part of the file of the entries that begins at the offset from and has at
+// most size bytes.
 func (h *DrawHandlers) serveEntries(w http.ResponseWriter, r *http.Request, q *edge.Request, from, size int64) error {
-	ctx, cancel := context.WithCancel(r.Context()) // ends streams of which a part was read
+	ctx, cancel := context.WithCancel(r.Context()) // ends streams that were not read to their end
 	defer cancel()
 	f := &entriesFile{open: func(offset, size int64) (entriesStream, error) {
 		return h.ingest.GetDrawEntries(ctx, &ingestv1.GetDrawEntriesRequest{EventId: q.Param("event_id"), Offset: from + offset, Size: size})
@@ -180,8 +181,8 @@ func (f *entriesFile) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Winners responds with the winners of a promotion as CSV. Each page is a call of its own, whose
-// duration does not depend on the client.
+// Winners responds with the winners of a promotion as CSV. It reads each page of winners in a separate
+// call of ingest, so that no call lasts as long as a slow client.
 func (h *DrawHandlers) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in := &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: q.Param("event_id"), Limit: winnersPage}
 	page, more, err := h.readWinners(r.Context(), in)
@@ -205,7 +206,7 @@ func (h *DrawHandlers) Winners(w http.ResponseWriter, r *http.Request, q *edge.R
 	}
 }
 
-// readWinners reads a page, and lets in continue behind it.
+// readWinners reads a page of winners as CSV, and changes in to continue behind that page.
 func (h *DrawHandlers) readWinners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, more bool, err error) {
 	parts, err := h.admin.ExportWinners(ctx, in)
 	for err == nil {

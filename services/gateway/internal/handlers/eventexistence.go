@@ -60,8 +60,8 @@ func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*
 	return &EventExistence{events: events, known: known, reads: make(chan struct{}, existenceReads)}, nil
 }
 
-// Absent reports that an event does not exist. It is false if ticket does not say so in time; the page
-// then shows the answer of the API.
+// Absent reports whether ticket says that an event does not exist. Without an answer in time it is
+// false, and the page shows what the API answers.
 func (e *EventExistence) Absent(ctx context.Context, event string) bool {
 	// An error (too many reads, a cancelled request) is not cached.
 	state, err := e.known.Get(ctx, event, otter.LoaderFunc[string, existence](e.readExistence))
@@ -77,7 +77,7 @@ func (e *EventExistence) readExistence(ctx context.Context, event string) (exist
 	default:
 		return unknown, errTooManyReads
 	}
-	// Other requests may wait for the same read, so it does not end with the first one.
+	// Other requests may wait for the same read, so the end of this request must not end it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), existenceTimeout)
 	defer cancel()
 	_, err := e.events.GetEventInfo(ctx, &ticketv1.GetEventInfoRequest{EventId: event})

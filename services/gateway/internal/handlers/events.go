@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// eventTTL is the maximum age of a cached event. Before a sale everybody reloads its page, and one
-	// read of ticket serves all requests of this time.
+	// eventTTL is the maximum age of a cached event. Before a sale everybody reloads the event's page,
+	// and one read of ticket serves all requests during this time.
 	eventTTL  = 250 * time.Millisecond
 	maxEvents = 4096
 )

@@ -10,7 +10,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// serveFile responds with a file, or with the range of it that the request asks for.
+// serveFile responds with a file, or with the range of the file that the request asks for; cache is the
+// value of Cache-Control.
 func serveFile(w http.ResponseWriter, r *http.Request, etag string, cache []string, file io.ReadSeeker) error {
 	h := w.Header()
 	h.Set("Etag", quotedETag(etag, ""))
@@ -25,7 +26,8 @@ func serveFile(w http.ResponseWriter, r *http.Request, etag string, cache []stri
 	return answer.refusal()
 }
 
-// fileWriter holds back the errors of http.ServeContent, which are plain text.
+// fileWriter holds back error responses of http.ServeContent, which are plain text, and keeps their
+// status.
 type fileWriter struct {
 	http.ResponseWriter
 

@@ -1,6 +1,6 @@
-// Package handlers has the handlers of the routes with the most load. They respond from memory where
-// possible. Other calls that arrive within 150 µs (2 to 10 ms for pages' polls of queue) are batched
-// into one RPC.
+// Package handlers has the handlers of the hand-written routes, among them those with the most load.
+// They respond from memory where possible. Other calls are batched: those that arrive within 150 µs (2
+// to 10 ms for polls of the line) become one RPC.
 package handlers
 
 import (
@@ -15,18 +15,18 @@ import (
 const (
 	batchDelay = 150 * time.Microsecond
 	// Polls of a line wait longer, and their batches overlap only if queue is slow, so that batches grow
-	// with the load: a call costs as much as many items.
+	// with the load: one RPC costs as much as many of its items.
 	pollDelay     = 2 * time.Millisecond
 	pollOverlap   = 10 * time.Millisecond
 	pollInflight  = 4
 	batchMax      = 256
 	batchInflight = 8
-	// batchQueue is twice the calls that can be in flight. Further ones are refused at once, since they
-	// would wait longer than a visitor does.
+	// batchQueue is how many calls may wait for a batch. Further calls are refused at once, since
+	// they would wait longer than a visitor does.
 	batchQueue  = 2 * batchMax * batchInflight
 	callTimeout = 3 * time.Second
-	// assignTimeout is longer: a position is durable before the response, and writing takes seconds
-	// when a crowd arrives at once. After an earlier time-out the same visitors would only ask again.
+	// assignTimeout bounds calls that assign positions. It is long, since a position is stored before
+	// the response, which takes seconds when a crowd arrives; after a time-out the crowd would ask again.
 	assignTimeout = 10 * time.Second
 )
 
@@ -34,18 +34,20 @@ func batchConfig(timeout time.Duration) batch.Config {
 	return batch.Config{Max: batchMax, Delay: batchDelay, Inflight: batchInflight, Queue: batchQueue, Timeout: timeout}
 }
 
-// batchCall sends a batch and returns one result for each item.
+// batchCall sends a batch of items in one RPC, and returns one result for each item.
 type batchCall[I, O any] = func(ctx context.Context, items []I) ([]batch.Result[O], error)
 
-// newEventBatches batches the calls of each event separately, so that a slow one does not delay others.
+// newEventBatches batches the calls of each event separately, so that a slow event does not delay
+// others.
 func newEventBatches[I, O any](cfg batch.Config, run batchCall[I, O]) *batch.Groups[string, I, O] {
 	return batch.NewGroups(cfg, maxLines, func(ctx context.Context, _ string, items []I) ([]batch.Result[O], error) {
 		return run(ctx, items)
 	})
 }
 
-// lineBatches batches calls by line, so that a slow one does not delay others. Calls for lines that
-// queue has not listed share a few small batches, since anybody can make up ids.
+// lineBatches batches the calls of each waiting line separately, so that a slow line does not delay
+// others. Calls for lines that queue has not listed share a few small batches, since anybody can make
+// up event ids.
 type lineBatches[I, O any] struct {
 	known   KnownLines
 	lines   *batch.Groups[string, I, O]

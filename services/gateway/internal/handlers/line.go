@@ -61,7 +61,8 @@ func (h *LineHandlers) Status(w http.ResponseWriter, r *http.Request, q *edge.Re
 	return writePlace(w, p)
 }
 
-// Heartbeat shows that a slot holder is present. It responds with a few members of the place only.
+// Heartbeat tells queue that a slot holder is present. It responds with only a few members of the
+// place.
 func (h *LineHandlers) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.requestPlace(w, r, q, h.heartbeat)
 	if err != nil {
@@ -85,7 +86,7 @@ func (h *LineHandlers) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge
 // requestPlace asks queue for the user's place in the line, and sets the cookie of the entry token.
 func (h *LineHandlers) requestPlace(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
 	event := q.Param("event_id")
-	// The caller has only what queue reads.
+	// One allocation for item and caller; the caller has only what queue reads.
 	call := &struct {
 		item   queuev1.LineItem
 		caller commonv1.Caller
@@ -115,9 +116,9 @@ func entryClaims(e *claims.Entry) *queuev1.EntryClaims {
 	return &queuev1.EntryClaims{SlotId: e.SlotID, Epoch: e.Epoch, End: e.End, ExpiresAt: e.Expiry().UnixMilli()}
 }
 
-// Leave ends the slots of the entry tokens in the request, also of expired ones, since a suspended
-// device may still occupy a slot. It gives up the place in the line only if no token is valid: a page
-// inside the shop must not cost another tab its place.
+// Leave ends the slots of the entry tokens in the request, even of expired ones, since a device that
+// was suspended may still hold a slot. Only if no token is valid does it give up the place in the line:
+// a tab inside the shop must not cost another tab its place.
 func (h *LineHandlers) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	ctx := caller.With(r.Context(), q.Caller())

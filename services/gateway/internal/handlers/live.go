@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/gateway/internal/sse"
 )
 
-// liveLife bounds a stream, so that one whose client has vanished ends, and streams spread over all
-// gateways again after a rollout.
+// liveLife is how long a stream may last, so that streams whose clients have vanished end, and streams
+// spread over all gateways again after a rollout.
 const liveLife = 10 * time.Minute
 
 // LiveHandlers serves the live figures of events.
@@ -59,7 +59,8 @@ func (h *LiveHandlers) Figures(w http.ResponseWriter, r *http.Request, q *edge.R
 	return nil
 }
 
-// sessionEnded returns the last event of a stream if its session has expired or was revoked; else nil.
+// sessionEnded returns the event with which a stream ends if its session has expired or was revoked;
+// nil if the session is still valid.
 func sessionEnded(tokens *identity.Verifier, q *edge.Request) *sse.Frame {
 	c, err := tokens.Session(q.Header)
 	if err == nil && c.ID == q.Session.ID {
@@ -68,11 +69,11 @@ func sessionEnded(tokens *identity.Verifier, q *edge.Request) *sse.Frame {
 	if err == nil {
 		err = errs.ErrSessionInvalid
 	}
-	return endOf(err)
+	return endEvent(err)
 }
 
-// endOf is the last event of a stream that ends with an error.
-func endOf(err error) *sse.Frame {
+// endEvent returns the last event of a stream that ends with an error; it has the error's code.
+func endEvent(err error) *sse.Frame {
 	data, _ := json.Marshal(map[string]string{"code": errs.From(err).Reason}) // strings always marshal
 	return sse.Event("end", "", data)
 }

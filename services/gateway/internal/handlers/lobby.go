@@ -20,7 +20,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Join enters the user in the lobby of the event. A repeated call gets the same entry, also after the
+// Join adds the user to the lobby of the event. A repeated call returns the same entry, even after the
 // lobby has closed.
 func (h *RoomHandlers) Join(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
@@ -50,9 +50,9 @@ func lobbyOpenError(l *roomstate.Lobby) error {
 		With("closesAt", strconv.FormatInt(l.ClosesAt, 10)).With("opensAt", strconv.FormatInt(l.StartsAt, 10))
 }
 
-// appendInLobby appends vwr's response for an entry of a lobby that is not shuffled yet; a test compares
-// it with the JSON form of the message.
-func appendInLobby(b []byte, s *roomstate.State, now time.Time) []byte {
+// appendLobbyPoll appends the response to a check by an entry of a lobby that is not shuffled yet, as
+// vwr would answer; a test compares it with the JSON form of vwr's message.
+func appendLobbyPoll(b []byte, s *roomstate.State, now time.Time) []byte {
 	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"ahead":0,"nextPoll":`...)
@@ -72,7 +72,8 @@ type shuffleKey struct {
 	round int64
 }
 
-// shuffleKeyOf returns the shuffle that the path names. A malformed round is errs.ErrLobbyNotFound.
+// shuffleKeyOf returns which shuffle the path names. It fails with errs.ErrLobbyNotFound for a
+// malformed round.
 func shuffleKeyOf(q *edge.Request) (shuffleKey, error) {
 	k := shuffleKey{event: q.Param("event_id")}
 	text := q.Param("round")
@@ -87,7 +88,7 @@ func shuffleKeyOf(q *edge.Request) (shuffleKey, error) {
 	return k, nil
 }
 
-// roundParam returns the round for a request to vwr; nil means the latest one.
+// roundParam returns the round as requests to vwr have it; nil means the latest round.
 func (k shuffleKey) roundParam() *int64 {
 	if k.round == 0 {
 		return nil
@@ -144,8 +145,8 @@ func (h *ShuffleHandlers) Proof(w http.ResponseWriter, r *http.Request, q *edge.
 	return WriteMessage(w, http.StatusOK, p)
 }
 
-// Entries responds with the file of the entries or a range of it. Caches keep it for a second only,
-// since the event's latest lobby changes.
+// Entries responds with the file of a lobby's entries or a range of it. Caches keep it for a second
+// only, since another lobby may become the event's latest one.
 func (h *ShuffleHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	k, err := shuffleKeyOf(q)
 	if err != nil {
@@ -162,7 +163,7 @@ func (h *ShuffleHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edg
 	return serveFile(w, r, f.root, sharedCacheControl, io.NewSectionReader(f, 0, f.part.GetTotal()))
 }
 
-// shuffleFile reads the file of the entries in the parts that vwr sends, and keeps the last part.
+// shuffleFile reads the file of the entries from vwr, part by part, and keeps the part read last.
 type shuffleFile struct {
 	read   func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error)
 	root   string

@@ -19,13 +19,13 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// paymentPartTimeout bounds the wait for payment: without its part the answer still has that of ticket.
+// paymentPartTimeout bounds the wait for payment, without whose answer an order has only ticket's data.
 const paymentPartTimeout = 2 * time.Second
 
-// reservations is the type of payments of orders.
+// reservations is the type of payments that pay for reservations.
 const reservations = "reservation"
 
-// Orders answers operators about orders: it puts together what ticket and payment know.
+// Orders answers operators' questions about orders with what ticket and payment know together.
 type Orders struct {
 	Tickets  ticketv1.OrderAdminServiceClient
 	Payments paymentv1.PaymentAdminServiceClient
@@ -33,8 +33,8 @@ type Orders struct {
 
 var _ ticketv1.OrderAdminServiceClient = (*Orders)(nil)
 
-// SearchOrders asks ticket. It does not know the provider's ids of orders, which payment turns into
-// their reservations.
+// SearchOrders asks ticket for orders. Ticket does not know the order ids of payment providers: payment
+// finds the reservation of such an id first.
 func (o *Orders) SearchOrders(ctx context.Context, in *ticketv1.SearchOrdersRequest, _ ...grpc.CallOption) (*ticketv1.SearchOrdersResponse, error) {
 	if in.GetOrderId() == "" {
 		return o.Tickets.SearchOrders(ctx, in)
@@ -60,7 +60,7 @@ func (o *Orders) SearchOrders(ctx context.Context, in *ticketv1.SearchOrdersRequ
 	return o.Tickets.SearchOrders(ctx, in)
 }
 
-// GetOrder asks both at once. Without ticket there is no order; the part of payment may be missing.
+// GetOrder asks ticket and payment at once. It fails without ticket's answer; payment's may be missing.
 func (o *Orders) GetOrder(ctx context.Context, in *ticketv1.GetOrderRequest, _ ...grpc.CallOption) (*ticketv1.OrderDetail, error) {
 	if err := rpc.Validate(in); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (o *Orders) GetOrder(ctx context.Context, in *ticketv1.GetOrderRequest, _ .
 	return out, nil
 }
 
-// findPayments calls payment on behalf of the operator whose request ctx has.
+// findPayments calls payment on behalf of the operator whose request is in ctx.
 func (o *Orders) findPayments(ctx context.Context, in *paymentv1.FindPaymentsRequest) ([]*paymentv1.PaymentDetail, error) {
 	ctx, cancel := context.WithTimeout(caller.With(ctx, edge.RequestFrom(ctx).Caller()), paymentPartTimeout)
 	defer cancel()
@@ -98,7 +98,7 @@ func (o *Orders) findPayments(ctx context.Context, in *paymentv1.FindPaymentsReq
 	return out.GetPayments(), err
 }
 
-// timelineOf puts everything that has a time in order.
+// timelineOf returns everything that happened to an order, sorted by time.
 func timelineOf(d *ticketv1.OrderDetail) (steps []*ticketv1.OrderStep) {
 	add := func(at *timestamppb.Timestamp, of, id, status, note string) {
 		steps = append(steps, &ticketv1.OrderStep{At: at, Of: of, Id: id, Status: status, Note: note})

@@ -20,7 +20,8 @@ func FromHTTP(h http.Handler) edge.Handler {
 	}
 }
 
-// EventPage serves the page of an event. If it is unknown, people get a page, programs an error.
+// EventPage serves the page of an event. If the event does not exist, people get a page that says so,
+// and programs an error.
 func EventPage(pages *web.Pages, existence *EventExistence) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		switch {
@@ -35,7 +36,7 @@ func EventPage(pages *web.Pages, existence *EventExistence) edge.Handler {
 	}
 }
 
-// Health reports that the process responds; readiness is /readyz on the ops port.
+// Health responds 200 as long as the process responds. (Readiness is /readyz on the ops port.)
 func Health(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

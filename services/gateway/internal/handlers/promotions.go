@@ -25,7 +25,7 @@ type PromotionHandlers struct {
 
 // NewPromotionHandlers makes the handler of applications.
 func NewPromotionHandlers(ingest ingestv1.IngestServiceClient) *PromotionHandlers {
-	// A request is stored before the response, so its batch may take as long as that of a position.
+	// An application is stored before the response, as a position is, so its time-out is as long.
 	return &PromotionHandlers{apply: newEventBatches(batchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
 		return &ingestv1.ApplyRequest{Items: items}
 	}, (*ingestv1.ApplyResult).GetApplied))}

@@ -19,8 +19,8 @@ var (
 	jsonType           = []string{"application/json"}
 )
 
-// implicitLength is a length of bodies, in bytes, up to which net/http sets the Content-Length ("under a
-// few KB"), at less cost than the handler does.
+// implicitLength is a length of bodies, in bytes, up to which net/http sets Content-Length by itself
+// ("under a few KB"), at less cost than a handler can.
 const implicitLength = 1 << 10
 
 // writeJSON responds with a body that is JSON already.
@@ -57,7 +57,8 @@ func writeTagged(w http.ResponseWriter, request http.Header, etag, cache []strin
 	writeJSON(w, http.StatusOK, cache, body)
 }
 
-// withRedirect adds the page that leads to what is missing to an error of a service; nil stays nil.
+// withRedirect adds to an error of a service the page where the visitor gets what is missing, such as a
+// token; nil stays nil.
 func withRedirect(err error, event string) error {
 	if err == nil {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// cachedResponse is a body in JSON, the same for everybody.
+// cachedResponse is a JSON response that is the same for everybody, with its ETag.
 type cachedResponse struct {
 	etag []string // a header's values
 	body []byte
 }
 
-// responseCache keeps responses by event, or a part of one, for a short time.
+// responseCache keeps responses for a short time, by event or by a key that contains the event.
 type responseCache[K comparable] struct {
 	*otter.Cache[K, cachedResponse]
 }
@@ -26,7 +26,7 @@ func newResponseCache[K comparable](o *otter.Options[K, cachedResponse]) (respon
 	return responseCache[K]{cached}, err
 }
 
-// store makes the response of a body, and caches it.
+// store computes the ETag of a body, and caches both as the response for key.
 func (c responseCache[K]) store(key K, body []byte) cachedResponse {
 	sum := fnv.New64a()
 	_, _ = sum.Write(body) // never fails
@@ -35,8 +35,8 @@ func (c responseCache[K]) store(key K, body []byte) cachedResponse {
 	return e
 }
 
-// serve responds with the cached response, else that of read, or with 304 if the client has this
-// version. Errors of read are not cached.
+// serve responds with the cached response, or if there is none with the result of read; with 304 if the
+// client has this version. Errors of read are not cached.
 func (c responseCache[K]) serve(w http.ResponseWriter, q *edge.Request, key K, read func(sharedRead[K]) (cachedResponse, error)) error {
 	e, ok := c.GetIfPresent(key)
 	if !ok {

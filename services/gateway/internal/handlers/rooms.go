@@ -34,7 +34,7 @@ type RoomHandlers struct {
 	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined] // by event
 }
 
-// NewRoomHandlers makes the handlers of tier 1. Without a client (nil) no room is ever active.
+// NewRoomHandlers makes the handlers of tier 1. If vwr is nil, no room is ever active.
 func NewRoomHandlers(
 	state *roomstate.Rooms, tokens *identity.Verifier, cookies identity.Cookies, ids *VisitorIDs, proofs *proof.Proofs, vwr vwrv1.VwrServiceClient,
 ) *RoomHandlers {
@@ -66,7 +66,8 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 	if q.Anon == "" && identity.Proof(q.Header) != "" {
 		return errs.ErrVisitorRequired // the browser does not keep the cookie of the challenge, so no proof will do
 	}
-	// A ticket with a position shows that it was paid for. (A lobby's ticket has no position yet.)
+	// A ticket with a position proves that the visitor has done the work. (A lobby's ticket has no
+	// position yet.)
 	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
 		if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
 			return err
@@ -89,8 +90,8 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 	return WriteMessage(w, http.StatusOK, a)
 }
 
-// assignableRoom returns the state of a room that gives out positions to the caller. While the stream
-// from vwr is broken it returns any room, and vwr decides.
+// assignableRoom returns the state of the event's room, or an error if the room gives the caller no
+// positions now. While the stream from vwr is broken it never fails so, and vwr decides.
 func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate.State, error) {
 	if h.assign == nil {
 		return nil, errs.ErrVWRInactive
@@ -109,6 +110,7 @@ func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate
 	return s, nil
 }
 
+// debtOf returns the proof of work that the caller owes for a position in a room.
 func debtOf(event string, s *roomstate.State, q *edge.Request) proof.Debt {
 	return proof.Debt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
 }
@@ -127,8 +129,9 @@ func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge
 	return WriteMessage(w, http.StatusOK, &gatewayv1.Challenge{Challenge: challenge, Difficulty: int64(d.Bits), ExpiresAt: expires.UnixMilli()})
 }
 
-// Check responds whether the position is served: from memory to visitors with a ticket who wait or are
-// in a lobby, else by vwr. It adds the sale status and the page for admitted visitors.
+// Check responds whether the visitor's position is served. Visitors with a ticket who still wait or are
+// in a lobby are answered from memory, the others by vwr. It adds the sale status, and for admitted
+// visitors the page to go to.
 func (h *RoomHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
@@ -144,7 +147,7 @@ func (h *RoomHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Req
 		case t.Round < s.Started:
 			return errs.ErrVWRRequestUnknown // a position of an ended round is void
 		case t.Round == s.Started && s.Active && t.Position == 0 && s.Lobby.Pending():
-			writeJSON(w, http.StatusOK, edge.NoStore, appendInLobby(make([]byte, 0, 192), s, h.cookies.Now()))
+			writeJSON(w, http.StatusOK, edge.NoStore, appendLobbyPoll(make([]byte, 0, 192), s, h.cookies.Now()))
 			return nil
 		case t.Round == s.Started && s.Active && t.Position > s.Serving:
 			writeJSON(w, http.StatusOK, edge.NoStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
@@ -172,8 +175,8 @@ func (h *RoomHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Req
 	return WriteMessage(w, http.StatusOK, c)
 }
 
-// appendWaiting appends vwr's response for a position that is not served yet; a test compares it with
-// the JSON form of the message.
+// appendWaiting appends the response to a check for a position that is not served yet, as vwr would
+// answer; a test compares it with the JSON form of vwr's message.
 func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	ahead := position - s.Serving
 	b = append(b, `{"admitted":false,"position":`...)
@@ -191,7 +194,8 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	return append(append(b, s.SaleJSON...), '}')
 }
 
-// Serving answers polls of the static page alike for everybody, so that a CDN can serve them.
+// Serving responds with the serving counter, which the waiting-room page polls. The response is the
+// same for everybody, so that a CDN can serve it.
 func (h *RoomHandlers) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	s := h.state.Get(q.Param("event_id"))
 	writeTagged(w, q.Header, s.ETag, sharedCacheControl, s.ServingJSON)

@@ -49,7 +49,7 @@ func TestLobbyResponseMatchesTheMessage(t *testing.T) {
 		if sale != nil {
 			rooms.SetSaleStatuses(map[string]string{"e": *sale})
 		}
-		got := appendInLobby(nil, rooms.Get("e"), now)
+		got := appendLobbyPoll(nil, rooms.Get("e"), now)
 		m := &vwrv1.Checked{}
 		require.NoError(t, wire.Unmarshal(got, m))
 		require.Empty(t, cmp.Diff(&vwrv1.Checked{
@@ -64,6 +64,6 @@ func TestLobbyResponseMatchesTheMessage(t *testing.T) {
 func TestProviderNames(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{"sandbox": true, "toss-2": true, "Sandbox": false, "a_b": false, "a/b": false, "": true, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": false} {
-		require.Equal(t, ok, providerName(name), name)
+		require.Equal(t, ok, validProviderName(name), name)
 	}
 }

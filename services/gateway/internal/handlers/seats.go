@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// A layout changes only before its sale opens; gateways see the change after at most layoutTTL.
+	// layoutTTL is the maximum age of a cached seat layout, which changes only before its sale opens.
 	layoutTTL  = 5 * time.Second
 	maxLayouts = 256
 )
@@ -31,7 +31,7 @@ type SeatHandlers struct {
 	available *availability
 	holdSeats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
 	holdBest  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
-	holds     *backlog // of holdSeats and holdBest
+	holds     *backlog // limits the calls of holdSeats and holdBest in progress
 }
 
 // NewSeatHandlers makes the handlers of seats and holds.
@@ -88,7 +88,8 @@ func (h *SeatHandlers) Availability(w http.ResponseWriter, r *http.Request, q *e
 	return h.available.serve(w, r, q)
 }
 
-// ReadSeats is a seats.ReadFunc, which shares its calls with Availability.
+// ReadSeats returns which seats of an event are free, for the hub of package seats. It shares its calls
+// of ticket with Availability.
 func (h *SeatHandlers) ReadSeats(ctx context.Context, event string, reader *commonv1.Caller) (seats.State, error) {
 	free, err := h.available.get(ctx, event, reader)
 	if err != nil {
@@ -102,7 +103,8 @@ func quotedETag(etag, suffix string) string {
 	return `"` + strings.Trim(etag, `"`) + suffix + `"`
 }
 
-// Refusal returns errs.ErrOverloaded while more holds are in progress than ticket completes in time.
+// Refusal returns errs.ErrOverloaded while more holds are in progress than ticket completes in time,
+// else nil.
 func (h *SeatHandlers) Refusal() error { return h.holds.refusal() }
 
 func (h *SeatHandlers) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {

@@ -10,6 +10,7 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
+// sharedRead is a request for the data of a key, on behalf of a caller.
 type sharedRead[K comparable] struct {
 	key    K
 	caller *commonv1.Caller
@@ -17,9 +18,9 @@ type sharedRead[K comparable] struct {
 
 type eventRead = sharedRead[string]
 
-// newSharedRead makes one call for all requests of a batch with the same key. The call starts after the
-// last of them has arrived, so that no client reads a state from before its own request, for example
-// from before its own purchase.
+// newSharedRead batches reads: get is called once for all requests of a batch with the same key. The
+// call starts after the last of them has arrived, so that no client reads a state from before its own
+// request, for example from before its own purchase.
 func newSharedRead[K comparable, O any](get func(ctx context.Context, key K) (O, error)) *batch.Coalescer[sharedRead[K], O] {
 	return batch.NewItems(batchConfig(callTimeout), func(ctx context.Context, in []sharedRead[K]) ([]batch.Result[O], error) {
 		first := make(map[K]sharedRead[K], 1)

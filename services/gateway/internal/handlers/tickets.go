@@ -14,7 +14,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// TicketHandlers show users' tickets as doors read them.
+// TicketHandlers serves the QR codes of users' tickets, which are scanned at the doors.
 type TicketHandlers struct{ Tickets ticketv1.TicketServiceClient }
 
 // The size of a module of the code, and of the quiet zone around it (ISO/IEC 18004: four modules).

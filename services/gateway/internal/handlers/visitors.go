@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// countLife is how long a visitor who was counted is not counted again: longer than the life of a
-	// challenge, so that one who does the work is counted once.
+	// countLife is how long a visitor who was counted is not counted again. It is longer than a
+	// challenge is valid, so that a visitor who does the work is counted once.
 	countLife = 10 * time.Minute
-	// idLife is how long an id can take new positions. Its cookie lives on, for those that it has.
+	// idLife is how long a visitor's id can get new positions. Its cookie lasts longer, for the
+	// positions that it has.
 	idLife = 24 * time.Hour
 )
 
@@ -28,7 +29,8 @@ var visitorsCounted = promauto.NewCounterVec(prometheus.CounterOpts{
 	Name: "urr_new_visitors_total", Help: "Visitors counted as new ones of their network, by the id that they showed.",
 }, []string{"id"})
 
-// VisitorIDs issues the ids of visitors. It is safe for concurrent use.
+// VisitorIDs issues the ids by which visitors are known (cookie urr-anon). It is safe for concurrent
+// use.
 type VisitorIDs struct {
 	Tokens  *identity.Verifier
 	Cookies identity.Cookies
@@ -43,10 +45,10 @@ func (v *VisitorIDs) Issue(ctx context.Context, w http.ResponseWriter, q *edge.R
 	return v.CountForPosition(ctx, w, q)
 }
 
-// CountForPosition counts a visitor who asks for a new position as a new one of the network, so that
-// ids that were collected before a sale are worth no more than new ones, and sets what the visitor
-// owes. A visitor without an id gets one, and one whose id has expired another one. Call it last of
-// what may refuse the request: refused calls do not count.
+// CountForPosition counts a visitor who asks for a new position as a new visitor of the network, so
+// that ids collected before a sale are worth no more than new ones. It sets which proof of work the
+// visitor owes. A visitor without an id, or whose id has expired, gets a new one. It must be called
+// after all other checks, so that refused requests do not count.
 func (v *VisitorIDs) CountForPosition(ctx context.Context, w http.ResponseWriter, q *edge.Request) error {
 	now := v.Cookies.Now()
 	id, shown := q.Visitor, "none"

@@ -17,14 +17,15 @@ import (
 // maxWebhookHeaders bounds the forwarded headers, in bytes of names and values.
 const maxWebhookHeaders = 8 << 10
 
-// WebhookHandlers forwards payment providers' calls unchanged: their signatures cover the bytes.
+// WebhookHandlers forwards the calls of payment providers to payment, unchanged, since the provider's
+// signature covers the bytes.
 type WebhookHandlers struct {
 	Payments paymentv1.PaymentServiceClient
 }
 
 func (h *WebhookHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	provider := q.Param("provider")
-	if !providerName(provider) {
+	if !validProviderName(provider) {
 		return errs.ErrProviderUnknown
 	}
 	headers, err := webhookHeaders(q.Header)
@@ -39,11 +40,11 @@ func (h *WebhookHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge
 	return nil
 }
 
-func providerName(s string) bool {
+func validProviderName(s string) bool {
 	return len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// credentialHeaders are read by the edge; providers use none of them.
+// credentialHeaders are the credentials of users, which are not forwarded; providers send none of them.
 var credentialHeaders = []string{
 	"Authorization", "Cookie", "Proxy-Authorization",
 	identity.EntryHeader, identity.QueueTicketHeader, identity.VWRTicketHeader,

@@ -9,14 +9,14 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// attemptName is how many bytes of an attempt's state are in the name of its cookie, so that several
-// tabs can have an attempt each.
+// attemptName is how many bytes of a sign-in attempt's state are in the name of its cookie, so that
+// each tab can have an attempt of its own.
 const attemptName = 8
 
-// AttemptCookie is the name of the cookie of an attempt to sign in, by its state.
+// AttemptCookie returns the name of the cookie that holds the sign-in attempt with a state.
 func AttemptCookie(state string) string { return attemptCookie + state[:min(attemptName, len(state))] }
 
-// AttemptCookies returns the names of the cookies of attempts that the request has.
+// AttemptCookies returns the names of the cookies of sign-in attempts that the request carries.
 func AttemptCookies(r *http.Request) (names []string) {
 	for _, c := range r.Cookies() {
 		if name := strings.TrimPrefix(c.Name, hostPrefix); strings.HasPrefix(name, attemptCookie) {
@@ -30,7 +30,8 @@ func (v *Verifier) SignAttempt(a *claims.SignIn) (string, error) {
 	return v.keys.Load().Session.Sign(a)
 }
 
-// Attempt returns this browser's attempt with a state. It fails when there is none, or it has expired.
+// Attempt returns the browser's sign-in attempt with a state, from its cookie. It fails if there is
+// none, or if it has expired.
 func (v *Verifier) Attempt(h http.Header, state string) (*claims.SignIn, error) {
 	err := errors.New("there is no attempt")
 	for tok := range cookies(h, cookieName(AttemptCookie(state), v.secure)) {

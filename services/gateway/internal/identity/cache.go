@@ -17,8 +17,8 @@ type cache[C expirer] struct {
 	entries *otter.Cache[string, cached[C]]
 }
 
-// cached is a verified token with the keys that verified it. With other keys it is verified again,
-// so that a token of a removed key becomes invalid.
+// cached has the claims of a verified token and the keys that verified it. After a change of keys the
+// token is verified again, so that a token of a removed key becomes invalid.
 type cached[C expirer] struct {
 	claims C
 	keys   *keyRing
@@ -37,11 +37,11 @@ func newCache[C expirer](kind string, size int, now func() time.Time) (*cache[C]
 	return &cache[C]{kind: kind, entries: c}, nil
 }
 
-// get returns the claims of tok, and verifies it if it is not cached. The cache's expiry only frees
-// memory: whether a token has expired is decided by now.
+// get returns the claims of the token tok, and verifies it if it is not cached. A cached token is also
+// compared with now: the expiry of cache entries only frees memory.
 func (c *cache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*keyRing, string) (C, error)) (C, error) {
-	// GetEntryQuietly does not record the use for the eviction, which takes a fifth of a look-up's time.
-	// A full cache keeps the tokens that were added most often.
+	// GetEntryQuietly does not record the use for the eviction policy, which would take a fifth of a
+	// look-up's time. So a full cache keeps the tokens that were added most often.
 	if k, ok := c.entries.GetEntryQuietly(tok); ok && k.Value.keys == keys && now.Before(k.Value.claims.Expiry()) {
 		return k.Value.claims, nil
 	}

@@ -9,11 +9,12 @@ import (
 // AnonLife is how long a browser keeps the visitor id: longer than any sale.
 const AnonLife = 30 * 24 * time.Hour
 
-// Cookies writes the platform's cookies: HttpOnly, with Secure for https only, and for every path
-// except those that only the sign-in or the sign-out reads.
+// Cookies writes the platform's cookies. All are HttpOnly, and Secure if browsers use https. They are
+// for every path, except those that only the sign-in or the sign-out reads.
 type Cookies struct {
-	// Secure is whether browsers use https. Session, visitor and attempts then have names that bind them
-	// to this host (hostPrefix). The tokens of both tiers keep theirs, which a CDN may read.
+	// Secure says that browsers use https. The cookies of session, visitor and sign-in attempts then
+	// have the prefix hostPrefix, which binds them to this host. The tokens of both tiers keep their
+	// names, which a CDN may read.
 	Secure bool
 	Now    func() time.Time
 }
@@ -52,20 +53,20 @@ func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
 	}
 }
 
-// The sign-out has two paths. Its alias gets a placeholder instead of the ID token, since the headers
-// of a response have no room for a second one.
+// The sign-out has two paths, and the ID token's cookie is set for each. The alias gets a placeholder
+// as its value, since the headers of a response have no room for the token twice.
 const (
 	logoutPath  = "/api/v1/auth/logout"
 	logoutAlias = "/api/auth/logout"
 )
 
-// IDTokenPlaceholder stands for an ID token that is not kept: the session began at the identity
-// provider, which may ask the user at the sign-out. It overwrites the token of the browser's last user.
+// IDTokenPlaceholder stands for an ID token that is not kept: it says that the session began at the
+// identity provider, and overwrites the token of the browser's former user.
 const IDTokenPlaceholder = "-"
 
 func cookiePath(name string, secure bool) string {
 	switch {
-	case strings.HasPrefix(name, attemptCookie) && !secure: // else its name requires the path /
+	case strings.HasPrefix(name, attemptCookie) && !secure: // with secure, hostPrefix requires the path /
 		return "/api/v1/auth/callback"
 	case name == IDTokenCookie:
 		return logoutPath

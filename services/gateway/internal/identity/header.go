@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Names of cookies and headers. With Cookies.Secure those of session, visitor and attempts have the
-// prefix hostPrefix in requests and responses.
+// Names of cookies and headers. With Cookies.Secure, the cookies of session, visitor and sign-in
+// attempts have the prefix hostPrefix in requests and responses.
 const (
 	SessionCookie = "urr-session"
 	AnonCookie    = "urr-anon"
@@ -15,7 +15,7 @@ const (
 	EntryCookie   = "urr-entry-token"
 	// IDTokenCookie has the ID token of the identity provider, for the sign-out.
 	IDTokenCookie = "urr-id-token"
-	// attemptCookie begins the names of the cookies of attempts to sign in.
+	// attemptCookie is the prefix of the names of the cookies of sign-in attempts.
 	attemptCookie = "urr-sign-in-"
 
 	EntryHeader       = "X-Queue-Entry-Token"
@@ -28,11 +28,11 @@ const (
 	LastEventHeader   = "Last-Event-Id"
 )
 
-// hostPrefix begins the name of a cookie that browsers take from this host only, over https and for
-// every path, so that no other subdomain can plant one (RFC 6265bis, section 4.1.3.2).
+// hostPrefix is the prefix of names of cookies that browsers accept from this host only, over https and
+// for every path, so that no other subdomain can plant one (RFC 6265bis, section 4.1.3.2).
 const hostPrefix = "__Host-"
 
-// cookieName returns the name of a cookie in requests and responses.
+// cookieName returns the name of a cookie in requests and responses: with hostPrefix where it is due.
 func cookieName(name string, secure bool) string {
 	if secure && (name == SessionCookie || name == AnonCookie || strings.HasPrefix(name, attemptCookie)) {
 		return hostPrefix + name
@@ -40,12 +40,12 @@ func cookieName(name string, secure bool) string {
 	return name
 }
 
-// maxSameName is how many cookies of one name are read: each forged one costs a check of a signature.
+// maxSameName is how many cookies of one name are read, since each forged one costs a signature check.
 const maxSameName = 8
 
-// cookies returns the values of the cookies of a name, up to maxSameName. Browsers send several where
-// those of other paths or domains have the same name, in an order that says nothing. It does not parse
-// cookies of other names, since every poll calls it and http.Request.Cookie allocates for each.
+// cookies returns the values of the cookies with a name, up to maxSameName. Browsers send several if
+// cookies for other paths or domains have the same name; their order says nothing. It does not parse
+// cookies with other names, since every poll calls it and http.Request.Cookie allocates for each.
 func cookies(h http.Header, name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		left := maxSameName
@@ -65,7 +65,7 @@ func cookies(h http.Header, name string) iter.Seq[string] {
 	}
 }
 
-// bearer returns the token of the header Authorization, "" without one of that scheme.
+// bearer returns the Bearer token of the header Authorization, "" for none.
 func bearer(h http.Header) string {
 	v := h["Authorization"]
 	const scheme = "Bearer "

@@ -25,7 +25,7 @@ type Keys struct {
 	Entry   token.KeySet
 }
 
-// keyRing is Keys with the keys derived from them.
+// keyRing has the Keys and the keys derived from them, for visitors' cookies, tickets and challenges.
 type keyRing struct {
 	Keys
 
@@ -41,7 +41,7 @@ type Revocations interface {
 
 // Verifier verifies the credentials of requests, and signs cookies. It is safe for concurrent use.
 type Verifier struct {
-	keys    atomic.Pointer[keyRing] // loaded once by callers that need several of them
+	keys    atomic.Pointer[keyRing] // to be loaded once by a function that needs several keys
 	revoked Revocations
 	now     func() time.Time
 	secure  bool
@@ -66,7 +66,8 @@ func New(keys Keys, size int, revoked Revocations, now func() time.Time) (*Verif
 	return v, nil
 }
 
-// WithSecureCookies makes the Verifier read the names of Cookies.Secure, and no others.
+// WithSecureCookies makes the Verifier read only cookies with the names that Cookies writes if its
+// field Secure has this value.
 func (v *Verifier) WithSecureCookies(secure bool) *Verifier {
 	v.secure = secure
 	v.sessionCookie, v.anonCookie = cookieName(SessionCookie, secure), cookieName(AnonCookie, secure)
@@ -104,8 +105,8 @@ func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	}
 }
 
-// cookieSession returns the session of the cookies, and whether there was such a cookie. Two different
-// valid ones count as none: one of them was planted, and nothing says which.
+// cookieSession returns the valid session in the cookies, and whether there was a session cookie. Two
+// different valid sessions count as none: one of them was planted, and nothing says which.
 func (v *Verifier) cookieSession(h http.Header) (c *claims.Session, sent bool) {
 	for tok := range cookies(h, v.sessionCookie) {
 		sent = true
@@ -160,7 +161,7 @@ func (v *Verifier) SignSession(c *claims.Session) (string, error) {
 	return v.keys.Load().Session.Sign(c)
 }
 
-// Visitor returns the content of a verified urr-anon; ok is false when there is none.
+// Visitor returns the content of the cookie urr-anon; ok is false if there is none that verifies.
 func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
 	for sealed := range cookies(h, v.anonCookie) {
 		a, err := claims.OpenAnon(v.keys.Load().anon, sealed)
@@ -175,8 +176,8 @@ func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
 // SealVisitor makes the value of the cookie urr-anon.
 func (v *Verifier) SealVisitor(a claims.Anon) string { return a.Seal(v.keys.Load().anon) }
 
-// HeldByFormer reports whether the position that the request shows, for this event ("": any) by its
-// ticket or else by its token, is that of the visitor's former id.
+// HeldByFormer reports whether the request shows a position of the visitor's former id: by its tier-1
+// ticket, or without one by its tier-1 token. event is the event of the position; "": any.
 func (v *Verifier) HeldByFormer(h http.Header, event string, a claims.Anon) bool {
 	if a.Former == uuid.Nil {
 		return false
@@ -207,8 +208,8 @@ func (v *Verifier) OpenChallenge(event, anon, sealed string) (c claims.Challenge
 	return c, err == nil
 }
 
-// Tier1Ticket opens the tier-1 ticket of the request; ok is false without one of this event that
-// belongs to the visitor (anon) or, after a lobby, to the user.
+// Tier1Ticket returns the content and the text of the request's tier-1 ticket. The bool is false unless
+// the ticket is of this event and belongs to the visitor (anon) or, after a lobby, to the user.
 func (v *Verifier) Tier1Ticket(h http.Header, event, anon, user string) (claims.VwrTicket, string, bool) {
 	raw := firstValue(h, VWRTicketHeader)
 	if raw == "" {
@@ -254,13 +255,14 @@ func (v *Verifier) EntryTokens(h http.Header, event, user string) [2]*claims.Ent
 	})
 }
 
-// EntryToken returns the first of EntryTokens, nil when there is none.
+// EntryToken returns the first valid one of EntryTokens, nil when there is none.
 func (v *Verifier) EntryToken(h http.Header, event, user string) *claims.Entry {
 	e := v.EntryTokens(h, event, user)
 	return cmp.Or(e[0], e[1])
 }
 
-// EntryTokensWithExpired is EntryTokens including expired ones, which still identify a slot.
+// EntryTokensWithExpired returns what EntryTokens returns, and also expired tokens, since they still
+// identify a slot.
 func (v *Verifier) EntryTokensWithExpired(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		c, keys := new(claims.Entry), v.keys.Load()

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Proxies are the networks whose X-Forwarded-For is trusted.
+// Proxies are the networks of the proxies whose header X-Forwarded-For is trusted.
 type Proxies []netip.Prefix
 
 // ParseProxies reads networks (10.0.0.0/8) and single addresses.

@@ -131,7 +131,8 @@ func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits
 	return bits, nil
 }
 
-// CountSignIn is CountMutation for the return from the identity provider.
+// CountSignIn counts the return of a browser from the identity provider. It fails as CountMutation
+// does.
 func (l *Limiter) CountSignIn(ctx context.Context, s Subject) error {
 	checks := s.checks(l.cfg)
 	if s.Address.IsValid() && l.cfg.SignIns.Rate > 0 {
@@ -141,8 +142,8 @@ func (l *Limiter) CountSignIn(ctx context.Context, s Subject) error {
 	return err
 }
 
-// OwedBits returns how many bits a visitor owes now whose id was issued with the given number:
-// settings that were lowered since apply to existing ids too.
+// OwedBits returns how many bits of work a visitor owes now. bits is the number when the id was issued;
+// settings that were lowered since then apply to existing ids too.
 func (l *Limiter) OwedBits(bits int) int {
 	if l.cfg.Work.Free.Rate <= 0 {
 		return 0
@@ -150,8 +151,8 @@ func (l *Limiter) OwedBits(bits int) int {
 	return min(bits, l.cfg.Work.MaxBits)
 }
 
-// countOrRefuse counts the checks and fails if one of them refuses. It returns the excess of each
-// over its allowance.
+// countOrRefuse counts a request by all checks, and fails if it exceeds the allowance of one. It
+// returns by how much it exceeds the allowance of each.
 func (l *Limiter) countOrRefuse(ctx context.Context, checks []keyCheck) ([]time.Duration, error) {
 	if len(checks) == 0 {
 		return nil, nil
@@ -169,7 +170,7 @@ func (l *Limiter) countOrRefuse(ctx context.Context, checks []keyCheck) ([]time.
 	return excess, rateLimitedError(wait)
 }
 
-// count counts in Redis, or in the process while that is unavailable.
+// count counts a request by all checks: in Redis, or in the process while Redis is unavailable.
 func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration, error) {
 	now := l.now()
 	if l.shared != nil && now.UnixNano() >= l.downUntil.Load() {
@@ -189,7 +190,7 @@ func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration
 	return excess, nil
 }
 
-// CountPoll counts a request that changes nothing.
+// CountPoll counts a request that changes nothing, in the process only. It fails as CountMutation does.
 func (l *Limiter) CountPoll(s Subject) error {
 	r, now := &l.cfg.Polls, l.now()
 	var wait time.Duration
@@ -227,8 +228,8 @@ func (s Subject) checks(cfg Config) []keyCheck {
 	return buf
 }
 
-// appendNewVisitor appends the check c for each network of a new visitor. The owner of an IPv6 /48
-// has 65,536 networks of /64, so wider prefixes are counted too.
+// appendNewVisitor appends the check c for each network that the address of a new visitor belongs to.
+// The owner of an IPv6 /48 has 65,536 networks of /64, so wider prefixes are counted too.
 func appendNewVisitor(buf []keyCheck, a netip.Addr, c keyCheck) []keyCheck {
 	if !a.Is6() {
 		c.key = a.String()

@@ -22,7 +22,7 @@ type shard struct {
 	_   [40]byte         // padding against false sharing of cache lines
 }
 
-// newLocal keeps at most about size keys.
+// newLocal makes localCounts for at most about size keys.
 func newLocal(size int) *localCounts {
 	l := &localCounts{seed: maphash.MakeSeed(), limit: max(1, size/shards)}
 	for i := range l.shards {
@@ -47,8 +47,8 @@ func (l *localCounts) countRequest(sum uint64, r RateRule, now time.Time) time.D
 	return l.count(sum, keyCheck{rule: r}, now)
 }
 
-// count counts a request of a key, as gcra.lua does in Redis, and returns 0 or how long to wait. A
-// meter refuses nothing, and the excess over its rule is returned.
+// count counts a request of the key with this hash, as gcra.lua does in Redis. It returns 0, or how
+// long to wait; for a meter, which refuses nothing, the excess over its rule.
 func (l *localCounts) count(sum uint64, c keyCheck, now time.Time) time.Duration {
 	s := &l.shards[sum%shards]
 	at := now.UnixNano()
@@ -72,8 +72,8 @@ func (l *localCounts) count(sum uint64, c keyCheck, now time.Time) time.Duration
 	return 0
 }
 
-// evict drops the keys whose allowance is full, and arbitrary keys if that is not enough to bound the
-// memory.
+// evict drops the keys whose allowance has refilled, and arbitrary keys if that is not enough to bound
+// the memory.
 func (s *shard) evict(now int64) {
 	before := len(s.tat)
 	for k, tat := range s.tat {

@@ -17,13 +17,13 @@ var gcraSource string
 
 var gcra = redis.NewScript(gcraSource)
 
-// keyCheck is a key to count a request of.
+// keyCheck says by which key a request is counted, and what the key's allowance is.
 type keyCheck struct {
 	scope scope
 	key   string
 	rule  RateRule
-	// maxExcess > 0 makes the check a meter: it refuses nothing, and remembers an excess of at most this,
-	// half of it after each halfLife.
+	// maxExcess > 0 makes the check a meter: it refuses nothing, and remembers by how much the allowance
+	// is exceeded, at most maxExcess. Half of the excess is forgotten after each halfLife.
 	maxExcess, halfLife time.Duration
 }
 

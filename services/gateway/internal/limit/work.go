@@ -12,16 +12,16 @@ import (
 type WorkRule struct {
 	// Free is how many new visitors of a network owe nothing. A Rate of 0: nobody owes anything.
 	Free RateRule
-	// MinBits is what the first ones beyond it owe. Each doubling of the excess, from twice Free.Burst
-	// on, adds a bit, which is twice the work, up to MaxBits.
+	// MinBits is what the first visitors beyond Free owe. From an excess of twice Free.Burst on, each
+	// doubling of the excess adds a bit, which doubles the work, up to MaxBits.
 	MinBits, MaxBits int
 	// HalfLife is how soon half of the excess is forgotten, so that people behind the same NAT do not
 	// pay for hours after an attack.
 	HalfLife time.Duration
 }
 
-// maxExcess is the excess at which visitors owe MaxBits. Remembering more would only make honest people
-// pay for longer after the end of an attack.
+// maxExcess returns the excess at which visitors owe MaxBits, the most that is remembered. More would
+// only make honest people pay for longer after the end of an attack.
 func (w WorkRule) maxExcess() time.Duration {
 	return time.Duration(min(float64(w.Free.tolerance())*math.Exp2(float64(w.MaxBits-w.MinBits)), math.MaxInt64/2))
 }
@@ -46,8 +46,8 @@ func (c keyCheck) meter(ahead time.Duration) (time.Duration, time.Duration) {
 	return c.rule.tolerance() + time.Duration(math.Round(left)), time.Duration(math.Round(excess))
 }
 
-// owedBits returns the bits that a new visitor owes whose network exceeds the rule. The excess is a
-// time, like the rule's tolerance (the time in which its burst is refilled).
+// owedBits returns how many bits of work a new visitor owes whose network exceeds the rule by excess: a
+// time, like the tolerance of the rule, in which its burst is refilled.
 func (w WorkRule) owedBits(r RateRule, excess time.Duration) int {
 	if excess <= 0 {
 		return 0

@@ -1,7 +1,7 @@
-// Package linestate keeps the epoch of every tier-2 waiting line in memory, with which the gateway
-// refuses entry tokens of a line that was lost and rebuilt, without a call per request. queue streams
-// the epochs, with a message at least every 3 s, the sale status of events, and which lines are paused.
-// The last two are published to a SaleStatuses.
+// Package linestate keeps the epoch of every tier-2 waiting line in memory. By it the gateway refuses
+// entry tokens of a line that was lost and rebuilt, without a call per request. queue streams the
+// epochs, the sale statuses of events, and which lines are paused, with a message at least every 3 s.
+// Statuses and pauses are passed on to a SaleStatuses.
 package linestate
 
 import (
@@ -20,11 +20,12 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Stale is how long after the last message the gateway stops judging epochs by itself.
+// Stale is how long after queue's last message the gateway no longer judges epochs without asking
+// queue.
 const Stale = 10 * time.Second
 
-// saleStatusTTL is how long a sale status is kept after the first snapshot without it, since a replica
-// of queue that has just started knows few events.
+// saleStatusTTL is how long a sale status is kept after the first snapshot that lacks it, since a
+// replica of queue that has just started knows few events.
 const saleStatusTTL = 10 * time.Second
 
 type lineEpochs struct {
@@ -34,15 +35,15 @@ type lineEpochs struct {
 	listed     time.Time
 }
 
-// forgetAfter is how long after its last message a line is kept that snapshots lack: longer than
-// replicas of queue may disagree. queue is asked about the tokens of an unknown line.
+// forgetAfter is how long a line is kept after the last message that listed it: longer than replicas of
+// queue may disagree. queue is asked about the tokens of a line that is not kept.
 const forgetAfter = time.Hour
 
 // SaleStatuses receives the sale status of events, and which lines are paused.
 type SaleStatuses interface {
 	// SetSaleStatuses takes statuses by event id; "" means that the status is no longer known.
 	SetSaleStatuses(statuses map[string]string)
-	// SetPaused takes by event id whether an operator has paused the line.
+	// SetPaused takes, by event id, whether an operator has paused the line.
 	SetPaused(lines map[string]bool)
 }
 
@@ -60,7 +61,7 @@ type Lines struct {
 
 var _ edge.Lines = (*Lines)(nil)
 
-// New makes Lines without any line: until the first message queue has to be asked about every token.
+// New makes Lines that know no line: until queue's first message, queue is asked about every token.
 func New(now func() time.Time, sales SaleStatuses) *Lines {
 	return &Lines{now: now, sales: sales, lines: map[string]lineEpochs{}, missingSince: map[string]time.Time{}}
 }
@@ -115,9 +116,9 @@ func (l *Lines) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	})
 }
 
-// applyLines stores the lines of a message. Epochs never go back, since another replica of queue
-// may be behind. Epoch 0 marks an event that has no line yet. A snapshot shows which lines have ended;
-// they are forgotten, so that they do not add up over months.
+// applyLines stores the epochs of a message. The epoch of a line is never lowered, since the sending
+// replica of queue may be behind. Epoch 0 marks an event without a line. After a snapshot, lines that
+// were not listed for long are dropped, so that ended lines do not add up over months.
 func (l *Lines) applyLines(msg *queuev1.WatchLinesResponse) {
 	now := l.now()
 	l.mu.Lock()
@@ -139,10 +140,9 @@ func (l *Lines) applyLines(msg *queuev1.WatchLinesResponse) {
 	l.last.Store(now.UnixNano())
 }
 
-// publishSales publishes the sale statuses of a message, and clears those that no message has
-// repeated for saleStatusTTL. The last status counts even if the epoch of its line is old, since
-// the streams of all replicas agree within a second or two. Statuses stay while the stream is
-// broken.
+// publishSales publishes the sale statuses of a message, and clears statuses that messages have lacked
+// for saleStatusTTL. A status counts even if the message has an old epoch of the line, since the
+// streams of all replicas agree within a second or two. While the stream is broken, all statuses stay.
 func (l *Lines) publishSales(msg *queuev1.WatchLinesResponse) {
 	sales := make(map[string]string, len(msg.GetLines()))
 	for _, ln := range msg.GetLines() {

@@ -23,7 +23,7 @@ import (
 // readTimeout bounds each call: a service that does not answer must not delay what the others say.
 const readTimeout = 800 * time.Millisecond
 
-// Sources are where the figures come from.
+// Sources reads the live figures of an event from the services and from memory.
 type Sources struct {
 	Rooms  *roomstate.Rooms
 	Line   queuev1.QueueAdminServiceClient
@@ -32,6 +32,7 @@ type Sources struct {
 	Now    func() time.Time
 }
 
+// Read returns an event's figures as JSON, without those of services that do not answer in time.
 func (s *Sources) Read(ctx context.Context, event string, operator *commonv1.Caller) []byte {
 	ctx, cancel := context.WithTimeout(caller.With(ctx, operator), readTimeout)
 	defer cancel()
@@ -39,7 +40,7 @@ func (s *Sources) Read(ctx context.Context, event string, operator *commonv1.Cal
 	var places placeCounts
 	var calls sync.WaitGroup
 	calls.Go(func() { s.setLine(ctx, event, f) })
-	calls.Go(func() { places = s.readPlaces(ctx, event) })
+	calls.Go(func() { places = s.readPlaceCounts(ctx, event) })
 	var counted *statsv1.OperatorEventStats
 	calls.Go(func() { counted = s.readCounts(ctx, event) })
 	s.setRoom(event, f)
@@ -67,12 +68,13 @@ func (s *Sources) setLine(ctx context.Context, event string, f *gatewayv1.LiveFi
 	}
 }
 
+// placeCounts are the numbers of all and of free places for which tickets of an event are sold.
 type placeCounts struct {
 	known, absent  bool // absent: the event has no sale, for example since it is a promotion
 	capacity, free int64
 }
 
-func (s *Sources) readPlaces(ctx context.Context, event string) (p placeCounts) {
+func (s *Sources) readPlaceCounts(ctx context.Context, event string) (p placeCounts) {
 	e, err := s.Events.GetEvent(ctx, &ticketv1.GetEventRequest{EventId: event})
 	if err != nil {
 		return placeCounts{absent: errors.Is(errs.From(err), errs.ErrEventNotFound)}
@@ -93,8 +95,8 @@ func (s *Sources) readCounts(ctx context.Context, event string) *statsv1.Operato
 	return counted
 }
 
-// setSale sets the numbers of failures, sold places and held places. A place that is neither free
-// nor sold counts as held. The counts of stats are a moment behind ticket.
+// setSale sets the numbers of failures, sold places and held places. A place that is neither free, by
+// ticket, nor sold, by stats, counts as held; the counts of stats are a moment behind.
 func (s *Sources) setSale(p placeCounts, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
 	if counted == nil {
 		return

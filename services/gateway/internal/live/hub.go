@@ -1,5 +1,5 @@
-// Package live reads the figures of events for operators who watch them: once a second per event with
-// listeners, however many there are.
+// Package live sends the figures of an event to the operators who watch them. It reads the figures of
+// each watched event once a second, however many operators watch it.
 package live
 
 import (
@@ -24,7 +24,7 @@ const (
 // ReadFunc returns an event's figures as JSON, on behalf of an operator, within a second.
 type ReadFunc func(ctx context.Context, event string, operator *commonv1.Caller) []byte
 
-// Hub has a feed for every event that somebody listens to. It is safe for concurrent use.
+// Hub has a feed of figures for every event that somebody watches. It is safe for concurrent use.
 type Hub struct {
 	read ReadFunc
 	done chan struct{} // closed by End
@@ -38,7 +38,7 @@ type Hub struct {
 
 type feed struct {
 	event string
-	// caller is that of the latest listener; all listeners may read.
+	// caller is the latest listener's identity, on whose behalf the figures are read.
 	caller    *commonv1.Caller
 	listeners map[*Listener]bool
 	last      []byte
@@ -101,7 +101,7 @@ func (h *Hub) callerOf(f *feed) *commonv1.Caller {
 	return f.caller
 }
 
-// publish sends figures to all listeners, in place of those that they have not received.
+// publish sends figures to all listeners. They replace earlier ones that a listener has not received.
 func (h *Hub) publish(f *feed, figures []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

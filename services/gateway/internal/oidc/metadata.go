@@ -11,6 +11,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
+// providerMetadata is what the identity provider publishes about itself.
 type providerMetadata struct {
 	issuer   string
 	endpoint oauth2.Endpoint
@@ -18,16 +19,17 @@ type providerMetadata struct {
 	basicAuth bool
 	keys      *oidc.RemoteKeySet
 	checks    *oidc.Config
-	// endSession is where sessions are ended; nil: the provider does not offer it.
+	// endSession is the provider's page that ends its session; nil: the provider has none.
 	endSession *url.URL
 }
 
-// metadata looks the provider up unless it is known. Concurrent sign-ins share one look-up.
+// metadata returns the provider's metadata, which it fetches at the first call. Concurrent calls share
+// one fetch. It fails with ErrUnavailable.
 func (p *Provider) metadata(ctx context.Context) (*providerMetadata, error) {
 	if m := p.cached.Load(); m != nil {
 		return m, nil
 	}
-	// Other requests may wait for the same look-up, so it does not end with the first one.
+	// Other requests may wait for the same fetch, so the end of this request must not end it.
 	found := p.lookup.DoChan("", func() (any, error) { return p.fetchMetadata(context.WithoutCancel(ctx)) })
 	select {
 	case r := <-found:
@@ -95,8 +97,8 @@ func (m *providerMetadata) verifyIDToken(ctx context.Context, raw string) (*oidc
 	return tok, nil
 }
 
-// keySet distinguishes keys that could not be fetched from a wrong signature, which the verifier's
-// error does not.
+// keySet remembers if the provider's keys could not be fetched, which the verifier's error does not
+// distinguish from a wrong signature.
 type keySet struct {
 	*oidc.RemoteKeySet
 

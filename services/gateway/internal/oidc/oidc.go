@@ -19,7 +19,7 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// Config of the provider, and of URR as its client.
+// Config describes the identity provider, and URR as its client.
 type Config struct {
 	// Issuer is the provider's URL, which it states in its tokens and under which its metadata is.
 	Issuer string
@@ -54,14 +54,14 @@ const (
 	// endTimeout bounds the look-up for a sign-out, which the user waits for and which is not needed to
 	// end the session here.
 	endTimeout = 2 * time.Second
-	// maxExchanges bounds the sign-ins that wait for the provider's token endpoint, so that a crowd does
-	// not use up what the provider allows. The others wait for exchangeWait, then it is unavailable.
+	// maxExchanges bounds the calls of the provider's token endpoint in progress, so that a crowd does not
+	// exceed what the provider allows. Further sign-ins wait for exchangeWait, then they fail.
 	maxExchanges = 32
-	// exchangeWait is how long a sign-in waits for its turn in the seconds in which many return.
+	// exchangeWait is how long a sign-in waits for its turn while many users return from the provider.
 	exchangeWait = 2 * time.Second
 )
 
-// User is who has signed in.
+// User is a user who has signed in at the provider.
 type User struct {
 	ID    string
 	Roles []string
@@ -143,8 +143,8 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	return &User{ID: userID(tok.Subject), Roles: p.rolesOf(all), IDToken: raw}, nil
 }
 
-// exchangeFailure classifies a failed exchange of a code. A status that asks for another attempt says
-// nothing about the code.
+// exchangeFailure returns ErrUnavailable or ErrInvalid for the error of an exchange of a code. A status
+// such as 429 or 503, which asks for another attempt, says nothing about the code.
 func exchangeFailure(err error) error {
 	refused := new(oauth2.RetrieveError)
 	if !errors.As(err, &refused) {
@@ -158,9 +158,9 @@ func exchangeFailure(err error) error {
 	}
 }
 
-// EndSession returns the URL that ends the provider's session, "" when it offers none. idToken may be
-// empty; the provider may then ask the user. It fails with ErrUnavailable while the provider cannot
-// be looked up.
+// EndSession returns the URL that ends the user's session at the provider, "" if the provider has none.
+// Without idToken ("") the provider may ask the user. It fails with ErrUnavailable while the provider's
+// metadata cannot be read.
 func (p *Provider) EndSession(ctx context.Context, idToken string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()

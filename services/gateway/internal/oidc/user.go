@@ -9,10 +9,11 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-func (p *Provider) rolesOf(all map[string]any) []string {
-	value, literal := all[p.cfg.RolesClaim]
+// rolesOf returns URR's roles of a user by the claims of the ID token.
+func (p *Provider) rolesOf(idClaims map[string]any) []string {
+	value, literal := idClaims[p.cfg.RolesClaim]
 	if !literal {
-		value = nestedClaim(all, p.cfg.RolesClaim)
+		value = nestedClaim(idClaims, p.cfg.RolesClaim)
 	}
 	named, _ := value.([]any)
 	if one, ok := value.(string); ok {
@@ -39,7 +40,7 @@ func nestedClaim(all map[string]any, path string) any {
 	return value
 }
 
-// hashPrefix begins the user ids that are hashes of subjects.
+// hashPrefix is the prefix of user ids that are hashes of the provider's subjects (its user ids).
 const hashPrefix = "sub-"
 
 // userID returns the provider's subject if it is a valid user id of URR, else a hash of it: a subject

@@ -18,7 +18,7 @@ func userSentence(e *errs.Error, lang string) string {
 
 type sentences struct{ en, ko string }
 
-// details has every code of errs.Catalogue; a test compares the two.
+// details has the sentences of every code of errs.Catalogue; a test compares the two.
 var details = map[string]sentences{
 	"INVALID_REQUEST":        {"Something in the request is not right.", "요청 내용이 올바르지 않습니다."},
 	"UNKNOWN_FIELD":          {"The request has a member that does not exist.", "요청에 알 수 없는 항목이 있습니다."},

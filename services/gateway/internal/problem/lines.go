@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// maxLines is how many lines per second are logged for one reason, so that neither an attack nor a
-// service that is away while a million visitors poll overloads the log.
+// maxLines is how many lines per second are logged for one reason, so that neither an attack nor an
+// outage of a service that a million visitors poll overloads the log.
 const maxLines = 10
 
-// otherReason counts the lines of every reason that a LineLimit was not made for, since whoever makes
-// up reasons must not take memory.
+// otherReason stands for all reasons that a LineLimit was not made for. They share one count, so that
+// made-up reasons take no memory.
 const otherReason = "other"
 
-// LineLimit bounds the lines of a log, by their reason. It is safe for concurrent use, without a lock.
+// LineLimit bounds how many lines are logged for each reason. It is safe for concurrent use.
 type LineLimit struct{ counts map[string]*lineCount }
 
 type lineCount struct{ second, written, suppressed atomic.Int64 }

@@ -45,7 +45,7 @@ func New(language func(*http.Request) string, log *slog.Logger) *Writer {
 	return &Writer{language: language, log: log, lines: NewLineLimit(slices.Collect(maps.Keys(catalogue))...)}
 }
 
-// WithPage sets the page that people get instead of a problem document; programs get none.
+// WithPage sets the page that people in browsers get instead of a problem document, and returns p.
 func (p *Writer) WithPage(page ErrorPage) *Writer {
 	p.page = page
 	return p
@@ -70,7 +70,7 @@ type member struct {
 	Message string `json:"message"`
 }
 
-// reserved members cannot be overwritten by the metadata of an error.
+// reserved are the members that the metadata of an error cannot overwrite.
 var reserved = []string{
 	"type", "title", "status", "detail", "instance", "code", "error", "requestId", "redirectTo", "retryAfter", "fields", metaAllow,
 }
@@ -182,8 +182,8 @@ func retryAfter(e *errs.Error) int64 {
 	}
 }
 
-// encode adds the metadata of the error as members. Metadata holds lists joined by commas; their
-// names end in Ids or Reasons.
+// encode returns the JSON of a problem document with the error's metadata as further members. Metadata
+// whose name ends in Ids or Reasons is a list joined by commas, and becomes an array.
 func encode(doc problemDocument, e *errs.Error) []byte {
 	body, err := json.Marshal(doc)
 	if err != nil { // strings and numbers only

@@ -10,12 +10,13 @@ import (
 
 // Provider is a challenge provider: a party that tells people from programs.
 type Provider interface {
-	// Verify reports whether the token is of a visitor at this address who has passed the test. An
-	// error means that the provider did not say.
+	// Verify reports whether the token proves that a visitor at this address has passed the test. An
+	// error means that the provider has not answered that.
 	Verify(ctx context.Context, token string, address netip.Addr) (passed bool, err error)
 }
 
-// Test is what visitors have to pass for a position, besides the proof of work.
+// Test is the test of a challenge provider, which visitors have to pass for a position besides the
+// proof of work.
 type Test struct {
 	Provider Provider // nil: no test
 	// Page is where visitors pass the test.

@@ -11,7 +11,7 @@ import (
 // refusals.
 const (
 	resultSolved   = "solved"
-	resultRepeated = "repeated" // paid for by an earlier request
+	resultRepeated = "repeated" // an earlier request has brought the proof
 	resultMissing  = "missing"
 	resultInvalid  = "invalid" // forged, or of another event or visitor
 	resultRound    = "round"   // of another round

@@ -18,8 +18,8 @@ const (
 	pause = time.Second
 )
 
-// paidProofs remembers who has paid for a position until the proof expires: in Redis, for all
-// gateways, and in the process, which takes over while Redis is unavailable.
+// paidProofs remembers which visitors have done the work for a position, until the proof expires: in
+// Redis, for all gateways, and in the process, for the time in which Redis is unavailable.
 type paidProofs struct {
 	rdb       redis.UniversalClient // nil: in the process only
 	local     *otter.Cache[string, time.Time]
@@ -45,6 +45,7 @@ func (d Debt) key() string {
 	return "proof:" + d.Event + ":" + strconv.FormatInt(d.Round, 10) + ":" + d.Visitor
 }
 
+// add remembers a key until end, and reports whether it was new.
 func (p *paidProofs) add(ctx context.Context, key string, end time.Time) bool {
 	known := p.hasLocal(key)
 	p.local.Set(key, end)
@@ -75,7 +76,8 @@ func (p *paidProofs) has(ctx context.Context, key string) bool {
 	return n > 0
 }
 
-// hasLocal compares the time, since the cache's expiry only frees memory.
+// hasLocal reports whether the process remembers a key. It compares the key's end with the time, since
+// the expiry of the cache only frees memory.
 func (p *paidProofs) hasLocal(key string) bool {
 	end, ok := p.local.GetIfPresent(key)
 	return ok && p.now().Before(end)
@@ -85,7 +87,8 @@ func (p *paidProofs) redisUsable() bool {
 	return p.rdb != nil && p.now().UnixNano() >= p.downUntil.Load()
 }
 
-// recordFailure pauses calls to Redis, unless the failure is that the client has left.
+// recordFailure pauses the calls to Redis after an error, unless the reason is that the client has
+// left.
 func (p *paidProofs) recordFailure(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		p.downUntil.Store(p.now().Add(pause).UnixNano())

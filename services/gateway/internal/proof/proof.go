@@ -18,8 +18,8 @@ const (
 	// Life is how long a challenge is valid. Nothing is lost by beginning again with another one, since
 	// no nonce is more likely after others were tried.
 	Life = 5 * time.Minute
-	// grace is how long after its issue a challenge is accepted although more is owed by then, so that an
-	// honest page does not lose its work when an operator asks for more.
+	// grace is how long after its issue a challenge is accepted although more work is owed by then, so
+	// that an honest page does not lose its work when an operator raises the difficulty.
 	grace = time.Minute
 )
 
@@ -44,7 +44,7 @@ func New(tokens *identity.Verifier, test Test, rdb redis.UniversalClient, timeou
 	return &Proofs{tokens: tokens, paid: p, test: test, now: now}, nil
 }
 
-// Debt is what a visitor owes for a position in a round of an event.
+// Debt is the proof of work that a visitor owes for a position in a round of an event's waiting room.
 type Debt struct {
 	Event   string
 	Round   int64
@@ -59,9 +59,9 @@ func (p *Proofs) Challenge(d Debt) (string, time.Time) {
 	return p.tokens.SealChallenge(c, d.Event, d.Visitor), c.Expires
 }
 
-// Check fails with errs.ErrProofRequired unless the visitor owes nothing, sends a proof, or has sent
-// one within its life. A proof counts once. A repeated request, with its proof or without, is paid for
-// by the first one.
+// Check fails with errs.ErrProofRequired unless the visitor owes nothing, sends a valid proof, or has
+// sent one that has not expired. A proof counts once; repeated requests, with or without it, need no
+// other.
 func (p *Proofs) Check(ctx context.Context, d Debt, proof string) error {
 	if d.Bits <= 0 {
 		return nil

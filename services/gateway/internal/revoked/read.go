@@ -18,11 +18,11 @@ const (
 	// readInterval is how often the list is read, and so about how long a revocation takes to reach
 	// all gateways.
 	readInterval = time.Second
-	// overlap is how far each read goes back behind the last one. Members written with an older time, by
-	// a clock that is behind, are found since the counts differ.
+	// overlap is how far before the last read each read begins. Members that a gateway with a slow clock
+	// wrote with a still older time are found because the counts differ.
 	overlap = 10 * time.Second
-	// fullReadInterval is how often the whole list is read, a part per Read, even if the counts say that
-	// nothing is missing.
+	// fullReadInterval is how often the whole list is read, one part per Read, even if the counts show
+	// that nothing is missing.
 	fullReadInterval = time.Minute
 	// readMax bounds the members of one reply, which takes Redis about 2 ms.
 	readMax = 5000
@@ -83,8 +83,8 @@ func (l *List) Read(ctx context.Context) error {
 	return nil
 }
 
-// readNew reads the members since the last Read, and deletes from Redis those that every gateway has
-// dropped. count is how many members this gateway should have.
+// readNew reads the members written since the last Read, and deletes from Redis those so old that every
+// gateway has dropped them. count is how many members not older than oldest Redis has.
 func (l *List) readNew(ctx context.Context, oldest int64) (fresh map[string]int64, count int, err error) {
 	since := span{from: max(oldest, l.read.Add(-overlap).UnixMilli()), to: endless}
 	var members *redis.ZSliceCmd
@@ -124,7 +124,8 @@ func entriesOf(members []redis.Z, oldest int64) map[string]int64 {
 	return entries
 }
 
-// dropExpired drops entries older than any session, and returns how many remain.
+// dropExpired drops the entries older than oldest, since no session is older. It returns how many
+// remain.
 func (l *List) dropExpired(oldest int64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

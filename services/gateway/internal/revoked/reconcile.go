@@ -13,7 +13,7 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// endless is the end of a span without one.
+// endless as span.to means that the span has no end.
 const endless = math.MaxInt64
 
 // span is a part of the list, by score: from ≤ score < to.
@@ -50,7 +50,8 @@ func (l *List) readSpan(ctx context.Context, s span, oldest int64) (map[string]i
 	}
 }
 
-// spans divides the list into spans with about readMax entries of this gateway each.
+// spans divides the list into parts with about readMax entries of this gateway each. counts has the
+// exact number of entries in each part.
 func (l *List) spans(oldest int64) (all []span, counts []int64) {
 	l.mu.RLock()
 	scores := slices.Sorted(maps.Values(l.entries))
@@ -70,7 +71,7 @@ func (l *List) spans(oldest int64) (all []span, counts []int64) {
 	}
 }
 
-// reconcileAll compares the counts of all spans, and reconciles those that differ.
+// reconcileAll compares the number of entries per span with Redis, and reconciles spans that differ.
 func (l *List) reconcileAll(ctx context.Context, oldest int64) error {
 	all, counts := l.spans(oldest)
 	cmds := make([]*redis.IntCmd, len(all))
@@ -92,7 +93,7 @@ func (l *List) reconcileAll(ctx context.Context, oldest int64) error {
 	return l.reconcile(ctx, differ, oldest)
 }
 
-// reconcileNext reconciles one span per call, until the whole list was read.
+// reconcileNext reconciles the span behind the one of the last call, until the whole list was read.
 func (l *List) reconcileNext(ctx context.Context, now time.Time, oldest int64) error {
 	all, _ := l.spans(oldest)
 	next := all[len(all)-1]
@@ -111,8 +112,8 @@ func (l *List) reconcileNext(ctx context.Context, now time.Time, oldest int64) e
 	return nil
 }
 
-// reconcile reads spans and writes back what they lack. Members that change meanwhile are found by the
-// next Read, since the counts then differ.
+// reconcile reads spans from Redis, adds what this gateway lacks, and writes to Redis what Redis lacks.
+// Members that change meanwhile are found by the next Read, since the counts then differ.
 func (l *List) reconcile(ctx context.Context, spans []span, oldest int64) error {
 	stored := make(map[string]int64)
 	for _, s := range spans {

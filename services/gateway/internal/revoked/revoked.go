@@ -109,9 +109,9 @@ func (l *List) RevokeUser(ctx context.Context, userID string) error {
 	return l.revoke(ctx, map[string]int64{byUser + userID: l.now().Add(maxClockSkew).UnixMilli()})
 }
 
-// IssueTime returns the time of issue for a new session of a user: now, but after the last
-// revocation of the user's sessions. It asks Redis, since another gateway may have revoked them
-// after the last Read; while Redis is unavailable the local list decides.
+// IssueTime returns the time of issue for a new session of a user: now, or just after the last
+// revocation of the user's sessions if that is later. It asks Redis, since another gateway may have
+// revoked them after the last Read; while Redis is unavailable the list in memory decides.
 func (l *List) IssueTime(ctx context.Context, userID string) time.Time {
 	member := byUser + userID
 	l.refreshMember(ctx, member)
@@ -124,7 +124,7 @@ func (l *List) IssueTime(ctx context.Context, userID string) time.Time {
 	return now
 }
 
-// refreshMember reads one member from Redis.
+// refreshMember reads one member of the list from Redis into memory.
 func (l *List) refreshMember(ctx context.Context, member string) {
 	if l.rdb == nil {
 		return
@@ -139,7 +139,7 @@ func (l *List) refreshMember(ctx context.Context, member string) {
 	}
 }
 
-// revoke writes to Redis first, so that a revocation in force here reaches all gateways.
+// revoke adds entries to the list: to Redis first, so that whatever counts here reaches all gateways.
 func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
 	if l.rdb != nil {
 		if err := l.writeEntries(ctx, entries); err != nil {
@@ -150,7 +150,7 @@ func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
 	return nil
 }
 
-// mergeEntries keeps the later time of each member.
+// mergeEntries adds entries to the list in memory. Of two times of a member it keeps the later one.
 func (l *List) mergeEntries(entries map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

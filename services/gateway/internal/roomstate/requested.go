@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// unknownEvents are events without an entry that were requested while the stream was broken. Anybody
-// can request any id, so their number is bounded: half are the first ones, all of them where few are
-// requested; half are drawn from all requests, among which invented ids, however many, do not displace
-// an event that a crowd requests.
+// unknownEvents collects ids of events without an entry that were requested while the stream was
+// broken. Anybody can request any id, so their number is bounded. Half of them are the first ones
+// requested; the other half is a random sample of all further requests, so that an event that a crowd
+// requests is most likely in it, however many ids are made up.
 type unknownEvents struct {
 	first    map[string]bool
 	drawn    []string
@@ -45,7 +45,7 @@ func (u *unknownEvents) take() []string {
 }
 
 // takeRequested returns the events that were requested since the last call: at most refreshMax known
-// ones, and apart from these as many unknown ones, so that neither keep the others waiting.
+// ones, and separately as many unknown ones, so that neither kind delays the other.
 func (r *Rooms) takeRequested() (known, unknown []string) {
 	for id, e := range *r.events.Load() {
 		if len(known) == refreshMax {
@@ -60,8 +60,8 @@ func (r *Rooms) takeRequested() (known, unknown []string) {
 	return known, r.unknown.take()
 }
 
-// forgetAfter is how long after its last report an event is kept that has neither an active room nor
-// a known sale: longer than replicas of vwr and queue may disagree.
+// forgetAfter is how long an event without an active room and a known sale status is kept after its
+// last report: longer than replicas of vwr and queue may disagree.
 const forgetAfter = time.Hour
 
 // forgetEnded drops the events that have ended, so that they do not add up over months.

@@ -26,10 +26,10 @@ type State struct {
 	// Rate is measured, 0 until there is a measurement; Configured is set by operators. Both are in
 	// positions per second.
 	Rate, Configured float64
-	// Stalled means that visitors wait, and that the counter has not moved for long; Paused, that an
-	// operator has paused the line behind the room, as queue reports.
+	// Stalled means that visitors wait but the serving counter has not moved for long; Paused that an
+	// operator has paused the event's line (tier 2), as queue reports.
 	Stalled, Paused bool
-	// Lobby is that of the round.
+	// Lobby is the lobby before the round's start.
 	Lobby Lobby
 	// ProofOfWork is the proof of work that each visitor owes for a position, in bits; 0 = none.
 	ProofOfWork int

@@ -22,7 +22,7 @@ const (
 	silenceTimeout = 5 * time.Second
 )
 
-// Source provides the state; it is the client of vwr.
+// Source provides the state of the waiting rooms; outside tests it is the gRPC client of vwr.
 type Source interface {
 	WatchCounters(ctx context.Context, in *vwrv1.WatchCountersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[vwrv1.WatchCountersResponse], error)
 	GetCounters(ctx context.Context, in *vwrv1.GetCountersRequest, opts ...grpc.CallOption) (*vwrv1.GetCountersResponse, error)
@@ -75,7 +75,8 @@ func (r *Rooms) verifyUnlisted(ctx context.Context, src Source, snapshot []*vwrv
 	return nil
 }
 
-// fetchRequested fetches the requested state while the stream is broken.
+// fetchRequested fetches, each second while the stream is broken, the state that readers have
+// requested.
 func (r *Rooms) fetchRequested(ctx context.Context, src Source, log *slog.Logger) {
 	for loop.Sleep(ctx, refreshEvery) {
 		if !r.broken.Load() {

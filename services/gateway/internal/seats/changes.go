@@ -12,8 +12,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// since returns the frame of what has changed since an earlier state; nil if all seats are needed, or
-// are the shorter answer.
+// since returns the frame with what has changed since an earlier state; nil if that cannot be expressed
+// as changes, or if a frame with all seats is shorter.
 func (c *change) since(old *State) *sse.Frame {
 	m := &gatewayv1.SeatChanges{Seq: c.seq}
 	if !compareSections(m, old.Seats.GetSections(), c.Seats.GetSections()) || !compareSeats(m, old.Seats, c.Seats) {
@@ -26,8 +26,8 @@ func (c *change) since(old *State) *sse.Frame {
 	return sse.Event("", c.Version, body)
 }
 
-// compareSections adds the sections with another number of free places. It reports whether nothing
-// else of them has changed.
+// compareSections adds to m the sections whose number of free places has changed. It reports whether
+// nothing else about the sections has changed.
 func compareSections(m *gatewayv1.SeatChanges, old, now []*ticketv1.Section) bool {
 	if len(old) != len(now) {
 		return false
@@ -46,7 +46,8 @@ func compareSections(m *gatewayv1.SeatChanges, old, now []*ticketv1.Section) boo
 	return true
 }
 
-// compareSeats adds the seats that were taken or freed. It reports whether both are of the same map.
+// compareSeats adds to m the seats that were taken or freed. It returns false if the two states are of
+// different seat maps.
 func compareSeats(m *gatewayv1.SeatChanges, old, now *ticketv1.Availability) bool {
 	before, after := old.GetBitmap(), now.GetBitmap()
 	if old.GetSeats() != now.GetSeats() || len(before) != len(after) {

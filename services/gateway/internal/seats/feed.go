@@ -11,15 +11,15 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// The earlier states of an event that are kept, so that a reader who connects again gets what it has
-// missed: two minutes of a sale, or what takes pastBytes.
+// How many earlier states of an event are kept, so that a reader who connects again gets only what it
+// has missed: those of two minutes of a sale, or as many as fit into pastBytes.
 const (
 	pastStates = 240
 	pastBytes  = 1 << 20
 )
 
-// feed has the seats of an event for its readers. Each of them asks for what has changed since its own
-// version, so a slow reader holds nothing but that.
+// feed has the present state of an event's seats for all its readers. Each reader asks for what has
+// changed since its own version, so a slow reader needs no queue.
 type feed struct {
 	event string
 
@@ -39,7 +39,7 @@ type feed struct {
 	past    []State       // before the current one, in their order
 }
 
-// change is how the present state came about.
+// change is the present state, and how it differs from the state before.
 type change struct {
 	State
 
@@ -50,8 +50,8 @@ type change struct {
 
 func newFeed(event string) *feed { return &feed{event: event, changed: make(chan struct{})} }
 
-// awaitRead has readers wait for the next read, since nobody has read the event for a while. The
-// caller holds Hub.mu.
+// awaitRead makes new readers wait for the next read of the seats, since the feed's state may be old.
+// The caller holds Hub.mu.
 func (f *feed) awaitRead() {
 	fresh := make(chan struct{})
 	f.fresh = fresh
@@ -61,7 +61,7 @@ func (f *feed) awaitRead() {
 	f.arrived = sync.OnceFunc(func() { close(fresh) })
 }
 
-// publish makes a state the present one. Only the feed's own loop calls it.
+// publish makes s, read at a time, the present state. Only the feed's own loop calls it.
 func (f *feed) publish(s State, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *feed) publish(s State, at time.Time) {
 	f.announce()
 }
 
-// keep adds a state to those of the past. The JSON is needed of the present one only.
+// keep adds a state to the past ones, without its JSON, which only the present state needs.
 func (f *feed) keep(s State) {
 	s.JSON = nil
 	f.past = append(f.past, s)
@@ -100,14 +100,15 @@ func (f *feed) announce() {
 	f.changed = make(chan struct{})
 }
 
-// outdated reports whether the feed must end, since it cannot be read.
+// outdated reports whether the feed must end after a read failed with err: the event cannot be read at
+// all, or the present state is too old.
 func (f *feed) outdated(err error, now time.Time) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return errs.From(err).Kind.Client() || now.Sub(f.readAt) >= staleAfter
 }
 
-// fail ends the feed.
+// fail ends the feed, and tells all readers the error.
 func (f *feed) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

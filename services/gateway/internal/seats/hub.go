@@ -1,5 +1,5 @@
-// Package seats tells the readers of an event which of its seats were taken or freed. A gateway reads
-// each event that has readers a few times a second, however many there are.
+// Package seats tells browsers which seats of an event were taken or freed. A gateway reads the seats
+// of each event that has readers (open streams) twice a second, however many readers there are.
 package seats
 
 import (
@@ -19,21 +19,21 @@ const (
 	// interval is how often the seats of an event are read.
 	interval = 500 * time.Millisecond
 	// maxReaders bounds the streams of a gateway, 34 KB each; maxPerUser those of a user, who has one for
-	// each visible map. Readers that are refused poll.
+	// each visible seat map. Browsers that get no stream poll instead.
 	maxReaders = 5000
 	maxPerUser = 4
-	// maxFeeds bounds the events that are known here.
+	// maxFeeds bounds the events whose seats are kept in memory.
 	maxFeeds = 128
-	// idleFor is how long an event without readers is kept, unread, for those who connect again.
+	// idleFor is how long the states of an event without readers are kept, for readers who connect again.
 	idleFor = 2 * time.Minute
 	// readTimeout bounds a read of the seats.
 	readTimeout = 2 * time.Second
-	// staleAfter is how long readers may have seats that cannot be read any more: then their streams end,
-	// so that they poll, and see why.
+	// staleAfter is how long reads of the seats may fail before the streams end, so that browsers poll,
+	// and learn why.
 	staleAfter = 10 * time.Second
 )
 
-// State is what is free of an event at a moment.
+// State says which seats of an event are free at a moment.
 type State struct {
 	// Version is the ETag of JSON, without quotes: at every gateway the same for the same seats.
 	Version string
@@ -65,7 +65,7 @@ func NewHub(read ReadFunc) *Hub {
 	return &Hub{Interval: interval, read: read, done: make(chan struct{}), users: make(map[string]int), feeds: make(map[string]*feed)}
 }
 
-// Reader is somebody who has the seats of an event in a version, or none yet.
+// Reader is one open stream: it knows which version of the event's seats the browser has, "" for none.
 type Reader struct {
 	hub     *Hub
 	feed    *feed
@@ -75,9 +75,9 @@ type Reader struct {
 	left    bool
 }
 
-// Listen adds a reader who has the seats in a version, "" for none; it must call Leave. It fails with
-// errs.ErrOverloaded or errs.ErrRateLimited when there are too many, and with errs.ErrUnavailable
-// after End.
+// Listen adds a reader who has a version of the seats, "" for none; the caller must call Leave. It
+// fails with errs.ErrOverloaded or errs.ErrRateLimited when there are too many, and with
+// errs.ErrUnavailable after End.
 func (h *Hub) Listen(event string, reader *commonv1.Caller, version string) (*Reader, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,7 +104,7 @@ func (h *Hub) Listen(event string, reader *commonv1.Caller, version string) (*Re
 	return &Reader{hub: h, feed: f, fresh: f.fresh, user: user, version: version}, nil
 }
 
-// start begins to read an event. The caller holds h.mu.
+// start starts to read the seats of a feed's event periodically. The caller holds h.mu.
 func (h *Hub) start(f *feed) {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
@@ -117,7 +117,7 @@ func (h *Hub) start(f *feed) {
 	})
 }
 
-// makeRoom reports whether there is room for another event, if need be in place of one without
+// makeRoom reports whether there is room for another event. If necessary, it forgets an event without
 // readers. The caller holds h.mu.
 func (h *Hub) makeRoom() bool {
 	if len(h.feeds) < maxFeeds {
@@ -132,7 +132,8 @@ func (h *Hub) makeRoom() bool {
 	return false
 }
 
-// update reads an event and tells its readers. If that fails the feed may have to end.
+// update reads the seats of a feed's event and publishes them. If reading fails, the feed may have to
+// end.
 func (h *Hub) update(ctx context.Context, f *feed) {
 	h.mu.Lock()
 	reader := f.caller
@@ -160,7 +161,7 @@ func (h *Hub) remove(f *feed) {
 	}
 }
 
-// Leave ends the reading.
+// Leave removes the reader from its feed. The feed of the last reader is no longer read.
 func (r *Reader) Leave() {
 	h := r.hub
 	h.mu.Lock()

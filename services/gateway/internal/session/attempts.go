@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// maxUsed bounds the attempts that the process remembers. One that is evicted may come back again
-	// while Redis is unavailable.
+	// maxUsed bounds the attempts that the process remembers. An attempt that was evicted could be used
+	// again while Redis is unavailable.
 	maxUsed = 100_000
 	// redisTimeout bounds the call to Redis, for which the user waits.
 	redisTimeout = 500 * time.Millisecond
 )
 
-// usedAttempts remembers the attempts to sign in that have come back from the provider, until they
-// expire: in Redis, for all gateways, and in the process. Each counts once. Otherwise a program could
-// repeat one attempt with made-up codes, and use up what the provider allows to all users.
+// usedAttempts remembers the sign-in attempts with which browsers have returned from the provider,
+// until the attempts expire: in Redis, for all gateways, and in the process. Each can be used once.
+// Otherwise a program could repeat one with made-up codes, and use up the calls that the provider
+// allows.
 type usedAttempts struct {
 	rdb   redis.UniversalClient // nil: in the process only
 	local *otter.Cache[string, time.Time]
@@ -41,8 +42,8 @@ func newUsedAttempts(rdb redis.UniversalClient, now func() time.Time) (*usedAtte
 	return &usedAttempts{rdb: rdb, local: local, now: now}, nil
 }
 
-// claim reports whether an attempt comes back for the first time. While Redis is unavailable users can
-// still sign in, and an attempt may come back once at each gateway.
+// claim marks an attempt as used, and reports whether it was not used before. While Redis is
+// unavailable users can still sign in, and an attempt can be used once at each gateway.
 func (u *usedAttempts) claim(ctx context.Context, a *claims.SignIn) bool {
 	if _, first := u.local.SetIfAbsent(a.State, a.Expiry()); !first || u.rdb == nil {
 		return first

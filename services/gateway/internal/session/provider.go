@@ -37,11 +37,11 @@ const (
 	maxReturnTo = 1024
 )
 
-// hintLife is how long the ID token is kept after the end of the session, since open pages still offer
-// to sign out, and the provider's session may last longer.
+// hintLife is how long the cookie with the ID token lasts after the end of the session, since open
+// pages still offer to sign out, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
 
-// maxAttempts is how many attempts a browser keeps, one for each tab. Every request has their
+// maxAttempts is how many sign-in attempts a browser keeps, one per tab. Every request carries their
 // cookies, and proxies refuse requests whose headers are too large.
 const maxAttempts = 3
 
@@ -51,8 +51,8 @@ const (
 	maxCause     = 500
 )
 
-// Login sends the browser to the identity provider. The attempt is kept in the browser, so that any
-// gateway can complete it.
+// Login redirects the browser to the identity provider's sign-in page. The attempt is kept in a cookie,
+// so that any gateway can complete it.
 func (h *Handlers) Login(w http.ResponseWriter, r *http.Request, _ *edge.Request) error {
 	query := r.URL.Query()
 	returnTo := ownPath(query.Get("returnTo"))
@@ -135,8 +135,8 @@ func refusalError(code string) error {
 	return fmt.Errorf("%w: the provider answers %q", kind, truncate(code, maxErrorCode))
 }
 
-// redirectFailed redirects to the sign-in page, which explains the failure. A request that the browser
-// has cancelled says nothing about the provider and is not counted.
+// redirectFailed logs and counts a failed sign-in, and redirects to the sign-in page, which explains
+// it. A request that the browser has cancelled says nothing about the provider and is not counted.
 func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, returnTo string, cause error) {
 	outcome, level := outcomeUnavailable, slog.LevelError
 	switch {
@@ -157,8 +157,8 @@ func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, return
 // signOutLine is the reason of the log's lines about sign-outs.
 const signOutLine = "sign-out"
 
-// newLineLimit bounds the log's lines of failures, by their reason: while the provider is away, a crowd
-// tries to sign in.
+// newLineLimit makes the limit of log lines about failures, since a crowd may try to sign in while the
+// provider does not answer.
 func newLineLimit() *problem.LineLimit {
 	return problem.NewLineLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutLine)
 }

@@ -1,5 +1,5 @@
-// Package session signs users in and out: at an identity provider or, for development, without a
-// password. Each exists only where it is configured.
+// Package session signs users in and out, at an identity provider or, for development, without a
+// password. Either way exists only if it is configured.
 package session
 
 import (
@@ -39,7 +39,7 @@ type Revoker interface {
 	IssueTime(ctx context.Context, userID string) time.Time
 }
 
-// Config of Handlers.
+// Config has what Handlers need.
 type Config struct {
 	Tokens  *identity.Verifier
 	Cookies identity.Cookies
@@ -49,7 +49,7 @@ type Config struct {
 	// Home is the gateway's URL to which the provider sends browsers back. A sign-in begins there too,
 	// since the cookie of an attempt belongs to one host.
 	Home *url.URL
-	// Redis remembers the attempts that have come back; nil: each gateway does so for itself.
+	// Redis remembers which sign-in attempts were used; nil: each gateway remembers its own.
 	Redis redis.UniversalClient
 	Log   *slog.Logger
 	// Life is how long a session lasts.
@@ -57,7 +57,7 @@ type Config struct {
 	Now  func() time.Time
 }
 
-// Handlers of /api/v1/auth and /api/v1/admin/sessions.
+// Handlers serves the routes under /api/v1/auth and /api/v1/admin/sessions.
 type Handlers struct {
 	Config
 
@@ -93,7 +93,7 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	return handlers.WriteMessage(w, http.StatusOK, answer)
 }
 
-// beginSession sets the cookie of a new session, and returns it with its token.
+// beginSession makes a session, sets its cookie, and returns the session and its token.
 func (h *Handlers) beginSession(w http.ResponseWriter, r *http.Request, userID string, roles []string) (*claims.Session, string, error) {
 	end := h.Now().Add(h.Life)
 	session := claims.NewSession(userID, roles, h.Revoked.IssueTime(r.Context(), userID), end)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Frame is a part of a stream, the same for all who get it. It is compressed once, at the first reader
-// who accepts that.
+// Frame is a piece of a stream that is sent to several clients. It is compressed once, for the first
+// client that accepts compression.
 type Frame struct {
 	plain   []byte
 	once    sync.Once
@@ -48,9 +48,9 @@ var compressors = sync.Pool{New: func() any {
 	return w
 }}
 
-// compressed returns the frame as blocks of a DEFLATE stream that end at a byte and refer to nothing
-// before them. So every stream may have them behind any others, and one compression serves all: a
-// stream with a window of its own would take 100 KB of memory, and the time of the compression.
+// compressed returns the frame as DEFLATE blocks that end at a byte boundary and refer to no earlier
+// data. So they fit into any stream, and one compression serves all clients. A compressor per stream
+// would take 100 KB of memory, and compress each frame again.
 func (f *Frame) compressed() []byte {
 	f.once.Do(func() {
 		var b bytes.Buffer

@@ -24,22 +24,22 @@ var (
 	heartbeat = NewFrame([]byte(":\n\n"))
 )
 
-// Stream is a response without an end.
+// Stream is a response to which events are written until the client leaves.
 type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	// Of a compressed stream, what its last bytes say about all before (RFC 1952).
+	// A compressed stream ends with the checksum and the length of its uncompressed data (RFC 1952).
 	gzipped  bool
 	checksum uint32
 	length   uint32
 }
 
-// Open begins a stream. It replaces the listener's time-outs, which are those of whole responses: each
-// write has a deadline, and reading has none, since a passed one would look like a client that has
-// left.
+// Open begins a stream. It replaces the time-outs of the HTTP server, which are for whole responses:
+// each write has its own deadline, and reading has none, since a deadline that passed would look as if
+// the client had left.
 func Open(w http.ResponseWriter) (*Stream, error) { return open(w, false) }
 
-// OpenCompressed is Open, with events that are compressed if the client accepts that.
+// OpenCompressed begins a stream as Open does, with compressed events if the client accepts gzip.
 func OpenCompressed(w http.ResponseWriter, request http.Header) (*Stream, error) {
 	w.Header().Set("Vary", "Accept-Encoding")
 	return open(w, coding.Accepts(request.Get("Accept-Encoding"), "gzip"))
@@ -80,7 +80,7 @@ func (s *Stream) Write(f *Frame) error {
 	return s.send(b)
 }
 
-// End ends a compressed stream, for clients that would take one without its last bytes for torn.
+// End writes the last bytes of a compressed stream. Without them some clients report an error.
 func (s *Stream) End() {
 	if !s.gzipped {
 		return

@@ -24,7 +24,7 @@ type encodedContent struct {
 	bodies map[string][]byte
 }
 
-// newContent compresses a body in the process, for pages rendered at the start.
+// newContent makes the content of a page that is rendered at the start, and compresses it with gzip.
 func newContent(mime string, body []byte) *encodedContent {
 	c := plainContent(mime, body)
 	var b bytes.Buffer
@@ -60,8 +60,8 @@ func plainContent(mime string, body []byte) *encodedContent {
 	return &encodedContent{mime: mime, etag: hex.EncodeToString(sum[:12]), bodies: map[string][]byte{"": body}}
 }
 
-// serve handles GET and HEAD; the caller has set Cache-Control. Each coding has an ETag of its own
-// (RFC 9110 §8.8.3.3).
+// serve responds to GET and HEAD with the content in the best coding that the client accepts; the
+// caller has set Cache-Control. Each coding has its own ETag (RFC 9110 §8.8.3.3).
 func (c *encodedContent) serve(w http.ResponseWriter, r *http.Request, status int) {
 	h := w.Header()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -10,14 +10,14 @@ import (
 
 const refusalPage = "problem"
 
-// errorPage is the error page. It is rendered once in every variant, since anybody can request what
-// does not exist; a response inserts its sentence, and for server errors the request id.
+// errorPage is the page that shows an error. It is rendered once in every variant, since anybody can
+// cause errors; a response inserts its sentence and, for server errors, the request id.
 type errorPage struct {
 	csp               string
-	plain, referenced map[pageVariant][]string // the parts around what is inserted
+	plain, referenced map[pageVariant][]string // the page in parts, between which texts are inserted
 }
 
-// insertion stands in a rendered page for what a response inserts.
+// insertion marks the places in a rendered page where a response inserts its texts.
 const insertion = "@@insertion@@"
 
 func newErrorPage(f *pageFrame, e bundleEntry) (*errorPage, error) {

@@ -7,14 +7,15 @@ import (
 
 const htmlType = "text/html; charset=utf-8"
 
-// sessionCookie is only looked for, so that a page knows whether to ask the API who is signed in. With
-// https its name has a prefix.
+// sessionCookie is the name of the session's cookie, which has a prefix with https. Its value is not
+// read: if it exists, the page asks the API who is signed in.
 const (
 	sessionCookie       = "urr-session"
 	secureSessionCookie = "__Host-" + sessionCookie
 )
 
-// pageVariant has all that the content of a shell depends on.
+// pageVariant is what the content of a page depends on: the language, and whether somebody is signed
+// in.
 type pageVariant struct {
 	lang    string
 	session bool
@@ -101,7 +102,8 @@ func variantOf(r *http.Request) pageVariant {
 	return pageVariant{lang: Language(r), session: plain == nil || secure == nil}
 }
 
-// contentSecurity lets a page load from its own origin only, without inline scripts and styles.
+// contentSecurity returns the Content-Security-Policy of pages: they load from their own origin only,
+// and have no inline scripts and styles.
 func contentSecurity(cfg Config) string {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 		"font-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

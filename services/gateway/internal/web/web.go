@@ -1,7 +1,7 @@
 // Package web renders the pages of the gateway and serves their assets.
 //
-// Pages are shells: the same bytes for everybody per language and sign-in state, rendered at the
-// start. Their scripts fetch everything else from the API. Access is checked before these handlers.
+// Pages are rendered at the start, once per language and sign-in state, and are the same for everybody.
+// Their scripts fetch everything else from the API. Access is checked before these handlers are called.
 package web
 
 import (
@@ -14,7 +14,7 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// Config of the pages.
+// Config says which features the pages show.
 type Config struct {
 	// Secure is set when browsers use https: pages then ask for every request to be upgraded.
 	Secure bool

@@ -21,7 +21,7 @@ import (
 	"urr.guru/services/ingest/internal/worker"
 )
 
-// Run serves the RPCs and runs the background workers until ctx ends.
+// Run serves the RPCs of ingest and runs its background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, "ingest", cfg.Config, log)
 	if err != nil {
@@ -39,7 +39,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	store.Log = log
 	unsent := request.NewUnsent(store, failpoint.Now)
 	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, failpoint.Now)
-	// Applications in progress are stored, and then sent.
+	// The sender is closed after the store: applications in progress are stored, and then sent.
 	a.OnClose("sender", sender.Close)
 	a.OnClose("store", store.Close)
 
@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}, log)
 	a.Go("sweeper", sweeper.Run)
 	table.StartMetrics()
-	a.Go("metrics", measure(sweeper))
+	a.Go("metrics", backlogWorker(sweeper))
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Migrate creates the table and the queues.
+// Migrate creates the DynamoDB table and the SQS queues that do not exist yet.
 func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// measureEvery is the interval of updates, about that of Prometheus's scrapes.
+// measureEvery is the interval at which the gauges are updated, about that of Prometheus's scrapes.
 const measureEvery = 5 * time.Second
 
 //nolint:gochecknoglobals // metrics are registered once per process
@@ -20,8 +20,8 @@ var (
 	sweptAt      = telemetry.Gauge("urr_requests_swept_timestamp_seconds", "When this replica last passed over its markers without an error.").WithLabelValues()
 )
 
-// measure returns the worker that exports the sweeper's backlog as gauges.
-func measure(sweeper *request.Sweeper) func(context.Context) error {
+// backlogWorker returns a background worker that exports the sweeper's backlog as gauges.
+func backlogWorker(sweeper *request.Sweeper) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Every(ctx, measureEvery, func(context.Context) { exportBacklog(sweeper.Backlog(), time.Now()) })
 	}

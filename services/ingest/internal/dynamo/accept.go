@@ -14,11 +14,11 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// acceptTries is how often a group is decided while locks change.
+// acceptTries bounds how often a group of applications is decided anew, when locks have changed.
 const acceptTries = 5
 
-// Accept stores nothing if it is cancelled before its group begins. After a time-out the request may
-// be stored nevertheless; the user's next application finds it.
+// Accept stores a user's request, or finds the earlier one. Cancelled before its group begins, it
+// stores nothing. After a time-out a stored request is found by the user's next application.
 func (s *Store) Accept(ctx context.Context, a request.Application) (request.Applied, error) {
 	return s.accepts.Do(ctx, a.EventID, a)
 }
@@ -27,9 +27,9 @@ func (s *Store) Accept(ctx context.Context, a request.Application) (request.Appl
 type applicant struct {
 	app   request.Application
 	calls []int  // indexes of all the user's calls in the group
-	id    string // of a new request
+	id    string // the id of the request if a new one is stored
 
-	standing request.Standing // as it was read last
+	standing request.Standing // the earlier applications, as they were read last
 
 	done    bool
 	applied request.Applied
@@ -40,7 +40,7 @@ type applicant struct {
 // decides by request.Decide, and writes the new requests in one transaction. While the transaction is
 // cancelled because a lock has changed, it reads and decides again.
 func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Application) ([]batch.Result[request.Applied], error) {
-	group := byUser(in)
+	group := groupByUser(in)
 	var failure error
 	for try := 0; try < acceptTries && failure == nil; try++ {
 		open := undecided(group)
@@ -72,8 +72,8 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 	return out, nil
 }
 
-// byUser puts the applications of one user together, in the order of arrival.
-func byUser(in []request.Application) []*applicant {
+// groupByUser makes one applicant of all applications of a user, in the order of arrival.
+func groupByUser(in []request.Application) []*applicant {
 	var group []*applicant
 	known := make(map[string]*applicant, len(in))
 	for i, app := range in {
@@ -92,8 +92,8 @@ func undecided(group []*applicant) []*applicant {
 	return slices.DeleteFunc(slices.Clone(group), func(a *applicant) bool { return a.done })
 }
 
-// readLocks reads the locks of applicants, and then the requests that they name. What cannot be read
-// refuses its own applicant.
+// readLocks reads the locks of applicants, and then the requests that the locks name. It refuses
+// only those applicants whose lock or request cannot be decoded.
 func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	keys := make([]dynamo.Item, len(group))
 	for i, a := range group {
@@ -146,7 +146,7 @@ func (s *Store) refuse(ctx context.Context, a *applicant, it dynamo.Item, cause 
 // decideAndStore decides about the applicants and stores their requests in one transaction, each
 // with its lock, log and marker.
 func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
-	now, skew := s.Millis(), s.Skew().Milliseconds() // the time stamp by which the promotion is open or not
+	now, skew := s.Millis(), s.Skew().Milliseconds() // now decides whether the promotion is open
 	tx := table.NewTx(s.Client, s.Table, now)
 	created := make([]promotion.Request, len(group))
 	for i, a := range group {
@@ -155,7 +155,7 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 		}
 		d, err := request.Decide(a.app, a.id, a.standing, now)
 		if err == nil && d.Existing == nil && !a.app.Promotion.Accepts(now-skew) {
-			err = request.ErrNotOpen // nothing is accepted early or late by a wrong clock
+			err = request.ErrNotOpen // a wrong clock must not make it accepted early or late
 		}
 		switch {
 		case err != nil:
@@ -184,8 +184,8 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// addRequest adds a request to a transaction, with its lock. It takes over an existing lock if the
-// failed request that the lock names was not redriven meanwhile.
+// addRequest adds a new request and its lock to a transaction. An existing lock is taken over, on
+// the condition that the failed request that it names was not redriven meanwhile.
 func addRequest(tx *table.Tx, owner int, d *request.Decision, was *request.Standing) {
 	free := table.Absent()
 	if was.Lock != nil {

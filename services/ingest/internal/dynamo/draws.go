@@ -92,7 +92,7 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 	return users, nil
 }
 
-func (s *Store) FirstCome(ctx context.Context, eventID, after string, limit int) (page []request.Winner, more bool, err error) {
+func (s *Store) FirstComeWinners(ctx context.Context, eventID, after string, limit int) (page []request.Winner, more bool, err error) {
 	items, more, err := s.Query(ctx, table.PartitionQuery{PK: table.WinnerPartition(eventID), After: after, Limit: int32(limit)}) //nolint:gosec // of a page
 	if err != nil {
 		return nil, false, unavailable(err)

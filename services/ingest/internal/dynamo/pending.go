@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-const markersPerPage = 100 // of one read by the sweeper
+const markersPerPage = 100 // the markers that the sweeper reads at once
 
 func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
@@ -38,8 +38,8 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 	return page, next, nil
 }
 
-func (s *Store) Marked(ctx context.Context, markers []promotion.Marker) (request.Marked, error) {
-	g := request.Marked{
+func (s *Store) ReadMarked(ctx context.Context, markers []promotion.Marker) (request.MarkedRequests, error) {
+	g := request.MarkedRequests{
 		Requests: map[string]promotion.Request{}, Capacities: map[string]promotion.Capacity{}, Counters: map[string]promotion.EntryCounter{},
 		Voided: map[string]bool{},
 	}
@@ -63,8 +63,9 @@ func (s *Store) Marked(ctx context.Context, markers []promotion.Marker) (request
 	return g, s.readSettlements(ctx, &g)
 }
 
-// readSettlements reads the capacities and counters of requests that have not ended, and the draws.
-func (s *Store) readSettlements(ctx context.Context, g *request.Marked) error {
+// readSettlements reads what decides about requests that have not ended: the capacity of their
+// promotion, or the draw and the counter of entries.
+func (s *Store) readSettlements(ctx context.Context, g *request.MarkedRequests) error {
 	var keys []dynamo.Item
 	for _, r := range g.Requests {
 		switch {
@@ -80,13 +81,14 @@ func (s *Store) readSettlements(ctx context.Context, g *request.Marked) error {
 		return err
 	}
 	for _, r := range g.Requests {
-		s.readSettlement(ctx, g, &r, items)
+		s.addSettlement(ctx, g, &r, items)
 	}
 	return nil
 }
 
-// readSettlement leaves out what cannot be read: its requests are not rejected at once.
-func (s *Store) readSettlement(ctx context.Context, g *request.Marked, r *promotion.Request, items table.Items) {
+// addSettlement adds to g what decides about request r. It leaves out what cannot be decoded; the
+// sweeper then does not reject r at once.
+func (s *Store) addSettlement(ctx context.Context, g *request.MarkedRequests, r *promotion.Request, items table.Items) {
 	if it := items.Get(table.CapacityKey(r.EventID)); it != nil {
 		if c, err := table.DecodeCapacity(it); err == nil {
 			g.Capacities[r.EventID] = c
@@ -143,7 +145,7 @@ func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
 	return nil
 }
 
-// endAll ends requests in one transaction, without those that were changed meanwhile.
+// endAll ends requests in one transaction, except those that were changed meanwhile.
 func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 	locks, err := s.locksOfFailed(ctx, ends)
 	if err != nil {
@@ -177,8 +179,8 @@ func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 	return nil
 }
 
-// locksOfFailed reads the locks of the users whose requests fail, by the ids of the requests that
-// they name.
+// locksOfFailed reads the locks of the users whose requests fail. It returns each lock under the id
+// of the request that the lock names.
 func (s *Store) locksOfFailed(ctx context.Context, ends []promotion.Change) (map[string]promotion.Lock, error) {
 	var keys []dynamo.Item
 	for _, c := range ends {

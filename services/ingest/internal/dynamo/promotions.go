@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	createTries = 3 // while another call uses the same idempotency key
-	changeTries = 5 // while another operator changes the promotion
+	createTries = 3 // attempts of a creation, while another call uses the same idempotency key
+	changeTries = 5 // attempts of a change, while another operator changes the promotion
 )
 
 func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promotion, error) {
@@ -35,7 +35,7 @@ func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promot
 func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare request.Prepare) (p promotion.Promotion, err error) {
 	for try := 1; ; try++ {
 		if key != nil {
-			earlier, found, err := s.createdUnder(ctx, key)
+			earlier, found, err := s.findCreated(ctx, key)
 			if found || err != nil {
 				return earlier, err
 			}
@@ -73,8 +73,8 @@ func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare reques
 // keyText returns an idempotency key as the last part of a sort key, where a `#` is harmless.
 func keyText(key *idempotency.Key) string { return key.Route + "#" + key.Key }
 
-// createdUnder returns the promotion that was created under an idempotency key.
-func (s *Store) createdUnder(ctx context.Context, key *idempotency.Key) (p promotion.Promotion, found bool, err error) {
+// findCreated returns the promotion that was created under an idempotency key, if there is one.
+func (s *Store) findCreated(ctx context.Context, key *idempotency.Key) (p promotion.Promotion, found bool, err error) {
 	at := table.CreationKeyKey(key.UserID, keyText(key))
 	items, err := s.Read(ctx, at)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// maxIndexPages is how many pages one call reads of an index, but at least one of each partition.
+// maxIndexPages bounds the pages of an index that one call reads, beyond one of each partition.
 const maxIndexPages = 10
 
-const parallelPartitions = 8 // of an index that are read
+const parallelPartitions = 8 // the partitions of an index that are read at a time
 
 func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
@@ -28,7 +28,7 @@ func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	return r, unavailable(err)
 }
 
-func (s *Store) Mine(ctx context.Context, eventID, user string) (promotion.Request, error) {
+func (s *Store) ActiveOf(ctx context.Context, eventID, user string) (promotion.Request, error) {
 	at := table.LockKey(eventID, user)
 	items, err := s.Read(ctx, at)
 	if err != nil {
@@ -91,13 +91,14 @@ func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, 
 	return logs, nil
 }
 
-func (s *Store) OfUser(ctx context.Context, user, cursor string, limit int) ([]promotion.Request, string, error) {
+func (s *Store) ListOfUser(ctx context.Context, user, cursor string, limit int) ([]promotion.Request, string, error) {
 	i := index{name: table.GSI1, pkName: table.GSI1PK, skName: table.GSI1SK, partitions: []string{table.UserIndex(user)}}
 	return s.listIndex(ctx, i, cursor, limit, request.Filter{})
 }
 
-// OfEvent may return fewer requests than the limit although others follow.
-func (s *Store) OfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) ([]promotion.Request, string, error) {
+// ListOfEvent lists requests to a promotion, the latest first. It may return fewer than the limit
+// although others follow.
+func (s *Store) ListOfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) ([]promotion.Request, string, error) {
 	i := index{name: table.GSI2, pkName: table.GSI2PK, skName: table.GSI2SK, partitions: table.EventIndex(p.EventID, p.Shards)}
 	return s.listIndex(ctx, i, cursor, limit, f)
 }
@@ -108,14 +109,15 @@ type index struct {
 	partitions           []string
 }
 
-// found is an item of an index with its sort key.
-type found struct {
+// indexItem is an item of an index with its sort key.
+type indexItem struct {
 	sk string
 	it dynamo.Item
 }
 
-// listIndex merges an index's partitions by their sort keys, which are unique, the latest first. It
-// reads one page of each partition at a time until the page is full or maxIndexPages are read.
+// listIndex lists requests of all partitions of an index in the order of their sort keys, which are
+// unique, the latest first. It reads one page of each partition at a time until it has `limit`
+// requests or has read maxIndexPages.
 func (s *Store) listIndex(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []promotion.Request, next string, err error) {
 	passes := max(1, maxIndexPages/len(i.partitions))
 	for range passes {
@@ -147,10 +149,10 @@ func (s *Store) listIndex(ctx context.Context, i index, cursor string, limit int
 	return page, cursor, nil
 }
 
-// nextPages reads a page of each partition below a sort key, and merges them. more reports that items
-// follow. A partition with more items is known only down to the last item read, so items of others
-// below that one are left out.
-func (s *Store) nextPages(ctx context.Context, i index, below string, limit int) (merged []found, more bool, err error) {
+// nextPages reads a page of each partition below a sort key, and merges the pages. more reports
+// that items follow. A partition with more items is known only down to its last item read, so items
+// of other partitions below that one are left out.
+func (s *Store) nextPages(ctx context.Context, i index, below string, limit int) (merged []indexItem, more bool, err error) {
 	pages := make([]*dynamodb.QueryOutput, len(i.partitions))
 	work, reading := errgroup.WithContext(ctx)
 	work.SetLimit(parallelPartitions)
@@ -177,15 +179,15 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 		for n, it := range page.Items {
 			r := dynamo.Reader{Item: it}
 			sk := r.String(i.skName)
-			merged = append(merged, found{sk: sk, it: it})
+			merged = append(merged, indexItem{sk: sk, it: it})
 			if n == len(page.Items)-1 && len(page.LastEvaluatedKey) > 0 {
 				more, horizon = true, max(horizon, sk)
 			}
 		}
 	}
-	slices.SortFunc(merged, func(a, b found) int { return strings.Compare(b.sk, a.sk) })
+	slices.SortFunc(merged, func(a, b indexItem) int { return strings.Compare(b.sk, a.sk) })
 	if more {
-		merged = slices.DeleteFunc(merged, func(m found) bool { return m.sk < horizon })
+		merged = slices.DeleteFunc(merged, func(m indexItem) bool { return m.sk < horizon })
 	}
 	return merged, more, nil
 }

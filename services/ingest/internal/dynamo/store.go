@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	maxGroup       = 10   // applications of one transaction, of at most 6 items each
+	maxGroup       = 10   // applications in one transaction, each with at most 6 items
 	groupsInflight = 4    // transactions of one promotion that a replica writes at a time
-	maxPromotions  = 1024 // with applications in progress
+	maxPromotions  = 1024 // promotions with applications in progress
 	groupTimeout   = 5 * time.Second
 	leaseLife      = 15 * time.Second
 	retryAfter     = time.Second
@@ -32,11 +32,11 @@ var (
 	_ request.Pending        = (*Store)(nil)
 )
 
-// Store reads and writes the table. It is safe for concurrent use.
+// Store reads and writes promotions and requests. It is safe for concurrent use.
 type Store struct {
 	table.Store
 
-	// Skew is by how much the clock is wrong, 0 when it is right enough (dynamo.ClockSkew).
+	// Skew returns by how much this machine's clock is wrong; 0 if it is right enough.
 	Skew func() time.Duration
 
 	leases  dynamo.Leases

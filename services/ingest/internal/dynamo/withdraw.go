@@ -13,11 +13,11 @@ import (
 
 var _ request.Withdrawer = (*Store)(nil)
 
-const withdrawTries = 5 // while the request is being settled
+const withdrawTries = 5 // attempts of a withdrawal, while worker settles the request
 
-// Withdraw deletes the entry of the request, or its marker if it is no entry yet. The lock says that
-// the request was withdrawn, so that the user may apply again. An entry is deleted only while its
-// group is open.
+// Withdraw deletes the entry of a request in the draw, or its marker if it has no entry yet. It
+// notes the withdrawal in the lock, so that the user may apply again. An entry is deleted only
+// while its group is open.
 func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWithdrawal) error {
 	for range withdrawTries {
 		r, open, err := s.readWithGroup(ctx, id)

@@ -9,14 +9,14 @@ import (
 // Backlog counts the requests older than SendAfter that had not ended in the last pass of a sweeper,
 // in the partitions that it swept. The backlogs of all replicas add up.
 type Backlog struct {
-	// Queued requests are known to be in the queue, Unsent are not.
+	// Queued counts the requests that are known to be in the queue, Unsent the others.
 	Unsent, Queued int
-	// Oldest is when the oldest of them was accepted, or redriven; zero without any.
+	// Oldest is when the oldest of these requests was accepted or redriven; zero if there is none.
 	Oldest time.Time
 	// SweptAt is the end of the last pass without an error.
 	SweptAt time.Time
 
-	waits bool // some must be sent
+	mustDrain bool // some requests must be sent
 }
 
 func (b *Backlog) add(m *promotion.Marker) {
@@ -45,7 +45,7 @@ func (s *Sweeper) Backlog() Backlog {
 	return s.backlog
 }
 
-// setBacklog adds up what the slices of a pass have found.
+// setBacklog stores the sum of the backlogs that the slices of a pass have found.
 func (s *Sweeper) setBacklog(found []Backlog, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

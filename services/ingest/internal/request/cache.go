@@ -12,11 +12,11 @@ import (
 
 const (
 	freshFor  = time.Second // the age up to which a value is returned
-	staleFor  = time.Minute // the same, while the value cannot be read
-	maxCached = 10_000      // ids, among them those that do not exist
+	staleFor  = time.Minute // the age up to which a value is returned while it cannot be read anew
+	maxCached = 10_000      // bounds the cached ids, among them those that do not exist
 )
 
-// Cache keeps values for a second. Concurrent calls share a read.
+// Cache keeps the values that load has read for a second. Concurrent calls share a read.
 type Cache[V any] struct {
 	now   func() time.Time
 	load  func(ctx context.Context, id string) (V, error)
@@ -24,13 +24,14 @@ type Cache[V any] struct {
 	stale *otter.Cache[string, cached[V]] // values up to staleFor
 }
 
+// cached is a value, or the error that there is none.
 type cached[V any] struct {
 	value V
-	err   error     // errs.NotFound
-	at    time.Time // the begin of the read, from which the age counts
+	err   error     // of the kind errs.NotFound, or nil
+	at    time.Time // when the read began, from which the age counts
 }
 
-// NewCache makes a cache over load.
+// NewCache returns a Cache of the values that load reads.
 func NewCache[V any](now func() time.Time, load func(context.Context, string) (V, error)) *Cache[V] {
 	keep := func(age time.Duration) *otter.Cache[string, cached[V]] {
 		return otter.Must(&otter.Options[string, cached[V]]{
@@ -58,7 +59,7 @@ func (c *Cache[V]) Get(ctx context.Context, id string) (V, error) {
 	return e.value, e.err
 }
 
-// read returns an error as an error only if it must not be cached.
+// read loads a value. A NotFound error is cached like a value; read fails with any other error.
 func (c *Cache[V]) read(ctx context.Context, id string) (cached[V], error) {
 	e := cached[V]{at: c.now()}
 	e.value, e.err = c.load(ctx, id)

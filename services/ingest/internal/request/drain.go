@@ -16,9 +16,9 @@ const (
 	drainEvery = time.Second
 	// probeTimeout bounds the call that tells whether the queue answers.
 	probeTimeout = time.Second
-	// A promotion is drained when a pass over its requests has sent at most the newcomers of about a
-	// second. New ones are sent at once from then on. Passes over those that were accepted before a
-	// replica knew that go on for lingerFor, of those older than strayAge.
+	// A promotion counts as drained when a pass over its requests has sent at most `newcomers` of
+	// them, about those of a second. From then on new requests are sent at once. Passes go on for
+	// lingerFor, for requests older than strayAge: a replica may have accepted some before it knew.
 	newcomers = 1000
 	lingerFor = 3 * time.Second
 	strayAge  = time.Second
@@ -28,8 +28,8 @@ const (
 	readParallel  = 16  // partitions of markers that are read at a time
 )
 
-// drainIfBack drains once the queue answers.
-func (s *Sweeper) drainIfBack(ctx context.Context) error {
+// drainIfQueueAnswers calls Drain if a promotion has unsent requests and the queue answers.
+func (s *Sweeper) drainIfQueueAnswers(ctx context.Context) error {
 	if !s.unsent.Listed() {
 		return nil
 	}
@@ -41,8 +41,8 @@ func (s *Sweeper) drainIfBack(ctx context.Context) error {
 	return s.Drain(ctx)
 }
 
-// Drain sends the waiting requests of the promotions that are listed in Unsent, of each in the order
-// of their acceptance, unless another replica does.
+// Drain sends the waiting requests to all promotions listed in Unsent, for each promotion in the
+// order of acceptance. It does nothing while another replica drains.
 func (s *Sweeper) Drain(ctx context.Context) error {
 	if !s.draining.TryLock() { // the sweep must not wait for a long drain
 		return nil
@@ -56,11 +56,11 @@ func (s *Sweeper) Drain(ctx context.Context) error {
 		if ok, err := s.store.Acquire(ctx, "drain"); !ok {
 			return err
 		}
-		d := &drain{drainedAt: map[string]int64{}, sent: map[string]int{}, refused: map[string]bool{}}
+		d := &drainPass{drainedAt: map[string]int64{}, sent: map[string]int{}, refused: map[string]bool{}}
 		for _, p := range listed {
 			d.drainedAt[p.EventID] = p.DrainedAt
 		}
-		if err := s.pass(ctx, d); err != nil {
+		if err := s.sendWaiting(ctx, d); err != nil {
 			return errors.Join(err, s.reopen(ctx, d))
 		}
 		if again, err := s.conclude(ctx, listed, d); !again || err != nil {
@@ -69,18 +69,18 @@ func (s *Sweeper) Drain(ctx context.Context) error {
 	}
 }
 
-// drain is one pass over the markers.
-type drain struct {
-	drainedAt map[string]int64 // of the listed promotions
+// drainPass is one pass over the markers that sends the waiting requests.
+type drainPass struct {
+	drainedAt map[string]int64 // UnsentPromotion.DrainedAt of the listed promotions
 
 	mu      sync.Mutex
-	sent    map[string]int  // messages by promotion
-	refused map[string]bool // promotions of which the queue refused some
-	down    error           // the queue takes nothing
+	sent    map[string]int  // number of messages sent, by promotion
+	refused map[string]bool // promotions of which the queue refused messages
+	down    error           // the error with which the queue refuses everything; nil otherwise
 }
 
-// reopen lists promotions as not drained whose messages were refused again.
-func (s *Sweeper) reopen(ctx context.Context, d *drain) error {
+// reopen lists a drained promotion as not drained again if the queue refused messages of it.
+func (s *Sweeper) reopen(ctx context.Context, d *drainPass) error {
 	var failure error
 	for event := range d.refused {
 		if d.drainedAt[event] != 0 {
@@ -90,8 +90,9 @@ func (s *Sweeper) reopen(ctx context.Context, d *drain) error {
 	return failure
 }
 
-// conclude follows a pass in which everything was sent. again reports that it took long.
-func (s *Sweeper) conclude(ctx context.Context, listed []UnsentPromotion, d *drain) (again bool, failure error) {
+// conclude updates the list of unsent promotions after a pass in which everything was sent. again
+// reports that another pass must follow, since this one sent many requests to one promotion.
+func (s *Sweeper) conclude(ctx context.Context, listed []UnsentPromotion, d *drainPass) (again bool, failure error) {
 	for _, p := range listed {
 		sent := d.sent[p.EventID]
 		var err error
@@ -99,7 +100,7 @@ func (s *Sweeper) conclude(ctx context.Context, listed []UnsentPromotion, d *dra
 		case p.DrainedAt == 0 && sent > newcomers:
 			again = true
 		case p.DrainedAt == 0:
-			err = s.unsent.drained(ctx, p.EventID)
+			err = s.unsent.markDrained(ctx, p.EventID)
 		case sent == 0 && s.opts.Now().UnixMilli()-p.DrainedAt >= lingerFor.Milliseconds():
 			err = s.unsent.store.RemoveUnsent(ctx, p)
 		}
@@ -108,14 +109,15 @@ func (s *Sweeper) conclude(ctx context.Context, listed []UnsentPromotion, d *dra
 	return again, failure
 }
 
-// pass sends what waits, until the queue takes nothing. Requests behind that fail if they are too old.
-func (s *Sweeper) pass(ctx context.Context, d *drain) error {
+// sendWaiting sends the waiting requests until the queue takes nothing. Later requests are not
+// sent: those older than FailAfter fail.
+func (s *Sweeper) sendWaiting(ctx context.Context, d *drainPass) error {
 	var chunk []promotion.Marker
-	for m, err := range s.waiting(ctx, d) {
+	for m, err := range s.waitingMarkers(ctx, d) {
 		if err != nil {
 			return err
 		}
-		if d.down != nil && !s.aged(m.RequestedAt) {
+		if d.down != nil && !s.pastFailAfter(m.RequestedAt) {
 			break
 		}
 		if chunk = append(chunk, m); len(chunk) < drainChunk {
@@ -132,16 +134,16 @@ func (s *Sweeper) pass(ctx context.Context, d *drain) error {
 	return d.down
 }
 
-func (s *Sweeper) aged(requestedAt int64) bool {
+func (s *Sweeper) pastFailAfter(requestedAt int64) bool {
 	return s.opts.Now().UnixMilli()-requestedAt >= s.opts.FailAfter.Milliseconds()
 }
 
-// sendChunk sends the next requests, those of different promotions in parallel.
-func (s *Sweeper) sendChunk(ctx context.Context, d *drain, markers []promotion.Marker) error {
+// sendChunk sends the requests of the markers, those to different promotions in parallel.
+func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promotion.Marker) error {
 	if len(markers) == 0 {
 		return nil
 	}
-	marked, err := s.store.Marked(ctx, markers)
+	marked, err := s.store.ReadMarked(ctx, markers)
 	if err != nil {
 		return err
 	}
@@ -174,7 +176,7 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drain, markers []promotion.M
 			if refused > 0 {
 				d.refused[event] = true
 			}
-			if refused == len(of) { // after less than that the pass ends, but no request fails
+			if refused == len(of) { // if only some were refused, the pass ends, but no request fails
 				d.down = err
 			}
 			return err
@@ -183,15 +185,15 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drain, markers []promotion.M
 	return work.Wait()
 }
 
-// waiting yields the markers of requests to the listed promotions that the queue is not known to have,
-// in the order of their acceptance.
-func (s *Sweeper) waiting(ctx context.Context, d *drain) iter.Seq2[promotion.Marker, error] {
+// waitingMarkers yields the markers of requests to the listed promotions that are not known to be
+// in the queue, in the order of their acceptance.
+func (s *Sweeper) waitingMarkers(ctx context.Context, d *drainPass) iter.Seq2[promotion.Marker, error] {
 	return func(yield func(promotion.Marker, error) bool) {
-		streams := make([]*markers, promotion.Partitions)
+		streams := make([]*markerReader, promotion.Partitions)
 		var work errgroup.Group
 		work.SetLimit(readParallel)
 		for i := range streams {
-			streams[i] = &markers{partition: i, more: true}
+			streams[i] = &markerReader{partition: i, more: true}
 			work.Go(func() error { return s.fill(ctx, streams[i], d) })
 		}
 		err := work.Wait()
@@ -210,16 +212,16 @@ func (s *Sweeper) waiting(ctx context.Context, d *drain) iter.Seq2[promotion.Mar
 	}
 }
 
-// markers is what is read of one partition.
-type markers struct {
+// markerReader reads the markers of one partition page by page.
+type markerReader struct {
 	partition int
 	page      []promotion.Marker
 	cursor    string
 	more      bool
 }
 
-// earliest is the partition with the earliest request, nil at the end.
-func earliest(streams []*markers) (first *markers) {
+// earliest returns the reader whose next marker is of the earliest request; nil if all have ended.
+func earliest(streams []*markerReader) (first *markerReader) {
 	for _, m := range streams {
 		if len(m.page) > 0 && (first == nil || m.page[0].RequestedAt < first.page[0].RequestedAt) {
 			first = m
@@ -228,15 +230,15 @@ func earliest(streams []*markers) (first *markers) {
 	return first
 }
 
-// fill reads pages until one has a marker to send.
-func (s *Sweeper) fill(ctx context.Context, m *markers, d *drain) error {
+// fill reads pages of markers until m has one whose request must be sent, or its partition ends.
+func (s *Sweeper) fill(ctx context.Context, m *markerReader, d *drainPass) error {
 	for len(m.page) == 0 && m.more {
 		page, next, err := s.store.Markers(ctx, m.partition, endOfTime, m.cursor)
 		if err != nil {
 			return err
 		}
 		for _, of := range page {
-			if s.waits(of, d) {
+			if s.mustSend(of, d) {
 				m.page = append(m.page, of)
 			}
 		}
@@ -245,10 +247,10 @@ func (s *Sweeper) fill(ctx context.Context, m *markers, d *drain) error {
 	return nil
 }
 
-// endOfTime is later than all requests; see table.MarkersBefore.
+// endOfTime is a time in epoch ms that is later than all requests, to read the markers of them all.
 const endOfTime = 9_999_999_999_999
 
-func (s *Sweeper) waits(m promotion.Marker, d *drain) bool {
+func (s *Sweeper) mustSend(m promotion.Marker, d *drainPass) bool {
 	drainedAt, listed := d.drainedAt[m.EventID]
 	age := time.Duration(s.opts.Now().UnixMilli()-m.MarkedAt) * time.Millisecond
 	switch {

@@ -10,14 +10,14 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// partKind is a kind of what is kept of draws.
+// partKind is a kind of data about draws that is kept in memory.
 type partKind int
 
 const (
-	chunks     partKind = iota // of the entries, 320 kB
-	ranks                      // of the entries of a chunk, 80 kB
-	exclusions                 // all of a draw, about 100 bytes each
-	results                    // the winners, 32 bytes each
+	chunks     partKind = iota // a chunk of the entries, 320 kB
+	ranks                      // the ranks of the entries of a chunk, 80 kB
+	exclusions                 // all exclusions of a draw, about 100 bytes each
+	results                    // all winners of a draw, 32 bytes each
 )
 
 // partKey names a part of a draw; n is the number of a chunk.
@@ -27,7 +27,7 @@ type partKey struct {
 	n       int
 }
 
-// drawPart is what is kept of a draw. It never changes.
+// drawPart is the value of one partKey, kept in memory. It never changes.
 type drawPart struct {
 	value any
 	bytes int64
@@ -49,7 +49,7 @@ func getPart[V any](ctx context.Context, s *Draws, k partKey) (V, error) {
 	return p.value.(V), nil //nolint:forcetypeassert // by its kind
 }
 
-// drawIndex is the index of entries whose root was signed.
+// drawIndex tells in which chunk an entry of a draw is, and proves entries. Its root was signed.
 type drawIndex struct {
 	fairdraw.Index
 
@@ -66,8 +66,9 @@ type DrawEntries struct {
 	index   *drawIndex
 }
 
-// From returns entries as bytes, from an offset to the end of the chunk; none at the end of all.
-func (e *DrawEntries) From(ctx context.Context, offset int64) ([]byte, error) {
+// ReadFrom returns the ids of entries as bytes, from an offset in the list to the end of its chunk;
+// none if the offset is the end of the list.
+func (e *DrawEntries) ReadFrom(ctx context.Context, offset int64) ([]byte, error) {
 	if offset >= e.Total {
 		return nil, nil
 	}
@@ -82,8 +83,8 @@ func (e *DrawEntries) chunk(ctx context.Context, n int) (fairdraw.Entries, error
 	return getPart[fairdraw.Entries](ctx, e.draws, partKey{chunks, e.eventID, n})
 }
 
-// permit waits until a part may be read.
-func (s *Draws) permit(ctx context.Context) (done func(), err error) {
+// acquireLoad waits until another part may be read. The caller must call done after reading.
+func (s *Draws) acquireLoad(ctx context.Context) (done func(), err error) {
 	select {
 	case s.loads <- struct{}{}:
 		return func() { <-s.loads }, nil
@@ -93,13 +94,13 @@ func (s *Draws) permit(ctx context.Context) (done func(), err error) {
 }
 
 func (s *Draws) loadPart(ctx context.Context, k partKey) (p drawPart, err error) {
-	var index *drawIndex // of a chunk; read before the permit, since loads that wait for each other could block all
+	var index *drawIndex // for a chunk; read before acquireLoad, since loads that wait for each other could block all
 	if k.kind == chunks {
 		if index, err = s.indexes.Get(ctx, k.eventID); err != nil {
 			return drawPart{}, err
 		}
 	}
-	done, err := s.permit(ctx)
+	done, err := s.acquireLoad(ctx)
 	if err != nil {
 		return drawPart{}, err
 	}
@@ -134,9 +135,9 @@ func (s *Draws) loadPart(ctx context.Context, k partKey) (p drawPart, err error)
 	return p, nil
 }
 
-// loadIndex reads all chunks, one after another, and checks that they are what the statement says.
+// loadIndex reads all chunks, one after another, and checks that their entries were signed.
 func (s *Draws) loadIndex(ctx context.Context, eventID string) (*drawIndex, error) {
-	done, err := s.permit(ctx)
+	done, err := s.acquireLoad(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -18,9 +18,9 @@ import (
 // DrawStore reads what worker has written of draws.
 type DrawStore interface {
 	Draw(ctx context.Context, eventID string) (promotion.Draw, error)
-	// Entries reads a chunk of the entries with a root; it has none if the chunk is absent.
+	// Entries reads chunk n of the entries with this root; an absent chunk has no entries.
 	Entries(ctx context.Context, eventID string, root fairdraw.Hash, n int) (fairdraw.Entries, error)
-	// Ranks reads the ranks of the entries of a chunk.
+	// Ranks reads the ranks of the entries in chunk n.
 	Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error)
 	// Excluded returns the requests that take no part in the draw, sorted by their ids.
 	Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error)
@@ -35,17 +35,17 @@ type Draws struct {
 	store      DrawStore
 	now        func() time.Time
 
-	states  *Cache[state]
-	indexes *SizedCache[string, *drawIndex] // apart: to make one all chunks are read
+	states  *Cache[drawState]
+	indexes *SizedCache[string, *drawIndex] // apart from parts, since all chunks are read to make an index
 	parts   *SizedCache[partKey, drawPart]
 	loads   chan struct{} // bounds the parts that are read at a time
 }
 
-// state is a draw as it was read last.
-type state struct {
+// drawState is a lottery and its draw, as they were last read.
+type drawState struct {
 	promotion promotion.Promotion
 	draw      promotion.Draw
-	document  fairdraw.Document // without lists
+	document  fairdraw.Document // without winners and exclusions
 }
 
 // Result is the result of an announced draw.
@@ -73,8 +73,7 @@ func (r *Result) Won(requestID string) bool {
 	return won
 }
 
-// NewDraws makes the Draws that read a store and keep what they have read last, at most maxBytes of
-// it.
+// NewDraws returns Draws that read a store, and keep in memory at most maxBytes of what they read.
 func NewDraws(promotions Promotions, store DrawStore, maxBytes int64, now func() time.Time) *Draws {
 	s := &Draws{promotions: promotions, store: store, now: now, loads: make(chan struct{}, parallelLoads)}
 	s.states = NewCache(now, s.loadState)
@@ -83,23 +82,23 @@ func NewDraws(promotions Promotions, store DrawStore, maxBytes int64, now func()
 	return s
 }
 
-func (s *Draws) loadState(ctx context.Context, eventID string) (state, error) {
+func (s *Draws) loadState(ctx context.Context, eventID string) (drawState, error) {
 	p, err := s.promotions.Get(ctx, eventID)
 	if errors.Is(err, errs.ErrPromotionNotFound) || err == nil && p.EventType != promotion.Lottery {
-		return state{}, errs.ErrDrawNotFound
+		return drawState{}, errs.ErrDrawNotFound
 	}
 	if err != nil {
-		return state{}, err
+		return drawState{}, err
 	}
 	d, err := s.store.Draw(ctx, eventID)
 	if err != nil {
-		return state{}, err
+		return drawState{}, err
 	}
 	document, err := d.Document(&p)
-	return state{promotion: p, draw: d, document: document}, err
+	return drawState{promotion: p, draw: d, document: document}, err
 }
 
-func (s *Draws) announced(st *state) bool {
+func (s *Draws) announced(st *drawState) bool {
 	return st.draw.Announced() && s.now().UnixMilli() >= st.promotion.AnnouncedAt
 }
 
@@ -155,7 +154,7 @@ func (s *Draws) Entries(ctx context.Context, eventID string) (*DrawEntries, erro
 	return &DrawEntries{Total: int64(index.Len()) * idSize, ETag: index.root.String(), draws: s, eventID: eventID, index: index}, nil
 }
 
-// Proof proves that an entry is in the root. rank is 0 before the announcement.
+// Proof proves that a request is among the signed entries. rank is 0 before the announcement.
 func (s *Draws) Proof(ctx context.Context, eventID, requestID string) (proof fairdraw.Proof, rank int, err error) {
 	entries, err := s.Entries(ctx, eventID)
 	if err != nil {

@@ -120,7 +120,7 @@ func TestLargeDraw(t *testing.T) {
 	require.Equal(t, int64(len(s.entries)), entries.Total)
 	var file []byte
 	for int64(len(file)) < entries.Total {
-		part, err := entries.From(t.Context(), int64(len(file)))
+		part, err := entries.ReadFrom(t.Context(), int64(len(file)))
 		require.NoError(t, err)
 		file = append(file, part...)
 	}
@@ -215,7 +215,7 @@ func TestChunkThatWasChanged(t *testing.T) {
 	require.ErrorIs(t, err, fairdraw.ErrOtherEntries)
 	entries, err := draws.Entries(t.Context(), "big")
 	require.NoError(t, err)
-	_, err = entries.From(t.Context(), entries.Total-16)
+	_, err = entries.ReadFrom(t.Context(), entries.Total-16)
 	require.ErrorIs(t, err, fairdraw.ErrOtherEntries)
 	_, _, err = draws.Proof(t.Context(), "big", first.String())
 	require.NoError(t, err, "another chunk")

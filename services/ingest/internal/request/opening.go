@@ -78,13 +78,13 @@ func (s *PromotionService) checkLottery(p *promotion.Promotion, beacon *fairdraw
 // Opener opens draws. It has the secrets of seeds and statements, so that no process which takes
 // requests has them.
 type Opener interface {
-	// OpenDraw adds what the operator commits to, checks that the beacon is alive, and returns the sealed
-	// terms and the nonce of the seed, both to be stored. It fails with errs.ErrInvalidRequest or
-	// errs.ErrBeaconUnavailable.
+	// OpenDraw adds the commitment to the seed to the terms of a draw, and checks that the beacon is
+	// alive. It returns the final terms and the nonce of the seed, both to be stored. It fails with
+	// errs.ErrInvalidRequest or errs.ErrBeaconUnavailable.
 	OpenDraw(ctx context.Context, terms fairdraw.Commitment) (commitment, nonce string, err error)
 }
 
-// commitTerms seals the terms of the draw, which never change again.
+// commitTerms sets the commitment of a lottery: the terms of its draw, which never change again.
 func (s *PromotionService) commitTerms(ctx context.Context, p *promotion.Promotion, beacon *fairdraw.Beacon) (err error) {
 	keys := s.opts.Keys()
 	public := keys.Public(keys.Current())

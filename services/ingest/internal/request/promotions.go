@@ -15,7 +15,7 @@ import (
 const (
 	// maxDuration is the longest time from opening to closing, and from closing to the announcement.
 	maxDuration = 366 * 24 * time.Hour
-	maxDelay    = 30 * 24 * time.Hour // of a beacon
+	maxDelay    = 30 * 24 * time.Hour // the longest delay of a beacon after the cutoff
 )
 
 // DecideChange is a function that changes a promotion, or fails if it may not be changed.
@@ -38,7 +38,7 @@ type PromotionStore interface {
 
 // PromotionOptions are the rules of new promotions.
 type PromotionOptions struct {
-	// Keys are the keys of receipts in force.
+	// Keys returns the keys with which receipts are signed now.
 	Keys   func() token.SigningKeys
 	Opener Opener
 	// MinDelay is the shortest delay of a beacon after a lottery's cutoff, and Lead the shortest time
@@ -55,7 +55,7 @@ type PromotionService struct {
 	now   func() time.Time
 }
 
-// NewPromotions makes the PromotionService of a store.
+// NewPromotions returns a PromotionService over a store.
 func NewPromotions(store PromotionStore, o PromotionOptions) *PromotionService {
 	return &PromotionService{store: store, opts: o, now: o.Now, cache: NewCache(o.Now, store.Promotion)}
 }
@@ -70,8 +70,9 @@ func (s *PromotionService) List(ctx context.Context, after string, limit int) ([
 	return s.store.List(ctx, after, limit)
 }
 
-// Create stores a new promotion, once per key. It makes the terms of a lottery's draw public. A
-// repeated call needs no worker, also when the promotion could not be created any more.
+// Create stores a new promotion, once per idempotency key. It makes the terms of a lottery's draw
+// public. A repeated call returns the stored promotion, without a call to worker, even if such a
+// promotion could not be created any more.
 func (s *PromotionService) Create(
 	ctx context.Context, p promotion.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
 ) (promotion.Promotion, error) {
@@ -87,7 +88,7 @@ func (s *PromotionService) Create(
 	})
 }
 
-// Close ends a first-come promotion.
+// Close ends a first-come promotion early.
 func (s *PromotionService) Close(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	return s.change(ctx, eventID, func(p *promotion.Promotion) error {
 		if p.EventType != promotion.FirstCome {
@@ -100,7 +101,7 @@ func (s *PromotionService) Close(ctx context.Context, eventID string) (promotion
 	})
 }
 
-// SetPaused stops the taking of requests, or continues it.
+// SetPaused makes a promotion take no requests, or take them again.
 func (s *PromotionService) SetPaused(ctx context.Context, eventID string, paused bool) (promotion.Promotion, error) {
 	return s.change(ctx, eventID, func(p *promotion.Promotion) error {
 		p.Paused = paused

@@ -16,7 +16,7 @@ import (
 // cutoff, and its receipt would look like proof of fraud.
 const receiptGrace = 5 * time.Second
 
-const maxTerms = 1000 // in memory
+const maxTerms = 1000 // lotteries whose parsed terms are in memory
 
 // Receipts signs receipts of lottery requests. The same request always has the same receipt.
 type Receipts struct {
@@ -25,25 +25,25 @@ type Receipts struct {
 	terms *otter.Cache[string, *terms] // parsed once, which takes longer than to sign
 }
 
-// terms are a parsed commitment.
+// terms are the parsed commitment of a lottery, and its hash.
 type terms struct {
 	commitment fairdraw.Commitment
 	hash       fairdraw.Hash
 }
 
-// NewReceipts makes Receipts that sign with the keys in force. skew is by how much the clock is wrong
-// (dynamo.ClockSkew).
+// NewReceipts returns Receipts that sign with the current keys. skew returns by how much this
+// machine's clock is wrong.
 func NewReceipts(keys func() token.SigningKeys, skew func() time.Duration) *Receipts {
 	return &Receipts{keys: keys, skew: skew, terms: otter.Must(&otter.Options[string, *terms]{MaximumSize: maxTerms})}
 }
 
-// ReceiptFor returns the receipt of a request known to be stored by storedBy. It is empty for a
-// request that gets none, and when the key of receipts that the commitment names is not configured.
+// ReceiptFor returns the receipt of a request that was stored at storedBy (epoch ms) or earlier. It
+// is empty if the request gets none, or if the key that the commitment names is not configured.
 func (s *Receipts) ReceiptFor(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
 	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""
 	}
-	// By a slow clock the request was stored later than that.
+	// If this machine's clock is slow, the request may have been stored later than storedBy.
 	storedBy = max(storedBy, storedBy-s.skew().Milliseconds())
 	if r.EnteredAt == 0 && storedBy > r.LotteryCutoffAt+receiptGrace.Milliseconds() {
 		return ""

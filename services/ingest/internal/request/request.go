@@ -28,7 +28,7 @@ const (
 	SendWait = 2 * time.Second
 )
 
-// Application is a user's call that asks for a request to a promotion.
+// Application is a user's call to take part in a promotion.
 type Application struct {
 	EventID, UserID string
 	// KeyHash is the hash of the Idempotency-Key; empty without a key.
@@ -102,7 +102,7 @@ type Store interface {
 	Withdrawer
 }
 
-// Service takes users' applications and withdraws their requests.
+// Service stores users' applications as requests, sends these to the queue, and withdraws them.
 type Service struct {
 	promotions Promotions
 	loads      *Cache[Load]
@@ -112,7 +112,7 @@ type Service struct {
 	sendWait   time.Duration
 }
 
-// Options of a service.
+// Options are the dependencies and times of a Service.
 type Options struct {
 	// Load reads how busy a promotion is.
 	Load     func(ctx context.Context, eventID string) (Load, error)
@@ -121,7 +121,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// NewService makes a service.
+// NewService returns a Service.
 func NewService(promotions Promotions, store Store, sender Sender, o Options) *Service {
 	return &Service{
 		promotions: promotions, store: store, sender: sender, loads: NewCache(o.Now, o.Load), receipts: o.Receipts, sendWait: o.SendWait,

@@ -65,8 +65,8 @@ func (s *Draws) Secret(r *promotion.Request) bool {
 	return r.EventType == promotion.Lottery && isDrawn(r.ResultCode) && s.now().UnixMilli() < r.AnnouncedAt
 }
 
-// Timeline removes a result that is not announced yet from the log of a request, which may have been
-// read after the request.
+// Timeline returns the log of a request without a result that is not announced yet. The log may
+// have been read later than the request.
 func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []promotion.LogEntry {
 	undecided := r.EventType == promotion.Lottery && !r.Status.Final() && s.now().UnixMilli() < r.AnnouncedAt
 	if (undecided || s.Secret(r)) && len(logs) > 0 && logs[len(logs)-1].To.Final() {
@@ -75,7 +75,7 @@ func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []prom
 	return logs
 }
 
-// Figures counts requests with a result that is not announced yet as entries without a result.
+// Figures returns the counts for operators. Results that are not announced yet count as entries.
 func (s *Draws) Figures(p *promotion.Promotion, counts promotion.Counts) promotion.Counts {
 	if p.EventType != promotion.Lottery || s.now().UnixMilli() >= p.AnnouncedAt {
 		return counts

@@ -28,6 +28,7 @@ type SizedCache[K comparable, V any] struct {
 	recent  *list.List          // the latest first
 }
 
+// sizedEntry is a value in a SizedCache, or its load.
 type sizedEntry[K comparable, V any] struct {
 	id      K
 	loading sync.Mutex // held during the load
@@ -73,7 +74,7 @@ func (c *SizedCache[K, V]) entry(id K) *sizedEntry[K, V] {
 	return e
 }
 
-// account adds the size of a loaded value, and drops the values that were not used for longest.
+// account adds the size of a loaded value, and drops the least recently used values above max.
 func (c *SizedCache[K, V]) account(e *sizedEntry[K, V], size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

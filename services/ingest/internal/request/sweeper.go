@@ -18,18 +18,19 @@ import (
 
 const (
 	sweepEvery  = 5 * time.Second // a sweep reads every partition of markers
-	sweepSlices = 8               // of the partitions, which divide them among replicas
+	sweepSlices = 8               // parts of the partitions; each is swept by the replica with its lease
 )
 
 // Pending is the store of requests that have not ended, which the sweeper reads and changes.
 type Pending interface {
-	// Acquire takes or renews a slice of the partitions for some seconds.
+	// Acquire takes or renews this replica's lease of a slice of the partitions, for some seconds. It
+	// returns false while another replica has the lease.
 	Acquire(ctx context.Context, slice string) (bool, error)
 	// Markers reads a page of the markers of a partition whose requests were made before a time,
 	// behind a cursor; next is empty at the end.
 	Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error)
-	// Marked reads the requests of markers.
-	Marked(ctx context.Context, markers []promotion.Marker) (Marked, error)
+	// ReadMarked reads the requests of markers, and what decides about them.
+	ReadMarked(ctx context.Context, markers []promotion.Marker) (MarkedRequests, error)
 	DeleteMarkers(ctx context.Context, markers []promotion.Marker) error
 	// EndUnreadable ends a request whose item cannot be read.
 	EndUnreadable(ctx context.Context, m promotion.Marker) error
@@ -38,8 +39,8 @@ type Pending interface {
 	End(ctx context.Context, ends []promotion.Change) error
 }
 
-// Marked has the requests of markers, and the state by which they are settled.
-type Marked struct {
+// MarkedRequests has the requests of markers, and the state that decides about them.
+type MarkedRequests struct {
 	// Requests by their ids. A request whose item cannot be read has no status.
 	Requests map[string]promotion.Request
 	// Capacities by event, of first-come promotions.
@@ -52,9 +53,9 @@ type Marked struct {
 
 // Resender sends messages again.
 type Resender interface {
-	// Resend sends messages in this order and records which ones the queue took. After ten of which it
-	// took none the others are not sent. refused has the error of the queue for each message, nil for one
-	// that it took; failure is the error of the record.
+	// Resend sends messages in this order and records which ones the queue took. If the queue takes
+	// none of ten, the rest is not sent. refused has the queue's error for each message, nil for one
+	// that the queue took; failure is the error of recording.
 	Resend(ctx context.Context, copies []Copy) (refused []error, failure error)
 	// Depth returns the number of messages in the queue.
 	Depth(ctx context.Context) (int64, error)
@@ -67,15 +68,15 @@ type Copy struct {
 	ID string
 }
 
-// SweeperOptions are the times of a sweeper, described by the settings of the same names.
+// SweeperOptions are the times of a Sweeper, which settings like INGEST_SEND_AFTER define.
 type SweeperOptions struct {
 	SendAfter, FailAfter, LostAfter time.Duration
 	Now                             func() time.Time
 }
 
-// Sweeper finds requests by their markers whose message was never sent or is lost, or that can be
-// rejected at once. It sends what was never sent in the order of acceptance, and what is lost at once. Any number of replicas may sweep: each write requires that what was read has not
-// changed.
+// Sweeper finds, by the markers, requests whose message was never sent or is lost, and requests
+// that can be rejected at once. It sends messages that were never sent in the order of acceptance,
+// and lost ones at once. Any number of replicas may sweep: writes require the state that was read.
 type Sweeper struct {
 	store  Pending
 	queue  Resender
@@ -107,12 +108,12 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		})
 	})
 	work.Go(func() error {
-		return loop.Try(ctx, drainEvery, s.log, "unsent requests not sent, trying again", s.drainIfBack)
+		return loop.Try(ctx, drainEvery, s.log, "unsent requests not sent, trying again", s.drainIfQueueAnswers)
 	})
 	return work.Wait()
 }
 
-// Sweep passes once over the partitions that no other replica has taken, in parallel.
+// Sweep passes once over the partitions of which no other replica has the lease, in parallel.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	s.observeQueue(ctx)
 	failures, found := make([]error, sweepSlices), make([]Backlog, sweepSlices)
@@ -128,7 +129,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	}
 	work.Wait()
 	err := errors.Join(failures...)
-	if slices.ContainsFunc(found, func(b Backlog) bool { return b.waits }) {
+	if slices.ContainsFunc(found, func(b Backlog) bool { return b.mustDrain }) {
 		err = errors.Join(err, s.Drain(ctx))
 	}
 	s.setBacklog(found, err == nil)
@@ -148,7 +149,7 @@ func (s *Sweeper) observeQueue(ctx context.Context) {
 	}
 }
 
-// sweepPartition handles those markers of a partition that are old enough to be suspicious.
+// sweepPartition handles the markers of a partition that are older than SendAfter.
 func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Backlog) error {
 	before := s.opts.Now().Add(-s.opts.SendAfter).UnixMilli()
 	var failure error
@@ -173,7 +174,7 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 	if len(markers) == 0 {
 		return nil
 	}
-	marked, err := s.store.Marked(ctx, markers)
+	marked, err := s.store.ReadMarked(ctx, markers)
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
 		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // just redriven
 		case m.QueuedAt == 0:
-			backlog.waits = true
+			backlog.mustDrain = true
 			failure = errors.Join(failure, s.unsent.Add(ctx, r.EventID))
 		case s.isLost(m, sentAt):
 			s.log.WarnContext(ctx, "message lost, sending another", "request_id", m.RequestID, "event_id", m.EventID)
@@ -211,9 +212,10 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 	return errors.Join(failure, refused, s.store.End(ctx, ends))
 }
 
-// settlement returns the code with which a request can be rejected at once, if no place is left, its
-// group is closed or the draw is cancelled, and when the latest settled message of its group was sent.
-func (g *Marked) settlement(r *promotion.Request) (code promotion.ResultCode, sentAt int64) {
+// settlement returns the code with which a request can be rejected at once: no place is left, its
+// group is closed, or the draw is cancelled. The code is empty otherwise. sentAt is when the latest
+// settled message of the request's group was sent.
+func (g *MarkedRequests) settlement(r *promotion.Request) (code promotion.ResultCode, sentAt int64) {
 	if r.EventType == promotion.Lottery {
 		counter := g.Counters[promotion.MessageOf(r).Group()]
 		switch {
@@ -231,10 +233,11 @@ func (g *Marked) settlement(r *promotion.Request) (code promotion.ResultCode, se
 	return code, capacity.SentAt
 }
 
-// send sends messages, unless the queue is known to be down, and returns how many it refused, with the
-// error of one. A request to a first-come promotion that was refused for FailAfter fails; if the queue
-// has taken the message nevertheless, worker drops it. One whose message was taken does not fail, even
-// if that could not be recorded. Requests to a lottery wait, since their order does not count.
+// send sends messages, unless the queue is down (an error), and returns how many were refused, with
+// the error of one. A request to a first-come promotion whose message was refused for FailAfter
+// fails; if the queue has taken the message nevertheless, worker drops it. A request whose message
+// was taken does not fail, even if that could not be recorded. Requests to a lottery wait, since
+// their order does not count.
 func (s *Sweeper) send(ctx context.Context, copies []Copy, down error) (refused int, failure error) {
 	answers := slices.Repeat([]error{down}, len(copies))
 	if down == nil {
@@ -248,7 +251,7 @@ func (s *Sweeper) send(ctx context.Context, copies []Copy, down error) (refused 
 		refused++
 		failure = err
 		r := copies[i].Request
-		if r.Status == promotion.Received && r.EventType != promotion.Lottery && s.aged(r.RequestedAt) {
+		if r.Status == promotion.Received && r.EventType != promotion.Lottery && s.pastFailAfter(r.RequestedAt) {
 			failed = append(failed, r.Ended(s.opts.Now().UnixMilli(), promotion.FailedFinal, promotion.FailedIngestEnqueue))
 		}
 	}

@@ -7,19 +7,20 @@ import (
 )
 
 const (
-	// refreshEvery and knownFor: no replica sends a promotion's new requests more than a second after
-	// another one has added the promotion, also if it cannot read the list for a while.
+	// refreshEvery is the time between two reads of the list, knownFor is how long what was read
+	// counts. So a replica sends no new requests to a promotion from a second after another one has
+	// added it, even if the list cannot be read for a while.
 	refreshEvery = 500 * time.Millisecond
 	knownFor     = 2 * time.Second
 )
 
-// UnsentPromotion has, or had until DrainedAt, requests that the queue has not taken.
+// UnsentPromotion is a promotion with requests that the queue has not taken (none since DrainedAt).
 type UnsentPromotion struct {
 	EventID   string
 	DrainedAt int64 // epoch ms; 0: not drained
 }
 
-// UnsentStore keeps the list of these promotions, which all replicas share.
+// UnsentStore keeps the list of UnsentPromotions, which all replicas share.
 type UnsentStore interface {
 	Unsent(ctx context.Context) ([]UnsentPromotion, error)
 	// AddUnsent lists a promotion as not drained.
@@ -29,8 +30,8 @@ type UnsentStore interface {
 	RemoveUnsent(ctx context.Context, p UnsentPromotion) error
 }
 
-// Unsent knows the promotions with requests that the queue has not taken. New requests to them are
-// not sent at once, but behind those that wait, by Sweeper.Drain.
+// Unsent knows the promotions with requests that the queue has not taken. New requests to these
+// promotions are not sent at once: Sweeper.Drain sends them behind those that wait.
 type Unsent struct {
 	store UnsentStore
 	now   func() time.Time
@@ -40,12 +41,13 @@ type Unsent struct {
 	listed bool
 }
 
+// unsentState is what a replica knows of one promotion with unsent requests.
 type unsentState struct {
-	until  time.Time // until when it is known
-	stored bool
+	until  time.Time // counts until then
+	stored bool      // the promotion is in the stored list
 }
 
-// NewUnsent makes an empty list.
+// NewUnsent returns an Unsent that knows no promotion until Refresh is called.
 func NewUnsent(store UnsentStore, now func() time.Time) *Unsent {
 	return &Unsent{store: store, now: now, known: map[string]unsentState{}}
 }
@@ -57,7 +59,7 @@ func (u *Unsent) Has(event string) bool {
 	return u.now().Before(u.known[event].until)
 }
 
-// Add lists a promotion, for this replica at once.
+// Add adds a promotion to the list. This replica knows it at once, even if the list is not stored.
 func (u *Unsent) Add(ctx context.Context, event string) error {
 	u.mu.Lock()
 	state := u.known[event]
@@ -76,7 +78,7 @@ func (u *Unsent) Add(ctx context.Context, event string) error {
 	return err
 }
 
-// Refresh reads the list.
+// Refresh reads and returns the list of promotions that all replicas share.
 func (u *Unsent) Refresh(ctx context.Context) ([]UnsentPromotion, error) {
 	all, err := u.store.Unsent(ctx)
 	if err != nil {
@@ -107,8 +109,8 @@ func (u *Unsent) Listed() bool {
 	return u.listed
 }
 
-// drained lets new requests of a promotion be sent at once again.
-func (u *Unsent) drained(ctx context.Context, event string) error {
+// markDrained records that a promotion is drained: its new requests are sent at once again.
+func (u *Unsent) markDrained(ctx context.Context, event string) error {
 	if err := u.store.SetDrained(ctx, event, u.now().UnixMilli()); err != nil {
 		return err
 	}

@@ -8,24 +8,24 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// exportPage is the number of winners in a part of the list, whose users are read at once.
+// exportPage is the number of winners that are read and written at once.
 const exportPage = 1000
 
 // Winner is a successful request.
 type Winner struct {
 	RequestID, UserID string
-	// Key of a winner of a first-come promotion, in the order of the queue.
+	// Key sorts the winners of a first-come promotion in the order of the queue; empty in lotteries.
 	Key string
 }
 
 // WinnerStore reads promotions and their successful requests in bulk.
 type WinnerStore interface {
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
-	// Users returns the users of requests by the ids of these; expired requests are left out.
+	// Users returns the id of each request's user, by the request's id, without expired requests.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
-	// FirstCome reads a page of the winners of a first-come promotion behind a key; more reports that
-	// others may follow.
-	FirstCome(ctx context.Context, eventID, after string, limit int) (page []Winner, more bool, err error)
+	// FirstComeWinners reads a page of the winners of a first-come promotion behind a key; more
+	// reports that others may follow.
+	FirstComeWinners(ctx context.Context, eventID, after string, limit int) (page []Winner, more bool, err error)
 }
 
 // Exporter lists the winners of promotions for operators.
@@ -34,7 +34,7 @@ type Exporter struct {
 	store WinnerStore
 }
 
-// NewExporter makes an exporter.
+// NewExporter returns an Exporter.
 func NewExporter(draws *Draws, store WinnerStore) *Exporter {
 	return &Exporter{draws: draws, store: store}
 }
@@ -42,14 +42,14 @@ func NewExporter(draws *Draws, store WinnerStore) *Exporter {
 // Range selects a part of a list of winners.
 type Range struct {
 	After int64 // the rank behind which the part begins
-	// Key of the winner with that rank, of a first-come promotion; without it the part is found by
-	// reading all before it.
+	// Key is that of the winner with rank After in a first-come promotion. Without Key all winners
+	// before the part are read to find it.
 	Key   string
-	Limit int // of the part; 0: none
+	Limit int // the maximum number of winners; 0: no maximum
 }
 
-// part returns the selected part of a list; more reports whether others follow.
-func part[T any](r Range, list []T) (selected []T, more bool) {
+// selectPart returns the part of a list that r selects; more reports whether others follow.
+func selectPart[T any](r Range, list []T) (selected []T, more bool) {
 	list = list[min(r.After, int64(len(list))):]
 	if r.Limit == 0 || r.Limit >= len(list) {
 		return list, false
@@ -57,9 +57,9 @@ func part[T any](r Range, list []T) (selected []T, more bool) {
 	return list[:r.Limit], true
 }
 
-// Winners calls each with the selected winners, some at a time: those of an announced lottery in the
-// order of their ranks, those of a first-come promotion in the order of the queue. more reports that
-// others follow; requests that succeed later follow too.
+// Winners calls each with the selected winners, a page at a time: those of an announced lottery in
+// the order of their ranks, those of a first-come promotion in the order of the queue. more reports
+// that others follow; requests that succeed later follow too.
 func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
 	p, err := e.store.Promotion(ctx, eventID)
 	if err != nil {
@@ -79,7 +79,7 @@ func (e *Exporter) lotteryWinners(ctx context.Context, eventID string, r Range, 
 	if result == nil {
 		return false, errs.ErrAnnouncementEarly
 	}
-	winners, more := part(r, result.Winners)
+	winners, more := selectPart(r, result.Winners)
 	for chunk := range slices.Chunk(winners, exportPage) {
 		ids := make([]string, len(chunk))
 		for i, id := range chunk {
@@ -107,7 +107,7 @@ func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r Range
 	}
 	for more = true; more; {
 		var page []Winner
-		if page, more, err = e.store.FirstCome(ctx, eventID, r.Key, exportPage); err != nil {
+		if page, more, err = e.store.FirstComeWinners(ctx, eventID, r.Key, exportPage); err != nil {
 			return false, err
 		}
 		if len(page) == 0 { // the end, or items whose time is over
@@ -131,8 +131,9 @@ func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r Range
 	return false, nil
 }
 
-// Announce returns a lottery whose result is announced; errs.ErrAnnouncementEarly before that.
-func (s *Draws) Announce(ctx context.Context, eventID string) (promotion.Promotion, error) {
+// RequireAnnounced returns a lottery whose result is announced. Before the announcement it fails
+// with errs.ErrAnnouncementEarly.
+func (s *Draws) RequireAnnounced(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err == nil && !s.announced(&st) {
 		err = errs.ErrAnnouncementEarly

@@ -24,8 +24,8 @@ type users struct {
 	firstCome int
 }
 
-// FirstCome has firstCome winners.
-func (s *users) FirstCome(_ context.Context, _, after string, limit int) (page []request.Winner, more bool, err error) {
+// FirstComeWinners has firstCome winners.
+func (s *users) FirstComeWinners(_ context.Context, _, after string, limit int) (page []request.Winner, more bool, err error) {
 	s.calls++
 	first := 0
 	if after != "" {

@@ -12,7 +12,7 @@ import (
 const MaxWithdrawals = 3
 
 // DecideWithdrawal returns the change that withdraws a lottery request, nil if it is withdrawn
-// already. open says that the group of the request is open.
+// already. open says that entries of the request's group can still be added and deleted.
 type DecideWithdrawal func(r promotion.Request, open bool, now int64) (*promotion.Change, error)
 
 // Withdrawer withdraws lottery requests.
@@ -25,10 +25,10 @@ type Withdrawer interface {
 // Withdraw withdraws a user's lottery request before the cutoff, by this replica's clock. It may be
 // repeated.
 func (s *Service) Withdraw(ctx context.Context, id, user string) error {
-	return s.store.Withdraw(ctx, id, withdrawn(user))
+	return s.store.Withdraw(ctx, id, withdrawalBy(user))
 }
 
-func withdrawn(user string) DecideWithdrawal {
+func withdrawalBy(user string) DecideWithdrawal {
 	return func(r promotion.Request, open bool, now int64) (*promotion.Change, error) {
 		switch {
 		case r.UserID != user:

@@ -11,15 +11,15 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// Operations reads what operators see.
+// Operations reads promotions, their requests and their figures for operators.
 type Operations interface {
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
-	OfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) (page []promotion.Request, next string, err error)
+	ListOfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) (page []promotion.Request, next string, err error)
 	Figures(ctx context.Context, eventID string) (promotion.Counts, error)
 	Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
 }
 
-// Admin implements IngestAdminService.
+// Admin serves the operators' RPCs (IngestAdminService).
 type Admin struct {
 	ingestv1.UnimplementedIngestAdminServiceServer
 
@@ -30,7 +30,7 @@ type Admin struct {
 	now        func() time.Time
 }
 
-// NewAdmin makes the server of operators' RPCs.
+// NewAdmin returns the server of the operators' RPCs.
 func NewAdmin(
 	promotions *request.PromotionService, draws *request.Draws, exporter *request.Exporter, operations Operations, now func() time.Time,
 ) *Admin {
@@ -98,7 +98,7 @@ func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsReque
 		return nil, err
 	}
 	f := request.Filter{Status: promotion.Status(in.GetStatus()), ResultCode: promotion.ResultCode(in.GetResultCode()), View: view}
-	page, next, err := s.operations.OfEvent(ctx, &p, f, cursor, pageLimit(in.GetLimit()))
+	page, next, err := s.operations.ListOfEvent(ctx, &p, f, cursor, pageLimit(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}

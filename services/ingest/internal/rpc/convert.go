@@ -66,8 +66,8 @@ func fromApplied(a *request.Applied, now int64) *ingestv1.Applied {
 	}
 }
 
-// fromRequest shows a request. The error of a failed attempt is shown to users only once the request
-// has failed, and its message only to operators.
+// fromRequest converts a request for its user or for an operator. Users see the error of a failed
+// attempt only once the request has failed; only operators see the error's message.
 func fromRequest(r *promotion.Request, now int64, operator bool) *ingestv1.EventRequest {
 	out := &ingestv1.EventRequest{
 		RequestId: r.RequestID, EventId: r.EventID, UserId: r.UserID, EventType: string(r.EventType), Status: string(r.Status),

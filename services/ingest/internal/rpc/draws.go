@@ -88,7 +88,7 @@ func (s *Requests) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, out grpc.S
 	}
 	part := &ingestv1.DrawEntries{Total: entries.Total, Etag: entries.ETag}
 	for first := true; first || at < end; first = false {
-		ids, err := entries.From(out.Context(), at)
+		ids, err := entries.ReadFrom(out.Context(), at)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (s *Admin) AnnouncePromotion(ctx context.Context, in *ingestv1.AnnounceProm
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	p, err := s.draws.Announce(ctx, in.GetEventId())
+	p, err := s.draws.RequireAnnounced(ctx, in.GetEventId())
 	return s.answer(&p, err)
 }
 

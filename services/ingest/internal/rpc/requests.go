@@ -27,17 +27,17 @@ const (
 	defaultLimit = 20
 )
 
-// Queries reads requests.
+// Queries reads users' requests and their timelines.
 type Queries interface {
 	Get(ctx context.Context, id string) (promotion.Request, error)
-	Mine(ctx context.Context, eventID, user string) (promotion.Request, error)
-	// LatestOf finds a user's request to a promotion without a lock, by all requests of the user.
+	ActiveOf(ctx context.Context, eventID, user string) (promotion.Request, error)
+	// LatestOf finds a user's latest request to a promotion by all of the user's, not by the lock.
 	LatestOf(ctx context.Context, eventID, user string) (promotion.Request, error)
 	Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error)
-	OfUser(ctx context.Context, user, cursor string, limit int) (page []promotion.Request, next string, err error)
+	ListOfUser(ctx context.Context, user, cursor string, limit int) (page []promotion.Request, next string, err error)
 }
 
-// Requests implements IngestService.
+// Requests serves the users' RPCs (IngestService).
 type Requests struct {
 	ingestv1.UnimplementedIngestServiceServer
 	Config
@@ -54,7 +54,7 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// New makes the server of users' RPCs.
+// New returns the server of the users' RPCs.
 func New(c Config) *Requests { return &Requests{Config: c} }
 
 func (s *Requests) millis() int64 { return s.Now().UnixMilli() }
@@ -131,7 +131,7 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Queries.Mine(ctx, in.GetEventId(), user)
+	r, err := s.Queries.ActiveOf(ctx, in.GetEventId(), user)
 	if errors.Is(err, request.ErrNotFound) {
 		if p, unknown := s.Promotions.Get(ctx, in.GetEventId()); unknown == nil && p.LocksExpired(s.millis()) {
 			r, err = s.Queries.LatestOf(ctx, in.GetEventId(), user)
@@ -143,7 +143,7 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 	return s.answer(ctx, &r, false)
 }
 
-// answer returns the request as its reader may see it, with its receipt.
+// answer converts a request to what its user or an operator may see, and adds its receipt.
 func (s *Requests) answer(ctx context.Context, r *promotion.Request, operator bool) (*ingestv1.EventRequest, error) {
 	storedBy := s.millis()
 	shown, err := s.Draws.Show(ctx, *r)
@@ -171,7 +171,7 @@ func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyReques
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.Queries.OfUser(ctx, user, cursor, pageLimit(in.GetLimit()))
+	page, next, err := s.Queries.ListOfUser(ctx, user, cursor, pageLimit(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequ
 	return out, nil
 }
 
-// visibleRequest reads a request that the caller may see; another user's counts as not found.
+// visibleRequest reads a request of the caller, or any for an operator; others are ErrNotFound.
 func (s *Requests) visibleRequest(ctx context.Context, in any, id string) (r promotion.Request, operator bool, err error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	inflight = 4 // concurrent calls of a replica
-	// maxWaiting is the number of requests that wait for a call, about those of a second, above which no
-	// others are accepted.
+	inflight = 4 // concurrent calls of a replica to the queue
+	// maxWaiting bounds the requests that wait for a call to the queue, about those of a second. Above
+	// it no others are accepted.
 	maxWaiting = 1000
 	// sendTimeout bounds a call and the transaction that records which messages the queue took.
 	sendTimeout = 8 * time.Second
@@ -44,7 +44,7 @@ type Unsent interface {
 	Add(ctx context.Context, event string) error
 }
 
-// Sender sends concurrent requests in batches, each with one transaction that records it.
+// Sender sends concurrent requests in batches, and records each batch in one transaction.
 type Sender struct {
 	queue       *queue.Queue
 	recorder    Recorder
@@ -54,10 +54,10 @@ type Sender struct {
 	pausedUntil atomic.Int64 // epoch ms
 }
 
-// New makes a sender.
+// New returns a Sender.
 func New(q *queue.Queue, recorder Recorder, unsent Unsent, now func() time.Time) *Sender {
 	s := &Sender{queue: q, recorder: recorder, unsent: unsent, now: now}
-	// A request keeps its place when its caller does not wait any longer.
+	// A request stays in its batch when its caller does not wait any longer (Keep).
 	s.calls = batch.NewItems(batch.Config{Max: queue.MaxBatch, Inflight: inflight, Timeout: sendTimeout, Keep: true}, s.sendGroup)
 	return s
 }
@@ -66,7 +66,7 @@ func New(q *queue.Queue, recorder Recorder, unsent Unsent, now func() time.Time)
 func (s *Sender) Close(ctx context.Context) error { return s.calls.Close(ctx) }
 
 func (s *Sender) Send(ctx context.Context, r promotion.Request) (promotion.Request, error) {
-	if s.held(ctx, r.EventID) {
+	if s.mustWait(ctx, r.EventID) {
 		return r, errs.ErrUnavailable
 	}
 	sent, err := s.calls.Do(ctx, r)
@@ -79,9 +79,9 @@ func (s *Sender) Send(ctx context.Context, r promotion.Request) (promotion.Reque
 // Busy reports whether more requests wait for their call than are sent in about a second.
 func (s *Sender) Busy() bool { return s.calls.Waiting() > maxWaiting }
 
-// held reports whether a request of a promotion must not be sent now: others wait before it, or the
-// queue has just refused some.
-func (s *Sender) held(ctx context.Context, event string) bool {
+// mustWait reports whether a request to a promotion must not be sent now: other requests wait
+// before it, or the queue has just refused all of a call.
+func (s *Sender) mustWait(ctx context.Context, event string) bool {
 	if s.unsent.Has(event) {
 		return true
 	}
@@ -98,7 +98,7 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 	index := make([]int, len(requests)) // in copies
 	at := make(map[string]int, len(requests))
 	for i, r := range requests {
-		if index[i] = -1; s.held(ctx, r.EventID) {
+		if index[i] = -1; s.mustWait(ctx, r.EventID) {
 			out[i].Err = errs.ErrUnavailable
 			continue
 		}
@@ -144,9 +144,9 @@ func (s *Sender) offer(ctx context.Context, copies []request.Copy) (refused []er
 
 func allRefused(refused []error) bool { return !slices.Contains(refused, nil) }
 
-// record records which messages the queue took, and returns the requests as they are stored then. If
-// the process dies before it, the sweeper finds the markers and sends the messages again, which the
-// queue deduplicates.
+// record records which messages the queue took, and returns the requests as they are stored then.
+// If the process dies before that, the sweeper finds the markers and sends the messages again, and
+// the queue drops the duplicates.
 func (s *Sender) record(ctx context.Context, copies []request.Copy, refused []error) (recorded []promotion.Request, failure error) {
 	recorded = make([]promotion.Request, len(copies))
 	var taken []promotion.Request
@@ -171,7 +171,7 @@ func (s *Sender) record(ctx context.Context, copies []request.Copy, refused []er
 	return recorded, nil
 }
 
-// Resend sends the next ten messages while it records those before.
+// Resend sends messages, ten per call. It sends the next ten while it records those before.
 func (s *Sender) Resend(ctx context.Context, copies []request.Copy) (refused []error, failure error) {
 	var records errgroup.Group
 	records.SetLimit(inflight)

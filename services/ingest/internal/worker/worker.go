@@ -14,15 +14,15 @@ import (
 
 var _ request.Opener = (*Client)(nil)
 
-// Client calls worker.
+// Client asks the worker service to open draws.
 type Client struct{ rpc workerv1.WorkerServiceClient }
 
-// New returns a Client over a connection.
+// New returns a Client that calls worker over conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: workerv1.NewWorkerServiceClient(conn)}
 }
 
-// OpenDraw opens a draw, as request.Opener says.
+// OpenDraw has worker commit to these terms. It returns the final terms and the seed's nonce.
 func (c *Client) OpenDraw(ctx context.Context, terms fairdraw.Commitment) (commitment, nonce string, err error) {
 	text, err := json.Marshal(terms)
 	if err != nil {

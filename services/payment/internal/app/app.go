@@ -22,10 +22,10 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// name of the service in logs, metrics and calls.
+// name is the name of the service in logs, metrics and calls.
 const name = "payment"
 
-// Run serves the RPCs and runs the background workers until ctx ends.
+// Run serves the RPCs of payment and runs its background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
@@ -97,7 +97,7 @@ func Outbox() lifecycle.Command[Config] {
 	}
 }
 
-// deadLetters are those of this service's consumer group.
+// deadLetters returns where the dead letters of this service's consumer group are kept.
 func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: payment.Group, Topics: events.ConsumedBy(name)}
 }

@@ -31,7 +31,7 @@ var refused = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknog
 	Name: "urr_payment_charges_refused_total", Help: "Charges that were not sent: the circuit is open, or too many are under way.",
 }, []string{"reason"})
 
-// Limits of one replica.
+// Limits are the limits of one replica's calls to the provider.
 type Limits struct {
 	// ChargesAtOnce bounds the concurrent charges.
 	ChargesAtOnce int
@@ -55,7 +55,7 @@ type Provider struct {
 
 var _ payment.Provider = (*Provider)(nil)
 
-// New protects p.
+// New returns p behind a circuit breaker and limits.
 func New(p payment.Provider, limits Limits) *Provider {
 	return &Provider{
 		Provider: p,
@@ -77,7 +77,7 @@ func bucketOf(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))
 }
 
-// AwaitRefund waits until another refund of a cause may be sent.
+// AwaitRefund waits until the rate of refunds lets another refund of this cause be sent.
 func (p *Provider) AwaitRefund(ctx context.Context, c payment.Cause) error {
 	if c == payment.EventCancelled {
 		if err := p.bulk.Wait(ctx); err != nil {
@@ -104,8 +104,9 @@ func (p *Provider) AskRefunds(ctx context.Context, orderID string) (payment.Refu
 	return p.Provider.AskRefunds(ctx, orderID)
 }
 
-// Charge returns payment.ErrNotAdmitted when it has sent nothing. Declines and rejected requests do
-// not count as failures, so that a few invalid requests do not stop all charges.
+// Charge charges a payment. It sends nothing and fails with payment.ErrNotAdmitted while the
+// circuit is open or too many charges are under way. Declines and rejected requests do not count as
+// failures, so that a few invalid requests do not stop all charges.
 func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Outcome, error) {
 	select {
 	case p.slots <- struct{}{}:

@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Never is the Check of a Change after which the sweeper ignores the payment. Keep leaves the time
-// of the next check as it is.
+// Values of Change.Check. Never makes the sweeper ignore the payment from then on. Keep leaves the
+// time of the payment's next check as it is.
 const (
 	Never time.Duration = -1
 	Keep  time.Duration = -2
@@ -24,28 +24,30 @@ type Change struct {
 	Note string
 	// PaymentKey, ChargeID and DeclineCode are unchanged when empty.
 	PaymentKey, ChargeID, DeclineCode string
-	// Begins sets ConfirmingAt and takes a new lease.
+	// Begins says that charging begins: the store sets ConfirmingAt and takes a new lease.
 	Begins bool
-	// AbortDue is the new value of the payment's field.
+	// AbortDue is the new value of Payment.AbortDue.
 	AbortDue bool
 	// Check is the time until the sweeper's next check, Never or Keep.
 	Check time.Duration
-	// Event is published; empty: none. Refund is the refund it reports.
+	// Event is published; empty: none. Refund is the refund that the event reports.
 	Event  Event
 	Refund *Refund
-	// NewRefund is inserted. Nothing is changed when there is one of the same cause and request.
+	// NewRefund is inserted. Nothing is changed if there is a refund of the same cause and request.
 	NewRefund *Refund
-	// Captured is the new value of the payment's field, unchanged when 0. The others are added.
+	// Captured is the new value of Payment.Captured; 0: unchanged. The others are added to Refunded,
+	// Hand and HandUsed of the payment.
 	Captured, AddRefunded, AddHand, AddHandUsed int64
 	// Answer is final and stored under the Idempotency-Keys of this payment; nil releases them.
 	Answer *Answer
 }
 
-// Decide returns the change of a locked payment at the database's time; nil: none.
+// Decide returns the change to make to a payment whose row is locked; nil: none. now is the
+// database's time.
 type Decide func(p Payment, now time.Time) (*Change, error)
 
-// begin starts the charge of a prepared payment; refused is the error for which new charges are
-// refused at present.
+// begin starts the charge of a prepared payment. refused is the error with which all new charges
+// are refused at present; nil: they are taken.
 func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		switch {
@@ -73,8 +75,8 @@ func expired(p Payment, now time.Time) (*Change, error) {
 	return ended(p, "the time to pay is over"), nil
 }
 
-// ended ends a payment that was never charged. If charging had begun before, ticket may hold the
-// reference for it.
+// ended ends a payment that was never charged. If charging had begun, ticket may still hold the
+// reference for the payment, and is told to release it.
 func ended(p Payment, note string) *Change {
 	c := &Change{Status: Expired, Note: note, Check: Never}
 	if !p.ConfirmingAt.IsZero() {
@@ -83,8 +85,8 @@ func ended(p Payment, note string) *Change {
 	return c
 }
 
-// captured records that the provider has the amount, whenever that is learned. It needs no lease: a
-// capture always counts. check is when the sweeper checks again, or Never.
+// captured records that the provider has charged the payment, however late this becomes known. It
+// needs no lease: a capture always counts. check is the wait for the sweeper's check, or Never.
 func captured(chargeID string, check time.Duration) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		note := "charged"
@@ -130,7 +132,7 @@ func unsettled(lease int64, note string) Decide {
 	return whileLeaseHeld(lease, Change{Status: Unknown, Note: note, Check: firstPoll})
 }
 
-// postponed returns a payment whose charge was not sent to PREPARED.
+// postponed makes a payment PREPARED again, since its charge was not sent.
 func postponed(lease int64, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		c := Change{Status: Prepared, Note: note, Check: max(0, p.ExpiresAt.Sub(now))}
@@ -138,7 +140,7 @@ func postponed(lease int64, note string) Decide {
 	}
 }
 
-// whileLeaseHeld makes the change only while the payment is CONFIRMING under the given lease.
+// whileLeaseHeld makes the change c only if the payment is CONFIRMING and still has this lease.
 func whileLeaseHeld(lease int64, c Change) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirming || p.Lease != lease {
@@ -149,7 +151,7 @@ func whileLeaseHeld(lease int64, c Change) Decide {
 }
 
 // wrongAmount records that the provider took another amount than was asked for: the payment is not
-// honoured, and all of it is refunded. refundID is the new refund's.
+// honoured, and all of it is refunded. refundID is the id of the new refund.
 func wrongAmount(refundID uuid.UUID, out Outcome) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Captured != 0 || p.Status == Confirmed || p.Status == Refunded {
@@ -174,8 +176,8 @@ func wrongAmount(refundID uuid.UUID, out Outcome) Decide {
 // declineWrongAmount is the decline code of a charge of another amount than requested.
 const declineWrongAmount = "WRONG_AMOUNT"
 
-// withMoney returns the change of a payment whose money was refunded, here or by hand, or whose
-// refund has failed. The payment is REFUNDED while nothing is left of it.
+// withMoney returns the change that adds sums to Refunded (less than 0: a refund has failed), Hand
+// and HandUsed of the payment. The payment is REFUNDED while all that was captured is refunded.
 func (p Payment) withMoney(refunded, hand, handUsed int64, note string) *Change {
 	c := &Change{
 		Status: p.Status, Note: note, AbortDue: p.AbortDue, Check: Keep, AddRefunded: refunded, AddHand: hand, AddHandUsed: handUsed,
@@ -208,8 +210,8 @@ func answer(p Payment) (Answer, error) {
 	}
 }
 
-// Final returns the answer that may be stored permanently; nil while the payment is open, and when
-// the answer is an error.
+// Final returns the answer to a confirmation of p that may be stored permanently; nil while the
+// payment is open, and when the answer is an error.
 func Final(p Payment) *Answer {
 	a, err := answer(p)
 	if err != nil || a.Status == Unknown {
@@ -228,8 +230,8 @@ func (p Payment) ReusableFor(n Payment, now time.Time) bool {
 	return p.Status != Prepared || now.Before(p.ExpiresAt) && p.Amount == n.Amount && p.Currency == n.Currency && p.Provider == n.Provider
 }
 
-// Superseded ends a prepared payment in favour of a new one for the same reference; ErrInProgress
-// when it is being charged.
+// Superseded ends a prepared payment in favour of a new one for the same reference. It fails with
+// ErrInProgress when p is being charged.
 func Superseded(p Payment, _ time.Time) (*Change, error) {
 	if p.Status != Prepared {
 		return nil, ErrInProgress

@@ -22,7 +22,7 @@ var (
 
 // The errors of refunds.
 var (
-	// ErrNotRefundable refuses a refund, of a payment that is not paid or of tickets.
+	// ErrNotRefundable refuses a refund: the payment is not paid, or tickets cannot be refunded.
 	ErrNotRefundable  = errs.ErrNotRefundable
 	ErrEventCancelled = errs.ErrEventCancelled
 	// ErrTicketsPending refuses a refund until ticket has heard of the payment.
@@ -36,8 +36,8 @@ var (
 	ErrTooManyRefunds = errs.ErrRateLimited
 )
 
-// expiryError returns the error of an expired payment. That of a reservation is the one of its
-// hold.
+// expiryError returns the error of an expired payment: ErrHoldExpired if it was for a reservation,
+// else ErrExpired.
 func expiryError(t Type) *errs.Error {
 	if t == Reservation {
 		return ErrHoldExpired
@@ -45,14 +45,14 @@ func expiryError(t Type) *errs.Error {
 	return ErrExpired
 }
 
-// refusals are the errors by which ticket's PayableService refuses a payment. Its reason identifies
-// a refusal; the kind is not enough, since a proxy may answer PermissionDenied or NotFound.
+// refusals are the errors by which ticket's PayableService refuses a payment. They are recognised
+// by their reason, not by their kind, since a proxy too may answer PermissionDenied or NotFound.
 var refusals = []*errs.Error{
 	errs.ErrReferenceNotFound, ErrHoldExpired, ErrAlreadyPaid, errs.ErrNotPayable, errs.ErrEventCancelled, ErrInProgress,
 }
 
-// Refusal returns ticket's refusal. ok is false for any other error, which leaves ticket's decision
-// unknown.
+// Refusal returns err as a refusal by ticket. ok is false for any other error, after which ticket's
+// decision is unknown.
 func Refusal(err error) (refusal *errs.Error, ok bool) {
 	if err == nil {
 		return nil, false

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// closeAbove and openBelow are the ages of the oldest unsettled event at which confirmations
-	// stop and resume. A reservation stays claimed for 10 min, so a payment made before the limit
-	// is reached has most of that time left for its event.
+	// closeAbove and openBelow are the ages of the oldest unsettled payment event at which
+	// confirmations stop and resume. A reservation stays claimed for 10 min, so a payment made before
+	// the limit is reached has most of that time left for its event.
 	closeAbove = 2 * time.Minute
 	openBelow  = 30 * time.Second
 	watchEvery = 2 * time.Second
@@ -36,7 +36,7 @@ type Gate struct {
 	tickets Tickets
 	now     func() time.Time
 
-	// Used by Measure only.
+	// The latest measurements here and at ticket. Only Measure uses them.
 	unpublishedAge, unappliedAge time.Duration
 	measured                     time.Time // when ticket measured unappliedAge; zero: never
 
@@ -80,7 +80,7 @@ func (s *Service) WatchGate(ctx context.Context) error {
 	return loop.Every(ctx, watchEvery, s.MeasureGate)
 }
 
-// MeasureGate opens or closes the gate by one measurement, and reports it.
+// MeasureGate measures once, opens or closes the gate accordingly, and reports the measurement.
 func (s *Service) MeasureGate(ctx context.Context) {
 	before := s.gate.Closed()
 	oldest, err := s.gate.Measure(ctx)

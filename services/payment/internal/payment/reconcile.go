@@ -49,8 +49,8 @@ func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport
 	return report, nil
 }
 
-// recordOurs records what the provider says about a refund of this service. ours is false for a
-// refund that has none of its ids.
+// recordOurs records what the provider says about a refund x that this service has asked for. ours
+// is false, and nothing is recorded, if x has no refund id of this service.
 func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (ours bool, err error) {
 	if x.RefundID == uuid.Nil {
 		return false, nil
@@ -76,7 +76,7 @@ func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (
 	return true, nil
 }
 
-// followRefundHint asks the provider about the refunds of a captured payment, and ends the hint.
+// followRefundHint asks the provider about refunds after a webhook, and records that it has asked.
 func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 	if _, err := s.reconcileRefunds(ctx, p); err != nil {
 		return s.retryHint(ctx, p, err)
@@ -85,7 +85,7 @@ func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 	if err != nil {
 		return err
 	}
-	after.Lease = p.Lease // a hint since then took another one, and the provider must be asked again
+	after.Lease = p.Lease // a webhook since then took another lease, and the provider must be asked again
 	if after.AbortDue {
 		return s.store.Reschedule(ctx, after, 0)
 	}

@@ -28,8 +28,8 @@ const (
 // Causes are all causes of refunds.
 var Causes = []Cause{Compensation, ByUser, ByOperator, EventCancelled, TransferPayout, ByHand} //nolint:gochecknoglobals // a constant
 
-// undone reports whether a refund that the provider refuses is given up: its tickets are valid
-// again. Money that is owed for another cause stays owed, whatever the provider says.
+// undone reports whether a refund of this cause is given up if the provider refuses it: its tickets
+// become valid again. Money that is owed for another cause stays owed, whatever the provider says.
 func (c Cause) undone() bool { return c == ByUser || c == ByOperator }
 
 // RefundStatus is the state of a refund.
@@ -78,7 +78,7 @@ type Want struct {
 	Whole bool `json:"whole,omitempty"`
 }
 
-// equal reports whether both ask for the same.
+// equal reports whether w and o ask for the same.
 func (w Want) equal(o Want) bool {
 	sameFees := w.Fees == o.Fees || w.Fees != nil && o.Fees != nil && *w.Fees == *o.Fees
 	return sameFees && w.UserID == o.UserID && w.Whole == o.Whole && slices.Equal(w.TicketIDs, o.TicketIDs)
@@ -99,8 +99,8 @@ type Refund struct {
 	// Amount is what is owed, in the currency's minor unit. Send is the part of it that the provider
 	// gives back: less what was given by hand before.
 	Amount, Send int64
-	// Gen is the number of the provider's idempotency key: id#gen. FirstSent and LastSent are before
-	// the first and the latest call with it.
+	// Gen is the number of the idempotency key at the provider, id#gen. FirstSent and LastSent are
+	// times before the first and the latest call with this key.
 	Gen                 int
 	FirstSent, LastSent time.Time
 	// DoubtAt is the latest time at which a call may have been sent whose outcome is unknown; zero:
@@ -122,7 +122,7 @@ type Refund struct {
 	Left  []Left
 }
 
-// Holds reports whether the refund has its tickets, or will ask ticket for those that it names.
+// Holds reports whether the refund has claimed its tickets, or will ask ticket for them.
 func (r Refund) Holds() bool {
 	return r.AbortDue || r.Status != RefundRejected && r.Status != RefundRefused
 }
@@ -145,8 +145,8 @@ type RefundChange struct {
 	Payment *Change
 }
 
-// DecideRefund returns the change of a locked refund of a locked payment at the database's time;
-// nil: none.
+// DecideRefund returns the change to make to the refund r of the payment p; nil: none. Both rows
+// are locked. now is the database's time.
 type DecideRefund func(p Payment, r Refund, now time.Time) (*RefundChange, error)
 
 // publishing adds PAYMENT_REFUNDED to a change of a payment, once per refund. What was never

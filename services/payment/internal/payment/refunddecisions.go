@@ -29,8 +29,8 @@ func owed(r Refund) Decide {
 	}
 }
 
-// begun records ticket's answer to BeginRefund. Of a refund by hand the money is gone already: its
-// items are paid out of what was given by hand, and what is left of it counts for nothing yet.
+// begun records ticket's answer to BeginRefund. A refund by hand has given its money back already:
+// its items use up a part of what was given by hand; no refund uses the rest yet.
 func begun(claim Claim) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		if r.Status != RefundRequested {
@@ -61,7 +61,7 @@ func begun(claim Claim) DecideRefund {
 	}
 }
 
-// whileRefundLeased makes the change only while the refund is PENDING under the given lease.
+// whileRefundLeased calls decide if the refund is PENDING under this lease, else it fails.
 func whileRefundLeased(lease int64, decide DecideRefund) DecideRefund {
 	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if r.Status != RefundPending || r.Lease != lease {
@@ -143,8 +143,8 @@ func made(x ProviderRefund) DecideRefund {
 // reasonFailed is the reason of a refund that the provider accepted and could not make.
 const reasonFailed = "FAILED"
 
-// tooEarly puts off the refusal of a refund, since an earlier call of it may still act: refusals
-// may not be kept under the key. earlier is when that call may have been sent, or zero.
+// tooEarly puts off a refusal of a refund while an earlier call for it may still act: the provider
+// may not keep refusals under a key. earlier is when that call may have been sent; zero: never.
 func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		end := earlier.Add(settled)
@@ -156,8 +156,8 @@ func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefun
 	})
 }
 
-// refusedByProvider records that the provider has refused a refund while left was left of the
-// charge there. Money that was given by hand, and counts for nothing yet, counts for the refund.
+// refusedByProvider records that the provider has refused a refund. left is what was left of the
+// charge there. Money given back by hand that no refund uses yet then counts for this refund.
 func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefund {
 	return whileRefundLeased(lease, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if covered := min(r.Send, p.Hand-p.HandUsed, max(0, r.Send-left)); refusal.State == ProviderTooMuch && covered > 0 {
@@ -168,7 +168,7 @@ func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefu
 		}
 		r.DoubtAt, r.Reason = time.Time{}, refusal.Code // for operators: payers see the timeline's notes only
 		if r.Cause.undone() && !r.Published {
-			// The tickets come back, so what was given by hand counts for nothing again.
+			// The tickets become valid again, so no refund uses what was given by hand any more.
 			c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, r.Send-r.Amount, "refund refused by the provider")}
 			c.Refund.Status, c.Refund.AbortDue = RefundRefused, true
 			return c, nil
@@ -197,8 +197,8 @@ func retried(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund is tried again")}, nil
 }
 
-// resolved ends a held refund that a person has paid. By hand at the provider: then that money, which
-// counts for nothing yet, counts for the refund. Otherwise the books keep it as paid elsewhere.
+// resolved ends a held refund that a person has paid. byHand: it was paid at the provider; money
+// given back by hand that no refund uses yet counts for it. Otherwise it was paid elsewhere.
 func resolved(byHand bool, note string) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		var counts int64
@@ -216,14 +216,14 @@ func resolved(byHand bool, note string) DecideRefund {
 	}
 }
 
-// ByHandRefunds are the refunds of one look-up that a person made at the provider.
+// ByHandRefunds are the refunds that a person made at the provider, as one look-up found them.
 type ByHandRefunds struct {
 	Refunds []ProviderRefund
 	// Whole says that nothing is left of the charge at the provider.
 	Whole bool
 }
 
-// Refund returns the refund that records one of them.
+// Refund returns the new refund that records x, one of the refunds made by hand.
 func (b ByHandRefunds) Refund(p Payment, x ProviderRefund) Refund {
 	return Refund{
 		ID: uuid.Must(uuid.NewV7()), PaymentID: p.ID, Provider: p.Provider, Cause: ByHand, Request: x.ID, Reason: manualRefundReason,
@@ -237,8 +237,7 @@ const (
 	manualRefundNote   = "refunded by hand at the provider"
 )
 
-// Adopted returns the change of a payment of which refunds of an amount were made by hand and are
-// recorded now.
+// Adopted returns the change of a payment when refunds by hand, of amount in all, are recorded.
 func (b ByHandRefunds) Adopted(p Payment, amount int64) *Change {
 	return p.withMoney(amount, amount, 0, manualRefundNote)
 }

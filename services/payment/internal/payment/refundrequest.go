@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// RefundsPerHour bounds a user's requests for refunds within RefundHour, by which everybody else's
-	// refunds wait less at the provider.
+	// RefundsPerHour bounds a user's requests for refunds within RefundHour, so that one user's
+	// refunds do not delay those of everybody else at the provider.
 	RefundsPerHour = 20
 	// RefundHour is the time within which RefundsPerHour counts.
 	RefundHour = time.Hour
@@ -36,7 +36,7 @@ type RefundRequest struct {
 	IdempotencyKey string
 }
 
-// Requested is what was asked before a request for a refund.
+// Requested is what a decision about a request for a refund must know of earlier refunds.
 type Requested struct {
 	// Holding are those refunds of the payment for which Refund.Holds is true.
 	Holding []Refund
@@ -45,7 +45,7 @@ type Requested struct {
 	Asked []time.Time
 }
 
-// DecideRequest is a Decide that also knows what was asked before.
+// DecideRequest is a Decide about a request for a refund. before tells of earlier refunds.
 type DecideRequest func(p Payment, before Requested, now time.Time) (*Change, error)
 
 // AskRefund stores a refund that a person asks for, and waits for ticket's answer. Without one in time
@@ -87,7 +87,7 @@ func (r Refund) rejection() error {
 	}
 }
 
-// notRefundable names the tickets that stand in the way, and why each does.
+// notRefundable returns ErrNotRefundable with the tickets that cannot be refunded, and why.
 func notRefundable(left []Left) *errs.Error {
 	if len(left) == 0 {
 		return ErrNotRefundable
@@ -142,8 +142,8 @@ func requested(r Refund) DecideRequest {
 	}
 }
 
-// taken returns those of the tickets that another refund has, or has asked for. Ticket would refuse
-// them; this costs neither a row nor a call.
+// taken returns those of the tickets that another refund has claimed or has asked for. Ticket would
+// refuse them too; to refuse them here costs neither a row nor a call.
 func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
 	held := map[uuid.UUID]string{}
 	for _, r := range b.Holding {

@@ -16,8 +16,8 @@ const (
 	maxRefundWait = 5 * time.Minute
 	// refundAlert is the age from which a failed refund is logged as an error.
 	refundAlert = 10 * time.Minute
-	// sendWithin is the longest time between the record that a refund may be sent and its call. A
-	// process that was stopped for longer sends nothing.
+	// sendWithin is the longest time from the record that a refund may be sent to the call that sends
+	// it. A process that was stopped for longer sends nothing.
 	sendWithin = 20 * time.Second
 	// acceptedPoll is the pause before an accepted refund is first asked for. Later pauses grow with
 	// its age, up to maxAcceptedPoll.
@@ -31,7 +31,7 @@ type RefundLane string
 
 // The lanes of refunds.
 const (
-	Claims        RefundLane = "CLAIMS" // of all causes: what ticket has to answer
+	Claims        RefundLane = "CLAIMS" // the claims that ticket has to answer, for every cause
 	Compensations RefundLane = "COMPENSATIONS"
 	Requests      RefundLane = "REQUESTS"
 	Cancellations RefundLane = "CANCELLATIONS"
@@ -56,8 +56,8 @@ type Rejection struct {
 	Reason    string
 }
 
-// Compensate refunds what was captured of a payment, once however often it is rejected. ErrNotFound
-// when the payment does not exist.
+// Compensate refunds what was captured of a payment, once however often it is rejected. It fails
+// with ErrNotFound when the payment does not exist.
 func (s *Service) Compensate(ctx context.Context, r Rejection) error {
 	err := s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(Refund{ID: newID(), Cause: Compensation, Reason: r.Reason}))
 	s.wakeSweeper(Compensations)
@@ -74,8 +74,8 @@ type PromisedRefund struct {
 	Items              []RefundItem
 }
 
-// RefundPromised stores a refund that ticket has decided. ErrNotFound when the payment does not
-// exist.
+// RefundPromised stores a refund that ticket has decided. It fails with ErrNotFound when the
+// payment does not exist.
 func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
 	n := Refund{ID: r.ClaimID, Cause: r.Cause, Request: r.ClaimID.String(), Reason: string(r.Cause), Items: r.Items}
 	for _, item := range r.Items {
@@ -84,7 +84,7 @@ func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
 	return s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(n))
 }
 
-// stepRefund makes the next step of a leased refund. After an error it is due again soon.
+// stepRefund makes the next step of a leased refund. After an error the refund is due again soon.
 func (s *Service) stepRefund(ctx context.Context, d DueRefund) {
 	r := d.Refund
 	err := s.advanceRefund(ctx, d.Payment, r)
@@ -122,10 +122,10 @@ func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error 
 	}
 }
 
-// beginRefund claims the tickets of a refund, and returns the refund with the answer. It needs no lease:
-// every call of it gets the first answer.
+// beginRefund claims the tickets of a refund, and returns the refund with ticket's answer. It needs
+// no lease: ticket gives every call for the refund its first answer.
 func (s *Service) beginRefund(ctx context.Context, p Payment, r Refund) (Refund, error) {
-	var claim Claim // of a wrong amount: it was never published as paid, and a claim would never end
+	var claim Claim // empty for a charge of a wrong amount: never published as paid, so a claim would never end
 	if p.Captured == p.Amount {
 		claimCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
 		defer cancel()
@@ -158,11 +158,12 @@ func (s *Service) abortRefund(ctx context.Context, r Refund) error {
 	return err
 }
 
-// settledAfter is how long after the record that a refund may be sent its call can act.
+// settledAfter returns how long after the record that it may be sent a refund's call can still act.
 func (s *Service) settledAfter() time.Duration { return s.provider.Caps().InFlight + sendWithin }
 
 // sendRefund asks the provider to make a refund. It records first that the refund may be sent, with
-// the key that makes a repetition harmless; when the key may be forgotten it asks instead.
+// the key that makes a repetition harmless. If the provider may have forgotten the key, it asks the
+// provider whether it has made the refund, instead.
 func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	if err := s.opts.AwaitRefund(ctx, r.Cause); err != nil {
 		return err
@@ -211,8 +212,9 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, x ProviderRefund) 
 	return nil
 }
 
-// refuseRefund handles the provider's refusal. It counts only when no earlier call can act any
-// more, and after a look at the provider: an earlier call, or a person, may have refunded.
+// refuseRefund handles the provider's refusal of a refund. The refusal counts only when no earlier
+// call can act any more, and after the provider was asked for the refunds that it has: an earlier
+// call, or a person, may have refunded.
 func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer RefundAnswer) error {
 	_, early, err := s.store.ApplyRefund(ctx, r.ID, tooEarly(r.Lease, r.DoubtAt, s.settledAfter()))
 	if err != nil || early {
@@ -230,9 +232,9 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 	return err
 }
 
-// askForgotten asks the provider about a refund whose key it may have forgotten. What it knows is
-// the answer; what it does not know is sent under a new key, once no earlier call can act any more.
-// asked is the database's time before.
+// askForgotten asks the provider about a refund whose key it may have forgotten. A refund that the
+// provider does not know is sent under a new key, once no earlier call can act any more. asked is
+// the database's time before the question.
 func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, asked time.Time) error {
 	if _, err := s.reconcileRefunds(ctx, p); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 // source is the CloudEvents source of this service's events.
 const source = "payment"
 
-// lockedPayment is a payment whose row is locked.
+// lockedPayment is a payment whose row is locked, with the time of the decision about it.
 type lockedPayment struct {
 	payment.Payment
 	now     time.Time

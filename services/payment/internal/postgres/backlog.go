@@ -37,7 +37,7 @@ func gaugeByCause(name, help string) *prometheus.GaugeVec {
 	return promauto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"cause"})
 }
 
-// Measure returns the worker that updates the gauges.
+// Measure returns a background worker that updates the gauges of the backlog.
 func (s *Store) Measure(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, measureEvery, log, "backlog not measured", s.measure)

@@ -18,7 +18,7 @@ import (
 func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.DecideRequest) (stored payment.Refund, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		asker := askedBy(r)
-		if asker != "" { // before the payment, as every request does
+		if asker != "" { // locked before the payment, as by every such request
 			if err := q.LockAsker(ctx, asker); err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func findRefund(ctx context.Context, q *db.Queries, r payment.Refund) (payment.R
 	return found, addItems(ctx, q, 1, func(int) *payment.Refund { return &found })
 }
 
-// askedBy returns the user whose requests are counted; empty: none.
+// askedBy returns the user whose requests for refunds are bounded; empty: there is no bound.
 func askedBy(r payment.Refund) string {
 	if r.Cause != payment.ByUser {
 		return ""
@@ -70,7 +70,7 @@ func askedBy(r payment.Refund) string {
 	return r.Want.UserID
 }
 
-// asked returns the times of a user's requests within the hour.
+// asked returns the times of a user's requests for refunds within the last hour.
 func (s *Store) asked(ctx context.Context, q *db.Queries, userID string) ([]time.Time, error) {
 	if userID == "" {
 		return nil, nil
@@ -96,7 +96,7 @@ func holdingRefunds(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]
 	return withItems(ctx, q, len(rows), func(i int) db.Refund { return rows[i].Refund })
 }
 
-// withItems converts n refunds, and reads their items.
+// withItems converts n rows to refunds, and reads the refunds' items.
 func withItems(ctx context.Context, q *db.Queries, n int, row func(i int) db.Refund) (list []payment.Refund, err error) {
 	list = make([]payment.Refund, n)
 	for i := range list {

@@ -39,8 +39,8 @@ func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, de
 	return nil
 }
 
-// insertRefund inserts a refund with its items. inserted is false when the payment has one of the
-// same cause and request.
+// insertRefund inserts a refund with its items. inserted is false when the payment has a refund of
+// the same cause and request already.
 func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refund) (inserted bool, err error) {
 	want, err := json.Marshal(r.Want)
 	if err != nil {
@@ -141,7 +141,7 @@ func lockRefund(ctx context.Context, q *db.Queries, id uuid.UUID) (payment.Refun
 func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, before payment.Refund, c *payment.RefundChange) error {
 	r := c.Refund
 	if r.Status != before.Status || r.Gen != before.Gen {
-		r.Attempts = 0 // it goes on
+		r.Attempts = 0 // the refund has made progress
 	}
 	left, err := json.Marshal(append([]payment.Left{}, r.Left...))
 	if err != nil {

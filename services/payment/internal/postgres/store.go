@@ -27,8 +27,7 @@ var files embed.FS
 // Migrations create all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "payment", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Store implements the domain's views of payments. Locks are always taken in the order payment,
-// refund.
+// Store reads and writes payments and refunds. It locks rows always in the order payment, refund.
 type Store struct {
 	pool  *pgxpool.Pool
 	q     *db.Queries
@@ -36,7 +35,7 @@ type Store struct {
 	opts  Options
 }
 
-// Options of a Store.
+// Options are the options of a Store.
 type Options struct {
 	// Reads is the pool for payers who look at their payments; nil: the pool of charges.
 	Reads *pgxpool.Pool
@@ -46,7 +45,7 @@ type Options struct {
 
 var _ payment.Stores = (*Store)(nil)
 
-// NewStore makes a store on the pool.
+// NewStore returns a Store that uses the pool.
 func NewStore(pool *pgxpool.Pool, opts Options) *Store {
 	if opts.Reads == nil {
 		opts.Reads = pool
@@ -63,7 +62,7 @@ func (s *Store) now() *time.Time {
 	return &t
 }
 
-// inTx runs fn in a transaction, again after a deadlock.
+// inTx runs fn in a transaction, and repeats it after a deadlock.
 func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, q *db.Queries) error) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx, db.New(tx)) })
 }

@@ -62,7 +62,7 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	return out
 }
 
-// payersStatus are the statuses of refunds as payers see them, where they differ.
+// payersStatus has, by status, what payers see of a refund where that is another status.
 var payersStatus = map[payment.RefundStatus]payment.RefundStatus{
 	payment.RefundAccepted: payment.RefundPending, payment.RefundResolved: payment.RefundDone, payment.RefundRejected: payment.RefundRefused,
 }
@@ -100,8 +100,8 @@ func toLeft(left []payment.Left) []*paymentv1.RefundLeft {
 	return out
 }
 
-// refundedAmount returns the refunded part of the payment's amount. A charge of a wrong amount was
-// no payment.
+// refundedAmount returns the refunded part of the payment's amount. It is 0 after a charge of a
+// wrong amount, which was no payment.
 func refundedAmount(p payment.Payment) int64 {
 	if p.Captured != p.Amount {
 		return 0

@@ -16,8 +16,8 @@ import (
 // roleAdmin is required for operators' calls. The gateway has checked it too.
 const roleAdmin = "admin"
 
-// Server implements urr.payment.v1.PaymentService, PaymentAdminService, RefundService and
-// RefundAdminService.
+// Server serves payments and refunds to users and operators: PaymentService, PaymentAdminService,
+// RefundService and RefundAdminService of urr.payment.v1.
 type Server struct {
 	paymentv1.UnimplementedPaymentServiceServer
 	paymentv1.UnimplementedPaymentAdminServiceServer
@@ -26,7 +26,7 @@ type Server struct {
 	payments *payment.Service
 }
 
-// Register serves payments at r.
+// Register registers the services of a Server at r.
 func Register(r grpc.ServiceRegistrar, payments *payment.Service) {
 	s := &Server{payments: payments}
 	paymentv1.RegisterPaymentServiceServer(r, s)

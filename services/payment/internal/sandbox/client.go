@@ -30,7 +30,7 @@ const Name = "sandbox"
 // maxAnswer bounds the size of an answer.
 const maxAnswer = 64 << 10
 
-// Client implements payment.Provider and payment.Checkout.
+// Client calls the sandbox provider over HTTP, and verifies its webhooks.
 type Client struct {
 	base    string
 	secrets atomic.Pointer[[]string] // any of them signs webhooks
@@ -38,7 +38,7 @@ type Client struct {
 	opts    Options
 }
 
-// Options of a Client.
+// Options are the options of a Client.
 type Options struct {
 	// KeyLife is how long the sandbox certainly keeps the key of a refund; default 20h.
 	KeyLife time.Duration
@@ -59,8 +59,8 @@ var (
 	_ payment.Checkout = (*Client)(nil)
 )
 
-// NewClient makes a client of the sandbox at the URL base. Any of the secrets, secret[,secret…],
-// verifies webhooks.
+// NewClient returns a Client of the sandbox at the URL base. secrets has the form secret[,secret…];
+// any of them verifies a webhook.
 func NewClient(base string, secrets config.Secret, opts Options) *Client {
 	if opts.Transport == nil {
 		opts.Transport = &http.Transport{
@@ -183,8 +183,8 @@ func (c *Client) call(ctx context.Context, method, path string, body any) (statu
 	return status, got, err
 }
 
-// send sends one request and decodes its answer into got, whatever its status. fence wraps the body
-// of the request; nil: nothing does.
+// send sends one request and decodes its answer into got, whatever its status. fence, unless nil,
+// wraps the request's body in a reader that can refuse to send it.
 func (c *Client) send(ctx context.Context, method, path string, body any, fence func(io.Reader) io.Reader, got any) (status int, err error) {
 	ctx, span := otel.Tracer("urr.guru/services/payment/sandbox").Start(ctx, method+" sandbox", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()

@@ -14,10 +14,10 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// errTooLate is returned for a refund that was not sent, since it was too late for that.
+// errTooLate means that a refund was not sent, since its time to be sent was over.
 var errTooLate = errors.New("too late to send the refund")
 
-// Caps implements payment.Provider.
+// Caps returns how long the sandbox keeps a refund's key, and how long a sent call may act.
 func (c *Client) Caps() payment.Caps {
 	return payment.Caps{KeyLife: c.opts.KeyLife, InFlight: inFlight}
 }

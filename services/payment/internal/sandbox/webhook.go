@@ -20,8 +20,8 @@ const signatureHeader = "x-sandbox-signature"
 // cannot be replayed forever.
 const tolerance = 5 * time.Minute
 
-// ClientParams implements payment.Checkout. The sandbox has no page: the payer chooses the outcome
-// by the payment key.
+// ClientParams returns the prefixes of payment keys. The sandbox has no page: the payer chooses the
+// outcome of a charge by the prefix of the payment key.
 func (c *Client) ClientParams(payment.Payment) map[string]string {
 	return map[string]string{"paymentKeys": "ok- decline- timeout- lost- slow- late-"}
 }
@@ -64,7 +64,7 @@ func (c *Client) genuine(signature string, body []byte, now time.Time) bool {
 	})
 }
 
-// parse reads t=…,v1=….
+// parse splits the value of signatureHeader, t=…,v1=…, into time stamp and decoded sum.
 func parse(signature string) (stamp string, sum []byte, ok bool) {
 	stamp, rest, found := strings.Cut(strings.TrimPrefix(signature, "t="), ",v1=")
 	if !found || !strings.HasPrefix(signature, "t=") {

@@ -1,4 +1,4 @@
-// Package ticket is the client of ticket, which owns the references.
+// Package ticket is the client of the ticket service, which owns what is paid for (the references).
 package ticket
 
 import (
@@ -16,13 +16,13 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Client implements payment.Tickets over gRPC. Its errors are ticket's refusals (payment.Refusal)
-// and those of unavailability.
+// Client asks ticket for amounts, and claims and releases references and tickets, over gRPC. Its
+// errors are ticket's refusals (payment.Refusal) and those of unavailability.
 type Client struct{ payables ticketv1.PayableServiceClient }
 
 var _ payment.Tickets = (*Client)(nil)
 
-// NewClient makes a client on a connection to ticket.
+// NewClient returns a Client that calls ticket over conn.
 func NewClient(conn grpc.ClientConnInterface) *Client {
 	return &Client{payables: ticketv1.NewPayableServiceClient(conn)}
 }

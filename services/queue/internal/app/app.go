@@ -30,14 +30,14 @@ import (
 // ticketTimeout bounds a call to ticket that has no deadline of its own.
 const ticketTimeout = 2 * time.Second
 
-// heapFloor is about how much is allocated between two garbage collections, in bytes. The service
-// itself keeps a few MB.
+// heapFloor is about how many bytes are allocated between two garbage collections. Without it they
+// would be frequent, since the live heap of the service is only a few MB.
 const heapFloor = 32 << 20
 
 // name is the service's in logs, metrics and calls.
 const name = "queue"
 
-// Run runs the service until ctx ends.
+// Run runs the queue service until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	defer lifecycle.ReserveHeap(heapFloor)()
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := deadletter.Attach(a, server, deadLetters(cfg), redis.NewLetters(client)); err != nil {
+	if err := deadletter.Attach(a, server, deadLetters(cfg), redis.NewRedrivenLetters(client)); err != nil {
 		return err
 	}
 	rpc.Register(server, service, service, service, ctx.Done())
@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("cleanup", worker.RunCleanups)
 	a.Go("settings", worker.RunSettingsReads)
 	a.Go("sales", worker.RunSaleReads)
-	a.Go("acts", worker.RunActStores)
+	a.Go("acts", worker.RunActSends)
 	a.Go("reservations", reservations.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(sealer.Rekey(next.EntryTokenSecret), rekeyTicket(next.Ticket.Key), server.Rekey(next.RPC.Accept))
@@ -100,8 +100,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// dialTicket opens two connections, so that titles, which are optional, have their own circuit
-// breaker.
+// dialTicket opens two connections to ticket: one for titles, which are optional, with a circuit
+// breaker, and one for settings without. It also returns the function that replaces their key.
 func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(config.Secret) error, error) {
 	titles, err := a.Dial("ticket", peer, pkgrpc.WithTimeout(ticketTimeout), pkgrpc.WithBreaker())
 	if err != nil {
@@ -115,6 +115,7 @@ func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(con
 	return ticket.New(titles, settings), rekey, nil
 }
 
+// newAnnouncer makes the announcer that sends admissions to SQS, or one that drops them if SQS is off.
 func newAnnouncer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log *slog.Logger) (line.Announcer, error) {
 	if !cfg.Enabled {
 		return sqs.Disabled{}, nil
@@ -128,19 +129,19 @@ func newAnnouncer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log 
 	return out, nil
 }
 
-// deadLetters are those of this service's consumer group.
+// deadLetters returns where the dead letters of this service are: its consumer group and topics.
 func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: kafka.Group, Topics: topics.ConsumedBy(name)}
 }
 
-// Kafka returns the command with which operators redrive dead letters.
+// Kafka returns the subcommand `kafka`, with which operators list and redrive dead letters.
 func Kafka() lifecycle.Command[Config] {
 	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
 		client, err := pkgredis.Open(ctx, cfg.Redis)
 		if err != nil {
 			return nil, nil, err
 		}
-		return redis.NewLetters(client), func() { _ = client.Close() }, nil
+		return redis.NewRedrivenLetters(client), func() { _ = client.Close() }, nil
 	})
 }
 

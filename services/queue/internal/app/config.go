@@ -1,4 +1,4 @@
-// Package app wires the service.
+// Package app builds the queue service from its configuration and runs it.
 package app
 
 import (
@@ -68,6 +68,7 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
+// lineRules returns the rules of all lines, with the values that are configured.
 func (c *Config) lineRules() line.Rules {
 	seconds := func(n int64) time.Duration { return time.Duration(n) * time.Second }
 	r := line.DefaultRules()

@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Every replica exports the same gauges of a line, so take the maximum over replicas. A replica
-// whose tick of a line failed exports no gauges of the line, since its values are old.
+// Every replica exports the same gauges for a line, so take the maximum over replicas. A replica whose
+// last tick (admission run) of a line failed exports no gauges for it, since the values would be old.
 var ( //nolint:gochecknoglobals // metrics are registered once per process
 	waiting   = lineGauge("urr_queue_waiting", "Visitors in the event's queue.")
 	active    = lineGauge("urr_queue_active", "Visitors who hold a slot of the event.")
@@ -21,7 +21,7 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	away   = lineGauge("urr_queue_shop_away", "1 while ticket does not answer, and so nobody is admitted to the event's sale and no slot ends.")
 	acts   = lineGauge("urr_queue_pending_acts", "Acts of operators on the event's line that are in force, and that ticket has not stored yet.")
 	epoch  = lineGauge("urr_queue_epoch_timestamp_seconds", "When the event's epoch began, by Redis's clock.")
-	// gauges are those that need a successful tick.
+	// gauges are the gauges of a line that are removed when a tick of the line fails.
 	gauges = []*prometheus.GaugeVec{waiting, active, threshold, kept, selling, paused, silent, away, acts, epoch}
 
 	failing = promauto.NewGaugeVec(prometheus.GaugeOpts{
@@ -38,7 +38,7 @@ func lineGauge(name, help string) *prometheus.GaugeVec {
 
 var _ line.Meter = meter{}
 
-// meter implements line.Meter: it exports the figures of lines to Prometheus.
+// meter exports the figures of lines to Prometheus.
 type meter struct{}
 
 func (meter) SetFigures(eventID string, f line.Figures) {

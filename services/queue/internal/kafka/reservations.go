@@ -1,5 +1,5 @@
-// Package kafka consumes reservation events: a hold extends its slot and keeps the slot during its
-// holder's absence, a purchase ends the slot.
+// Package kafka consumes the Kafka events of reservations. A hold of seats extends the slot in which it
+// was made, and keeps the slot while its holder is absent. A purchase ends the slot.
 package kafka
 
 import (
@@ -13,18 +13,18 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Group is the consumer group of all replicas.
+// Group is the Kafka consumer group of all replicas of queue.
 const Group = "queue-service-group"
 
-// SlotUpdater applies reservations to slots. Both methods are idempotent, since a slot id is never
-// reused.
+// SlotUpdater applies holds of seats and purchases to the slots in which they were made. Both methods
+// are idempotent, since a slot id is never reused.
 type SlotUpdater interface {
 	RecordHold(ctx context.Context, eventID string, h line.SeatHold) error
 	RecordPurchase(ctx context.Context, eventID, userID, slotID string) error
 }
 
-// Handler processes reservation events. It retries while the store does not answer; invalid events
-// go to the dead-letter topic.
+// Handler returns the handler of the Kafka events of reservations. An event is retried while the store
+// does not answer; an invalid event goes to the dead-letter topic.
 func Handler(slots SlotUpdater) kafka.Handler {
 	return kafka.Each(func(ctx context.Context, rec kafka.Record) error {
 		var e eventsv1.ReservationEvent
@@ -32,7 +32,7 @@ func Handler(slots SlotUpdater) kafka.Handler {
 			return err
 		}
 		if e.GetSlotId() == "" || e.GetEventId() == "" || e.GetUserId() == "" {
-			return nil // made by an operator, without a waiting room
+			return nil // an operator made the reservation, without a slot
 		}
 		err := applyReservation(ctx, slots, &e)
 		failpoint.Hit("queue.reservation.after_effect")

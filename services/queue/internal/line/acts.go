@@ -11,31 +11,34 @@ import (
 	"urr.guru/pkg/failpoint"
 )
 
-// Acts of operators are in force in the line first, and ticket stores them afterwards. Until then they
-// are pending: kept with the line, and by every replica that knows the line, so that they survive a
-// loss of Redis. Each has an order by the line, and ticket keeps the latest act on each setting. So any
-// replica may bring an act to ticket, repeatedly and late.
+// An operator's act (a change of a line's settings) takes effect in the line first, and ticket stores
+// it afterwards. Until then the act is pending: it is kept with the line and by every replica that
+// knows the line, so that it survives a loss of Redis. The line gives each act an order number, and
+// ticket keeps the act with the highest number per setting. So any replica may send it, repeatedly and
+// late.
 
 const (
-	// actTimeout bounds the call by which ticket stores an act; the operator waits for it.
+	// actTimeout bounds the call by which ticket stores an act. The operator waits for this call.
 	actTimeout = time.Second
-	// MaxBlockedUsers bounds the users blocked from a line, as in ticket.
+	// MaxBlockedUsers is how many users may be blocked from a line. Ticket has the same limit.
 	MaxBlockedUsers = 10_000
 	actsInterval    = time.Second // the time between a worker's attempts to have ticket store acts
 )
 
-// changeSettings puts an operator's act in force, and has ticket store it. It is not durable while ticket does
-// not answer. After an error it may be in force or not; the caller may repeat the call.
+// changeSettings applies a change by an operator to the line, and has ticket store it. durable is false
+// if ticket did not answer. After an error the change may have been applied or not; the caller may
+// repeat it.
 func (s *Service) changeSettings(ctx context.Context, eventID string, c SettingsChange) (durable bool, err error) {
-	durable, later, err := s.act(ctx, eventID, c, s.cache.lastAct(eventID))
-	if later > 0 { // the line had lost that act's order; this one is later all the same
-		durable, _, err = s.act(ctx, eventID, c, later)
+	durable, later, err := s.applyChange(ctx, eventID, c, s.cache.lastAct(eventID))
+	if later > 0 { // the line had lost a higher order number, so number this act after it
+		durable, _, err = s.applyChange(ctx, eventID, c, later)
 	}
 	return durable, err
 }
 
-// act makes an act that is later than another one. Ticket may have one that is later all the same.
-func (s *Service) act(ctx context.Context, eventID string, c SettingsChange, after int64) (durable bool, later int64, err error) {
+// applyChange applies a change to the line, with an order number above after, and sends it to ticket.
+// later is the number of an act on the same setting that ticket has and that is higher still; else 0.
+func (s *Service) applyChange(ctx context.Context, eventID string, c SettingsChange, after int64) (durable bool, later int64, err error) {
 	c.Act = after
 	st, act, err := s.store.Act(ctx, eventID, s.cache.Snapshot(eventID), c)
 	switch {
@@ -50,20 +53,20 @@ func (s *Service) act(ctx context.Context, eventID string, c SettingsChange, aft
 	s.cache.addAct(eventID, st.Epoch, c)
 	s.cache.markFiguresChanged(eventID)
 	failpoint.Hit("queue.act.in_force")
-	later, err = s.storeAct(ctx, eventID, c)
+	later, err = s.sendAct(ctx, eventID, c)
 	if isUndecided(err) {
 		s.log.WarnContext(ctx, "act not stored by ticket yet", "event", eventID, "error", err)
 		return false, 0, nil
 	}
 	failpoint.Hit("queue.settings.after_ticket")
-	if err := s.settle(ctx, eventID, []SettingsChange{c}, nil, later > 0 || err != nil); err != nil {
+	if err := s.updatePendingActs(ctx, eventID, []SettingsChange{c}, nil, later > 0 || err != nil); err != nil {
 		s.log.WarnContext(ctx, "act not settled yet", "event", eventID, "error", err) // the worker repeats it
 	}
 	return err == nil, later, err
 }
 
-// changeAtTicket makes a change while there is no line, or Redis does not answer. It returns the
-// order of a later act that ticket got meanwhile: another replica may bring one that was pending.
+// changeAtTicket stores a change at ticket only, while there is no line or Redis does not answer. later
+// is the order number of a later act that another replica has sent to ticket meanwhile; 0 for none.
 func (s *Service) changeAtTicket(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {
 	// Change accepts ids of unknown events; Settings refuses them.
 	set, err := s.events.Settings(ctx, eventID)
@@ -79,14 +82,15 @@ func (s *Service) changeAtTicket(ctx context.Context, eventID string, c Settings
 	return later, s.refreshSettings(ctx, eventID)
 }
 
-func (s *Service) storeAct(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {
+// sendAct has ticket store an act; later is the order number of a later act that ticket has, else 0.
+func (s *Service) sendAct(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
 	defer cancel()
 	return s.events.Change(ctx, eventID, c)
 }
 
-// isUndecided reports whether ticket may still store the act: its answer was not about the act, as
-// those of a pod that stops or does not have this replica's key yet.
+// isUndecided reports whether err leaves open if ticket stores the act, so that it must be sent again.
+// Such errors do not concern the act: time-outs, a pod that stops or lacks this replica's key.
 func isUndecided(err error) bool {
 	if err == nil {
 		return false
@@ -99,16 +103,17 @@ func isUndecided(err error) bool {
 	}
 }
 
-// settle removes acts that ticket has decided about from the pending ones, and restores lost ones. The
-// line reads ticket's settings before, so that it never has older ones than the acts; and again after, if
-// ticket has others than the acts.
-func (s *Service) settle(ctx context.Context, eventID string, decided, lost []SettingsChange, differ bool) error {
+// updatePendingActs removes the decided acts, which ticket has stored or refused, from the line's
+// pending acts, and adds the lost ones again. The line reads ticket's settings before, so that its
+// settings are never older than the acts; and again afterwards if ticket's settings differ from the
+// acts.
+func (s *Service) updatePendingActs(ctx context.Context, eventID string, decided, lost []SettingsChange, differ bool) error {
 	if len(decided) > 0 {
 		if err := s.refreshSettings(ctx, eventID); err != nil {
 			return err
 		}
 	}
-	st, pending, err := s.store.SettleActs(ctx, eventID, s.cache.Snapshot(eventID), decided, lost)
+	st, pending, err := s.store.UpdatePendingActs(ctx, eventID, s.cache.Snapshot(eventID), decided, lost)
 	if err != nil || !st.Exists() {
 		return err
 	}
@@ -120,11 +125,11 @@ func (s *Service) settle(ctx context.Context, eventID string, decided, lost []Se
 	return s.refreshSettings(ctx, eventID)
 }
 
-// settleActs has ticket store the pending acts of a line. Acts that this replica knows of an earlier
-// epoch may have been lost with it: ticket gets them first, since it may have later ones already, and
-// those that it does not decide about are restored.
-func (s *Service) settleActs(ctx context.Context, eventID string) {
-	st, acts, err := s.store.SettleActs(ctx, eventID, s.cache.Snapshot(eventID), nil, nil)
+// sendPendingActs has ticket store the pending acts of a line. Redis may have lost the acts that this
+// replica knows from an earlier epoch. They are sent to ticket too, which may have later ones already;
+// those that ticket neither stores nor refuses become pending in the line again.
+func (s *Service) sendPendingActs(ctx context.Context, eventID string) {
+	st, acts, err := s.store.UpdatePendingActs(ctx, eventID, s.cache.Snapshot(eventID), nil, nil)
 	if err != nil || !st.Exists() {
 		return // a tick logs it
 	}
@@ -133,26 +138,26 @@ func (s *Service) settleActs(ctx context.Context, eventID string) {
 	if lost == nil {
 		s.cache.keepActs(eventID, st.Epoch, acts)
 	}
-	decided, differ := s.storeActs(ctx, eventID, slices.Concat(acts, lost))
+	decided, differ := s.sendActs(ctx, eventID, slices.Concat(acts, lost))
 	if len(decided)+len(lost) == 0 {
 		return
 	}
 	lost = slices.DeleteFunc(slices.Clone(lost), func(c SettingsChange) bool { return slices.Contains(decided, c) })
-	if err := s.settle(ctx, eventID, decided, lost, differ); err != nil {
+	if err := s.updatePendingActs(ctx, eventID, decided, lost, differ); err != nil {
 		s.log.WarnContext(ctx, "acts not settled", "event", eventID, "error", err)
 	}
 }
 
-// storeActs has ticket store acts, and returns those that it has decided about, and whether it refused
-// any or has later ones.
-func (s *Service) storeActs(ctx context.Context, eventID string, acts []SettingsChange) (decided []SettingsChange, differ bool) {
+// sendActs has ticket store acts in their order. It returns the acts that ticket has stored or refused,
+// and whether ticket's settings differ from them: it refused one or has a later act.
+func (s *Service) sendActs(ctx context.Context, eventID string, acts []SettingsChange) (decided []SettingsChange, differ bool) {
 	acts = slices.SortedFunc(slices.Values(acts), func(a, b SettingsChange) int { return cmp.Compare(a.Act, b.Act) })
-	for _, c := range acts { // in their order: an unblock may make room for a block
-		later, err := s.storeAct(ctx, eventID, c)
+	for _, c := range acts { // in their order: unblocking a user may make room to block another
+		later, err := s.sendAct(ctx, eventID, c)
 		switch {
 		case isUndecided(err) && errs.From(err).Kind != errs.Internal:
-			return decided, differ // it does not answer
-		case isUndecided(err): // which must not keep back the others
+			return decided, differ // ticket does not answer
+		case isUndecided(err): // one act that fails must not delay the others
 			s.log.ErrorContext(ctx, "act not stored by ticket", "event", eventID, "error", err)
 			continue
 		case err != nil || later > 0:
@@ -164,17 +169,17 @@ func (s *Service) storeActs(ctx context.Context, eventID string, acts []Settings
 	return decided, differ
 }
 
-// addAct records a pending act until the line's list is read.
+// addAct adds a pending act to the cache, which keepActs later replaces by the line's own list.
 func (c *LineCache) addAct(eventID string, epoch int64, act SettingsChange) {
 	c.upsertEntry(eventID, func(e *entry) {
-		if len(e.acts) == 0 { // else some may be of an earlier epoch, and are restored
+		if len(e.acts) == 0 { // else keep the epoch: cached acts of an earlier one are to be restored
 			e.actsEpoch = epoch
 		}
 		e.acts, e.lastAct = append(slices.Clone(e.acts), act), max(e.lastAct, act.Act)
 	})
 }
 
-// keepActs records the pending acts of an epoch of the line.
+// keepActs caches the list of pending acts that the line had in an epoch.
 func (c *LineCache) keepActs(eventID string, epoch int64, acts []SettingsChange) {
 	c.upsertEntry(eventID, func(e *entry) {
 		e.acts, e.actsEpoch = acts, epoch
@@ -184,13 +189,13 @@ func (c *LineCache) keepActs(eventID string, epoch int64, acts []SettingsChange)
 	})
 }
 
-// lastAct returns the highest order of an act on a line that this replica knows of: the line may have
-// lost it, and with another server its clock may be behind.
+// lastAct returns the highest order number of an act on a line that this replica knows. The line may
+// have lost it, and could give out lower numbers, since another Redis server's clock may be behind.
 func (c *LineCache) lastAct(eventID string) int64 {
 	return readEntry(c, eventID, func(e *entry) int64 { return e.lastAct })
 }
 
-// lostActs returns the acts that were pending in another epoch than this one.
+// lostActs returns the cached pending acts if they are of another epoch than the given one, else nil.
 func (c *LineCache) lostActs(eventID string, epoch int64) []SettingsChange {
 	return readEntry(c, eventID, func(e *entry) []SettingsChange {
 		if e.actsEpoch == epoch || len(e.acts) == 0 {
@@ -200,7 +205,7 @@ func (c *LineCache) lostActs(eventID string, epoch int64) []SettingsChange {
 	})
 }
 
-// linesWithActs lists the lines with acts that ticket may not have.
+// linesWithActs lists the lines with pending acts, which ticket may not have stored.
 func (c *LineCache) linesWithActs() []string {
 	return c.filterLines(func(e *entry, _ time.Time) bool { return e.state.Pending > 0 || len(e.acts) > 0 })
 }

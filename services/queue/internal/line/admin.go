@@ -16,11 +16,11 @@ const (
 	settingsTimeout       = 500 * time.Millisecond
 )
 
-// LineLoad counts a line's visitors. Tier 1 reads it, so that it serves no more than fit.
+// LineLoad counts the visitors of a line. Tier 1 (vwr) reads it, to let through no more than fit.
 type LineLoad struct{ Waiting, Active, Parked, Arrived int64 }
 
-// ReadLoad returns the line's load; all zero when there is no line. It reads the line, since tier 1
-// compares the answers of several replicas, whose cached states differ in age.
+// ReadLoad returns the line's load; all zero when there is no line. It reads Redis, not the cache,
+// since tier 1 compares the answers of several replicas, whose cached states differ in age.
 func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error) {
 	st, err := s.readState(ctx, eventID)
 	if err != nil {
@@ -29,15 +29,15 @@ func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error
 	return LineLoad{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
 
-// SaleClosed reports whether the event's sale has ended. It fails with ErrEventUnknown when there
-// is no such event. It asks ticket, since tier 1 has rooms for events without a line. From then on
-// every replica tracks the sale status, as long as tier 1 keeps calling.
+// SaleClosed asks ticket whether the event's sale has ended, since tier 1 also has rooms for events
+// without a line. It fails with ErrEventUnknown when there is no such event. While tier 1 keeps
+// calling, every replica tracks the sale status of the event.
 func (s *Service) SaleClosed(ctx context.Context, eventID string) (bool, error) {
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return false, err
 	}
-	if s.cache.FirstContact(eventID) {
+	if s.cache.RecordEventContact(eventID) {
 		if err := s.store.Add(ctx, eventID); err != nil {
 			// The next tick registers it.
 			s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
@@ -51,8 +51,8 @@ func (s *Service) WatchLines(ctx context.Context, send func(lines []LineUpdate, 
 	return s.cache.Watch(ctx, send)
 }
 
-// refreshSettings reads a line's durable settings from ticket and stores them in the line. Of two
-// concurrent reads the one that began later wins, so the line's time is read first.
+// refreshSettings reads a line's durable settings from ticket and stores them in the line. It reads the
+// line's time first: of two concurrent reads, the line keeps the result of the one that began later.
 //
 // A line admits as soon as it has settings, so a new line also waits for its sale's status. No line
 // admits before ticket has recorded that it was opened.
@@ -89,9 +89,9 @@ func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	return nil
 }
 
-// restoreBlocked blocks the users that this replica knows to be blocked, in case the line has lost
-// them while ticket does not answer. KnownState restores only the other settings. It has its own
-// timeout, since waiting for ticket may have used up that of ctx.
+// restoreBlocked blocks the users again whom this replica knows to be blocked, if the line has lost
+// them while ticket does not answer. (Calls of the store restore the other settings from KnownState.)
+// It has its own timeout, since the wait for ticket may have used up that of ctx.
 func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) error {
 	users := s.cache.lostBlocked(eventID, st.Epoch)
 	if len(users) == 0 {
@@ -108,9 +108,8 @@ func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) 
 	return nil
 }
 
-// readSettings is refreshSettings for workers and first visitors, with a limited rate and a
-// timeout. After a failure, which is only logged, a line keeps its settings; a new one admits
-// nobody.
+// readSettings calls refreshSettings if the settings are due to be read, with a timeout. A failure is
+// only logged: the line then keeps its settings; a line that has none yet admits nobody.
 func (s *Service) readSettings(ctx context.Context, eventID string) {
 	p := s.cache.findOrCreateEntry(eventID)
 	p.mu.Lock()
@@ -135,8 +134,8 @@ func (s *Service) readSettings(ctx context.Context, eventID string) {
 	}
 }
 
-// refreshIdle reads the settings of a line that was idle, before it admits visitors. Concurrent
-// calls share one read. If that fails, the line keeps its settings.
+// refreshIdle reads the settings and the sale status of a line that was idle, before it admits
+// visitors. Concurrent calls share one read. If the read fails, the line keeps its settings.
 func (s *Service) refreshIdle(ctx context.Context, eventID string) {
 	if s.cache.settingsCurrent(eventID) {
 		return
@@ -159,9 +158,9 @@ const (
 	titleTimeout       = 150 * time.Millisecond
 )
 
-// titleOf returns the event's title and artist; empty while not available, since the line works
-// without them. The first caller that finds them expired reads them.
-func (s *Service) titleOf(ctx context.Context, eventID string) TitleAndArtist {
+// readTitle returns the event's title and artist from the cache, or from ticket if they have expired.
+// They are empty while they cannot be read, since the line works without them.
+func (s *Service) readTitle(ctx context.Context, eventID string) TitleAndArtist {
 	p := s.cache.findEntry(eventID)
 	if p == nil { // no line
 		return TitleAndArtist{}

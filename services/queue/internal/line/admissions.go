@@ -3,25 +3,25 @@ package line
 import "math"
 
 const (
-	// countedFor is how long an admission counts for the rate of the last minute, and sampleInterval
-	// the least time between two samples, in milliseconds.
+	// countedFor is how long an admission counts in the rate of the last minute, sampleInterval the
+	// least time between two samples; both in milliseconds.
 	countedFor     = 60_000
 	sampleInterval = 1000
 )
 
-// admissionCounter measures a line's admissions of the last minute, whether anybody waits or not.
-// rateEstimator instead measures how fast a queue moves.
+// admissionCounter measures a line's admissions during the last minute, also while nobody waits. (How
+// fast a queue moves while somebody waits is measured by rateEstimator.)
 type admissionCounter struct {
-	// samples are the line's total of admissions at some times, oldest first. The first is a minute
-	// old or more, as soon as the line was observed for that long.
+	// samples hold the line's total number of admissions at different times, oldest first. The first
+	// sample is at least a minute old once the line was observed for a minute.
 	samples []admissionSample
 	latest  admissionSample
 }
 
 type admissionSample struct{ at, admitted int64 }
 
-// observe adds a state. A total below the last one is that of a lost line, and an earlier time that
-// of another clock: both restart the measurement.
+// observe takes a sample from a state of the line. A total below the last one (the line was lost) or an
+// earlier time (of another server's clock) restarts the measurement.
 func (c *admissionCounter) observe(s State) {
 	if s.Now < c.latest.at || s.Admitted < c.latest.admitted {
 		c.samples = c.samples[:0]
@@ -37,8 +37,8 @@ func (c *admissionCounter) observe(s State) {
 	c.samples = append(c.samples[:0], c.samples[old:]...)
 }
 
-// perMinute returns the admissions per minute since the first sample. Until the line was observed
-// for five seconds they are not extrapolated from less.
+// perMinute returns the admissions per minute since the first sample. A time below five seconds counts
+// as five seconds, so that few admissions right after the start do not give a high rate.
 func (c *admissionCounter) perMinute() float64 {
 	if len(c.samples) == 0 {
 		return 0

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// contactWindow is how long after a contact a replica ticks an event that is not in the registry.
+	// contactWindow is how long after a visitor's contact a replica keeps running the ticks (admission
+	// runs) of an event that is not in the registry.
 	contactWindow = 60 * time.Second
 	// maxStateAge is the maximum age of a cached state for answering visitors. Workers refresh it
 	// once a second.
@@ -24,7 +25,7 @@ type LineCache struct {
 
 	mu        sync.RWMutex // locked before an entry's
 	lines     map[string]*entry
-	plannedAt time.Time // when the schedule last listed the busy lines
+	plannedAt time.Time // when this replica last got the list of busy lines from the schedule
 
 	watch   sync.Mutex // locked after an entry's
 	changes uint64
@@ -44,10 +45,10 @@ type entry struct {
 	// markedAt is when this replica last marked the line as busy, markTriedAt when it last tried to for
 	// a visitor.
 	markedAt, markTriedAt time.Time
-	// figuresChanged means that the exported figures are older than the settings or the sale status, so
-	// that a tick is due soon.
+	// figuresChanged means that the settings or the sale status have changed since the figures were
+	// exported, so that a tick is due soon.
 	figuresChanged bool
-	// swept means that the line was cleaned up since it was last in use; sweptAt is the last attempt.
+	// swept means that the line was cleaned up after it was last in use; sweptAt is the last attempt.
 	swept             bool
 	sweptAt           time.Time
 	empty             time.Time // since when all sets are empty; zero = not empty
@@ -58,25 +59,25 @@ type entry struct {
 	titleKnown        bool
 	settingsTriedAt   time.Time // the last attempt to read the settings
 	settingsCurrentAt time.Time // when this replica last knew whether the settings had changed
-	// blocked are the blocked users by the last settings that this replica read, blockedEpoch the
-	// epoch of the line in which they were blocked.
+	// blocked are the blocked users of the last settings that this replica has read, blockedEpoch the
+	// epoch of the line into which it wrote them.
 	blocked      []string
 	blockedEpoch int64
-	// acts are the pending acts as this replica last knew them, actsEpoch the epoch of the line then.
+	// acts are the pending acts of operators that this replica knows, actsEpoch the line's epoch then.
 	acts         []SettingsChange
 	actsEpoch    int64
-	lastAct      int64     // the highest order of an act that this replica knows of
+	lastAct      int64     // the highest order number of an act that this replica knows
 	mayOpenUntil time.Time // the time until which this replica may open the line; zero = it may not
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
-	toldAt       int64 // when the latest sale report was measured that the line has
-	// salesReadAt is when the sale report was last due. salesSlow means that it is read only every
-	// idleSalesInterval.
+	lineReportAt int64 // when ticket measured the latest sale report that Redis has, epoch ms
+	// salesReadAt is when the sale report was last due to be read. salesSlow means that it is read only
+	// every idleSalesInterval.
 	salesReadAt     time.Time
 	salesSlow       bool
 	settingsVersion int64 // the last settings version reported by ticket
-	// change is the value of LineCache.changes at the last change of the epoch, the pause or the sale
-	// status.
+	// change is the number that LineCache.changes had at this line's last change of epoch, pause or sale
+	// status; watchers get the lines with a higher number than they have seen.
 	change uint64
 }
 
@@ -128,13 +129,13 @@ func (c *LineCache) upsertEntry(eventID string, change func(*entry)) {
 	change(e)
 }
 
-// Snapshot returns this replica's knowledge of a line, which calls of the store need.
+// Snapshot returns what this replica knows of a line; every call of the store takes it.
 func (c *LineCache) Snapshot(eventID string) KnownState {
 	return readEntry(c, eventID, func(e *entry) KnownState { return e.known })
 }
 
-// RecordContact records a visitor's call, so that this replica ticks the event. An event without a
-// line gets no entry, since ids may be made up.
+// RecordContact records that a visitor has called, so that this replica runs the line's ticks. An event
+// that is not cached gets no entry, since its id may be made up.
 func (c *LineCache) RecordContact(eventID string) {
 	c.updateEntry(eventID, func(e *entry) { e.contact = c.now() })
 }
@@ -142,7 +143,7 @@ func (c *LineCache) RecordContact(eventID string) {
 // Observe updates the cache with a state from the store, unless the cached one is newer.
 func (c *LineCache) Observe(eventID string, s State) { c.observe(eventID, s, 0) }
 
-// observe is Observe for a state read some time ago.
+// observe updates the cache with a state that was read some time ago, unless the cached one is newer.
 func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 	if !s.Exists() {
 		return
@@ -163,7 +164,7 @@ func (c *LineCache) observe(eventID string, s State, age time.Duration) {
 	if s.SettingsAt > 0 {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
 	}
-	e.toldAt = s.Sale.At
+	e.lineReportAt = s.Sale.At
 	s.Sale = e.mergeSale(s.Sale)
 	e.state, e.updatedAt = s, c.now().Add(-age)
 	e.rate.observe(s)
@@ -189,8 +190,8 @@ func (c *LineCache) countChange() uint64 {
 	return c.changes
 }
 
-// currentState returns the last state, with Now advanced, and whether it is recent enough to
-// answer.
+// currentState returns the cached state, with Now advanced by its age, and whether it is recent enough
+// to answer visitors.
 func (e *entry) currentState(now time.Time) (State, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -237,8 +238,8 @@ func (c *LineCache) filterLines(is func(e *entry, now time.Time) bool) []string 
 	})
 }
 
-// ForgetUnused removes lines without contact for an hour that have no pending acts and are not in
-// keep, and returns their ids.
+// ForgetUnused removes the lines from the cache that had no contact for an hour, have no pending acts
+// and are not in keep. It returns their event ids.
 func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 	now := c.now()
 	var gone []string
@@ -255,8 +256,8 @@ func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 	return gone
 }
 
-// idleTime returns how long a line has been empty, without contact here, and not busy elsewhere; 0
-// while it is in use or unknown.
+// idleTime returns how long a line has had no visitors, no contact at this replica and no mark as busy
+// by another one; 0 while it is in use or not cached.
 func (c *LineCache) idleTime(eventID string) time.Duration {
 	return readEntry(c, eventID, func(e *entry) time.Duration {
 		since := e.empty

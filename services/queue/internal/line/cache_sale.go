@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// SetSale stores a sale report of ticket, unless a later one is known. The next call on the line
-// passes it to the store.
+// SetSale caches a sale report of ticket, unless a later one is cached. The next call of the store on
+// this line passes it to Redis.
 func (c *LineCache) SetSale(eventID string, report Sale) {
 	e := c.findOrCreateEntry(eventID)
 	e.mu.Lock()
@@ -28,12 +28,12 @@ func (c *LineCache) SetSale(eventID string, report Sale) {
 	}
 }
 
-// keepBlocked records the users that were blocked in an epoch of the line.
+// keepBlocked caches the list of users who are blocked from the line in an epoch.
 func (c *LineCache) keepBlocked(eventID string, epoch int64, users []string) {
 	c.upsertEntry(eventID, func(e *entry) { e.blocked, e.blockedEpoch = users, epoch })
 }
 
-// lostBlocked returns the users that were blocked in another epoch than this one.
+// lostBlocked returns the cached blocked users if they are of another epoch than the given one.
 func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
 	return readEntry(c, eventID, func(e *entry) []string {
 		if e.blockedEpoch == epoch {
@@ -43,13 +43,13 @@ func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
 	})
 }
 
-// markSettingsCurrent records that this replica knows the line's settings, or cannot read them now.
+// markSettingsCurrent records that this replica has just tried to bring the line's settings up to date.
 func (c *LineCache) markSettingsCurrent(eventID string) {
 	c.upsertEntry(eventID, func(e *entry) { e.settingsCurrentAt = c.now() })
 }
 
-// settingsCurrent reports whether this replica has kept the line's settings current: within the last
-// minute, or two seconds for a line whose sale report is read less often. It is true without a line.
+// settingsCurrent reports whether the line's settings were brought up to date within the last minute,
+// or within two seconds if the line's sale report is read rarely. Without a line it is true.
 func (c *LineCache) settingsCurrent(eventID string) bool {
 	e := c.findEntry(eventID)
 	if e == nil {
@@ -64,8 +64,9 @@ func (c *LineCache) settingsCurrent(eventID string) bool {
 	return !e.state.Exists() || c.now().Sub(e.settingsCurrentAt) <= limit
 }
 
-// settingsChanged makes the line's settings due for a read, unless the version is known.
-func (c *LineCache) settingsChanged(eventID string, version int64) {
+// noteSettingsVersion takes the version of the settings that ticket reports. If it is another one than
+// before, the settings are due to be read.
+func (c *LineCache) noteSettingsVersion(eventID string, version int64) {
 	c.upsertEntry(eventID, func(e *entry) {
 		e.settingsCurrentAt = c.now()
 		if e.settingsVersion != version {
@@ -74,7 +75,7 @@ func (c *LineCache) settingsChanged(eventID string, version int64) {
 	})
 }
 
-// MarkListed records that the registry lists an event without a line.
+// MarkListed records that the registry lists an event that has no line.
 func (c *LineCache) MarkListed(eventID string) {
 	c.upsertEntry(eventID, func(e *entry) {
 		e.listed = c.now()
@@ -84,9 +85,9 @@ func (c *LineCache) MarkListed(eventID string) {
 	})
 }
 
-// FirstContact records a contact with an existing event, and returns whether it is the minute's
-// first.
-func (c *LineCache) FirstContact(eventID string) bool {
+// RecordEventContact records a contact with an existing event, which is cached even if it has no line.
+// It reports whether it is the first contact within a minute.
+func (c *LineCache) RecordEventContact(eventID string) bool {
 	known := c.findEntry(eventID) != nil
 	e := c.findOrCreateEntry(eventID)
 	e.mu.Lock()
@@ -109,8 +110,8 @@ func (c *LineCache) saleStatus(eventID string) SaleStatus {
 	return readEntry(c, eventID, func(e *entry) SaleStatus { return e.known.Sale.StatusAt(e.lineTime(c.now())) })
 }
 
-// lineTime estimates the time of the line's Redis (epoch ms). Without a line it is this process's
-// time.
+// lineTime estimates the present time (epoch ms) of the Redis server that has the line. Without a line
+// it is this process's time.
 func (c *LineCache) lineTime(eventID string) int64 {
 	now := c.now()
 	return cmp.Or(readEntry(c, eventID, func(e *entry) int64 { return e.lineTime(now) }), now.UnixMilli())
@@ -123,7 +124,7 @@ func (e *entry) lineTime(now time.Time) int64 {
 	return e.state.Now + now.Sub(e.updatedAt).Milliseconds()
 }
 
-// mergeSale returns the later of the store's and the cached sale report.
+// mergeSale returns the later one of a report from Redis and the cached one, and caches it.
 func (e *entry) mergeSale(report Sale) Sale {
 	if report.At >= e.known.Sale.At {
 		e.known.Sale = report
@@ -131,7 +132,7 @@ func (e *entry) mergeSale(report Sale) Sale {
 	return e.known.Sale
 }
 
-// updateStatus updates the sale status, and reports whether it has changed.
+// updateStatus computes the sale status at a time (epoch ms), and reports whether it has changed.
 func (e *entry) updateStatus(now int64) bool {
 	before := e.status
 	e.status = e.known.Sale.StatusAt(now)

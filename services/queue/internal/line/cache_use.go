@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	maxIdleSweeps = 50 // bounds the cleanups of lines that are no longer in use, each time
-	// idleSweepAfter is how long a line is empty before it is cleaned up for the last time: a line
-	// whose sale has ended is freed before that, while ticket reports it. idleSweepRetry is the time
-	// until the next attempt after a failure, so that failing lines do not keep out the others.
+	maxIdleSweeps = 50 // how many lines that are no longer in use are cleaned up in one round
+	// idleSweepAfter is how long a line is empty before its last cleanup. (A line whose sale has ended
+	// is deleted earlier, while ticket still reports the sale.) idleSweepRetry is the time until the
+	// next attempt after a failure, so that failing lines leave room for the others.
 	idleSweepAfter = 5 * time.Minute
 	idleSweepRetry = 5 * time.Minute
-	// lostMarkAfter is how long after its mark a line with contact is marked again if the schedule
-	// does not list it as busy, and the time between two marks for visitors.
+	// lostMarkAfter is how long after a line was marked as busy it is marked again if the schedule
+	// does not list it, and the least time between two marks that visitors' calls cause.
 	lostMarkAfter = 2 * time.Second
-	// maxUntold is by how much a replica's sale report may be later than that of the line before the
-	// replica ticks the line itself.
-	maxUntold = 5 * time.Second
+	// maxReportLag is by how much the sale report in Redis may be older than that of a replica before
+	// the replica ticks the line itself, which passes its report on.
+	maxReportLag = 5 * time.Second
 )
 
-// inUse reports whether a line has visitors, had contact here within the last minute, or elsewhere
-// within the last two. Only lines in use may cause regular work.
+// inUse reports whether a line has visitors, or had contact: at this replica within the last minute, or
+// at another one within about two minutes. Only lines in use may cause regular work.
 func (e *entry) inUse(now time.Time) bool {
 	return e.state.Members() > 0 || now.Sub(e.contact) <= contactWindow || now.Before(e.busyUntil)
 }
 
 func (c *LineCache) LinesInUse() []string { return c.filterLines((*entry).inUse) }
 
-// startSweep lists the lines to clean up: all lines in use, and up to maxIdleSweeps lines that were
-// not cleaned up since they were last in use.
-func (c *LineCache) startSweep() []string {
+// takeLinesToClean lists the lines to clean up: all lines in use, and up to maxIdleSweeps others that
+// were not cleaned up since they were last in use.
+func (c *LineCache) takeLinesToClean() []string {
 	idle := 0
 	return c.filterLines(func(e *entry, now time.Time) bool {
 		switch {
@@ -48,13 +48,13 @@ func (c *LineCache) startSweep() []string {
 	})
 }
 
-// endSweep records that a line was cleaned up. It counts only if the line is still not in use.
-func (c *LineCache) endSweep(eventID string) {
+// recordCleanup records that a line was cleaned up. While it is in use, it will be cleaned up again.
+func (c *LineCache) recordCleanup(eventID string) {
 	now := c.now()
 	c.updateEntry(eventID, func(e *entry) { e.swept = !e.inUse(now) && now.Sub(e.empty) >= idleSweepAfter })
 }
 
-// linesWithSettingsDue lists the lines whose settings are read again: those in use, and those whose
+// linesWithSettingsDue lists the lines whose settings are to be read: the lines in use, and those whose
 // settings have changed or were not read yet.
 func (c *LineCache) linesWithSettingsDue() []string {
 	return c.filterLines(func(e *entry, now time.Time) bool {
@@ -62,8 +62,8 @@ func (c *LineCache) linesWithSettingsDue() []string {
 	})
 }
 
-// linesToMark lists the lines that are to be marked as busy: those with contact here, again after
-// busyMarkInterval or when the schedule has lost the mark, and those whose figures have changed.
+// linesToMark lists the lines to mark as busy in the schedule: lines with contact at this replica whose
+// mark is older than busyMarkInterval or was lost, and lines whose figures have changed.
 func (c *LineCache) linesToMark() []string {
 	c.mu.RLock()
 	planned := c.plannedAt
@@ -83,21 +83,21 @@ func (c *LineCache) recordMarks(eventIDs []string) {
 	}
 }
 
-// markFiguresChanged makes a tick of the line due, so that the exported figures are updated.
+// markFiguresChanged makes a tick of the line due soon, so that it exports new figures.
 func (c *LineCache) markFiguresChanged(eventID string) {
 	c.updateEntry(eventID, func(e *entry) { e.figuresChanged = true })
 }
 
-// untoldLines lists the lines in use that do not have this replica's sale report, since no other replica
-// has such a recent one, and only this one's calls pass it.
-func (c *LineCache) untoldLines() []string {
+// linesWithOldReport lists the lines in use whose sale report in Redis is older than the cached one by
+// more than maxReportLag. No other replica has such a recent report, so this one must pass it on.
+func (c *LineCache) linesWithOldReport() []string {
 	return c.filterLines(func(e *entry, now time.Time) bool {
-		return e.state.Exists() && e.inUse(now) && e.known.Sale.At-e.toldAt > maxUntold.Milliseconds()
+		return e.state.Exists() && e.inUse(now) && e.known.Sale.At-e.lineReportAt > maxReportLag.Milliseconds()
 	})
 }
 
-// startMark reports whether the caller must mark a line with contact as busy. While marking fails,
-// it is tried by one visitor of the line every two seconds, and by each plan.
+// startMark reports whether a visitor's call must mark the line as busy in the schedule. While marking
+// fails, one call in two seconds tries again, besides the regular marks of the worker.
 func (c *LineCache) startMark(eventID string) bool {
 	return readEntry(c, eventID, func(e *entry) bool {
 		now := c.now()
@@ -109,7 +109,7 @@ func (c *LineCache) startMark(eventID string) bool {
 	})
 }
 
-// markBusy records the schedule's list of busy lines, which counts for a time.
+// markBusy caches which lines the schedule lists as busy; the list counts for the time valid.
 func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 	now := c.now()
 	for _, id := range eventIDs {
@@ -120,10 +120,10 @@ func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 	c.plannedAt = now
 }
 
-// takeSaleEvents lists the events whose sale reports are due: those of lines in use at every call,
-// and those of other lines and of listed events without a line every idleSalesInterval. It also
-// applies the times at which sales open and close.
-func (c *LineCache) takeSaleEvents() []string {
+// takeDueSales lists the events whose sale reports are to be read: events of lines in use at every
+// call, those of other lines, and listed events without a line, every idleSalesInterval. It also
+// updates the status of sales that have opened or closed by their times.
+func (c *LineCache) takeDueSales() []string {
 	return c.filterLines(func(e *entry, now time.Time) bool {
 		if e.updateStatus(e.lineTime(now)) {
 			e.change = c.countChange()

@@ -12,25 +12,26 @@ import (
 )
 
 const (
-	// positiveTTL is how long the existence of an event is cached. Events are never deleted.
+	// positiveTTL is how long the cache holds that an event exists. Events are never deleted.
 	positiveTTL = time.Minute
-	// negativeTTL is how long any other result is cached. The event may be created, or ticket
-	// recover, at any time.
+	// negativeTTL is how long it holds any other result: the event may be created, or ticket may
+	// answer again, at any time.
 	negativeTTL        = time.Second
 	existenceTimeout   = 500 * time.Millisecond // bounds the call to ticket; visitors wait for it
 	existenceCacheSize = 10_000                 // bounds the cache, since ids may be made up
-	backgroundLimit    = 8                      // bounds the calls in the background
+	backgroundLimit    = 8                      // how many calls to ticket may run in the background
 )
 
-// eventExistenceCache caches which events exist, so that a made-up id gets no line. It is used only
-// for events without a line. Concurrent lookups share one call. It is safe for concurrent use.
+// eventExistenceCache asks ticket whether events exist, so that a made-up id gets no line, and caches
+// the answers. It is used only for events without a line. Concurrent lookups of an event share one
+// call.
 type eventExistenceCache struct {
 	lookUp func(ctx context.Context, eventID string) error
-	// results has the result of check by event id; nil for an event that exists.
+	// results holds what check returns, by event id: nil for an event that exists.
 	results *otter.Cache[string, error]
 
 	mu           sync.Mutex
-	inBackground map[string]bool // looked up in the background
+	inBackground map[string]bool // the events that are being looked up in the background
 	work         sync.WaitGroup
 }
 
@@ -49,7 +50,8 @@ func newEventExistenceCache(now func() time.Time, lookUp func(context.Context, s
 	}
 }
 
-// cacheClock is the clock of a cache without a goroutine of its own: writes remove expired results.
+// cacheClock adapts a clock to the cache library. Its Tick returns nil, so the cache runs no goroutine,
+// and expired results are removed when others are written.
 type cacheClock func() time.Time
 
 func (now cacheClock) NowNano() int64 { return now().UnixNano() }
@@ -79,8 +81,8 @@ func (c *eventExistenceCache) loadResult(ctx context.Context, eventID string) (r
 
 func unavailableError(err error) error { return errs.ErrUnavailable.Wrap(err).WithRetry(negativeTTL) }
 
-// checkAsync is check without waiting. It reports whether the event is known to exist; while
-// nothing is known, it looks it up in the background.
+// checkAsync returns what the cache holds about an event, without waiting. If it holds nothing, exists
+// is false, err is nil, and the event is looked up in the background.
 func (c *eventExistenceCache) checkAsync(ctx context.Context, eventID string) (exists bool, err error) {
 	if result, ok := c.results.GetIfPresent(eventID); ok {
 		return result == nil, result
@@ -91,7 +93,7 @@ func (c *eventExistenceCache) checkAsync(ctx context.Context, eventID string) (e
 		return false, nil
 	}
 	c.inBackground[eventID] = true
-	ctx = context.WithoutCancel(ctx) // load bounds it
+	ctx = context.WithoutCancel(ctx) // loadResult sets a timeout
 	c.work.Go(func() {
 		_ = c.check(ctx, eventID) // cached for the next call
 		c.mu.Lock()
@@ -101,4 +103,5 @@ func (c *eventExistenceCache) checkAsync(ctx context.Context, eventID string) (e
 	return false, nil
 }
 
+// wait returns when all lookups in the background have ended.
 func (c *eventExistenceCache) wait() { c.work.Wait() }

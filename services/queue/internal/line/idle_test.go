@@ -111,7 +111,7 @@ func TestBusyListOutlivesLongInterval(t *testing.T) {
 	w.tick(all[0])
 	slow.Tick(t.Context())
 	w.clock.Advance(6 * time.Second)
-	slow.Sweep(t.Context())
+	slow.CleanLines(t.Context())
 	require.Equal(t, int64(1), store.sweeps.Load())
 }
 
@@ -138,7 +138,7 @@ func TestIdleLineIsCleanedUpInTheEnd(t *testing.T) {
 	live := func(d time.Duration) {
 		for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
 			w.second(a)
-			a.worker.Sweep(t.Context())
+			a.worker.CleanLines(t.Context())
 		}
 	}
 	expires := func() bool {

@@ -8,11 +8,11 @@ type Visitor struct {
 	Tier1  Tier1
 }
 
-// Tier1 is the visitor's state in the event's virtual waiting room.
+// Tier1 is the visitor's state in the event's waiting room (tier 1).
 type Tier1 struct {
-	Required bool // a newcomer needs a position
-	// Round is the start of the position's round in µs, and Position counts from 1; 0 without a
-	// valid token.
+	Required bool // whether a newcomer to the line needs a position in the waiting room
+	// Round is the start, in µs, of the round in which the visitor has a position; Position is that
+	// position, from 1. Both are 0 without a valid tier-1 token.
 	Round, Position int64
 }
 
@@ -31,14 +31,14 @@ type Request struct {
 	Entry   *Entry // nil without a valid token of this event and user
 }
 
-// Statuses of a Place.
+// What a visitor is told in Place.Status: waiting in the line, holding a slot, or neither.
 const (
 	StatusQueued = "queued"
 	StatusActive = "active"
 	StatusNone   = "none"
 )
 
-// Place is where a visitor is in a line: the position and the wait, or the slot.
+// Place is what a visitor is told about the own state in a line: position and wait, or the slot.
 type Place struct {
 	Status string
 	// Position counts from 1; 0 inside. Ahead and Behind are numbers of people.
@@ -56,22 +56,23 @@ type Place struct {
 	Ticket        string     // set while waiting
 }
 
-// Answer answers a Request: with a Place, or with an error.
+// Answer is the result of a Request: a Place, or an error.
 type Answer struct {
 	Place Place
 	Err   error
 }
 
-// Ticket has the content of a signed queue ticket: its holder waited with this score in this epoch.
-// It restores the place after a data loss.
+// Ticket is the content of a signed queue ticket. It proves that its holder waited with this score in
+// this epoch, and restores the place after Redis lost it.
 type Ticket struct {
 	Score    int64 // µs
 	Epoch    int64 // µs
 	IssuedAt int64 // Redis's time in epoch milliseconds
 }
 
-// KnownState is what a replica knows of a line. Every call passes it to the store, to detect that
-// Redis lost data and to restore the line's settings. The zero value means that nothing is known.
+// KnownState is what a replica knows of a line. Every call passes it to the store, which thereby
+// detects that Redis lost data, and restores the line's settings. The zero value means that nothing is
+// known.
 type KnownState struct {
 	Epoch, Rev int64
 	// AnsweredAt is Redis's time at the line's last answer, SettingsAt when its settings were read;
@@ -100,7 +101,7 @@ type State struct {
 	// Admitted is the total number of admissions, Arrived the number of newcomers with a position
 	// of the latest tier-1 round.
 	Admitted, Arrived int64
-	// Prev is the previous epoch, whose holders are taken over during recovery; 0 = unknown.
+	// Prev is the previous epoch, whose slot holders keep their slots during recovery; 0 = unknown.
 	Prev int64
 	Sale Sale  // the latest sale report that any replica passed to the line
 	Lost int64 // by how much outages of ticket have extended slots, in ms
@@ -113,8 +114,8 @@ func (s State) Exists() bool { return s.Epoch > 0 }
 // Members counts all visitors of the line.
 func (s State) Members() int64 { return s.Waiting + s.Active + s.Old + s.Parked }
 
-// Recovering reports whether the line recovers from a data loss: holders of the previous epoch's
-// tokens may still be taken over.
+// Recovering reports whether the line recovers from a data loss: slots that tokens of the previous
+// epoch show may still be restored.
 func (s State) Recovering() bool { return s.Now < s.PauseUntil }
 
 // AcceptsEpoch reports whether tokens of an epoch are valid: those of the current epoch and, while
@@ -125,7 +126,7 @@ func (s State) AcceptsEpoch(epoch int64) bool {
 
 func (s State) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
 
-// Admitting reports whether the line assigns free slots.
+// Admitting reports whether the line exists and gives free slots to its visitors.
 func (s State) Admitting() bool { return s.Exists() && len(s.Pauses()) == 0 }
 
 // Pause is a reason why a line admits nobody.
@@ -169,7 +170,8 @@ func (s State) ShopAway() bool {
 	return s.Sale.Status != NoSale && !s.SaleStatus().Ended() && s.Now-s.Sale.At > ShopAwayAfter.Milliseconds()
 }
 
-// slotClock is the time in which the ends of slots are kept.
+// slotClock returns the time (ms) by which the ends of slots are stored. It stands still while ticket
+// does not answer, so that visitors lose nothing of their slots.
 func (s State) slotClock() int64 {
 	if s.Sale.Status == NoSale {
 		return s.Now - s.Lost
@@ -177,12 +179,12 @@ func (s State) slotClock() int64 {
 	return min(s.Now, s.Sale.At) - s.Lost
 }
 
-// Claim asks the store for one visitor's place, or for a slot if one is free.
+// Claim asks the store for one visitor's slot, for a new slot if one is free, or for the place in line.
 type Claim struct {
 	UserID string
-	Join   bool // enqueues a newcomer
-	// Begin allows the call to create a line that is missing and unknown to this replica: the event
-	// is known to exist. A valid ticket or token allows it too, since a line must have issued it.
+	Join   bool // whether a newcomer is added to the line
+	// Begin allows the call to create the line if Redis has none, since the event is known to exist. A
+	// valid ticket or token allows that too, since only a line can have issued it.
 	Begin  bool
 	Tier1  Tier1
 	Ticket *Ticket
@@ -192,39 +194,39 @@ type Claim struct {
 // Standing is a visitor's state in a line.
 type Standing int
 
-// Where a visitor can be. Nowhere means that the line does not know the visitor.
+// What a visitor can be in a line. Nowhere means that the line does not know the visitor.
 const (
 	Nowhere Standing = iota
 	Waiting
 	Inside
-	// PassTaken means that another user joined with the tier-1 position, PassMissing that a
-	// position is required and missing.
+	// PassTaken means that another user has joined with the visitor's tier-1 position, PassMissing
+	// that the visitor needs a tier-1 position and has none.
 	PassTaken
 	PassMissing
-	// Blocked means blocked by an operator.
+	// Blocked means that an operator has blocked the user from the line.
 	Blocked
 )
 
-// Outcome is the store's answer to a Claim.
+// Outcome is the store's answer to a Claim: the visitor's place or slot.
 type Outcome struct {
 	Standing Standing
 	// Ahead and Score (µs) are set if Standing is Waiting.
 	Ahead, Score int64
-	// SlotID and End (epoch ms) are set if Standing is Inside. Claimed means that this call is
-	// the first to return the slot to its holder, Entered that this call assigned it.
+	// SlotID and End (epoch ms) are set if Standing is Inside. Claimed means that the holder learns
+	// of the slot by this call, Entered that this call has also assigned it.
 	SlotID  string
 	End     int64
 	Claimed bool
 	Entered bool
 }
 
-// MemberQuery is a read of one visitor's data, as a slot holder if Holder is set, else as a waiter.
+// MemberQuery asks for one visitor's data: the slot if Holder is set, else the place in the line.
 type MemberQuery struct {
 	UserID string
 	Holder bool
 }
 
-// MemberState is the result of a MemberQuery.
+// MemberState is the result of a MemberQuery: a slot or a place in the line.
 type MemberState struct {
 	Found bool
 	// Ahead and Score are a waiter's place.
@@ -236,7 +238,7 @@ type MemberState struct {
 	End    int64
 }
 
-// LastSeenUpdate records a contact. It has no effect when the visitor is no longer there.
+// LastSeenUpdate records a visitor's contact. It has no effect if the visitor has left the line.
 type LastSeenUpdate struct {
 	UserID string
 	Holder bool
@@ -244,17 +246,17 @@ type LastSeenUpdate struct {
 	At, Poll int64
 }
 
-// SeatHold is a reservation's hold of seats, made by a slot holder.
+// SeatHold says until when a reservation of a slot holder holds seats.
 type SeatHold struct {
 	UserID, SlotID, ReservationID string
 	Until                         time.Time // when the hold ends; zero when it was ended early
 }
 
-// AdmissionResult is the result of one call of the store that admits waiting visitors (a tick).
+// AdmissionResult is the result of a tick: one call of the store that admits waiting visitors.
 type AdmissionResult struct {
 	Admitted, Parked int64
-	// More means that there is more to do immediately, Silent that nobody has contact and nothing
-	// was decided.
+	// More means that the call should be repeated immediately, Silent that no visitor has contact and
+	// so nothing was decided.
 	More, Silent bool
 	Kept         int64 // the number of slots kept for late visitors
 }
@@ -268,24 +270,24 @@ type Settings struct {
 	Blocked     []string
 	Closed      bool  // the sale has ended, according to ticket
 	NeverOpened bool  // the line was never opened, so a new line has lost no data
-	Act         int64 // the highest order of an act that ticket has
+	Act         int64 // the highest order number of an operator's act that ticket has stored
 }
 
-// SettingsChange changes those of a line's durable settings that are set.
+// SettingsChange is an operator's change of one of a line's durable settings, the field that is set.
 type SettingsChange struct {
 	Threshold *int64
 	Paused    *bool
-	// Block and Unblock are users.
+	// Block is a user to block from the line, Unblock a user to unblock.
 	Block, Unblock string
-	// Act is the order of an operator's act, which changes one setting; of two acts on it the one with
-	// the higher order counts.
+	// Act is the order number of the change. Of two changes of one setting, the one with the higher
+	// number counts.
 	Act int64
 }
 
-// TitleAndArtist is an event's data for pages.
+// TitleAndArtist is what the pages of the line show about an event.
 type TitleAndArtist struct{ Title, Artist string }
 
-// Admission is a claimed slot, for external consumers.
+// Admission says that a visitor has got a slot. It is published through SQS.
 type Admission struct {
 	EventID, UserID, EntryToken string
 	At                          time.Time

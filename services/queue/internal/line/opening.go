@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// openTimeout bounds each of the two steps that open a line: recording it at ticket, and opening
-	// it in Redis. The line's first visitors wait for both.
+	// openTimeout bounds each of the two steps that open a line: ticket records the opening, and Redis
+	// gets the line. The line's first visitors wait for both.
 	openTimeout = time.Second
 	// openWithin is how long a replica may open a line after it recorded the opening. Later the
 	// line may have been used and lost.
 	openWithin = 5 * time.Second
 )
 
-// openNewLine opens a line that was never opened, without the recovery pause of a lost one. Ticket
-// records the opening first. So a crash between the two leaves a line that recovers when it is
-// created, and a line lost later is never mistaken for a new one. Concurrent calls share one
-// attempt. It does nothing for a line that was opened before.
+// openNewLine opens a line for the first time, without the recovery pause of a line that was lost. It
+// does nothing for a line that was opened before. Ticket records the opening first, so a lost line is
+// never mistaken for a new one. A crash before the second step has the next call create the line with a
+// recovery pause. Concurrent calls share one attempt.
 func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 	_, err, _ := s.openings.Do(eventID, func() (any, error) {
 		ctx := context.WithoutCancel(ctx)
-		may, err := s.mayOpen(ctx, eventID)
+		may, err := s.recordOpening(ctx, eventID)
 		if err != nil || !may {
 			return nil, err
 		}
@@ -33,9 +33,9 @@ func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 	return err
 }
 
-// mayOpen records the opening at ticket, and reports whether this replica may open the line: it was
-// the first to record that, now or within openWithin.
-func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
+// recordOpening has ticket record that the line was opened. It reports whether this replica may create
+// the line: it was the first to have that recorded, now or within the last openWithin.
+func (s *Service) recordOpening(ctx context.Context, eventID string) (may bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	set, err := s.events.Settings(ctx, eventID)
@@ -52,8 +52,8 @@ func (s *Service) mayOpen(ctx context.Context, eventID string) (bool, error) {
 	return first, err
 }
 
-// openLine creates the line in Redis. If an earlier attempt has just created it, it waits for its
-// former slots as after a loss of Redis; openLine ends that wait, for there were none.
+// openLine creates the line in Redis without a recovery pause. If a visitor's call has just created it
+// with one, openLine ends the pause: a new line has no former slots to wait for.
 func (s *Service) openLine(ctx context.Context, eventID string) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

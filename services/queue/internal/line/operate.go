@@ -2,7 +2,7 @@ package line
 
 import "context"
 
-// LineOverview is what an operator sees of a line.
+// LineOverview is the state of a line as operators see it.
 type LineOverview struct {
 	EventID                            string
 	Waiting, Parked, Active, Threshold int64
@@ -14,12 +14,12 @@ type LineOverview struct {
 	Durable                            bool // ticket has stored all acts
 }
 
-// SetThreshold sets how many may be inside at once.
+// SetThreshold sets how many visitors may hold a slot of the event at once.
 func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold int64) (LineOverview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Threshold: &threshold})
 }
 
-// Pause makes the line admit nobody until Resume. Places and slots stay.
+// Pause makes the line admit nobody until Resume. Visitors keep their places and slots.
 func (s *Service) Pause(ctx context.Context, eventID string) (LineOverview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(true)})
 }
@@ -28,7 +28,7 @@ func (s *Service) Resume(ctx context.Context, eventID string) (LineOverview, err
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(false)})
 }
 
-// Block keeps a user out of the line until Unblock: it ends the slot, or removes the place.
+// Block keeps a user out of the line until Unblock. It ends the user's slot or removes the place.
 func (s *Service) Block(ctx context.Context, eventID, userID string) (durable bool, err error) {
 	return s.changeSettings(ctx, eventID, SettingsChange{Block: userID})
 }
@@ -38,8 +38,9 @@ func (s *Service) Unblock(ctx context.Context, eventID, userID string) (durable 
 	return s.changeSettings(ctx, eventID, SettingsChange{Unblock: userID})
 }
 
-// Revoke ends a user's slot, and reports whether there was one. Holds of seats continue until they
-// end. Ticket does not store it, since only a token of the last 60 s restores a lost slot.
+// Revoke ends a user's slot, and reports whether there was one. The user's holds of seats last until
+// they expire. Ticket does not store the revocation: should Redis lose it, only a token issued within
+// the last 60 s could restore the slot.
 func (s *Service) Revoke(ctx context.Context, eventID, userID string) (bool, error) {
 	st, ended, err := s.store.Revoke(ctx, eventID, s.cache.Snapshot(eventID), userID)
 	if err != nil {
@@ -68,7 +69,7 @@ func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOvervie
 	if !st.Exists() {
 		return s.overviewWithoutLine(ctx, eventID)
 	}
-	// Nobody asks ticket regularly about a line that is not in use.
+	// The report of a line that is not in use may be old, since no replica reads it regularly.
 	if st.ShopAway() && s.ensureSale(ctx, eventID, maxSaleAge) == nil {
 		if st, err = s.readState(ctx, eventID); err != nil {
 			return LineOverview{}, err

@@ -1,6 +1,6 @@
-// Package line is tier 2: the waiting line of each event. The store decides places and slots
-// atomically. This package decides which calls to make and converts their results to visitors'
-// answers. It keeps nothing in memory that must not be lost.
+// Package line is tier 2: the waiting line of each event. The store, in Redis, assigns places and slots
+// atomically. This package decides which calls of the store to make, and turns their results into
+// answers to visitors. It keeps nothing in memory that must not be lost.
 package line
 
 import (
@@ -14,8 +14,8 @@ import (
 type Rules struct {
 	Threshold int64         // the default for the maximum number of slot holders of an event
 	Slot      time.Duration // the default length of an entry slot
-	// ActiveSeen is how long a slot holder may be without contact before the slot ends, and how
-	// long a line waits for holders of a lost epoch.
+	// ActiveSeen is how long a slot holder may be without contact before the slot ends, and how long
+	// after a data loss a line waits for the slot holders of the lost epoch.
 	ActiveSeen time.Duration
 	Seen       time.Duration // how long a waiter may be without contact before cleanup parks them
 	// Parked is how long a parked place is kept, and how long tickets restore places after Redis
@@ -26,8 +26,8 @@ type Rules struct {
 	// clock.
 	Batch  int64
 	Absent time.Duration // the minimum time without contact after which a waiter counts as absent
-	// Silence is the minimum time without any contact, or without ticks, that counts as an outage
-	// of the system; at most one per SilenceCap.
+	// Silence is how long no visitor must have had contact, or no tick have run, to count as an outage
+	// of the platform, for which no visitor is blamed; at most one outage per SilenceCap counts.
 	Silence, SilenceCap time.Duration
 }
 
@@ -42,7 +42,7 @@ func DefaultRules() Rules {
 // PollStep is the poll interval of waiters with fewer than Below people ahead.
 type PollStep struct{ Below, Seconds int64 }
 
-// Polls is the table of advised poll intervals. Beyond it LongestPoll (s) applies.
+// Polls is the table of advised poll intervals. With more people ahead LongestPoll (s) applies.
 var Polls = [...]PollStep{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}} //nolint:gochecknoglobals // a constant table
 
 // Poll intervals in seconds, beyond the table and for slot holders.
@@ -51,8 +51,8 @@ const (
 	activePoll  = 3
 )
 
-// Poll returns the advised poll interval in seconds with so many people ahead.
-func Poll(ahead int64) int64 {
+// PollInterval returns the poll interval, in seconds, advised to a waiter with so many people ahead.
+func PollInterval(ahead int64) int64 {
 	for _, s := range Polls {
 		if ahead < s.Below {
 			return s.Seconds
@@ -61,8 +61,8 @@ func Poll(ahead int64) int64 {
 	return LongestPoll
 }
 
-// jitter randomizes a poll interval, so that visitors who came together do not poll together. The
-// result is 1 to 60 seconds.
+// jitter randomizes a poll interval (s), so that visitors who came together do not poll together. The
+// result is 1 to 60 s.
 func jitter(seconds int64) int64 {
 	return min(waits.Spread(seconds, rand.Float64()), LongestPoll) //nolint:gosec // no secret
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// SaleStatus is the status of an event's sale. The store keeps these numbers.
+// SaleStatus is the status of an event's sale. These numbers are also stored in Redis.
 type SaleStatus int64
 
 // The statuses of a sale. NoSale means that the id has no sale, or that its status is unknown.
@@ -23,7 +23,7 @@ const (
 	Cancelled
 )
 
-// saleNames are the external names of the statuses.
+// saleNames are the names of the statuses in APIs, by number.
 var saleNames = [...]string{"", "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED", "CANCELLED"} //nolint:gochecknoglobals // a constant table
 
 // String returns the external name; empty for NoSale.
@@ -40,16 +40,16 @@ func (s SaleStatus) AllowsAdmission() bool { return s == NoSale || s == OnSale }
 // Ended reports whether the sale has ended, and with it the line.
 func (s SaleStatus) Ended() bool { return s == SaleClosed || s == Cancelled }
 
-// Sale is ticket's report on an event's sale. The zero value means that nothing is known.
+// Sale is ticket's report on the sale of an event. The zero value means that nothing is known.
 type Sale struct {
 	Status SaleStatus
 	// OpensAt and ClosesAt are epoch milliseconds, 0 = none.
 	OpensAt, ClosesAt int64
-	At                int64 // the line's time (epoch ms) of the measurement; of two reports the later one counts
+	At                int64 // when ticket read the status, in the line's time (epoch ms); of two reports the later counts
 }
 
-// StatusAt returns the status at a time (epoch ms). A sale opens and closes at its times without a
-// new report of ticket. The scripts have the same rule (lua/prelude.lua).
+// StatusAt returns the status of the sale at a time (epoch ms). The sale opens at OpensAt and closes at
+// ClosesAt even without a new report. The Lua scripts have the same rule (lua/prelude.lua).
 func (s Sale) StatusAt(now int64) SaleStatus {
 	switch {
 	case s.Status == Cancelled:
@@ -65,7 +65,7 @@ func (s Sale) StatusAt(now int64) SaleStatus {
 	}
 }
 
-// SaleReport is a Sale as reported by ticket, without At.
+// SaleReport is a Sale as ticket reports it: with an Age instead of At.
 type SaleReport struct {
 	Sale
 
@@ -73,17 +73,17 @@ type SaleReport struct {
 	SettingsVersion int64         // changes with the line's settings; 0 = unknown
 }
 
-// Sales reads sale statuses.
+// Sales reads the statuses of sales from ticket.
 type Sales interface {
-	// Sales returns reports by event id. Ids without a sale are omitted; `missing` is the time
-	// since that was measured.
+	// Sales returns reports by event id. Ids without a sale are omitted; missing is how long ago ticket
+	// found that they have none.
 	Sales(ctx context.Context, eventIDs []string) (found map[string]SaleReport, missing time.Duration, err error)
 }
 
 const (
-	// salesInterval is the time between a worker's reads of the sale statuses of lines in use, and
-	// idleSalesInterval that of other lines, whose first visitor therefore waits for a read. Events
-	// that had neither contact nor an entry in the registry for idleWindow are not read.
+	// salesInterval is the time between two reads of the sale statuses of lines in use,
+	// idleSalesInterval that of other lines, whose first visitor therefore waits for a read. Statuses
+	// of events that had neither contact nor an entry in the registry for idleWindow are not read.
 	salesInterval     = time.Second
 	idleSalesInterval = 10 * time.Second
 	idleWindow        = 3 * idleTickInterval
@@ -93,20 +93,20 @@ const (
 	maxParallelSalesCalls = 4
 	// saleTimeout bounds the read of a new line's sale status; the first visitor waits for it.
 	saleTimeout = 250 * time.Millisecond
-	// maxSaleAge is the age above which a sale report is read again. Ticket's own data may be 5 s
-	// old already. maxNewSaleAge is the same before the first visitor of a line that was not in use,
-	// so that an operator's decision applies as soon as to other lines.
+	// maxSaleAge is the age above which a sale report is read again; ticket's own data may be 5 s old.
+	// maxNewSaleAge applies instead before the first visitor of a line that was not in use, so that an
+	// operator's decision takes effect as soon as in other lines.
 	maxSaleAge    = 7 * time.Second
 	maxNewSaleAge = 2 * salesInterval
 )
 
-// RefreshSales reads the sale statuses that are due. While ticket does not answer, the last reports
-// stay in use.
+// RefreshSales reads the sale reports that are due to be read. While ticket does not answer, the last
+// reports stay in use.
 func (s *Service) RefreshSales(ctx context.Context) {
 	var failed atomic.Pointer[error]
 	var calls errgroup.Group
 	calls.SetLimit(maxParallelSalesCalls)
-	for ids := range slices.Chunk(s.cache.takeSaleEvents(), maxSalesPerCall) {
+	for ids := range slices.Chunk(s.cache.takeDueSales(), maxSalesPerCall) {
 		calls.Go(func() error {
 			if err := s.fetchSales(ctx, ids); err != nil {
 				failed.Store(&err)
@@ -118,7 +118,7 @@ func (s *Service) RefreshSales(ctx context.Context) {
 	s.logSalesOutage(ctx, failed.Load())
 }
 
-// logSalesOutage logs when the calls begin to fail, and when they succeed again.
+// logSalesOutage logs when the reads of sale statuses begin to fail, and when they succeed again.
 func (s *Service) logSalesOutage(ctx context.Context, failed *error) {
 	failing := failed != nil
 	switch {
@@ -149,7 +149,7 @@ func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 		report.At = at[i] - report.Age.Milliseconds()
 		s.cache.SetSale(id, report.Sale)
 		if report.SettingsVersion != 0 {
-			s.cache.settingsChanged(id, report.SettingsVersion)
+			s.cache.noteSettingsVersion(id, report.SettingsVersion)
 		}
 	}
 	return nil
@@ -172,9 +172,9 @@ func (s *Service) ensureSale(ctx context.Context, eventID string, limit time.Dur
 	return err
 }
 
-// reopened reports whether a sale goes on although an old report says that it has ended. It reads a
-// new report, so that nobody is refused by the old one.
-func (s *Service) reopened(ctx context.Context, eventID string) bool {
+// saleReopened reads a new report if an old one says that the sale has ended, so that no visitor is
+// refused because of the old one. It reports whether the sale goes on after all.
+func (s *Service) saleReopened(ctx context.Context, eventID string) bool {
 	if !s.cache.saleStatus(eventID).Ended() || s.cache.saleIsRecent(eventID, maxSaleAge) {
 		return false
 	}

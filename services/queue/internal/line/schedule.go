@@ -11,34 +11,34 @@ import (
 const (
 	busyFor          = contactWindow // how long a line counts as busy after a contact, at any replica
 	busyMarkInterval = busyFor / 3   // the time between two marks of a line with contact
-	// idleTickInterval is about the time between two ticks of a line without visitors, by all
-	// replicas together. They find out that Redis lost data, and keep the figures current.
+	// idleTickInterval is about the time between two ticks of a line without visitors, by whichever
+	// replica. These ticks find out that Redis lost data, and keep the exported figures current.
 	idleTickInterval = time.Minute
-	// scheduleTimeout bounds a call to the schedule, which is on one node of a cluster. The ticks
-	// of lines with visitors wait for it.
+	// scheduleTimeout bounds a call to the schedule, which is stored on one node of a Redis Cluster.
+	// The ticks of lines with visitors wait for this call.
 	scheduleTimeout = 250 * time.Millisecond
-	minBusyListAge  = 5 * time.Second // the minimum age up to which the schedule's list of busy lines counts
+	minBusyListAge  = 5 * time.Second // the list of busy lines from the schedule counts for at least this long
 )
 
-// Schedule divides the ticks among the replicas. One replica claims each tick that is due, and
-// reports the result to the others. A line with visitors is busy: its next tick is due when the last
-// claim has expired. It is only a hint, not atomic with a line: extra ticks do no harm.
+// Schedule divides the ticks (admission runs) of lines among the replicas. One replica claims each tick
+// that is due, and reports the result to the others. The next tick of a busy line, one with visitors,
+// is due when the last claim has expired. The schedule is only a hint: extra ticks do no harm.
 type Schedule interface {
 	ClaimTicks(ctx context.Context, r TickRequest) (TickPlan, error)
 	ReportTicks(ctx context.Context, r TickResults) error
 }
 
-// TickRequest is a replica's request for ticks.
+// TickRequest is a replica's request to the schedule for lines whose ticks it should run.
 type TickRequest struct {
-	// Busy lines are marked as busy for BusyFor. The tick of one that was idle is due immediately.
+	// Busy are lines to mark as busy for BusyFor. If such a line was idle, its tick is due immediately.
 	Busy    []string
 	BusyFor time.Duration
 	Lease   time.Duration // how long a claim lasts; 0: nothing is claimed
 	Skip    []string      // lines that this replica cannot tick now
-	Since   int64         // the Now of this replica's last plan; 0 = none
+	Since   int64         // TickPlan.Now of this replica's last plan, from which on it wants reports; 0 = none
 }
 
-// TickPlan is the answer to a TickRequest.
+// TickPlan is the schedule's answer to a TickRequest: which lines to tick, and what others reported.
 type TickPlan struct {
 	Now int64 // the schedule's time in epoch milliseconds
 	// Due are the claimed lines, Busy all busy ones.
@@ -46,7 +46,7 @@ type TickPlan struct {
 	Reports   []TickReport // those since TickRequest.Since, of all replicas
 }
 
-// TickResults are a replica's latest ticks.
+// TickResults are the results of a replica's latest ticks, for the other replicas.
 type TickResults struct {
 	Reports []TickReport
 	BusyFor time.Duration
@@ -63,8 +63,8 @@ type TickReport struct {
 	at time.Time // this process's time of the tick
 }
 
-// claimTicks returns the lines that this replica must tick, and applies the reports of other
-// replicas. Without the schedule it returns the lines known here to be in use.
+// claimTicks asks the schedule for the lines that this replica must tick, and applies the reports of
+// other replicas. If the schedule does not answer, it returns all lines known here to be in use.
 func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	s := w.service
 	w.mu.Lock()
@@ -74,8 +74,8 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	bounded, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	p, err := s.store.ClaimTicks(bounded, TickRequest{
-		// Plans are not exactly w.every apart. A claim that lasts beyond the next plan would skip a
-		// tick, and the admissions of that second. An extra tick does not admit more.
+		// Plans are not exactly w.every apart. A claim that lasted beyond the next plan would skip a
+		// tick and its admissions, so claims are short. An extra tick does not admit more.
 		Busy: marks, BusyFor: busyFor, Lease: w.every / 2, Skip: w.linesToSkip(), Since: since,
 	})
 	if err != nil {
@@ -95,8 +95,8 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	return p.Due
 }
 
-// linesToSkip returns the lines that this replica should leave to others: those that fail here, and
-// those whose tick is in progress.
+// linesToSkip returns the lines whose ticks this replica should leave to others, since their calls fail
+// here or their tick is in progress.
 func (w *Worker) linesToSkip() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,8 @@ func (w *Worker) linesToSkip() []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// applyReport uses a report as if this replica had run the tick, unless the line's calls fail here.
+// applyReport applies another replica's report as if this replica had run the tick, unless calls on the
+// line fail here.
 func (w *Worker) applyReport(r TickReport) {
 	w.mu.Lock()
 	failing := w.failed[r.EventID]
@@ -133,8 +134,8 @@ func (w *Worker) recordTick(eventID string, st State, t AdmissionResult) {
 	w.reports = append(w.reports, r)
 }
 
-// sendReports shares the results of the latest ticks. If it fails, the claims expire, and the next
-// ticks are reported.
+// sendReports sends the results of the latest ticks to the other replicas through the schedule. Results
+// that could not be sent are dropped; the next ticks bring newer ones.
 func (w *Worker) sendReports(ctx context.Context) {
 	w.mu.Lock()
 	reports := w.reports

@@ -160,7 +160,7 @@ func TestIdleLineCostsLittleUntilSomebodyComes(t *testing.T) {
 	for range 180 {
 		w.tick(all...)
 		for _, r := range all {
-			r.worker.Sweep(t.Context())
+			r.worker.CleanLines(t.Context())
 		}
 	}
 	require.InDelta(t, 3, store.ticks.Load(), 1)

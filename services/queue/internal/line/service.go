@@ -18,12 +18,12 @@ const (
 	// maxClaimsPerScript bounds the claims of one store call, since Redis does nothing else
 	// meanwhile.
 	maxClaimsPerScript    = 64
-	maxParallelKnownLines = 64 // bounds the parallel calls for cached lines of one batch
-	// maxParallelUnknownLines bounds all batches' parallel calls for lines that are not cached.
+	maxParallelKnownLines = 64 // how many cached lines one batch handles in parallel
+	// maxParallelUnknownLines is how many lines that are not cached all batches handle in parallel.
 	maxParallelUnknownLines = 8
 )
 
-// Service answers visitors and operators. It is safe for concurrent use.
+// Service answers the calls of visitors and operators on lines. It is safe for concurrent use.
 type Service struct {
 	store     Store
 	cache     *LineCache
@@ -35,7 +35,7 @@ type Service struct {
 	log       *slog.Logger
 	now       func() time.Time
 	existence *eventExistenceCache
-	unknown   chan struct{} // semaphore of calls for lines that are not cached
+	unknown   chan struct{} // semaphore: one element per call in progress for a line that is not cached
 
 	sales         Sales
 	saleCalls     singleflight.Group // reads of sale reports of new lines
@@ -58,7 +58,7 @@ type Deps struct {
 	Now      func() time.Time // time.Now except in tests
 }
 
-// NewService returns a Service.
+// NewService makes a Service.
 func NewService(d Deps) *Service {
 	return &Service{
 		store: d.Store, cache: d.Cache, seal: d.Seal, events: d.Events, announce: d.Announce, meter: d.Meter, rules: d.Rules, log: d.Log,
@@ -73,7 +73,8 @@ func (s *Service) Close(context.Context) error {
 	return nil
 }
 
-// Check finds or assigns each visitor's place, in order. A failing request fails no other.
+// Check returns each visitor's place or slot, and adds newcomers to the line. The answers have the
+// order of the requests. A request that fails does not affect the others.
 func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
 	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
@@ -85,30 +86,30 @@ func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
 	return out
 }
 
-// forEachLine groups n items by line and calls do for each line in parallel, so that no line waits
-// for another. Calls for lines that are not cached share a small semaphore, so that made-up ids
-// cannot delay the others. If do fails or panics, or ctx ends before the semaphore is free, it
-// calls fail for each item of the line.
+// forEachLine groups the indexes of n items by line (eventOf returns an item's event id) and calls do
+// for each line in parallel, so that no line waits for another. Calls for lines that are not cached
+// share a small semaphore, so that made-up ids cannot delay the others. If do fails or panics, or ctx
+// ends before the semaphore is free, forEachLine calls fail for each item of the line.
 func (s *Service) forEachLine(
-	ctx context.Context, n int, event func(int) string, do func(eventID string, positions []int) error, fail func(i int, err error),
+	ctx context.Context, n int, eventOf func(int) string, do func(eventID string, indexes []int) error, fail func(i int, err error),
 ) {
-	lines := byEvent(n, event)
-	failAll := func(positions []int, err error) {
-		for _, i := range positions {
+	lines := groupByEvent(n, eventOf)
+	failAll := func(indexes []int, err error) {
+		for _, i := range indexes {
 			fail(i, err)
 		}
 	}
 	var known, unknown errgroup.Group
 	known.SetLimit(maxParallelKnownLines)
 	unknown.SetLimit(maxParallelUnknownLines)
-	doSafely := func(eventID string, positions []int) {
+	doSafely := func(eventID string, indexes []int) {
 		defer func() { // a panic in another goroutine would end the process
 			if p := recover(); p != nil {
-				failAll(positions, errs.FromPanic(p))
+				failAll(indexes, errs.FromPanic(p))
 			}
 		}()
-		if err := do(eventID, positions); err != nil {
-			failAll(positions, err)
+		if err := do(eventID, indexes); err != nil {
+			failAll(indexes, err)
 		}
 	}
 	if len(lines) == 1 { // most batches: a gateway sends one for each line
@@ -146,17 +147,17 @@ func (s *Service) forEachLine(
 	_ = known.Wait()
 }
 
-// checkInChunks sends the requests at the given indexes, all of one line, to the store in
-// sequential chunks, so that they keep their order.
-func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
-	for chunk := range slices.Chunk(positions, maxClaimsPerScript) {
+// checkInChunks sends the requests at the given indexes, all for one line, to the store: in chunks, one
+// after another, so that they keep their order. It writes the answers to out.
+func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []Request, indexes []int, join bool, out []Answer) {
+	for chunk := range slices.Chunk(indexes, maxClaimsPerScript) {
 		s.checkChunk(ctx, eventID, reqs, chunk, join, out)
 	}
 }
 
-func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request, positions []int, join bool, out []Answer) {
-	claims := make([]Claim, len(positions))
-	for k, i := range positions {
+func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request, indexes []int, join bool, out []Answer) {
+	claims := make([]Claim, len(indexes))
+	for k, i := range indexes {
 		claims[k] = s.claimOf(reqs[i], join)
 	}
 	if join {
@@ -164,7 +165,7 @@ func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request
 	}
 	state, outcomes, err := s.checkLine(ctx, eventID, claims, join)
 	if err != nil {
-		for _, i := range positions {
+		for _, i := range indexes {
 			out[i].Err = err
 		}
 		return
@@ -177,9 +178,9 @@ func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request
 	if state.Exists() && state.SettingsAt == 0 {
 		s.readSettings(ctx, eventID)
 	}
-	title := s.titleOf(ctx, eventID)
+	title := s.readTitle(ctx, eventID)
 	var entered int64
-	for k, i := range positions {
+	for k, i := range indexes {
 		out[i] = s.answerOf(reqs[i], state, outcomes[k], title)
 		if outcomes[k].Entered {
 			entered++
@@ -197,19 +198,19 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim,
 		return s.beginLine(ctx, eventID, claims, join)
 	}
 	s.cache.Observe(eventID, state)
-	if s.reopened(ctx, eventID) {
+	if s.saleReopened(ctx, eventID) {
 		return s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
 	}
 	return state, outcomes, nil
 }
 
-// beginLine repeats the check for a missing line and creates the line, if the event exists. While
-// ticket does not answer, only a queue ticket or token of the line creates it (the store verifies
-// that). So visitors return after a data loss even without ticket, and a made-up id never gets a
-// line. A request that does not join does not wait for ticket, since the answer would not change.
+// beginLine creates a missing line if the event exists, and repeats the check. While ticket does not
+// answer, only a queue ticket or token of the line lets the store create it. So visitors return after a
+// data loss even without ticket, and a made-up id never gets a line. Requests that do not join do not
+// wait for ticket, since its answer would not change theirs.
 //
-// A sale that has ended gets no line. A line that was never opened is opened; any other starts with
-// a recovery, since its data was lost.
+// An event whose sale has ended gets no line. A line that was opened before starts with a recovery
+// pause, since its data was lost; a new line starts without one.
 func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
 	if !join {
 		if _, err := s.existence.checkAsync(ctx, eventID); errors.Is(err, ErrEventUnknown) {
@@ -232,7 +233,7 @@ func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim,
 		claims[i].Begin = true
 	}
 	state, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
-	// A line that could not be opened has just begun with a recovery. The second attempt ends it.
+	// The check has just created a line that could not be opened, with a recovery pause. End the pause.
 	if openErr != nil && err == nil && s.cache.openingPermitted(eventID) {
 		if err := s.openLine(ctx, eventID); err != nil {
 			s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", err)
@@ -289,13 +290,13 @@ func (s *Service) waiterPlace(r Request, state State, ahead, score int64, title 
 	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the position
 	p.Behind = p.QueueSize - p.Position
 	p.EstimatedWait = s.cache.findOrCreateEntry(r.EventID).estimateWait(p.Position, state)
-	p.NextPoll = jitter(Poll(ahead))
+	p.NextPoll = jitter(PollInterval(ahead))
 	p.Ticket = s.seal.SealTicket(r.EventID, r.Visitor.UserID, Ticket{Score: score, Epoch: state.Epoch, IssuedAt: state.Now})
 	return p
 }
 
-// holderAnswer answers a slot holder. It issues a token if the request's is missing, of another
-// slot or epoch, or about to expire.
+// holderAnswer returns the answer to a slot holder. It signs a new entry token if the token of the
+// request is missing, of another slot or epoch, or about to expire.
 func (s *Service) holderAnswer(r Request, state State, o Outcome, title TitleAndArtist) Answer {
 	now := s.now()
 	p := s.basePlace(r.EventID, state, title)
@@ -314,11 +315,11 @@ func (s *Service) holderAnswer(r Request, state State, o Outcome, title TitleAnd
 	return Answer{Place: p}
 }
 
-// byEvent groups the indexes of n items by event and keeps their order.
-func byEvent(n int, event func(int) string) map[string][]int {
+// groupByEvent groups the indexes of n items by the event that eventOf returns, and keeps their order.
+func groupByEvent(n int, eventOf func(int) string) map[string][]int {
 	groups := make(map[string][]int)
 	for i := range n {
-		id := event(i)
+		id := eventOf(i)
 		groups[id] = append(groups[id], i)
 	}
 	return groups

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SlotQuery asks whether a slot is active. Epoch is the one in which its token was issued.
+// SlotQuery asks whether a user's slot is active. Epoch is the epoch in the slot's entry token.
 type SlotQuery struct {
 	EventID, UserID, SlotID string
 	Epoch                   int64
@@ -19,12 +19,12 @@ type SlotVerdict struct {
 	Err    error
 }
 
-// recoveryRetry is the retry delay for a holder whose lost slot the next heartbeat will restore.
+// recoveryRetry is when to ask again about a lost slot, which its holder's next heartbeat may restore.
 const recoveryRetry = time.Second
 
-// VerifySlots reports which slots are active, in the order of the arguments. It counts as contact
-// and takes over slots of the ended epoch. An unknown slot in a recovering line gets ErrRecovering:
-// its holder's next status or heartbeat restores it if possible.
+// VerifySlots reports which slots are active, in the order of the queries. It counts as contact of the
+// holders, and restores slots of an epoch that was lost. A slot that a recovering line does not know
+// gets ErrRecovering, since its holder's next status or heartbeat may restore it.
 func (s *Service) VerifySlots(ctx context.Context, slots []SlotQuery) []SlotVerdict {
 	out := make([]SlotVerdict, len(slots))
 	s.forEachLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int) error {
@@ -33,28 +33,28 @@ func (s *Service) VerifySlots(ctx context.Context, slots []SlotQuery) []SlotVerd
 	return out
 }
 
-func failVerdicts(err error, positions []int, out []SlotVerdict) {
-	for _, i := range positions {
+func failVerdicts(err error, indexes []int, out []SlotVerdict) {
+	for _, i := range indexes {
 		out[i] = SlotVerdict{Err: err}
 	}
 }
 
 // verifySlotsOfLine verifies the slots of one event.
-func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots []SlotQuery, positions []int, out []SlotVerdict) error {
+func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots []SlotQuery, indexes []int, out []SlotVerdict) error {
 	st, err := s.currentState(ctx, eventID)
-	if err == nil && slices.ContainsFunc(positions, func(i int) bool { return slots[i].Epoch > st.Epoch }) {
-		// Another replica has issued a token of an epoch unknown to this one.
+	if err == nil && slices.ContainsFunc(indexes, func(i int) bool { return slots[i].Epoch > st.Epoch }) {
+		// Another replica has issued a token of an epoch that this replica does not know yet.
 		st, err = s.readState(ctx, eventID)
 	}
 	if err != nil {
 		return err
 	}
-	ended, err := s.verifyAgainstState(ctx, eventID, st, slots, positions, out)
+	ended, err := s.verifyAgainstState(ctx, eventID, st, slots, indexes, out)
 	if err != nil || len(ended) == 0 {
 		return err
 	}
-	// Since the cached state the line may have been lost, or extended the slots after an outage of
-	// ticket. Then the slots have not ended and are verified again.
+	// Since the state was cached, the line may have been lost, or may have extended its slots after an
+	// outage of ticket. Then the slots have perhaps not ended, so verify them again.
 	now, err := s.readState(ctx, eventID)
 	if err != nil {
 		failVerdicts(err, ended, out)
@@ -68,11 +68,11 @@ func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots [
 	return nil
 }
 
-// verifyAgainstState verifies slots against a state of the line, and returns those of the state's
-// epoch that have ended.
-func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st State, slots []SlotQuery, positions []int, out []SlotVerdict) (ended []int, err error) {
-	queries := make([]MemberQuery, len(positions))
-	for k, i := range positions {
+// verifyAgainstState verifies the slots at the given indexes against a state of the line. It returns
+// the indexes of the slots of that state's epoch that have ended.
+func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st State, slots []SlotQuery, indexes []int, out []SlotVerdict) (ended []int, err error) {
+	queries := make([]MemberQuery, len(indexes))
+	for k, i := range indexes {
 		queries[k] = MemberQuery{UserID: slots[i].UserID, Holder: true}
 	}
 	members, err := s.store.LookUp(ctx, eventID, queries)
@@ -81,14 +81,14 @@ func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st Sta
 	}
 	var updates []LastSeenUpdate
 	var lost []int
-	for k, i := range positions {
+	for k, i := range indexes {
 		m, slot := members[k], slots[i]
 		switch {
 		case !st.Exists():
 			// The data was lost and no replica knows the line, but the token shows that it existed.
 			out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
 		case !st.AcceptsEpoch(slot.Epoch):
-			// The token's epoch has expired, and the gateways know the new one.
+			// The token is of an earlier epoch that is no longer accepted: the slot is not active.
 		case m.Found && m.SlotID == slot.SlotID && st.slotEnd(m.End) > st.Now:
 			out[i].Active = true
 			if s.needsUpdate(queries[k], m, st) {
@@ -101,15 +101,15 @@ func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st Sta
 		}
 	}
 	s.updateLastSeen(ctx, eventID, updates)
-	if err := s.takeOver(ctx, eventID, slots, lost, out); err != nil {
+	if err := s.restoreSlots(ctx, eventID, slots, lost, out); err != nil {
 		failVerdicts(err, lost, out)
 	}
 	return ended, nil
 }
 
-// takeOver runs the check script for holders of the ended epoch.
-func (s *Service) takeOver(ctx context.Context, eventID string, slots []SlotQuery, positions []int, out []SlotVerdict) error {
-	for chunk := range slices.Chunk(positions, maxClaimsPerScript) {
+// restoreSlots lets the check script restore the slots of an epoch that was lost.
+func (s *Service) restoreSlots(ctx context.Context, eventID string, slots []SlotQuery, indexes []int, out []SlotVerdict) error {
+	for chunk := range slices.Chunk(indexes, maxClaimsPerScript) {
 		claims := make([]Claim, len(chunk))
 		for k, i := range chunk {
 			claims[k] = Claim{UserID: slots[i].UserID}
@@ -132,7 +132,8 @@ func (s *Service) takeOver(ctx context.Context, eventID string, slots []SlotQuer
 	return nil
 }
 
-// Leave ends the token's slot; without a token it gives up the waiting place. It is idempotent.
+// Leave ends the slot that the entry token e shows; without a token it gives up the user's place in the
+// line. It is idempotent.
 func (s *Service) Leave(ctx context.Context, eventID, userID string, e *Entry) error {
 	slotID := ""
 	if e != nil {
@@ -148,7 +149,7 @@ func (s *Service) Leave(ctx context.Context, eventID, userID string, e *Entry) e
 	return nil
 }
 
-// RecordPurchase ends the slot in which a reservation was confirmed: one purchase per slot.
+// RecordPurchase ends the slot in which a reservation was confirmed, since a slot is for one purchase.
 func (s *Service) RecordPurchase(ctx context.Context, eventID, userID, slotID string) error {
 	_, err := s.releaseSlot(ctx, eventID, userID, slotID)
 	return err
@@ -163,8 +164,8 @@ func (s *Service) releaseSlot(ctx context.Context, eventID, userID, slotID strin
 	return st, nil
 }
 
-// RecordHold records that seats are held by a slot holder, or no longer. While they are held,
-// absence does not end the slot. It has no effect for an ended slot or an expired hold.
+// RecordHold records that a slot holder holds seats, or no longer does. While seats are held, absence
+// does not end the slot. It has no effect for a slot that has ended or a hold that has expired.
 func (s *Service) RecordHold(ctx context.Context, eventID string, h SeatHold) error {
 	if !h.Until.IsZero() && !h.Until.After(s.now()) {
 		return nil

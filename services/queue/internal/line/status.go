@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Status finds each visitor's place and never enqueues newcomers. It counts as contact. It is the
-// hot path: waiters and slot holders cost plain reads, one pipeline per line, and a write only when
-// the stored contact is old. The script runs only for visitors whom the reads do not find (parked,
-// or admitted meanwhile) or whose token is of another epoch. Answers have the order of the requests.
+// Status returns each visitor's place or slot, in the order of the requests, and never adds newcomers
+// to the line. It counts as contact. It is the hot path: a line costs one pipeline of plain reads, and
+// a write only for visitors whose stored contact is old. The check script runs only for visitors whom
+// the reads do not find (parked, or admitted meanwhile) or whose token is of another epoch.
 func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 	out := make([]Answer, len(reqs))
 	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
@@ -19,26 +19,26 @@ func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 }
 
 // statusLine answers the requests at the given indexes, all of one line.
-func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request, positions []int, out []Answer) error {
+func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request, indexes []int, out []Answer) error {
 	state, err := s.currentState(ctx, eventID)
 	if err != nil {
 		return err
 	}
-	if s.reopened(ctx, eventID) {
+	if s.saleReopened(ctx, eventID) {
 		if state, err = s.readState(ctx, eventID); err != nil {
 			return err
 		}
 	}
-	st := lineView{State: state, title: s.titleOf(ctx, eventID)}
+	st := lineView{State: state, title: s.readTitle(ctx, eventID)}
 	var reads memberReads
 	var undecided, absent []int
-	for _, i := range positions {
+	for _, i := range indexes {
 		r := reqs[i]
 		switch {
 		case st.SaleStatus().Ended():
 			out[i] = s.answerOf(r, st.State, Outcome{}, st.title)
 		case st.Exists() && r.Entry != nil && r.Entry.Epoch != st.Epoch && st.AcceptsEpoch(r.Entry.Epoch):
-			// The admission may be lost, and the data then has the holder in the queue again.
+			// If Redis lost the admission, its data has the holder in the queue again: let the script decide.
 			undecided = append(undecided, i)
 		case st.Exists():
 			reads.add(i, MemberQuery{UserID: r.Visitor.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
@@ -51,7 +51,7 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 	s.answerWithoutLine(ctx, eventID, reqs, st, absent, out)
 	notFound, err := s.answerFromReads(ctx, eventID, reqs, st, &reads, out)
 	if err != nil {
-		for _, i := range reads.positions {
+		for _, i := range reads.indexes {
 			out[i].Err = err
 		}
 	}
@@ -59,17 +59,17 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 	return nil
 }
 
-// answerWithoutLine answers the requests at the given indexes, all for one missing line: that the
-// visitors have no place, or, if that is known without waiting for ticket, that there is no event.
-func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []Request, st lineView, positions []int, out []Answer) {
-	if len(positions) == 0 {
+// answerWithoutLine answers the requests at the given indexes, all for an event without a line: the
+// visitors have no place, or, if the cache knows that, there is no such event.
+func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []Request, st lineView, indexes []int, out []Answer) {
+	if len(indexes) == 0 {
 		return
 	}
 	exists, err := s.existence.checkAsync(ctx, eventID)
 	if exists {
-		s.cache.FirstContact(eventID) // so that ticket is asked about the sale, for the next answer
+		s.cache.RecordEventContact(eventID) // so that the sale status is read for the next answer
 	}
-	for _, i := range positions {
+	for _, i := range indexes {
 		if errors.Is(err, ErrEventUnknown) {
 			out[i] = Answer{Err: err}
 		} else {
@@ -78,18 +78,18 @@ func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []
 	}
 }
 
-// memberReads are the plain reads of a line, with the indexes of their requests.
+// memberReads are the queries for members of a line, with the index of each query's request.
 type memberReads struct {
-	queries   []MemberQuery
-	positions []int
+	queries []MemberQuery
+	indexes []int
 }
 
 func (m *memberReads) add(position int, q MemberQuery) {
 	m.queries = append(m.queries, q)
-	m.positions = append(m.positions, position)
+	m.indexes = append(m.indexes, position)
 }
 
-// answerFromReads answers the visitors found by plain reads, and returns the indexes of the others.
+// answerFromReads answers the visitors whom plain reads find, and returns the indexes of the others.
 func (s *Service) answerFromReads(
 	ctx context.Context, eventID string, reqs []Request, st lineView, reads *memberReads, out []Answer,
 ) (notFound []int, err error) {
@@ -101,24 +101,24 @@ func (s *Service) answerFromReads(
 		return nil, err
 	}
 	var updates []LastSeenUpdate
-	for k, i := range reads.positions {
+	for k, i := range reads.indexes {
 		q := reads.queries[k]
-		answer, ok := s.placeOf(reqs[i], st, q, members[k])
+		answer, ok := s.answerFromMember(reqs[i], st, q, members[k])
 		if !ok {
 			notFound = append(notFound, i)
 			continue
 		}
 		out[i] = answer
 		if s.needsUpdate(q, members[k], st.State) {
-			updates = append(updates, LastSeenUpdate{UserID: q.UserID, Holder: q.Holder, At: st.Now, Poll: Poll(members[k].Ahead)})
+			updates = append(updates, LastSeenUpdate{UserID: q.UserID, Holder: q.Holder, At: st.Now, Poll: PollInterval(members[k].Ahead)})
 		}
 	}
 	s.updateLastSeen(ctx, eventID, updates)
 	return notFound, nil
 }
 
-// placeOf converts a read to an answer; false when the script must decide.
-func (s *Service) placeOf(r Request, st lineView, q MemberQuery, m MemberState) (Answer, bool) {
+// answerFromMember makes the answer from what was read of a visitor; false if the script must decide.
+func (s *Service) answerFromMember(r Request, st lineView, q MemberQuery, m MemberState) (Answer, bool) {
 	switch {
 	case !m.Found:
 		return Answer{}, false
@@ -132,8 +132,8 @@ func (s *Service) placeOf(r Request, st lineView, q MemberQuery, m MemberState) 
 	return s.holderAnswer(r, st.State, Outcome{Standing: Inside, SlotID: m.SlotID, End: end}, st.title), true
 }
 
-// slotEnd returns the effective end of a slot from its end in slotClock, as in lua/prelude.lua: the
-// sale's end, if that is earlier.
+// slotEnd converts the stored end of a slot, which is in the time of slotClock, to Redis's time (ms); a
+// slot ends with the sale at the latest. lua/prelude.lua has the same rule.
 func (s State) slotEnd(kept int64) int64 {
 	at, slotClock := kept+s.Lost, s.slotClock()
 	if kept > slotClock && (s.ShopAway() || at <= s.Now) {
@@ -148,18 +148,19 @@ func (s State) slotEnd(kept int64) int64 {
 	return at
 }
 
-// needsUpdate reports whether a contact must be written: the stored one is older than a third of
-// the deadline, or the poll interval grew, so that the stored deadline is too short.
+// needsUpdate reports whether a visitor's contact must be written: the stored one is older than a third
+// of the time after which the visitor counts as absent, or the poll interval, and so that time, grew.
 func (s *Service) needsUpdate(q MemberQuery, m MemberState, st State) bool {
 	age := time.Duration(st.Now-m.LastSeen) * time.Millisecond
 	if q.Holder {
 		return age >= holderUpdateInterval
 	}
-	poll := Poll(m.Ahead)
+	poll := PollInterval(m.Ahead)
 	return poll > m.Poll || age >= s.rules.MaxSilence(poll)/3
 }
 
-// updateLastSeen writes contacts. Failures are harmless: the next poll precedes the deadline.
+// updateLastSeen writes the contacts of visitors. A failure is harmless, since the next poll writes
+// them before the visitors count as absent.
 func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) {
 	if len(updates) == 0 {
 		return
@@ -169,13 +170,14 @@ func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []
 	}
 }
 
-// lineView is the data common to all items of one event.
+// lineView is what the answers to all visitors of a line share.
 type lineView struct {
 	State
 	title TitleAndArtist
 }
 
-// currentState returns a line's cached state, or reads one that is too old. It counts as contact.
+// currentState returns a line's cached state, or reads the state if the cached one is too old. It
+// counts as contact.
 func (s *Service) currentState(ctx context.Context, eventID string) (State, error) {
 	s.cache.RecordContact(eventID)
 	if p := s.cache.findEntry(eventID); p != nil {

@@ -5,54 +5,56 @@ import (
 	"time"
 )
 
-// Places decides places and slots. Each call is atomic, gets this replica's KnownState of the line
-// and returns its State. If that does not exist, there is no line, and none was created.
+// Places assigns places and slots of a line. Each call is atomic, takes what this replica knows of the
+// line and returns the line's State. If State.Exists is false, there is no line, and none was created.
 type Places interface {
-	// Check processes claims of one event in order and returns one outcome each.
-	Check(ctx context.Context, eventID string, m KnownState, claims []Claim) (State, []Outcome, error)
-	// Release ends the slot if it is the user's; with an empty id it removes the waiting place.
-	Release(ctx context.Context, eventID string, m KnownState, userID, slotID string) (State, bool, error)
+	// Check processes the claims in order and returns one outcome for each.
+	Check(ctx context.Context, eventID string, known KnownState, claims []Claim) (State, []Outcome, error)
+	// Release ends the slot if it is the user's; with an empty slotID it removes the user's place in
+	// the line. It reports whether there was one.
+	Release(ctx context.Context, eventID string, known KnownState, userID, slotID string) (State, bool, error)
 	// Revoke ends whatever slot the user has, and reports whether there was one.
-	Revoke(ctx context.Context, eventID string, m KnownState, userID string) (State, bool, error)
-	// Hold records that seats are held until h.Until, and extends the slot once; or the hold's end.
-	Hold(ctx context.Context, eventID string, m KnownState, h SeatHold) (State, bool, error)
+	Revoke(ctx context.Context, eventID string, known KnownState, userID string) (State, bool, error)
+	// Hold records that the user holds seats until h.Until, and extends the slot, once. If h.Until is
+	// zero, it records the end of the hold.
+	Hold(ctx context.Context, eventID string, known KnownState, h SeatHold) (State, bool, error)
 }
 
-// Members reads and updates members of a line without decisions.
+// Members reads and updates the data of single visitors in a line.
 type Members interface {
 	// LookUp returns one state per query, in order, in one round trip.
 	LookUp(ctx context.Context, eventID string, queries []MemberQuery) ([]MemberState, error)
 	UpdateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) error
 }
 
-// Lines has the calls on a line as a whole.
+// Lines has the calls that concern a line as a whole.
 type Lines interface {
-	Peek(ctx context.Context, eventID string, m KnownState) (State, error)
-	// Open creates a line without the recovery pause of a lost one, or ends the pause of a line
-	// created a moment ago and not used yet. A line known to a replica recovers all the same. The
-	// caller must know that the line was never opened before.
-	Open(ctx context.Context, eventID string, m KnownState) (State, error)
+	Peek(ctx context.Context, eventID string, known KnownState) (State, error)
+	// Open creates a line without a recovery pause, or ends the pause of a line that was created a
+	// moment ago and is not used yet. A line that a replica knows recovers all the same. The caller
+	// must know that the line was never opened before.
+	Open(ctx context.Context, eventID string, known KnownState) (State, error)
 	// Apply stores settings read at readAt (the line's time in epoch ms before the read began)
 	// unless the line has later ones.
-	Apply(ctx context.Context, eventID string, m KnownState, s Settings, readAt int64) (State, error)
-	// Act puts a change in force that ticket does not have yet, and returns its order: after all acts
-	// before it, and after c.Act. It fails with errs.ErrTooManyBlocked.
-	Act(ctx context.Context, eventID string, m KnownState, c SettingsChange) (s State, act int64, err error)
-	// SettleActs removes acts that ticket has decided about, restores lost ones, except where the line
-	// has a later act, and returns those that are pending then.
-	SettleActs(ctx context.Context, eventID string, m KnownState, settled, lost []SettingsChange) (State, []SettingsChange, error)
-	// Block blocks users beside those who are blocked already, until the next Apply.
-	Block(ctx context.Context, eventID string, m KnownState, users []string) (State, error)
+	Apply(ctx context.Context, eventID string, known KnownState, s Settings, readAt int64) (State, error)
+	// Act applies a change that ticket does not have yet. It returns the order number of the change,
+	// above those of all earlier acts and above c.Act. It fails with errs.ErrTooManyBlocked.
+	Act(ctx context.Context, eventID string, known KnownState, c SettingsChange) (s State, act int64, err error)
+	// UpdatePendingActs removes acts that ticket has stored or refused, adds lost ones again unless the
+	// line has a later act on the setting, and returns the acts that are then pending.
+	UpdatePendingActs(ctx context.Context, eventID string, known KnownState, decided, lost []SettingsChange) (State, []SettingsChange, error)
+	// Block blocks users besides those who are blocked already, until the next Apply.
+	Block(ctx context.Context, eventID string, known KnownState, users []string) (State, error)
 }
 
-// Maintenance has the periodic calls.
+// Maintenance has the calls that workers make periodically: the tick and the cleanup of a line.
 type Maintenance interface {
-	Admit(ctx context.Context, eventID string, m KnownState) (State, AdmissionResult, error)
-	// Clean parks or removes up to a page of members without contact; more means that others remain.
-	Clean(ctx context.Context, eventID string, m KnownState) (s State, moved int64, more bool, err error)
+	Admit(ctx context.Context, eventID string, known KnownState) (State, AdmissionResult, error)
+	// Clean parks or removes some visitors without contact; more means that others remain.
+	Clean(ctx context.Context, eventID string, known KnownState) (s State, moved int64, more bool, err error)
 }
 
-// Registry lists the events with contact at any replica. It is not atomic with a line.
+// Registry is the list of events that had contact at any replica. It is not atomic with the lines.
 type Registry interface {
 	Events(ctx context.Context) ([]string, error)
 	Add(ctx context.Context, eventIDs ...string) error
@@ -69,7 +71,7 @@ type Store interface {
 	Schedule
 }
 
-// Directory reads events from ticket.
+// Directory reads from ticket what the line needs to know about events.
 type Directory interface {
 	TitleAndArtist(ctx context.Context, eventID string) (TitleAndArtist, error)
 	// Exists returns nil when the event exists, on sale or only with line settings, else
@@ -78,29 +80,29 @@ type Directory interface {
 	DurableSettings
 }
 
-// DurableSettings reads and writes the lines' settings stored by ticket.
+// DurableSettings reads and writes the settings of lines that ticket stores.
 type DurableSettings interface {
 	// Settings returns the settings of an event's line, with defaults where nothing was set. It
 	// fails with ErrEventUnknown when there is no such event.
 	Settings(ctx context.Context, eventID string) (Settings, error)
-	// Change writes settings durably, unless ticket has c.Act or a later act on the setting, which it
-	// returns. It accepts ids of unknown events.
+	// Change has ticket store a setting, unless ticket has this act or a later one on the setting;
+	// later is the order number of a later one. It accepts ids of unknown events.
 	Change(ctx context.Context, eventID string, c SettingsChange) (later int64, err error)
 	// MarkOpened records that the line was opened, and reports whether this call was the first to
-	// do so. After an error that is unknown.
+	// do so. After an error, the line may have been recorded as opened.
 	MarkOpened(ctx context.Context, eventID string) (first bool, err error)
 }
 
 // Sealer signs tickets and tokens, and verifies tickets.
 type Sealer interface {
 	SealTicket(eventID, userID string, t Ticket) string
-	// OpenTicket verifies that the ticket is valid for this user and event.
+	// OpenTicket returns the content of a queue ticket; false if it is not valid for this user and event.
 	OpenTicket(eventID, userID, sealed string) (Ticket, bool)
 	// SignEntryToken signs the token of a slot that ends at end (epoch ms).
 	SignEntryToken(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error)
 }
 
-// Announcer publishes claimed slots. It never blocks and never fails a visitor's call.
+// Announcer publishes which visitors got a slot. It never blocks and never fails a visitor's call.
 type Announcer interface {
 	Announce(a Admission)
 }

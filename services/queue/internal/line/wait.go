@@ -11,9 +11,9 @@ const (
 	maxWait       = 86_400 // bounds the estimate to a day, in seconds
 )
 
-// rateEstimator measures a line's admissions per second, as an exponentially weighted moving
-// average over the times when somebody waits, and neither the sale, its shop nor an operator stops
-// admission.
+// rateEstimator measures a line's admissions per second, as an exponentially weighted moving average.
+// It counts only the time in which somebody waits and nothing stops admission: neither the sale's
+// status, an outage of ticket nor an operator.
 type rateEstimator struct {
 	since, last int64 // Redis's time in ms of the start of the waiting and of the last observation
 	admitted    int64
@@ -21,8 +21,8 @@ type rateEstimator struct {
 	threshold   int64 // at the last observation
 }
 
-// observe adds a state. States come about once a second; a state of another epoch or out of order
-// restarts the measurement.
+// observe updates the rate from a state of the line, about once a second. A state that is of another
+// epoch or out of order restarts the measurement.
 func (p *rateEstimator) observe(s State) {
 	status := s.SaleStatus()
 	p.followThreshold(s)
@@ -47,8 +47,8 @@ func (p *rateEstimator) observe(s State) {
 	}
 }
 
-// followThreshold adapts the rate to a change of the threshold at once: if all slots are taken, they
-// become free in proportion to their number. A line that nobody could enter is measured anew.
+// followThreshold adapts the rate to a change of the threshold at once: while all slots are taken,
+// slots become free in proportion to their number. After a threshold of 0 the measurement restarts.
 func (p *rateEstimator) followThreshold(s State) {
 	switch old := p.threshold; {
 	case s.Threshold == old:
@@ -59,9 +59,10 @@ func (p *rateEstimator) followThreshold(s State) {
 	}
 }
 
-// estimateWait estimates the seconds until position (from 1) is served, including the time until the
-// sale opens; 0 while that is not known. Nothing is known while the line admits nobody. Until the line was
-// observed for 5 s, only the wait of those who fit into the free slots is: max(position/50, 5).
+// estimateWait estimates the seconds until the visitor at a position (from 1) is admitted, including
+// the time until the sale opens. It returns 0 if no estimate is possible: while the line admits nobody,
+// and, until it was observed for 5 s, for visitors beyond the free slots. The others get
+// max(position/50, 5).
 func (p *rateEstimator) estimateWait(position int64, s State) int64 {
 	scheduled := s.SaleStatus() == Scheduled
 	if s.Threshold == 0 || s.Paused || !scheduled && !s.Admitting() {

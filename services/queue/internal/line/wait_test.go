@@ -144,7 +144,7 @@ func TestPollTable(t *testing.T) {
 	for ahead, want := range map[int64]int64{
 		0: 1, 999: 1, 1000: 5, 4999: 5, 5000: 10, 9999: 10, 10_000: 30, 99_999: 30, 100_000: 60, 9_000_000: 60,
 	} {
-		require.Equal(t, want, Poll(ahead), "%d ahead", ahead)
+		require.Equal(t, want, PollInterval(ahead), "%d ahead", ahead)
 	}
 	for _, poll := range []int64{1, 3, 5, 10, 30, 60} {
 		for range 200 {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// heartbeatInterval is the maximum time between two messages of a watch.
+// heartbeatInterval is the maximum time between two messages to a gateway that watches the lines.
 const heartbeatInterval = 2 * time.Second
 
-// LineUpdate has what a gateway needs to verify tokens: the line's epoch, and until when
-// (PauseUntil, epoch ms) slots of the previous one (Prev, 0 = unknown) are taken over. Sale is
-// shown to waiting visitors, also at tier 1: an event without a line has a Sale and no epoch. While
-// Paused, tier 1 estimates no waits.
+// LineUpdate is what a gateway is told of a line. It verifies tokens by the line's Epoch, and accepts
+// those of the previous epoch (Prev, 0 = unknown) until PauseUntil (epoch ms). Sale is shown to waiting
+// visitors, also in tier 1: an event without a line has a Sale and no Epoch. While Paused, tier 1
+// estimates no waits.
 type LineUpdate struct {
 	EventID                 string
 	Epoch, Prev, PauseUntil int64

@@ -24,16 +24,16 @@ const (
 	unlistAfter      = 10 * time.Minute // how long a line must be empty before it is removed from the registry
 	// cleanPause is the pause between two pages of a cleanup, in which visitors' calls run.
 	cleanPause        = 100 * time.Millisecond
-	tickBudget        = 800 * time.Millisecond // bounds the repetitions of one tick
+	tickBudget        = 800 * time.Millisecond // how long one tick may go on admitting visitors
 	settingsInterval  = time.Second            // the time between a worker's checks for settings that are due
 	firstSalesTimeout = 3 * time.Second        // bounds the first read of all sale statuses at start-up
 )
 
 var errSalesNotLoaded = errors.New("the sale statuses have not been read yet")
 
-// Worker runs the ticks of lines: calls of the store that admit waiting visitors. Each replica runs
-// one. The schedule divides the ticks among them, and the store limits the admissions per second
-// however often they tick. It is safe for concurrent use.
+// Worker runs the periodic work of lines, above all the ticks: calls of the store that admit waiting
+// visitors. Each replica has one Worker. The schedule divides the ticks among the replicas, and the
+// store limits the admissions per second however many ticks run. It is safe for concurrent use.
 type Worker struct {
 	service     *Service
 	every       time.Duration
@@ -47,7 +47,7 @@ type Worker struct {
 	reports    []TickReport    // not sent yet
 }
 
-// NewWorker returns a worker with these intervals of ticks and cleanups.
+// NewWorker makes a worker that runs ticks at the interval every, and cleanups at the interval clean.
 func NewWorker(s *Service, every, clean time.Duration) *Worker {
 	return &Worker{
 		service: s, every: every, clean: clean, salesLoaded: make(chan struct{}),
@@ -55,8 +55,8 @@ func NewWorker(s *Service, every, clean time.Duration) *Worker {
 	}
 }
 
-// RunTicks admits waiting visitors: it runs the ticks that are due until ctx ends. Ticks may
-// overlap. Failing lines have a separate loop, since many slow ones would block the others.
+// RunTicks admits waiting visitors until ctx ends: it runs the ticks that are due. Ticks may overlap.
+// Lines whose calls fail are ticked in a separate loop, since many slow ones would delay the others.
 func (w *Worker) RunTicks(ctx context.Context) error {
 	var ticks, failing errgroup.Group
 	ticks.SetLimit(maxParallelTicks)
@@ -72,17 +72,17 @@ func (w *Worker) RunTicks(ctx context.Context) error {
 	return cmp.Or(ticks.Wait(), failing.Wait(), err)
 }
 
-func (w *Worker) RunCleanups(ctx context.Context) error { return loop.Tick(ctx, w.clean, w.Sweep) }
+func (w *Worker) RunCleanups(ctx context.Context) error { return loop.Tick(ctx, w.clean, w.CleanLines) }
 
-// RunSettingsReads reads settings periodically until ctx ends. It is a separate loop, so that no
-// tick waits for ticket.
+// RunSettingsReads reads the settings of lines from ticket periodically until ctx ends. Ticks have
+// another loop, so that none waits for ticket.
 func (w *Worker) RunSettingsReads(ctx context.Context) error {
 	return loop.Tick(ctx, settingsInterval, w.RefreshSettings)
 }
 
-// RunActStores has ticket store pending acts periodically until ctx ends.
-func (w *Worker) RunActStores(ctx context.Context) error {
-	return loop.Tick(ctx, actsInterval, w.SettleActs)
+// RunActSends has ticket store the pending acts of operators, periodically until ctx ends.
+func (w *Worker) RunActSends(ctx context.Context) error {
+	return loop.Tick(ctx, actsInterval, w.SendPendingActs)
 }
 
 // RunSaleReads reads sale statuses periodically until ctx ends. It must be called once.
@@ -91,8 +91,8 @@ func (w *Worker) RunSaleReads(ctx context.Context) error {
 	return loop.Tick(ctx, salesInterval, w.service.RefreshSales)
 }
 
-// Ready returns nil after the first read of all sale statuses, or its timeout: a watching gateway
-// that got a snapshot without sales would drop those it knows.
+// Ready fails until all sale statuses were read once, or that read has timed out. A gateway that got a
+// snapshot of lines before that would drop the sale statuses it knows.
 func (w *Worker) Ready(context.Context) error {
 	select {
 	case <-w.salesLoaded:
@@ -102,7 +102,7 @@ func (w *Worker) Ready(context.Context) error {
 	}
 }
 
-// loadSales reads every line in the registry, then the sale statuses of all of them.
+// loadSales reads the state of every line in the registry, then the sale statuses of all of them.
 func (w *Worker) loadSales(ctx context.Context) {
 	defer close(w.salesLoaded)
 	ctx, cancel := context.WithTimeout(ctx, firstSalesTimeout)
@@ -119,7 +119,7 @@ func (w *Worker) observeLine(ctx context.Context, eventID string) {
 	st, err := w.service.readState(ctx, eventID)
 	if err == nil && !st.Exists() {
 		w.service.cache.MarkListed(eventID)
-	} // a failing line is logged by its tick
+	} // the tick of a failing line logs the error
 }
 
 func (w *Worker) Tick(ctx context.Context) {
@@ -130,9 +130,10 @@ func (w *Worker) Tick(ctx context.Context) {
 	failing.Wait()
 }
 
-// tickAll handles the healthy lines. The registry, on one node of a cluster, does not delay them.
+// tickAll ticks the due lines whose calls do not fail. Meanwhile it reads the registry, so that a slow
+// registry does not delay the ticks, and afterwards updates it.
 func (w *Worker) tickAll(ctx context.Context) {
-	due := append(w.claimTicks(ctx), w.service.cache.untoldLines()...)
+	due := append(w.claimTicks(ctx), w.service.cache.linesWithOldReport()...)
 	slices.Sort(due)
 	due = slices.Compact(due)
 	var ticks sync.WaitGroup
@@ -153,10 +154,10 @@ func (w *Worker) tickHealthy(ctx context.Context, eventID string) { w.tickOnce(c
 
 func (w *Worker) tickFailing(ctx context.Context, eventID string) { w.tickOnce(ctx, eventID, true) }
 
-// tickOnce ticks a line unless its tick is in progress, or its state (healthy or failing) has
-// changed since the caller listed it.
+// tickOnce ticks a line, unless a tick of it is in progress or the line is no longer failing, or
+// healthy, as the caller thinks.
 func (w *Worker) tickOnce(ctx context.Context, eventID string, failing bool) {
-	if !w.tryStart(eventID, failing) {
+	if !w.tryStartTick(eventID, failing) {
 		return
 	}
 	defer func() {
@@ -167,7 +168,7 @@ func (w *Worker) tickOnce(ctx context.Context, eventID string, failing bool) {
 	w.recordResult(eventID, w.admitRepeatedly(ctx, eventID))
 }
 
-func (w *Worker) tryStart(eventID string, failing bool) bool {
+func (w *Worker) tryStartTick(eventID string, failing bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.busy[eventID] || w.failed[eventID] != failing {
@@ -177,30 +178,30 @@ func (w *Worker) tryStart(eventID string, failing bool) bool {
 	return true
 }
 
-// Sweep runs the cleanup of every line in use, and once of a line that no longer is.
-func (w *Worker) Sweep(ctx context.Context) {
-	w.forEach(ctx, w.service.cache.startSweep(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.cleanLine(ctx, eventID)) })
+// CleanLines runs the cleanup of every line in use, and a last one of lines that no longer are.
+func (w *Worker) CleanLines(ctx context.Context) {
+	w.forEach(ctx, w.service.cache.takeLinesToClean(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.cleanLine(ctx, eventID)) })
 }
 
 func (w *Worker) RefreshSettings(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.linesWithSettingsDue(), w.service.readSettings)
 }
 
-func (w *Worker) SettleActs(ctx context.Context) {
-	w.forEach(ctx, w.service.cache.linesWithActs(), w.service.settleActs)
+func (w *Worker) SendPendingActs(ctx context.Context) {
+	w.forEach(ctx, w.service.cache.linesWithActs(), w.service.sendPendingActs)
 }
 
-// forEach handles lines in parallel. Failing lines have a separate limit: there may be many, and
-// each may take until its deadline.
+// forEach calls do for each line, in parallel. Lines whose calls fail have a limit of their own, since
+// there may be many, and each may take until its deadline.
 func (w *Worker) forEach(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
-	healthy := excluding(eventIDs, w.failingLines())
+	healthy := exclude(eventIDs, w.failingLines())
 	var failing sync.WaitGroup
-	failing.Go(func() { inParallel(ctx, excluding(eventIDs, healthy), do) })
+	failing.Go(func() { inParallel(ctx, exclude(eventIDs, healthy), do) })
 	inParallel(ctx, healthy, do)
 	failing.Wait()
 }
 
-// inParallel handles lines in parallel and waits for all.
+// inParallel calls do for each line, up to maxParallelLines at once, and waits for all.
 func inParallel(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
 	var g errgroup.Group
 	g.SetLimit(maxParallelLines)
@@ -213,10 +214,10 @@ func inParallel(ctx context.Context, eventIDs []string, do func(context.Context,
 	_ = g.Wait()
 }
 
-// excluding returns the lines that are not among the others.
-func excluding(eventIDs, others []string) []string {
-	excluded := make(map[string]bool, len(others))
-	for _, id := range others {
+// exclude returns the event ids that are not among excludedIDs.
+func exclude(eventIDs, excludedIDs []string) []string {
+	excluded := make(map[string]bool, len(excludedIDs))
+	for _, id := range excludedIDs {
 		excluded[id] = true
 	}
 	return slices.DeleteFunc(slices.Clone(eventIDs), func(id string) bool { return excluded[id] })
@@ -238,8 +239,8 @@ func (w *Worker) recordResult(eventID string, ok bool) {
 	}
 }
 
-// eventsToTick returns the registry's events and those with contact at this replica. When the
-// registry cannot be read, only the latter.
+// eventsToTick returns the events that the registry lists, and these together with those that had
+// contact at this replica (contacted). If the registry cannot be read, listed is empty.
 func (w *Worker) eventsToTick(ctx context.Context, contacted []string) (listed map[string]bool, known []string) {
 	registered, err := w.service.store.Events(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -254,8 +255,8 @@ func (w *Worker) eventsToTick(ctx context.Context, contacted []string) (listed m
 	return listed, slices.Compact(known)
 }
 
-// admitRepeatedly admits, repeatedly while there is more to do, within tickBudget. It reports
-// whether the store answered.
+// admitRepeatedly admits visitors to a line, again while there is more to do, for at most tickBudget.
+// It reports whether the store answered.
 func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 	s := w.service
 	for end := s.now().Add(tickBudget); ctx.Err() == nil; {
@@ -287,8 +288,8 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 	return true
 }
 
-// figures exports the figures of a line. One without visitors does not wait for ticket, which is
-// asked about it rarely, or not at all.
+// figures returns the figures of a line to export. A line without visitors is not reported as waiting
+// for ticket, since ticket is asked about it rarely, or not at all.
 func figures(st State, t AdmissionResult) Figures {
 	return Figures{
 		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
@@ -308,7 +309,7 @@ func (w *Worker) cleanLine(ctx context.Context, eventID string) bool {
 		}
 		s.cache.Observe(eventID, st)
 		if !more {
-			s.cache.endSweep(eventID)
+			s.cache.recordCleanup(eventID)
 			return true
 		}
 		loop.Sleep(ctx, cleanPause)
@@ -316,7 +317,7 @@ func (w *Worker) cleanLine(ctx context.Context, eventID string) bool {
 	return true
 }
 
-// updateRegistry adds lines with contact to the registry, and removes those empty for long.
+// updateRegistry adds lines with contact to the registry, and removes lines that were long empty.
 func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, known []string) {
 	s := w.service
 	var add []string
@@ -337,7 +338,7 @@ func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, kno
 	}
 }
 
-// unlist removes a line from the registry, but adds it again if a visitor came at the same time.
+// unlist removes a line from the registry, and adds it again if a visitor came at the same time.
 func (w *Worker) unlist(ctx context.Context, eventID string) {
 	s := w.service
 	err := s.store.Remove(ctx, eventID)

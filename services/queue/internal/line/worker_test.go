@@ -351,7 +351,7 @@ func TestTickRepeatsWhileThereIsMore(t *testing.T) {
 	for _, set := range []string{"parked", "parked-seen"} {
 		require.NoError(t, w.client.ZAdd(t.Context(), "{"+w.event+"}:"+set, over...).Err())
 	}
-	a.worker.Sweep(t.Context())
+	a.worker.CleanLines(t.Context())
 	require.Zero(t, count("parked"))
 }
 
@@ -385,6 +385,6 @@ func TestSweepParksAbsentWaiters(t *testing.T) {
 		require.Equal(t, line.StatusActive, a.service.Status(t.Context(), keep)[0].Place.Status)
 		a.worker.Tick(t.Context())
 	}
-	a.worker.Sweep(t.Context())
+	a.worker.CleanLines(t.Context())
 	require.Equal(t, int64(1), parked())
 }

@@ -10,16 +10,16 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Settings of acts, as the script set keeps them.
+// Names under which the script "set" stores acts of operators, one per setting or blocked user.
 const (
 	settingThreshold = "threshold"
 	settingPaused    = "paused"
 	settingUser      = "user:" // and the user's id
 )
 
-func (s *Store) Act(ctx context.Context, eventID string, m line.KnownState, c line.SettingsChange) (line.State, int64, error) {
+func (s *Store) Act(ctx context.Context, eventID string, known line.KnownState, c line.SettingsChange) (line.State, int64, error) {
 	setting, value := encodeAct(c)
-	r, err := s.runScript(ctx, scriptSet, eventID, nil, append(s.scriptArgs(m, false), "act", setting, value, c.Act, line.MaxBlockedUsers))
+	r, err := s.runScript(ctx, scriptSet, eventID, nil, append(s.scriptArgs(known, false), "act", setting, value, c.Act, line.MaxBlockedUsers))
 	if err != nil {
 		return line.State{}, 0, err
 	}
@@ -33,11 +33,11 @@ func (s *Store) Act(ctx context.Context, eventID string, m line.KnownState, c li
 	return r.state, n[0], nil
 }
 
-func (s *Store) SettleActs(
-	ctx context.Context, eventID string, m line.KnownState, settled, lost []line.SettingsChange,
+func (s *Store) UpdatePendingActs(
+	ctx context.Context, eventID string, known line.KnownState, decided, lost []line.SettingsChange,
 ) (line.State, []line.SettingsChange, error) {
-	args := append(s.scriptArgs(m, false), "acts", len(settled))
-	for _, c := range settled {
+	args := append(s.scriptArgs(known, false), "acts", len(decided))
+	for _, c := range decided {
 		setting, _ := encodeAct(c)
 		args = append(args, setting, c.Act)
 	}
@@ -66,7 +66,7 @@ func encodeAct(c line.SettingsChange) (setting, value string) {
 	}
 }
 
-// decodeActs decodes the pending acts in a reply: setting, value and order in turn.
+// decodeActs decodes the pending acts in a reply, a flat list of setting, value and order number.
 func decodeActs(result []any) ([]line.SettingsChange, error) {
 	if len(result) != 1 {
 		return nil, fmt.Errorf("acts: unexpected %v", result)

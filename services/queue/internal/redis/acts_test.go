@@ -21,7 +21,7 @@ func (f *fixture) act(c line.SettingsChange) line.SettingsChange {
 
 func (f *fixture) settleActs(settled, lost []line.SettingsChange) []line.SettingsChange {
 	f.t.Helper()
-	s, pending, err := f.store.SettleActs(f.ctx(), f.event, f.mem, settled, lost)
+	s, pending, err := f.store.UpdatePendingActs(f.ctx(), f.event, f.mem, settled, lost)
 	f.observe(s, err)
 	require.EqualValues(f.t, len(pending), s.Pending)
 	return pending
@@ -97,7 +97,7 @@ func TestActsNeedALine(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, s.Exists())
 	require.Zero(t, at)
-	s, acts, err := f.store.SettleActs(f.ctx(), f.event, f.mem, nil, nil)
+	s, acts, err := f.store.UpdatePendingActs(f.ctx(), f.event, f.mem, nil, nil)
 	require.NoError(t, err)
 	require.False(t, s.Exists())
 	require.Empty(t, acts)

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxClaimsPerScript bounds the claims of one script call, since Redis does nothing else
-	// meanwhile (about 15 µs each).
+	// maxClaimsPerScript bounds the claims of one script call. Redis does nothing else while it runs:
+	// about 15 µs per claim.
 	maxClaimsPerScript    = 64
-	maxQueriesPerPipeline = 1000 // bounds the queries of one pipeline
-	// maxInflight bounds a line's parallel batches of a kind. Redis is single-threaded, so a few
-	// keep it busy. Calls that arrive meanwhile share the next batch and its fixed costs (100 µs
-	// per script, and a round trip).
+	maxQueriesPerPipeline = 1000 // how many visitors are looked up in one pipeline
+	// maxInflight bounds a line's parallel batches of one kind (checks or look-ups). Redis is
+	// single-threaded, so a few keep it busy. Calls that arrive meanwhile share the next batch and its
+	// fixed costs (100 µs per script, and a round trip).
 	maxInflight = 4
-	maxQueued   = 4096 // how many calls of a line may wait for a batch; above it they fail immediately
-	// maxLines bounds the lines with calls in progress, since made-up ids cost script calls too.
+	maxQueued   = 4096 // how many calls of a line may wait for a batch; further calls fail immediately
+	// maxLines bounds the lines that have calls in progress, since made-up ids cost script calls too.
 	maxLines     = 4096
 	batchTimeout = time.Second // bounds one batch
 )
 
-// checkRequest has the claims of one call.
+// checkRequest has the arguments of one call of Store.Check, to be batched with others.
 type checkRequest struct {
 	known  line.KnownState
 	claims []line.Claim
@@ -38,8 +38,8 @@ type checkResult struct {
 	outcomes []line.Outcome
 }
 
-// setUpBatches sets up the batching of concurrent calls on a line. Lines have separate batches, so
-// that a line on a hanging cluster node delays no other.
+// setUpBatches sets up the batching of concurrent calls on the same line. Each line has its own
+// batches, so that a line on a cluster node that hangs does not delay others.
 func (s *Store) setUpBatches() {
 	cfg := batch.Config{Max: maxClaimsPerScript, Inflight: maxInflight, Queue: maxQueued, Timeout: s.timeout}
 	s.checks = batch.NewGroups(cfg, maxLines, s.checkRequests)
@@ -112,8 +112,8 @@ func (s *Store) runQueries(ctx context.Context, eventID string, requests [][]lin
 	return out, nil
 }
 
-// deadlineAsUnavailable converts the batch's own timeout to ErrUnavailable, since it is not the
-// caller's deadline.
+// deadlineAsUnavailable turns the timeout of a batch into ErrUnavailable, since it is not the deadline
+// of the caller.
 func deadlineAsUnavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errs.ErrUnavailable.Wrap(err)

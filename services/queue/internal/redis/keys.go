@@ -6,7 +6,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// registryKey is the set of events with contact at any replica. Lines have other hash slots.
+// registryKey is the Redis set of the events that had contact at any replica. It may be on another node
+// of a cluster than the lines.
 const registryKey = "queue:active-events"
 
 // lineKeys are the names of a line's keys, in the order in which every script gets them. They share
@@ -19,18 +20,18 @@ var lineKeys = [...]string{ //nolint:gochecknoglobals // a constant table
 // lineKey returns one key of a line.
 func lineKey(eventID, name string) string { return "{" + eventID + "}:" + name }
 
-// passPage is how many positions of a tier-1 round share a hash: position 4711 is field 11 of page
-// 47. Redis stores small hashes compactly (up to 128 fields and values of 64 bytes in every
-// version), and a hundred users with ids of 36 characters fill one of its allocator's size classes.
-// A position costs 43 bytes, compared with 96 in one large hash (BenchmarkMemory).
+// passPage is how many positions of a tier-1 round share a Redis hash that maps each to its user:
+// position 4711 is field 11 of page 47. Redis stores small hashes compactly (up to 128 fields and
+// values of 64 bytes in every version), and a hundred ids of 36 characters fill one of its allocator's
+// size classes. A position costs 43 bytes, compared with 96 in one large hash (BenchmarkMemory).
 const passPage = 100
 
-// passKey is the hash of users who joined with the positions of one page of a tier-1 round.
+// passKey returns the key of the hash of users who joined with a position in a page of a tier-1 round.
 func passKey(eventID string, round, page int64) string {
 	return lineKey(eventID, "t1:"+strconv.FormatInt(round, 10)+":"+strconv.FormatInt(page, 10))
 }
 
-// keysOf returns the keys that every script of the line gets.
+// keysOf returns all keys of a line, which every script gets.
 func keysOf(eventID string) []string {
 	keys := make([]string, len(lineKeys), len(lineKeys)+1)
 	for i, name := range lineKeys {
@@ -39,13 +40,15 @@ func keysOf(eventID string) []string {
 	return keys
 }
 
-// positionKeys collects the tier-1 keys of claims: a script must get every key as an argument.
+// positionKeys collects the keys of the tier-1 positions in claims, since a script must get every key
+// that it uses as an argument.
 type positionKeys struct {
 	keys  []string
 	index map[[2]int64]int // by round and page
 }
 
-// indexOf returns the index (from 1) of a position's key; 0 without a position.
+// indexOf returns the index (from 1) in keys of a position's key, which it adds if it is missing; 0
+// without a position.
 func (p *positionKeys) indexOf(eventID string, t line.Tier1) int {
 	if t.Position <= 0 || t.Round <= 0 {
 		return 0

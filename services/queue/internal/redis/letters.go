@@ -11,18 +11,18 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// Letters remembers which dead letters were redriven, in a hash per topic. After a loss of Redis
-// they can be redriven once more, which has no effect: reservations are applied to slots
-// idempotently.
-type Letters struct{ client redis.UniversalClient }
+// RedrivenLetters remembers in Redis, in a hash per topic, which dead letters (events that could not be
+// processed) operators have redriven. After a loss of Redis they can be redriven once more, which
+// changes nothing: reservations are applied to slots idempotently.
+type RedrivenLetters struct{ client redis.UniversalClient }
 
-// NewLetters makes Letters.
-func NewLetters(client redis.UniversalClient) Letters { return Letters{client} }
+// NewRedrivenLetters makes a RedrivenLetters that uses the client.
+func NewRedrivenLetters(client redis.UniversalClient) RedrivenLetters { return RedrivenLetters{client} }
 
 func redrivenKey(topic string) string { return "queue:redriven:" + topic }
 
-// Redriven returns when letters were redriven; those that were not are left out.
-func (l Letters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
+// Redriven returns, by letter, when dead letters were redriven; others are left out.
+func (l RedrivenLetters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
 	values, err := l.client.HMGet(ctx, redrivenKey(topic), letters...).Result()
 	if err != nil {
 		return nil, pkgredis.Err(fmt.Errorf("redriven letters of %s: %w", topic, err))
@@ -40,8 +40,8 @@ func (l Letters) Redriven(ctx context.Context, topic string, letters []string) (
 	return at, nil
 }
 
-// NoteRedriven marks letters. The first time of each stays.
-func (l Letters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
+// NoteRedriven records that dead letters were redriven now. An earlier time of a letter is kept.
+func (l RedrivenLetters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
 	now := time.Now().UnixMilli()
 	_, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, letter := range letters {

@@ -15,7 +15,7 @@ import (
 func TestRedrivenLetters(t *testing.T) {
 	t.Parallel()
 	client := redistest.Open(t)
-	letters, topic := redis.NewLetters(client), kafkatest.Name("topic")
+	letters, topic := redis.NewRedrivenLetters(client), kafkatest.Name("topic")
 	t.Cleanup(func() { client.Del(t.Context(), "queue:redriven:"+topic) })
 	at, err := letters.Redriven(t.Context(), topic, []string{"0-1", "0-2"})
 	require.NoError(t, err)

@@ -12,8 +12,9 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// pollUnit is the fraction of a score in `seen` that encodes one second of the poll interval. A
-// time in ms with 7 bits of fraction is exact in a double.
+// pollUnit is one second of a poll interval in a score of the sorted set `seen`: the score is the time
+// of the contact in ms, with the poll interval as its fraction. 7 bits of fraction are exact in a
+// double.
 const pollUnit = 1.0 / 128
 
 func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
@@ -23,8 +24,8 @@ func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.Membe
 	return s.queries.Do(ctx, eventID, queries)
 }
 
-// readMembers runs one pipeline, on one node of a cluster. Scores of many members are one command
-// each; only ranks need a command per member.
+// readMembers looks visitors up in one pipeline, on one node of a cluster. One command reads the scores
+// of all members of a set; only ranks need a command per member.
 func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
 	var waiters, holders []int
 	for i, q := range queries {
@@ -50,8 +51,9 @@ func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.
 	return out, nil
 }
 
-// execPipeline runs a pipeline in which missing members are no error. Exec returns only the first
-// error of the commands, so one behind a missing member is looked for.
+// execPipeline runs a pipeline in which missing members are no error. Exec returns the error of the
+// first command that failed. If that is a missing member, execPipeline looks for a real error behind
+// it.
 func execPipeline(ctx context.Context, pipe redis.Pipeliner) error {
 	cmds, err := pipe.Exec(ctx)
 	if !errors.Is(err, redis.Nil) {
@@ -65,22 +67,22 @@ func execPipeline(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// waiterReads are the commands for some waiters. The score of a missing member is 0.
+// waiterReads are the queued commands that look up waiters. The score of a missing member is 0.
 type waiterReads struct {
 	ranks            []*redis.IntCmd
 	scores, contacts *redis.FloatSliceCmd
 }
 
-func readWaiters(ctx context.Context, pipe redis.Pipeliner, eventID string, queries []line.MemberQuery, at []int) (r waiterReads) {
-	if len(at) == 0 {
+func readWaiters(ctx context.Context, pipe redis.Pipeliner, eventID string, queries []line.MemberQuery, indexes []int) (r waiterReads) {
+	if len(indexes) == 0 {
 		return r
 	}
-	users := usersOf(queries, at)
-	r.scores = multiScore(ctx, pipe, lineKey(eventID, "queue"), users)
-	r.contacts = multiScore(ctx, pipe, lineKey(eventID, "seen"), users)
+	users := usersOf(queries, indexes)
+	r.scores = queueZMScore(ctx, pipe, lineKey(eventID, "queue"), users)
+	r.contacts = queueZMScore(ctx, pipe, lineKey(eventID, "seen"), users)
 	// The commands share the boxed name, key and users, and one array of arguments.
-	r.ranks = make([]*redis.IntCmd, len(at))
-	args, command, queue := make([]any, 0, 3*len(at)), any("zrank"), any(lineKey(eventID, "queue"))
+	r.ranks = make([]*redis.IntCmd, len(indexes))
+	args, command, queue := make([]any, 0, 3*len(indexes)), any("zrank"), any(lineKey(eventID, "queue"))
 	for k, user := range users {
 		args = append(args, command, queue, user)
 		r.ranks[k] = redis.NewIntCmd(ctx, args[3*k:3*k+3:3*k+3]...)
@@ -89,8 +91,8 @@ func readWaiters(ctx context.Context, pipe redis.Pipeliner, eventID string, quer
 	return r
 }
 
-// state combines the replies for a waiter. If one is missing, the waiter is not found: a pipeline
-// is not atomic, so the visitor may have moved between the reads, and the script decides.
+// state combines the replies about the k-th waiter. If one is missing, the waiter counts as not found:
+// a pipeline is not atomic, so the visitor may have moved between the reads, and a script must decide.
 func (r waiterReads) state(k int) line.MemberState {
 	rank, err := r.ranks[k].Result()
 	score, contact := r.scores.Val()[k], r.contacts.Val()[k]
@@ -103,25 +105,25 @@ func (r waiterReads) state(k int) line.MemberState {
 	}
 }
 
-// holderReads are the commands for some slot holders.
+// holderReads are the queued commands that look up slot holders.
 type holderReads struct {
 	ends, contacts *redis.FloatSliceCmd
 	slots          *redis.SliceCmd
 }
 
-func readHolders(ctx context.Context, pipe redis.Pipeliner, eventID string, queries []line.MemberQuery, at []int) (r holderReads) {
-	if len(at) == 0 {
+func readHolders(ctx context.Context, pipe redis.Pipeliner, eventID string, queries []line.MemberQuery, indexes []int) (r holderReads) {
+	if len(indexes) == 0 {
 		return r
 	}
-	users := usersOf(queries, at)
-	r.ends = multiScore(ctx, pipe, lineKey(eventID, "active"), users)
-	r.contacts = multiScore(ctx, pipe, lineKey(eventID, "active-seen"), users)
+	users := usersOf(queries, indexes)
+	r.ends = queueZMScore(ctx, pipe, lineKey(eventID, "active"), users)
+	r.contacts = queueZMScore(ctx, pipe, lineKey(eventID, "active-seen"), users)
 	r.slots = redis.NewSliceCmd(ctx, append([]any{"hmget", lineKey(eventID, "slot")}, users...)...)
 	_ = pipe.Process(ctx, r.slots) // only queued
 	return r
 }
 
-// state combines the replies for a slot holder; with one missing, the holder is not found.
+// state combines the replies about the k-th slot holder. If one is missing, the holder is not found.
 func (r holderReads) state(k int) line.MemberState {
 	end, contact := r.ends.Val()[k], r.contacts.Val()[k]
 	slot, found := r.slots.Val()[k].(string)
@@ -133,22 +135,22 @@ func (r holderReads) state(k int) line.MemberState {
 }
 
 // usersOf returns the users of the queries at the given indexes, as arguments of commands.
-func usersOf(queries []line.MemberQuery, at []int) []any {
-	users := make([]any, len(at))
-	for k, i := range at {
+func usersOf(queries []line.MemberQuery, indexes []int) []any {
+	users := make([]any, len(indexes))
+	for k, i := range indexes {
 		users[k] = queries[i].UserID
 	}
 	return users
 }
 
-func multiScore(ctx context.Context, pipe redis.Pipeliner, key string, users []any) *redis.FloatSliceCmd {
+func queueZMScore(ctx context.Context, pipe redis.Pipeliner, key string, users []any) *redis.FloatSliceCmd {
 	cmd := redis.NewFloatSliceCmd(ctx, append([]any{"zmscore", key}, users...)...)
 	_ = pipe.Process(ctx, cmd) // only queued
 	return cmd
 }
 
-// UpdateLastSeen implements line.Members, by one command per set. With XX it does not restore a
-// visitor who has moved since.
+// UpdateLastSeen writes the contacts of visitors, with one command per sorted set. Its option XX
+// changes only members that exist, so a visitor who has moved since is not added again.
 func (s *Store) UpdateLastSeen(ctx context.Context, eventID string, updates []line.LastSeenUpdate) error {
 	var waiters, holders []redis.Z
 	for _, t := range updates {

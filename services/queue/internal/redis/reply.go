@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// headSize is the length of a reply's head.
+// headSize is how many numbers the line's state has, with which every reply begins.
 const headSize = 22
 
 // reply is a script's reply: the line's state, then the script's own result.
@@ -37,7 +37,7 @@ func parseReply(v any) (reply, error) {
 	}}, nil
 }
 
-// parseInts parses a numeric result; zeros for a line that does not exist.
+// parseInts parses a result of n numbers; all are 0 for a line that does not exist.
 func (r reply) parseInts(n int) ([]int64, error) {
 	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]int64, n), nil

@@ -20,7 +20,8 @@ var reportSource string
 
 var _ line.Schedule = (*schedule)(nil)
 
-// schedule implements line.Schedule. Its keys have the registry's name as hash tag, hence its slot.
+// schedule stores in Redis which lines are due for a tick. Its keys have the name of the registry as
+// hash tag, so that they are on the registry's cluster node.
 type schedule struct {
 	client        redis.UniversalClient
 	claim, report *redis.Script
@@ -36,8 +37,8 @@ func newSchedule(client redis.UniversalClient, registry string, now func() strin
 	return s
 }
 
-// storedReport is the stored form of a line.TickReport. Other releases read it, so fields are only
-// added.
+// storedReport is the JSON form of a line.TickReport in Redis. Replicas of other releases read it, so
+// fields may only be added.
 type storedReport struct {
 	State line.State           `json:"state"`
 	Tick  line.AdmissionResult `json:"tick"`
@@ -93,7 +94,7 @@ func parsePlan(v []any) (p line.TickPlan, err error) {
 		}
 		var r storedReport
 		if json.Unmarshal([]byte(id[1]), &r) != nil {
-			continue // of a replica with another form
+			continue // a replica of another release has written it
 		}
 		p.Reports = append(p.Reports, line.TickReport{EventID: id[0], State: r.State, Tick: r.Tick, AgeMS: r.Age + max(0, p.Now-at)})
 	}
@@ -118,7 +119,7 @@ func parseStrings(v any) ([]string, error) {
 func (s *schedule) ReportTicks(ctx context.Context, r line.TickResults) error {
 	args := []any{s.now(), r.BusyFor.Milliseconds()}
 	for _, t := range r.Reports {
-		t.State.Fresh = false // only its own call began the epoch
+		t.State.Fresh = false // true only in the answer to the call that began the epoch
 		raw, err := json.Marshal(storedReport{State: t.State, Tick: t.Tick, Age: t.AgeMS})
 		if err != nil {
 			return fmt.Errorf("report ticks: %w", err)

@@ -25,31 +25,32 @@ const (
 	scriptSet     = "set"
 )
 
-// Sizes that are not configurable.
+// Numbers that are not configurable.
 const (
 	pageSize         = 500     // slots ended per call
 	parkSize         = 500     // waiters parked per call
 	cleanupSize      = 1000    // waiters parked or removed per call of cleanup
 	streamSize       = 100_000 // minimum number of admissions kept in the stream
-	minSilentWaiters = 10      // waiters without contact for an outage of the system
+	minSilentWaiters = 10      // least number of waiters without contact that counts as an outage of the platform
 	lateShare        = 20      // at most one in so many slots is kept for late visitors
-	maxLatePassed    = 100     // late waiters parked per call, so that many of them keep their order
+	maxLatePassed    = 100     // late waiters parked per call; more must wait, and so keep their order
 )
 
 // Durations that are not configurable.
 const (
-	ticketWindow = 150 * time.Second // tickets issued since then before the last answer are valid
-	writeSlack   = 5 * time.Second   // decisions that may be lost or unknown to a replica
-	passLife     = 24 * time.Hour    // of a page of tier-1 positions, since its last use
-	idleLife     = 24 * time.Hour    // of an empty line
-	reopenGrace  = time.Minute       // from a sale's end to the removal of its line
-	// lateSlotTTL is how long a slot is kept since the last contact: browsers let hidden tabs poll
-	// once a minute.
+	ticketWindow = 150 * time.Second // how long before the line's last answer a valid ticket may be issued
+	writeSlack   = 5 * time.Second   // age of decisions that may be lost, or unknown to a replica
+	passLife     = 24 * time.Hour    // how long used tier-1 positions are kept after their page's last use
+	idleLife     = 24 * time.Hour    // how long an empty line is kept
+	reopenGrace  = time.Minute       // from the end of a sale to the removal of its line
+	// lateSlotTTL is how long after the last contact a slot is kept for a late visitor, since browsers
+	// let hidden tabs poll only once a minute.
 	lateSlotTTL = 70 * time.Second
 )
 
-// compileScripts joins the rules, the prelude and each script. The rules are part of the source, so
-// that Go and Lua cannot differ. Replicas with other rules (during a rollout) use another script.
+// compileScripts makes each script from the rules, the shared prelude and its own file. The rules are
+// part of the source, so that Go and Lua cannot differ. During a rollout, replicas with other rules use
+// other scripts.
 func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 	prelude, err := sources.ReadFile("lua/prelude.lua")
 	if err != nil {
@@ -67,8 +68,8 @@ func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 	return scripts, nil
 }
 
-// renderConstants renders the table C of the scripts: durations in ms, and counts. In polls, upper
-// bounds of people ahead alternate with seconds.
+// renderConstants renders the Lua table C with the constants of the scripts: durations in ms, and
+// counts. In its list polls, upper bounds of the people ahead alternate with poll intervals in seconds.
 func renderConstants(r line.Rules) string {
 	var b strings.Builder
 	b.WriteString("local C = {")
@@ -124,9 +125,10 @@ func commonArgs(now string, m line.KnownState, begin bool) []any {
 	}
 }
 
-// claimArgs appends the twelve arguments of one claim; pass is the index of its tier-1 key.
-func claimArgs(args []any, c line.Claim, pass int) []any {
-	args = append(args, c.UserID, flagArg(c.Join), flagArg(c.Tier1.Required), pass, c.Tier1.Round, c.Tier1.Position)
+// appendClaim appends the twelve script arguments of a claim. keyIndex is the index of the key of its
+// tier-1 position, 0 without one.
+func appendClaim(args []any, c line.Claim, keyIndex int) []any {
+	args = append(args, c.UserID, flagArg(c.Join), flagArg(c.Tier1.Required), keyIndex, c.Tier1.Round, c.Tier1.Position)
 	if c.Ticket != nil {
 		args = append(args, c.Ticket.Score, c.Ticket.Epoch, c.Ticket.IssuedAt)
 	} else {
@@ -145,8 +147,8 @@ func flagArg(b bool) string {
 	return "0"
 }
 
-// settingsArgs appends the arguments of the script set with "settings".
-func settingsArgs(args []any, s line.Settings, readAt int64) []any {
+// appendSettings appends the arguments with which the script "set" stores the settings of a line.
+func appendSettings(args []any, s line.Settings, readAt int64) []any {
 	threshold, closes := "", int64(0)
 	if s.Threshold != nil {
 		threshold = strconv.FormatInt(*s.Threshold, 10)

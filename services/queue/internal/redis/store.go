@@ -1,5 +1,5 @@
-// Package redis stores the lines. Each decision is one Lua script (lua/), which gets all keys of
-// the line and uses Redis's time. Plain reads are pipelined.
+// Package redis stores the lines in Redis. Each decision is made by one Lua script (lua/), which gets
+// all keys of the line and uses Redis's time. Plain reads are pipelined.
 package redis
 
 import (
@@ -31,10 +31,10 @@ type Store struct {
 	queries  *batch.Groups[string, []line.MemberQuery, []line.MemberState]
 }
 
-// Option changes a Store for tests.
+// Option is a setting of a Store that only tests change.
 type Option func(*Store)
 
-// WithClock replaces Redis's time in scripts.
+// WithClock makes scripts use the time of now instead of Redis's time.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = now } }
 
 // WithRegistry replaces the Redis key of the registry of active events.
@@ -43,7 +43,7 @@ func WithRegistry(key string) Option { return func(s *Store) { s.registry = key 
 // WithTimeout replaces the limit of one batch, which a busy machine may exceed.
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
-// NewStore returns a store with these rules.
+// NewStore makes a Store whose lines follow the rules.
 func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
 	scripts, err := compileScripts(rules)
 	if err != nil {
@@ -58,9 +58,9 @@ func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*
 	return s, nil
 }
 
-// runScript calls a script of a line; extra are additional keys.
-func (s *Store) runScript(ctx context.Context, script, eventID string, extra []string, args []any) (reply, error) {
-	v, err := s.scripts[script].Run(ctx, s.client, append(keysOf(eventID), extra...), args...).Result()
+// runScript runs a script on a line; extraKeys are keys besides those of every script.
+func (s *Store) runScript(ctx context.Context, script, eventID string, extraKeys []string, args []any) (reply, error) {
+	v, err := s.scripts[script].Run(ctx, s.client, append(keysOf(eventID), extraKeys...), args...).Result()
 	if err != nil {
 		return reply{}, pkgredis.Err(fmt.Errorf("%s: %w", script, err))
 	}
@@ -71,8 +71,8 @@ func (s *Store) runScript(ctx context.Context, script, eventID string, extra []s
 	return r, nil
 }
 
-func (s *Store) scriptArgs(m line.KnownState, begin bool) []any {
-	return commonArgs(s.scriptTime(), m, begin)
+func (s *Store) scriptArgs(known line.KnownState, begin bool) []any {
+	return commonArgs(s.scriptTime(), known, begin)
 }
 
 func (s *Store) scriptTime() string {
@@ -85,20 +85,20 @@ func (s *Store) scriptTime() string {
 // randomSeed returns 128 random bits, from which a script derives slot ids.
 func randomSeed() string { return rand.Text() }
 
-func (s *Store) Check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
-	out, err := s.checks.Do(ctx, eventID, checkRequest{known: m, claims: claims})
+func (s *Store) Check(ctx context.Context, eventID string, known line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+	out, err := s.checks.Do(ctx, eventID, checkRequest{known: known, claims: claims})
 	return out.state, out.outcomes, err
 }
 
-func (s *Store) runCheck(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+func (s *Store) runCheck(ctx context.Context, eventID string, known line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
 	var tier1 positionKeys
 	begin := false
 	items := make([]any, 0, 12*len(claims))
 	for _, c := range claims {
 		begin = begin || c.Begin || c.Ticket != nil || c.Entry != nil
-		items = claimArgs(items, c, tier1.indexOf(eventID, c.Tier1))
+		items = appendClaim(items, c, tier1.indexOf(eventID, c.Tier1))
 	}
-	args := append(append(s.scriptArgs(m, begin), randomSeed()), items...)
+	args := append(append(s.scriptArgs(known, begin), randomSeed()), items...)
 	r, err := s.runScript(ctx, scriptCheck, eventID, tier1.keys, args)
 	if err != nil {
 		return line.State{}, nil, err
@@ -107,26 +107,26 @@ func (s *Store) runCheck(ctx context.Context, eventID string, m line.KnownState,
 	return r.state, out, err
 }
 
-func (s *Store) Release(ctx context.Context, eventID string, m line.KnownState, userID, slotID string) (line.State, bool, error) {
-	return s.runBool(ctx, scriptRelease, eventID, append(s.scriptArgs(m, false), userID, slotID))
+func (s *Store) Release(ctx context.Context, eventID string, known line.KnownState, userID, slotID string) (line.State, bool, error) {
+	return s.runBool(ctx, scriptRelease, eventID, append(s.scriptArgs(known, false), userID, slotID))
 }
 
-// anySlot stands for the id of whatever slot a user has.
+// anySlot in place of a slot's id means whatever slot the user has.
 const anySlot = "*"
 
-func (s *Store) Revoke(ctx context.Context, eventID string, m line.KnownState, userID string) (line.State, bool, error) {
-	return s.Release(ctx, eventID, m, userID, anySlot)
+func (s *Store) Revoke(ctx context.Context, eventID string, known line.KnownState, userID string) (line.State, bool, error) {
+	return s.Release(ctx, eventID, known, userID, anySlot)
 }
 
-func (s *Store) Hold(ctx context.Context, eventID string, m line.KnownState, h line.SeatHold) (line.State, bool, error) {
+func (s *Store) Hold(ctx context.Context, eventID string, known line.KnownState, h line.SeatHold) (line.State, bool, error) {
 	until := int64(0)
 	if !h.Until.IsZero() {
 		until = h.Until.UnixMilli()
 	}
-	return s.runBool(ctx, scriptHold, eventID, append(s.scriptArgs(m, false), h.UserID, h.SlotID, until, h.ReservationID))
+	return s.runBool(ctx, scriptHold, eventID, append(s.scriptArgs(known, false), h.UserID, h.SlotID, until, h.ReservationID))
 }
 
-// runBool runs a script that returns whether it changed something.
+// runBool runs a script that replies whether it has changed something.
 func (s *Store) runBool(ctx context.Context, script, eventID string, args []any) (line.State, bool, error) {
 	r, err := s.runScript(ctx, script, eventID, nil, args)
 	if err != nil {
@@ -139,23 +139,23 @@ func (s *Store) runBool(ctx context.Context, script, eventID string, args []any)
 	return r.state, n[0] == 1, nil
 }
 
-func (s *Store) Peek(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
-	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.scriptArgs(m, false), ""))
+func (s *Store) Peek(ctx context.Context, eventID string, known line.KnownState) (line.State, error) {
+	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.scriptArgs(known, false), ""))
 	return st, err
 }
 
-func (s *Store) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
-	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.scriptArgs(m, true), "open"))
+func (s *Store) Open(ctx context.Context, eventID string, known line.KnownState) (line.State, error) {
+	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.scriptArgs(known, true), "open"))
 	return st, err
 }
 
-func (s *Store) Apply(ctx context.Context, eventID string, m line.KnownState, set line.Settings, readAt int64) (line.State, error) {
-	st, _, err := s.runBool(ctx, scriptSet, eventID, settingsArgs(s.scriptArgs(m, false), set, readAt))
+func (s *Store) Apply(ctx context.Context, eventID string, known line.KnownState, set line.Settings, readAt int64) (line.State, error) {
+	st, _, err := s.runBool(ctx, scriptSet, eventID, appendSettings(s.scriptArgs(known, false), set, readAt))
 	return st, err
 }
 
-func (s *Store) Block(ctx context.Context, eventID string, m line.KnownState, users []string) (line.State, error) {
-	args := append(s.scriptArgs(m, false), "block")
+func (s *Store) Block(ctx context.Context, eventID string, known line.KnownState, users []string) (line.State, error) {
+	args := append(s.scriptArgs(known, false), "block")
 	for _, user := range users {
 		args = append(args, user)
 	}
@@ -163,8 +163,8 @@ func (s *Store) Block(ctx context.Context, eventID string, m line.KnownState, us
 	return st, err
 }
 
-func (s *Store) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.AdmissionResult, error) {
-	r, err := s.runScript(ctx, scriptAdmit, eventID, nil, append(s.scriptArgs(m, false), randomSeed()))
+func (s *Store) Admit(ctx context.Context, eventID string, known line.KnownState) (line.State, line.AdmissionResult, error) {
+	r, err := s.runScript(ctx, scriptAdmit, eventID, nil, append(s.scriptArgs(known, false), randomSeed()))
 	if err != nil {
 		return line.State{}, line.AdmissionResult{}, err
 	}
@@ -175,8 +175,8 @@ func (s *Store) Admit(ctx context.Context, eventID string, m line.KnownState) (l
 	return r.state, line.AdmissionResult{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1, Kept: n[4]}, nil
 }
 
-func (s *Store) Clean(ctx context.Context, eventID string, m line.KnownState) (line.State, int64, bool, error) {
-	r, err := s.runScript(ctx, scriptCleanup, eventID, nil, s.scriptArgs(m, false))
+func (s *Store) Clean(ctx context.Context, eventID string, known line.KnownState) (line.State, int64, bool, error) {
+	r, err := s.runScript(ctx, scriptCleanup, eventID, nil, s.scriptArgs(known, false))
 	if err != nil {
 		return line.State{}, 0, false, err
 	}

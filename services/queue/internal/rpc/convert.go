@@ -8,7 +8,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// toRequest converts an item; it fails without a user.
+// toRequest converts an item of a call; it fails with ErrUnauthenticated if the item has no user.
 func toRequest(it *queuev1.LineItem) (line.Request, error) {
 	if !ids.ValidUser(it.GetCaller().GetUserId()) {
 		return line.Request{}, errs.ErrUnauthenticated
@@ -35,7 +35,8 @@ func fromAnswer(a line.Answer) *queuev1.LineResult {
 	return fromPlace(a.Place)
 }
 
-// placeResult is a result with all that it points to: an item of a poll costs one allocation.
+// placeResult is a result together with everything that it points to, so that an item of a poll costs
+// one allocation.
 type placeResult struct {
 	result queuev1.LineResult
 	choice queuev1.LineResult_Place
@@ -90,9 +91,9 @@ func fromVerdict(v line.SlotVerdict, err error) *queuev1.SlotResult {
 	return &queuev1.SlotResult{Active: v.Active, Problem: errs.ToProblem(err)}
 }
 
-func fromUpdates(recoveries []line.LineUpdate) []*queuev1.Line {
-	out := make([]*queuev1.Line, len(recoveries))
-	for i, r := range recoveries {
+func fromUpdates(updates []line.LineUpdate) []*queuev1.Line {
+	out := make([]*queuev1.Line, len(updates))
+	for i, r := range updates {
 		out[i] = &queuev1.Line{
 			EventId: r.EventID, Epoch: r.Epoch, PauseUntil: r.PauseUntil, PrevEpoch: r.Prev, SaleStatus: r.Sale.String(), Paused: r.Paused,
 		}

@@ -176,7 +176,7 @@ func (f *fixture) work() {
 	f.service.RefreshSales(f.ctx())
 	f.worker.Tick(f.ctx())
 	f.worker.RefreshSettings(f.ctx())
-	f.worker.SettleActs(f.ctx())
+	f.worker.SendPendingActs(f.ctx())
 }
 
 // another returns another replica on the same Redis and ticket service.

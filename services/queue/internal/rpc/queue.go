@@ -1,4 +1,4 @@
-// Package rpc serves the line over gRPC.
+// Package rpc serves the calls of visitors, operators and gateways on lines by gRPC.
 package rpc
 
 import (
@@ -24,7 +24,7 @@ type VisitorCalls interface {
 	Leave(ctx context.Context, eventID, userID string, e *line.Entry) error
 }
 
-// OperatorCalls has the calls of operators.
+// OperatorCalls are the calls that gateways make on behalf of operators.
 type OperatorCalls interface {
 	SetThreshold(ctx context.Context, eventID string, threshold int64) (line.LineOverview, error)
 	ReadOverview(ctx context.Context, eventID string) (line.LineOverview, error)
@@ -35,14 +35,14 @@ type OperatorCalls interface {
 	Unblock(ctx context.Context, eventID, userID string) (durable bool, err error)
 }
 
-// GatewayCalls has the calls of gateways and tier 1.
+// GatewayCalls are the calls that gateways and vwr (tier 1) make on their own behalf.
 type GatewayCalls interface {
 	ReadLoad(ctx context.Context, eventID string) (line.LineLoad, error)
 	SaleClosed(ctx context.Context, eventID string) (bool, error)
 	WatchLines(ctx context.Context, send func(lines []line.LineUpdate, snapshot bool) error) error
 }
 
-// Visitors implements queuev1.QueueServiceServer.
+// Visitors serves the RPCs of QueueService, for visitors, gateways and vwr.
 type Visitors struct {
 	queuev1.UnimplementedQueueServiceServer
 
@@ -53,7 +53,8 @@ type Visitors struct {
 
 var _ pkgrpc.Prevalidator = (*Visitors)(nil)
 
-// Register registers both services. Closing stop ends the streams, so that they delay no shutdown.
+// Register registers QueueService and QueueAdminService on s. Closing stop ends the streams to
+// gateways, so that they do not delay a shutdown.
 func Register(s grpc.ServiceRegistrar, l VisitorCalls, c GatewayCalls, o OperatorCalls, stop <-chan struct{}) {
 	queuev1.RegisterQueueServiceServer(s, &Visitors{line: l, control: c, stop: stop})
 	queuev1.RegisterQueueAdminServiceServer(s, &Operators{lines: o})
@@ -62,6 +63,7 @@ func Register(s grpc.ServiceRegistrar, l VisitorCalls, c GatewayCalls, o Operato
 // maxItems is the maximum number of LineRequest.items, as in its validation rule.
 const maxItems = 1000
 
+// Valid reports whether m is a valid request of a poll. It replaces the slower generic validation.
 func (v *Visitors) Valid(m proto.Message) bool {
 	req, ok := m.(*queuev1.LineRequest)
 	items := req.GetItems()
@@ -78,12 +80,13 @@ func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queue
 	return answerItems(ctx, "status", req, v.line.Status), nil
 }
 
-// Heartbeat is like Status: both count as contact and renew tokens.
+// Heartbeat does the same as Status: both count as contact and renew entry tokens.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
 	return answerItems(ctx, "heartbeat", req, v.line.Status), nil
 }
 
-// answerItems calls do for the items of signed-in users; the others fail.
+// answerItems calls do with the items that have a user, and returns the results of all items in order.
+// Items without a user fail.
 func answerItems(
 	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.Request) []line.Answer,
 ) *queuev1.LineResponse {

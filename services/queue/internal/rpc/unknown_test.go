@@ -60,7 +60,7 @@ func TestUnknownEventGetsNoLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, load.GetWaiting())
 	f.tick()
-	f.worker.Sweep(f.ctx())
+	f.worker.CleanLines(f.ctx())
 	require.Empty(t, f.written())
 }
 

@@ -1,5 +1,5 @@
-// Package seal signs queue tickets, which restore a place after a data loss, and entry tokens. All
-// keys are derived from QUEUE_ENTRY_TOKEN_SECRET.
+// Package seal signs entry tokens, and queue tickets, which restore a place after a data loss. All keys
+// are derived from QUEUE_ENTRY_TOKEN_SECRET.
 package seal
 
 import (
@@ -20,24 +20,24 @@ import (
 
 var _ line.Sealer = (*Sealer)(nil)
 
-// Sealer holds the keys. It is safe for concurrent use.
+// Sealer signs entry tokens, and signs and verifies queue tickets. It is safe for concurrent use.
 type Sealer struct {
 	current atomic.Pointer[keys]
 }
 
-// keys are derived from one set of secrets.
+// keys are the keys of both kinds, derived from one secret.
 type keys struct {
 	tokens  token.KeySet
 	tickets token.MACSet
 }
 
-// New derives the keys from QUEUE_ENTRY_TOKEN_SECRET (`kid:secret[,kid:secret…]`).
+// New makes a Sealer with the keys of QUEUE_ENTRY_TOKEN_SECRET (`kid:secret[,kid:secret…]`).
 func New(secret config.Secret) (*Sealer, error) {
 	s := new(Sealer)
 	return s, s.Rekey(secret)
 }
 
-// Rekey replaces the secret. If it fails, the old one stays in use.
+// Rekey replaces the secret from which the keys are derived. If it fails, the old keys stay in use.
 func (s *Sealer) Rekey(secret config.Secret) error {
 	set, err := token.ParseKeySet(secret)
 	if err != nil {
@@ -67,10 +67,10 @@ const (
 // ticketDomain separates these MACs from all others made with keys of the same label.
 var ticketDomain = []byte("urr/q/1") //nolint:gochecknoglobals // a constant
 
-// Strict, so that the unused bits of the last character cannot be flipped unnoticed.
+// encoding is strict: it refuses tickets in which unused bits of the last character were changed.
 var encoding = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // a constant
 
-// SealTicket signs a place. The ticket is, big-endian and in base64url,
+// SealTicket makes the signed queue ticket of a place. The ticket is, big-endian and in base64url,
 //
 //	0x01 | kid length | kid | SHA-256(user)[:16] | score u64 | epoch u64 | issued at u64 | HMAC-SHA256 32
 //
@@ -93,14 +93,14 @@ func (s *Sealer) SealTicket(eventID, userID string, t line.Ticket) string {
 	return encoding.EncodeToString(append(buf, sum[:]...))
 }
 
-// OpenTicket verifies a ticket. It returns false for another event or user, a changed byte, an
-// unknown key, or a malformed ticket.
+// OpenTicket verifies a queue ticket and returns its content. It returns false for a ticket of another
+// event or user, and for one that was changed, is malformed or has an unknown key.
 func (s *Sealer) OpenTicket(eventID, userID, sealed string) (line.Ticket, bool) {
 	if encoding.DecodedLen(len(sealed)) > maxLen || len(eventID) > ids.MaxEvent {
 		return line.Ticket{}, false
 	}
 	buf, err := encoding.DecodeString(sealed)
-	// The decoder skips line breaks; the length shows them.
+	// The decoder skips line breaks; a length that is too large shows that there were some.
 	if err != nil || len(buf) < 2 || buf[0] != version || len(sealed) != encoding.EncodedLen(len(buf)) {
 		return line.Ticket{}, false
 	}

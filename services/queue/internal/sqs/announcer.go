@@ -1,4 +1,4 @@
-// Package sqs publishes claimed slots to the FIFO queue `admissions`, without delaying visitors.
+// Package sqs publishes to an SQS FIFO queue which visitors got a slot, without delaying them.
 package sqs
 
 import (
@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	maxBatchSize = 10              // SQS's limit for one batch
-	queueSize    = 10_000          // how many admissions may wait to be sent; above it they are dropped
-	sendTimeout  = 2 * time.Second // bounds one batch
+	maxBatchSize = 10              // most messages of one call to SQS
+	queueSize    = 10_000          // how many admissions may wait to be sent; further ones are dropped
+	sendTimeout  = 2 * time.Second // bounds one call to SQS
 )
 
 var _ line.Announcer = (*Announcer)(nil)
@@ -29,7 +29,7 @@ type Sender interface {
 	SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, opts ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 }
 
-// Announcer sends admissions in the background.
+// Announcer sends admissions (visitors who got a slot) to SQS in the background.
 type Announcer struct {
 	client Sender
 	url    string
@@ -37,7 +37,7 @@ type Announcer struct {
 	queue  chan line.Admission
 }
 
-// New returns an Announcer for a queue; Run sends.
+// New makes an Announcer for the SQS queue at url. Nothing is sent until Run is called.
 func New(client Sender, url string, log *slog.Logger) *Announcer {
 	for _, result := range []string{"sent", "failed", "dropped"} {
 		announced.WithLabelValues(result) // start at 0, so that the first one is an increase
@@ -45,8 +45,8 @@ func New(client Sender, url string, log *slog.Logger) *Announcer {
 	return &Announcer{client: client, url: url, log: log, queue: make(chan line.Admission, queueSize)}
 }
 
-// Announce implements line.Announcer. It never blocks: when the queue is full, the admission is
-// dropped and counted. The line does not depend on it.
+// Announce queues an admission to be sent. It never blocks: if too many are waiting, the admission is
+// dropped and counted, since the line does not depend on it.
 func (a *Announcer) Announce(adm line.Admission) {
 	select {
 	case a.queue <- adm:
@@ -55,7 +55,7 @@ func (a *Announcer) Announce(adm line.Admission) {
 	}
 }
 
-// Run sends until ctx ends, then sends what is queued, for at most sendTimeout.
+// Run sends admissions until ctx ends, and then the waiting ones, for at most sendTimeout.
 func (a *Announcer) Run(ctx context.Context) error {
 	for {
 		select {
@@ -67,12 +67,13 @@ func (a *Announcer) Run(ctx context.Context) error {
 			}
 			return nil
 		case first := <-a.queue:
-			// Send has its own timeout.
+			// sendBatch sets a timeout.
 			a.sendBatch(context.WithoutCancel(ctx), a.fillBatch([]line.Admission{first}))
 		}
 	}
 }
 
+// fillBatch adds waiting admissions to the batch, up to maxBatchSize, without waiting for more.
 func (a *Announcer) fillBatch(batch []line.Admission) []line.Admission {
 	for len(batch) < maxBatchSize {
 		select {
@@ -85,7 +86,7 @@ func (a *Announcer) fillBatch(batch []line.Admission) []line.Admission {
 	return batch
 }
 
-// message is the message body, a contract with the queue's consumers.
+// message is the body of an SQS message. Consumers outside the platform depend on its form.
 type message struct {
 	Action     string `json:"action"`
 	EventID    string `json:"eventId"`
@@ -126,7 +127,7 @@ func (a *Announcer) recordFailure(ctx context.Context, n int, err error) {
 	a.log.WarnContext(ctx, "admissions not announced", "count", n, "error", err)
 }
 
-// Disabled drops admissions, for SQS_ENABLED=false.
+// Disabled is the announcer for SQS_ENABLED=false: it drops admissions.
 type Disabled struct{}
 
 func (Disabled) Announce(line.Admission) {}

@@ -1,5 +1,4 @@
-// Package ticket is the client of the ticket service, for event titles, line settings and sale
-// statuses.
+// Package ticket calls the ticket service, for event titles, settings of lines and sale statuses.
 package ticket
 
 import (
@@ -17,13 +16,13 @@ var (
 	_ line.Sales     = (*Directory)(nil)
 )
 
-// Directory is the client of the ticket service. Titles and the existence of events use a
-// connection with a circuit breaker, since visitors wait for them.
+// Directory reads events and changes settings of lines at ticket. Titles and the existence of events
+// use a connection with a circuit breaker, since visitors wait for them.
 type Directory struct {
 	titles, settings ticketv1.EventServiceClient
 }
 
-// New uses one connection for titles and one for settings.
+// New makes a Directory with one connection for titles, and one for settings and sale statuses.
 func New(titles, settings grpc.ClientConnInterface) *Directory {
 	return &Directory{titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings)}
 }
@@ -36,7 +35,8 @@ func (d *Directory) TitleAndArtist(ctx context.Context, eventID string) (line.Ti
 	return line.TitleAndArtist{Title: res.GetTitle(), Artist: res.GetArtist()}, nil
 }
 
-// Exists implements line.Directory. Visitors wait for it, so it uses the titles' connection.
+// Exists returns nil if ticket knows the event. Visitors wait for it, so it uses the titles'
+// connection.
 func (d *Directory) Exists(ctx context.Context, eventID string) error {
 	_, err := d.titles.GetLineSettings(ctx, &ticketv1.GetLineSettingsRequest{EventId: eventID})
 	return err

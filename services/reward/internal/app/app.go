@@ -28,10 +28,10 @@ import (
 	"urr.guru/services/reward/internal/rpc"
 )
 
-// name is the service's in logs, metrics and calls.
+// name is the name of this service in logs, metrics and calls to other services.
 const name = "reward"
 
-// pageAge is how old a campaign on a member's page may be.
+// pageAge is how long a campaign is shown to members from memory before it is read again.
 const pageAge = time.Second
 
 // Run serves the RPCs and runs the background workers until ctx ends.
@@ -59,8 +59,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	coupons := provider.New(cfg.CouponURL, provider.Options{Token: cfg.CouponToken, Rate: float64(cfg.Rate), Circuit: circuitGauge(payout.Coupon)})
 	engines := newEngines(a, cfg, payouts, map[payout.Kind]*provider.Client{payout.Point: points, payout.Coupon: coupons}, log)
 	a.Go("payouts", engines.run)
-	operators := postgres.Operators{Database: database, Changed: engines.wake}
-	winners := campaign.NewWinners(postgres.Winners{Database: database}, engines.wake)
+	operators := postgres.Operators{Database: database, WakePayouts: engines.wakeAll}
+	winners := campaign.NewWinners(postgres.Winners{Database: database}, engines.wakeAll)
 	consumer, err := kafka.NewConsumer(cfg.Kafka, winners, log)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	campaigns := campaign.NewService(campaign.Cached(entries, pageAge), promotions, engines.wake)
+	campaigns := campaign.NewService(campaign.Cached(entries, pageAge), promotions, engines.wakeAll)
 	rewardv1.RegisterRewardServiceServer(server, rpc.New(campaigns, operators))
 	rewardv1.RegisterRewardAdminServiceServer(server, rpc.NewAdmin(campaigns, operators, operators, operators))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
@@ -110,7 +110,7 @@ func dialIngest(a *lifecycle.App, peer pkgrpc.OptionalPeer) (campaign.Promotions
 	return ingest.New(conn), conn.Rekey, nil
 }
 
-// engines pay the rewards, one for each kind.
+// engines are the workers that pay rewards: one for points, one for coupons.
 type engines []*payout.Engine
 
 func newEngines(
@@ -133,13 +133,14 @@ func (e engines) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (e engines) wake() {
+func (e engines) wakeAll() {
 	for _, engine := range e {
 		engine.Wake()
 	}
 }
 
-// Outbox is the operators' command for events whose key is parked.
+// Outbox returns the operators' command for Kafka events that were put aside (parked) because one
+// of the same key could not be published.
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,
@@ -147,7 +148,7 @@ func Outbox() lifecycle.Command[Config] {
 	}
 }
 
-// deadLetters are those of this service's consumer group.
+// deadLetters says where to find the Kafka events that this service's consumers could not process.
 func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: campaign.Group, Topics: events.ConsumedBy(name)}
 }

@@ -67,9 +67,9 @@ type Config struct {
 }
 
 const (
-	// maxRecoveries is how many workers may die while they work on one payout, until it is held.
+	// maxRecoveries is how many workers may die during one payout, before it waits for an operator.
 	maxRecoveries = 5
-	// leaseMargin is the time for writing an outcome and for renewing a lease.
+	// leaseMargin is how much longer than a call its lease must be, to write the outcome and to renew.
 	leaseMargin = 10 * time.Second
 )
 

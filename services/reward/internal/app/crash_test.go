@@ -140,7 +140,7 @@ func (c *crash) get() payout.Allocation {
 }
 
 func (c *crash) operators() postgres.Operators {
-	return postgres.Operators{Database: postgres.New(c.pool, postgres.Options{}), Changed: func() {}}
+	return postgres.Operators{Database: postgres.New(c.pool, postgres.Options{}), WakePayouts: func() {}}
 }
 
 func (c *crash) until(s payout.Status) {

@@ -19,7 +19,7 @@ import (
 
 const reconcileUsage = "reconcile [--ledger FILE|URL|-] [--kind POINT|COUPON] [--as-of TIME]"
 
-// Exit codes of the command.
+// Exit codes of the command: there are differences, or the comparison was not finished.
 const (
 	exitDifferences = 1
 	exitNotCompared = 2
@@ -63,8 +63,8 @@ func runReconcile(ctx context.Context, cfg *Config, args []string, out io.Writer
 	return counts, errors.Join(err, lines.Flush())
 }
 
-// reconcileArgs reads the arguments. The default ledger is that of the sandbox, in its provider's
-// API.
+// reconcileArgs parses the arguments. Without --ledger it names the path /v1/ledger of the
+// provider, where the sandbox has its ledger.
 func reconcileArgs(cfg *Config, args []string) (source string, opts reconcile.Options, err error) {
 	flags := flag.NewFlagSet("reconcile", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

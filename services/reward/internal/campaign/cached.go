@@ -13,11 +13,11 @@ import (
 const (
 	// maxKept bounds the campaigns in memory, since anybody can ask for any id.
 	maxKept = 10_000
-	// readTimeout bounds a read, which several requests wait for.
+	// readTimeout bounds one read of the store; several requests may wait for the same read.
 	readTimeout = 3 * time.Second
 )
 
-// cached is a Store that reads a campaign at most once per keepFor.
+// cached is a Store that keeps campaigns in memory and reads each at most once per keepFor.
 type cached struct {
 	Store
 
@@ -25,27 +25,27 @@ type cached struct {
 	reads   singleflight.Group
 
 	mu   sync.Mutex
-	kept map[string]page
+	kept map[string]keptCampaign
 }
 
-// page is a campaign, or ErrNotFound, as it was read.
-type page struct {
+// keptCampaign is what a read of the store returned: a campaign, or ErrNotFound.
+type keptCampaign struct {
 	campaign Campaign
 	now      time.Time // of the database
 	read     time.Time // by this process
 	err      error
 }
 
-// Cached makes a Store whose Get answers from memory what was read less than keepFor ago. The other
-// methods are those of the store.
+// Cached wraps the store s: Get answers from memory if the campaign was read less than keepFor ago.
+// The other methods call those of s.
 func Cached(s Store, keepFor time.Duration) Store {
-	return &cached{Store: s, keepFor: keepFor, kept: make(map[string]page)}
+	return &cached{Store: s, keepFor: keepFor, kept: make(map[string]keptCampaign)}
 }
 
 func (c *cached) Get(ctx context.Context, eventID string) (Campaign, time.Time, error) {
 	p, fresh := c.find(eventID)
 	if !fresh {
-		result := c.reads.DoChan(eventID, func() (any, error) { return c.get(ctx, eventID) })
+		result := c.reads.DoChan(eventID, func() (any, error) { return c.readAndKeep(ctx, eventID) })
 		select {
 		case <-ctx.Done():
 			return Campaign{}, time.Time{}, ctx.Err()
@@ -53,15 +53,15 @@ func (c *cached) Get(ctx context.Context, eventID string) (Campaign, time.Time, 
 			if r.Err != nil {
 				return Campaign{}, time.Time{}, r.Err
 			}
-			p, _ = r.Val.(page)
+			p, _ = r.Val.(keptCampaign)
 		}
 	}
 	return p.campaign, p.now.Add(time.Since(p.read)), p.err
 }
 
 // Enter lowers the stock in memory too, so that the page of a member who has drawn shows what is left.
-func (c *cached) Enter(ctx context.Context, eventID, memberID string, how EntryMethod) (Earned, error) {
-	e, err := c.Store.Enter(ctx, eventID, memberID, how)
+func (c *cached) Enter(ctx context.Context, eventID, memberID string, method EntryMethod) (Earned, error) {
+	e, err := c.Store.Enter(ctx, eventID, memberID, method)
 	if err == nil && e.Prize != nil && e.Prize.Stock != nil && !e.Repeated {
 		c.lowerStock(eventID, e.Prize)
 	}
@@ -82,20 +82,21 @@ func (c *cached) lowerStock(eventID string, drawn *Prize) {
 	}
 }
 
-func (c *cached) find(eventID string) (p page, fresh bool) {
+func (c *cached) find(eventID string) (p keptCampaign, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, found := c.kept[eventID]
 	return p, found && time.Since(p.read) < c.keepFor
 }
 
-// get reads a campaign and keeps it. The end of the first caller does not end the read of the others.
-func (c *cached) get(ctx context.Context, eventID string) (page, error) {
+// readAndKeep reads a campaign and keeps it. If the request that began the read is cancelled, the
+// read goes on, since other requests may wait for it.
+func (c *cached) readAndKeep(ctx context.Context, eventID string) (keptCampaign, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	p := page{read: time.Now()}
+	p := keptCampaign{read: time.Now()}
 	if p.campaign, p.now, p.err = c.Store.Get(ctx, eventID); p.err != nil && !errors.Is(p.err, ErrNotFound) {
-		return page{}, p.err
+		return keptCampaign{}, p.err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,7 +5,7 @@ import "time"
 // korea has no daylight saving time, so its days always have 24 hours.
 var korea = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
 
-// dayFormat is how days are kept and shown.
+// dayFormat is the layout of a Day: year-month-day.
 const dayFormat = time.DateOnly
 
 // Day is a calendar day in Korea, as 2026-03-07.

@@ -22,7 +22,7 @@ const (
 	RequestWinners Kind = "REQUEST_WINNERS"
 )
 
-// Period is the time for which DrawsPerMember counts.
+// Period says whether a member has DrawsPerMember draws per day or in the whole campaign.
 type Period string
 
 // The periods.
@@ -43,12 +43,12 @@ type Milestone struct {
 	Reward
 
 	Day int
-	// Every pays at each multiple of Day, not once per member.
+	// Every: the reward is paid at each multiple of Day. Otherwise it is paid once per member.
 	Every bool
 }
 
-// reachedMilestones returns the milestones that a streak has reached, without those that are paid
-// once and were reached before.
+// reachedMilestones returns the milestones whose reward a streak of this length earns on its last day.
+// before has the milestones that the member reached earlier: those that pay only once are left out.
 func (c *Campaign) reachedMilestones(streak int, before map[int]bool) (out []Milestone) {
 	for _, m := range c.Milestones {
 		if m.Every && streak%m.Day == 0 || !m.Every && streak == m.Day && !before[m.Day] {
@@ -132,7 +132,7 @@ func (c *Campaign) drawPeriod(now time.Time) string {
 	return string(WholeCampaign)
 }
 
-// Limits of a campaign's parts.
+// Limits of a new campaign.
 const (
 	maxParts = 100
 	maxTitle = 200 // characters
@@ -168,7 +168,7 @@ func (c *Campaign) Validate() error {
 }
 
 func (c *Campaign) validateParts(v *violations) {
-	days, length := make(map[int]bool), c.days()
+	days, length := make(map[int]bool), c.lengthInDays()
 	for i, m := range c.Milestones {
 		path := fmt.Sprintf("milestones[%d].day", i)
 		v.check(path, m.Day > 0 && !days[m.Day], "must be above 0 and named once")
@@ -188,8 +188,8 @@ func (c *Campaign) validateParts(v *violations) {
 	}
 }
 
-// days returns the number of days in Korea on which the campaign is open.
-func (c *Campaign) days() int {
+// lengthInDays returns the number of days in Korea on which the campaign is open.
+func (c *Campaign) lengthInDays() int {
 	first, last := c.OpensAt.In(korea), c.ClosesAt.Add(-time.Nanosecond).In(korea)
 	midnight := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, korea) }
 	return int(midnight(last).Sub(midnight(first))/(24*time.Hour)) + 1
@@ -197,9 +197,9 @@ func (c *Campaign) days() int {
 
 type violations []errs.Field
 
-func (v *violations) check(path string, ok bool, want string) {
+func (v *violations) check(path string, ok bool, message string) {
 	if !ok {
-		*v = append(*v, errs.Field{Path: path, Message: want})
+		*v = append(*v, errs.Field{Path: path, Message: message})
 	}
 }
 

@@ -21,15 +21,15 @@ type draws struct {
 	entries int64
 }
 
-func (d *draws) Enter(_ context.Context, _, _ string, how campaign.EntryMethod) (campaign.Earned, error) {
-	reads, err := how.Query(&d.of, d.Now())
+func (d *draws) Enter(_ context.Context, _, _ string, method campaign.EntryMethod) (campaign.Earned, error) {
+	reads, err := method.Query(&d.of, d.Now())
 	if err == nil {
 		err = reads.Closed
 	}
 	if err != nil {
 		return campaign.Earned{}, err
 	}
-	change, err := how.Decide(campaign.Standing{Campaign: d.of, Now: d.Now()})
+	change, err := method.Decide(campaign.Standing{Campaign: d.of, Now: d.Now()})
 	if err != nil {
 		return campaign.Earned{}, err
 	}
@@ -54,7 +54,7 @@ func TestWeightsOfTheDraw(t *testing.T) {
 		},
 	}}
 	service := campaign.NewService(store, nil, func() {})
-	service.Seeded(rand.New(rand.NewPCG(1, 2))) //nolint:gosec // a repeatable draw
+	service.SetRandom(rand.New(rand.NewPCG(1, 2))) //nolint:gosec // a repeatable draw
 	const total = 20_000
 	counts := map[string]int{}
 	for range total {

@@ -27,36 +27,36 @@ type NewAllocation struct {
 	Key       string
 }
 
-// EntryMethod is a way to take part in a campaign.
+// EntryMethod is a way to take part in a campaign: attendance, or the draw of a prize.
 type EntryMethod struct {
-	// Query returns what must be read for Decide. It fails if the campaign does not offer this
-	// method.
+	// Query says what Decide needs to know about the member. It fails if the campaign does not
+	// offer this method.
 	Query func(c *Campaign, now time.Time) (Query, error)
-	// Decide is called unless the request repeats an earlier one.
+	// Decide returns the new entry and its rewards. It is not called for a repeated request.
 	Decide func(s Standing) (*Change, error)
 }
 
-// Query says what is read about a member for a decision.
+// Query says what must be read about a member before EntryMethod.Decide is called.
 type Query struct {
-	Period string // of the entry
-	// Key recognises a repeated request, also after the period; nil: the client has sent none. Once means
-	// that the one entry of the period answers all requests.
+	Period string // of the new entry: a day, or the whole campaign
+	// Key recognises a repeated request, even after the period has ended; nil: the client sent no
+	// key. Once: a member has one entry per period, which answers all further requests.
 	Key  *idempotency.Key
 	Once bool
-	// Closed is the error of requests that repeat no earlier one; nil: the campaign is open.
+	// Closed is the error of a new request while the campaign is not open; nil: the campaign is open.
 	Closed error
-	// Before is the period whose streak a new entry continues; empty: none.
+	// Before is the previous period, whose streak a new entry continues; empty: there are no streaks.
 	Before string
 }
 
-// Standing is what is stored of a member in a campaign, read while the member is locked.
+// Standing is what the store has about a member in a campaign. It is read after the member was locked.
 type Standing struct {
 	Campaign Campaign
 	Now      time.Time
 	// Made is the number of entries in the period.
 	Made int
-	// Streak is that of the period before, 0 without an entry in it. Reached has the milestones that were
-	// reached before. Both are read only if the query has a period Before.
+	// Streak is the streak at the end of the previous period, 0 without an entry in it. Reached has
+	// the milestones that were reached before. Both are read only if Query.Before is set.
 	Streak  int
 	Reached map[int]bool
 }
@@ -65,8 +65,8 @@ type Standing struct {
 type Change struct {
 	Entry   Entry
 	Rewards []NewAllocation
-	// Draw draws the prize of the entry; it returns nil when all prizes are gone. take takes a prize from
-	// the stock and reports whether one was left. A nil Draw draws nothing.
+	// Draw draws the prize of the entry; it returns nil when all prizes are gone. take takes a prize
+	// from the stock and reports whether one was left. A nil Draw draws nothing.
 	Draw func(take func(p *Prize) bool) *Prize
 }
 
@@ -96,7 +96,7 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 	}
 	for _, m := range c.reachedMilestones(e.Streak, paid) {
 		out = append(out, NewAllocation{
-			Reward: m.Reward, Reason: ForMilestone, Milestone: m.Day, Key: keyBonus(e.EventID, e.MemberID, day, m.Day),
+			Reward: m.Reward, Reason: ForMilestone, Milestone: m.Day, Key: keyMilestone(e.EventID, e.MemberID, day, m.Day),
 		})
 	}
 	return out
@@ -129,8 +129,8 @@ func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) in
 	}
 }
 
-// drawPrize takes a prize by weight. If another draw has just taken the last one of it, the draw is
-// repeated among the other prizes.
+// drawPrize picks a prize at random by weight and takes it from the stock. If another draw has just
+// taken the last one of this prize, drawPrize picks again among the other prizes.
 func drawPrize(prizes []Prize, random func(n int64) int64, take func(*Prize) bool) *Prize {
 	prizes = slices.Clone(prizes)
 	for {

@@ -9,19 +9,19 @@ import (
 // written %2D: otherwise the events a9 and a9-b would collide for some members.
 
 func keyDaily(event, member string, day Day) string {
-	return fmt.Sprintf("att-%s-%s-%s-DAILY", escaped(event), member, day)
+	return fmt.Sprintf("att-%s-%s-%s-DAILY", escapeHyphens(event), member, day)
 }
 
-func keyBonus(event, member string, day Day, milestone int) string {
-	return fmt.Sprintf("att-%s-%s-%s-BONUS-%d", escaped(event), member, day, milestone)
+func keyMilestone(event, member string, day Day, milestone int) string {
+	return fmt.Sprintf("att-%s-%s-%s-BONUS-%d", escapeHyphens(event), member, day, milestone)
 }
 
 func keyDraw(event, member string, entryID int64) string {
-	return fmt.Sprintf("rand-%s-%s-log-%d", escaped(event), member, entryID)
+	return fmt.Sprintf("rand-%s-%s-log-%d", escapeHyphens(event), member, entryID)
 }
 
-// RewardKeys returns the keys of the rewards that an entry has earned. Some may have no reward, as a
-// blank draw.
+// RewardKeys returns the idempotency keys of all rewards that an entry can have earned. For some no
+// reward exists: a draw may have won nothing.
 func RewardKeys(c *Campaign, e Entry) (keys []string) {
 	switch c.Kind {
 	case Random:
@@ -32,13 +32,14 @@ func RewardKeys(c *Campaign, e Entry) (keys []string) {
 		day := Day(e.Period)
 		keys = []string{keyDaily(e.EventID, e.MemberID, day)}
 		for _, m := range c.reachedMilestones(e.Streak, nil) {
-			keys = append(keys, keyBonus(e.EventID, e.MemberID, day, m.Day))
+			keys = append(keys, keyMilestone(e.EventID, e.MemberID, day, m.Day))
 		}
 	}
 	return keys
 }
 
-// WinnerKeyPrefix returns the begin of winners' keys; "<member's id>-<request's id>" follows.
-func WinnerKeyPrefix(event string) string { return "req-" + escaped(event) + "-" }
+// WinnerKeyPrefix returns the first part of the keys of winners' rewards. The full key is
+// "<prefix><member's id>-<request's id>".
+func WinnerKeyPrefix(event string) string { return "req-" + escapeHyphens(event) + "-" }
 
-func escaped(event string) string { return strings.ReplaceAll(event, "-", "%2D") }
+func escapeHyphens(event string) string { return strings.ReplaceAll(event, "-", "%2D") }

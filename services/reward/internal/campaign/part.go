@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Part is what a member has done and earned in a campaign.
-type Part struct {
+// Participation is what a member has done and earned in a campaign.
+type Participation struct {
 	Campaign   Campaign
 	Entries    []Entry  // the latest 400, newest first
 	Earned     []Earned // those of PresentEntries
@@ -15,7 +15,7 @@ type Part struct {
 }
 
 // Days returns the days of attendance, oldest first.
-func (p *Part) Days() []string {
+func (p *Participation) Days() []string {
 	var days []string
 	if p.Campaign.Kind == Attendance {
 		for _, e := range p.Entries {
@@ -28,7 +28,7 @@ func (p *Part) Days() []string {
 
 // Streak returns the consecutive days up to today, or up to yesterday while today's attendance can
 // still continue them.
-func (p *Part) Streak() int {
+func (p *Participation) Streak() int {
 	if p.Campaign.Kind != Attendance || len(p.Entries) == 0 {
 		return 0
 	}
@@ -40,7 +40,7 @@ func (p *Part) Streak() int {
 }
 
 // DrawsLeft returns how many draws the member has in the present period.
-func (p *Part) DrawsLeft() int {
+func (p *Participation) DrawsLeft() int {
 	if p.Campaign.Kind != Random || !p.Campaign.Open(p.Now) {
 		return 0
 	}
@@ -57,7 +57,7 @@ const maxPresent = 20 // entries
 
 // PresentEntries returns the entries of the present period, newest first: today's attendance, the
 // draws of the day or campaign, or the wins.
-func (p *Part) PresentEntries() (out []Entry) {
+func (p *Participation) PresentEntries() (out []Entry) {
 	period := p.Campaign.drawPeriod(p.Now)
 	if p.Campaign.Kind == Attendance {
 		period = string(DayOf(p.Now))

@@ -47,15 +47,15 @@ type Store interface {
 	Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, time.Time, error)
 	// Get returns a campaign and the present time, or ErrNotFound.
 	Get(ctx context.Context, eventID string) (Campaign, time.Time, error)
-	// Part adds to a part with the campaign and the time what a member has done and earned.
-	Part(ctx context.Context, p Part, memberID string) (Part, error)
+	// Part reads what a member has done and earned in p.Campaign, and returns p with it added.
+	Part(ctx context.Context, p Participation, memberID string) (Participation, error)
 	// Enter makes an entry, or returns the entry of an earlier request. Its transaction locks the
-	// member's entries in the campaign, then reads the time and what the method queries, and writes the
-	// Change. It fails with errs.ErrOverloaded when too many requests wait already.
+	// member's entries in the campaign, then reads the time and what e.Query asks for, and writes
+	// what e.Decide returns. It fails with errs.ErrOverloaded when too many requests wait already.
 	Enter(ctx context.Context, eventID, memberID string, e EntryMethod) (Earned, error)
 }
 
-// Promotions knows the promotions whose winners campaigns reward.
+// Promotions tells whether a promotion exists; the winners of a promotion can be rewarded.
 type Promotions interface {
 	// CheckExists fails with ErrNoPromotion when no promotion has the id.
 	CheckExists(ctx context.Context, id string) error
@@ -66,18 +66,18 @@ type Service struct {
 	store      Store
 	promotions Promotions // nil: promotions are not checked
 	// random returns a number in [0, n).
-	random func(n int64) int64
-	earned func() // wakes the payouts
+	random      func(n int64) int64
+	wakePayouts func()
 }
 
-// NewService makes the service; earned wakes the payouts. Without promotions (nil) they are not
-// checked.
-func NewService(store Store, promotions Promotions, earned func()) *Service {
-	return &Service{store: store, promotions: promotions, earned: earned, random: rand.Int64N}
+// NewService makes the service. promotions may be nil; then nothing checks whether a promotion
+// exists. The service calls wakePayouts when a member has earned a reward.
+func NewService(store Store, promotions Promotions, wakePayouts func()) *Service {
+	return &Service{store: store, promotions: promotions, wakePayouts: wakePayouts, random: rand.Int64N}
 }
 
-// Seeded replaces the random numbers of the draws, for tests.
-func (s *Service) Seeded(r *rand.Rand) { s.random = r.Int64N }
+// SetRandom replaces the random numbers of the draws, for tests.
+func (s *Service) SetRandom(r *rand.Rand) { s.random = r.Int64N }
 
 // Create stores a new campaign, once per key. It fails with ErrNoPromotion when the promotion whose
 // winners are rewarded does not exist.
@@ -98,12 +98,12 @@ func (s *Service) Get(ctx context.Context, eventID string) (Campaign, time.Time,
 	return s.store.Get(ctx, eventID)
 }
 
-func (s *Service) Part(ctx context.Context, eventID, memberID string) (Part, error) {
+func (s *Service) Part(ctx context.Context, eventID, memberID string) (Participation, error) {
 	c, now, err := s.store.Get(ctx, eventID)
 	if err != nil {
-		return Part{}, err
+		return Participation{}, err
 	}
-	return s.store.Part(ctx, Part{Campaign: c, Now: now}, memberID)
+	return s.store.Part(ctx, Participation{Campaign: c, Now: now}, memberID)
 }
 
 // Attend records the member's attendance on the present day in Korea, once, and its rewards. With an
@@ -112,16 +112,16 @@ func (s *Service) Attend(ctx context.Context, eventID, memberID, idempotencyKey 
 	return s.enter(ctx, eventID, memberID, attendance(eventID, memberID, idempotencyKey))
 }
 
-// Draw draws a prize. If a member has one draw per period, a repeated request returns the same entry,
-// with an idempotency key after the period too; else each draw needs a key.
+// Draw draws a prize for the member. Where a member has one draw per period, a repeated request returns
+// the same entry; with an idempotency key, even after the period. Otherwise each draw needs a key.
 func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
 	return s.enter(ctx, eventID, memberID, prizeDraw(eventID, memberID, idempotencyKey, s.random))
 }
 
-func (s *Service) enter(ctx context.Context, eventID, memberID string, how EntryMethod) (Earned, error) {
-	e, err := s.store.Enter(ctx, eventID, memberID, how)
+func (s *Service) enter(ctx context.Context, eventID, memberID string, method EntryMethod) (Earned, error) {
+	e, err := s.store.Enter(ctx, eventID, memberID, method)
 	if err == nil && len(e.Rewards) > 0 && !e.Repeated {
-		s.earned()
+		s.wakePayouts()
 	}
 	return e, err
 }

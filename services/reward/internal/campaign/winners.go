@@ -8,10 +8,10 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Group is the consumer group of the winners' topic.
+// Group is the Kafka consumer group with which this service reads the winners of promotions.
 const Group = "reward-service-group"
 
-// Winner is a request that has won in a promotion.
+// Winner is a request (an application to a promotion) that has won.
 type Winner struct {
 	RequestID, PromotionID, MemberID string
 	At                               time.Time
@@ -26,8 +26,9 @@ type Announcement struct {
 
 // WinnerStore stores the winners of promotions and their rewards.
 type WinnerStore interface {
-	// Announce keeps winners, once per event key, and rewards them in the campaigns of their promotions.
-	Announce(ctx context.Context, all []Announcement) (rewarded int, err error)
+	// Announce stores winners, once per event key, and rewards them in the campaigns of their
+	// promotions.
+	Announce(ctx context.Context, winners []Announcement) (rewarded int, err error)
 	// RewardEarlier rewards some of the winners that were announced before a campaign was created; more
 	// reports that others may be left.
 	RewardEarlier(ctx context.Context) (rewarded int, more bool, err error)
@@ -35,25 +36,25 @@ type WinnerStore interface {
 
 // Winners rewards the winners of promotions.
 type Winners struct {
-	store  WinnerStore
-	earned func()
+	store       WinnerStore
+	wakePayouts func()
 }
 
-// NewWinners makes Winners; earned wakes the payouts.
-func NewWinners(store WinnerStore, earned func()) *Winners {
-	return &Winners{store: store, earned: earned}
+// NewWinners makes Winners, which calls wakePayouts after winners have earned rewards.
+func NewWinners(store WinnerStore, wakePayouts func()) *Winners {
+	return &Winners{store: store, wakePayouts: wakePayouts}
 }
 
-// Announce rewards winners; it may be repeated.
-func (w *Winners) Announce(ctx context.Context, all []Announcement) error {
-	rewarded, err := w.store.Announce(ctx, all)
+// Announce rewards winners, each once, however often it is called with the same winner.
+func (w *Winners) Announce(ctx context.Context, winners []Announcement) error {
+	rewarded, err := w.store.Announce(ctx, winners)
 	if err == nil && rewarded > 0 {
-		w.earned()
+		w.wakePayouts()
 	}
 	return err
 }
 
-// Sweep returns the worker that rewards earlier winners of new campaigns.
+// Sweep returns the worker that rewards winners who were announced before their campaign was created.
 func (w *Winners) Sweep(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Every(ctx, sweepEvery, func(ctx context.Context) {
@@ -63,7 +64,7 @@ func (w *Winners) Sweep(log *slog.Logger) func(context.Context) error {
 					log.WarnContext(ctx, "earlier winners not rewarded, trying again", "error", err)
 				}
 				if rewarded > 0 {
-					w.earned()
+					w.wakePayouts()
 				}
 				if err != nil || !more {
 					return

@@ -1,4 +1,4 @@
-// Package ingest is the client of the ingest service, for the existence of promotions.
+// Package ingest asks the ingest service whether a promotion exists.
 package ingest
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var _ campaign.Promotions = (*Client)(nil)
 
-// timeout bounds a call, for which an operator waits.
+// timeout bounds a call to ingest; an operator waits for its answer.
 const timeout = 2 * time.Second
 
 // Client calls ingest.
@@ -21,7 +21,7 @@ type Client struct {
 	rpc ingestv1.IngestServiceClient
 }
 
-// New returns a Client.
+// New returns a Client that calls ingest over conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: ingestv1.NewIngestServiceClient(conn)}
 }

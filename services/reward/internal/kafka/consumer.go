@@ -1,4 +1,4 @@
-// Package kafka consumes the outcomes of event requests.
+// Package kafka reads from Kafka which requests (applications to promotions) have succeeded.
 package kafka
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Announcer rewards winners.
 type Announcer interface {
-	// Announce may be repeated.
+	// Announce rewards each winner once, however often it is called with the same winner.
 	Announce(ctx context.Context, all []campaign.Announcement) error
 }
 
@@ -26,11 +26,11 @@ var errIncomplete = errors.New("a request that succeeded names no request, event
 // NewConsumer makes the consumer of requests that have succeeded.
 func NewConsumer(cfg kafka.Config, a Announcer, log *slog.Logger) (*kafka.Consumer, error) {
 	return kafka.NewConsumer(cfg, campaign.Group, []string{events.Requests}, kafka.Batch(batchSize, func(ctx context.Context, recs []kafka.Record) error {
-		return handle(ctx, a, recs)
+		return announceWinners(ctx, a, recs)
 	}), log)
 }
 
-func handle(ctx context.Context, a Announcer, recs []kafka.Record) error {
+func announceWinners(ctx context.Context, a Announcer, recs []kafka.Record) error {
 	var all []campaign.Announcement
 	for _, rec := range recs {
 		if rec.Type != events.RequestSucceeded {

@@ -14,7 +14,7 @@ type Canceller interface {
 	CancelMarked(ctx context.Context) error
 }
 
-// Retrier retries the failed allocations of campaigns that are marked for it.
+// Retrier retries the failed allocations of campaigns that are marked for a retry.
 type Retrier interface {
 	// RetryMarked works in chunks; after a failure the next call continues.
 	RetryMarked(ctx context.Context) error
@@ -30,7 +30,7 @@ func Cancellations(c Canceller, log *slog.Logger) func(context.Context) error {
 	}
 }
 
-// Retries returns the worker that retries the failed allocations of campaigns marked for it.
+// Retries returns the worker that retries the failed allocations of campaigns marked for a retry.
 func Retries(r Retrier, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, markedEvery, log, "campaigns not retried yet, trying again", r.RetryMarked)

@@ -21,7 +21,7 @@ const (
 	Voided         Outcome = "VOIDED"           // asked: nothing is paid, and the key never will be
 )
 
-// Result is the end of a call.
+// Result is how a call to a provider ended.
 type Result struct {
 	Outcome       Outcome
 	TransactionID string // the provider's, when paid
@@ -32,21 +32,21 @@ type Result struct {
 	Age   time.Duration
 }
 
-// Call is a claimed call that has ended.
+// Call is a call to a provider that has ended, with the claim under which a worker made it.
 type Call struct {
 	ID, Version int64
 	Action      Action
 	Result      Result
 }
 
-// Decide returns the allocation after a call. a is its present state, which may have changed since the
-// claim; now is the database's time. ok is false when the result is ignored: of a worker that has lost
-// its lease only a payment counts.
+// Decide returns the allocation after a call. a is its present state, which may have changed since
+// the claim; now is the database's time. ok is false when the result is ignored: a worker that has
+// lost its lease can only report that the provider has paid.
 func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok bool) {
 	after = a
 	after.NextRetryAt, after.HeldAt, after.Code, after.Message = time.Time{}, time.Time{}, "", c.Result.Message
 	if c.Result.Outcome == Paid {
-		return paid(a, after, c, now)
+		return applyPayment(a, after, c, now)
 	}
 	if a.Status != Processing || a.Version != c.Version {
 		return a, false
@@ -61,9 +61,9 @@ func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok
 		after.markUnknown(c.Action, a.LastCallAt)
 		after.retryIn(p.backoff(0), now)
 	case Refused, RefusedForGood:
-		after.refused(c.Result.Outcome, now, p)
+		after.applyRefusal(c.Result.Outcome, now, p)
 	case Absent, Voided:
-		after.absent(c.Result, now, p)
+		after.applyAbsence(c.Result, now, p)
 	case Unknown, Paid:
 		after.Code = CodeUnknown
 		after.markUnknown(c.Action, a.LastCallAt)
@@ -75,12 +75,12 @@ func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok
 		after.retryIn(p.backoff(after.RetryCount-1), now)
 	}
 	unanswered := after.AskFirst && !after.LastCallAt.IsZero()
-	after.conclude(unanswered, now, p)
+	after.cancelOrHold(unanswered, now, p)
 	return after, true
 }
 
-// paid applies a payment under any version and in every state: money that was paid stays paid.
-func paid(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
+// applyPayment records a payment under any version and in every state: money that was paid stays paid.
+func applyPayment(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
 	if a.Status == Success {
 		return a, false
 	}
@@ -92,9 +92,9 @@ func paid(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
 	return after, true
 }
 
-// refused counts a refused attempt. A refusal says nothing about earlier calls: while the outcome
-// of one is unknown, the provider is asked before the allocation ends.
-func (a *Allocation) refused(o Outcome, now time.Time, p Policy) {
+// applyRefusal counts a refused attempt. A refusal says nothing about earlier calls: while the
+// outcome of one is unknown, the provider is asked before the allocation ends.
+func (a *Allocation) applyRefusal(o Outcome, now time.Time, p Policy) {
 	a.Code = CodeRefused
 	a.RetryCount++
 	if o == RefusedForGood {
@@ -106,20 +106,20 @@ func (a *Allocation) refused(o Outcome, now time.Time, p Policy) {
 	a.retryIn(p.backoff(a.RetryCount-1), now)
 }
 
-// absent makes the allocation unpaid if the answer is final: the key is void, or every call is so old
-// that it would have paid by now. No answer is final once the provider may have forgotten the oldest
-// call.
-func (a *Allocation) absent(r Result, now time.Time, p Policy) {
+// applyAbsence makes the allocation unpaid if the answer is final: the key is void, or every call
+// is so old that it would have paid by now. No answer is final once the provider may have forgotten
+// the oldest call.
+func (a *Allocation) applyAbsence(r Result, now time.Time, p Policy) {
 	if r.Outcome == Voided {
 		a.VoidedAt = now
 		a.Resends++
 	}
 	// LastCallAt is the time of the claim; the call may have begun a CallTimeout later.
 	settled := a.LastCallAt.Add(p.CallTimeout + p.SettleTime)
-	if a.forgotten(now, p) {
+	if a.mayBeForgotten(now, p) {
 		return
 	}
-	// The answer is as old as its question, since writing it may have taken long.
+	// The answer describes the moment r.Age ago at which the question was sent.
 	if r.Outcome != Voided && now.Add(-r.Age).Before(settled) {
 		a.Code = CodeUnknown
 		a.retryIn(max(0, settled.Sub(now)), now)
@@ -136,15 +136,15 @@ func (a *Allocation) absent(r Result, now time.Time, p Policy) {
 	a.retryIn(0, now)
 }
 
-// conclude cancels an allocation that is to be cancelled and is certainly unpaid. It holds an
-// allocation for an operator if the provider cannot say any more whether it is paid, or if its calls
-// fail for too long without an attempt that counts.
-func (a *Allocation) conclude(unanswered bool, now time.Time, p Policy) {
+// cancelOrHold cancels an allocation that is to be cancelled and is certainly unpaid. It holds an
+// allocation for an operator if the provider cannot say any more whether it is paid, or if its
+// calls fail for too long without an attempt that counts.
+func (a *Allocation) cancelOrHold(unanswered bool, now time.Time, p Policy) {
 	if a.FailingSince.IsZero() {
 		a.FailingSince = now
 	}
 	switch {
-	case a.forgotten(now, p):
+	case a.mayBeForgotten(now, p):
 		a.HeldAt, a.NextRetryAt, a.Code = now, time.Time{}, CodeUnknownTooLong
 	case a.Cancelling && a.UnknownSince.IsZero() && !unanswered:
 		a.Status, a.NextRetryAt, a.Code, a.Message = Cancelled, time.Time{}, "", ""
@@ -156,7 +156,7 @@ func (a *Allocation) conclude(unanswered bool, now time.Time, p Policy) {
 	}
 }
 
-func (a *Allocation) forgotten(now time.Time, p Policy) bool {
+func (a *Allocation) mayBeForgotten(now time.Time, p Policy) bool {
 	return !a.UnknownSince.IsZero() && now.Sub(a.UnknownSince) >= p.LookupRetention
 }
 

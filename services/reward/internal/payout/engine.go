@@ -17,8 +17,8 @@ type Provider interface {
 	Pay(ctx context.Context, a Allocation) Result
 	// Lookup returns Paid, Absent or Unknown.
 	Lookup(ctx context.Context, key string) Result
-	// Void makes a payment under the key impossible: Voided or Paid. Absent means that the provider has
-	// no voids, Unknown that the key may be void.
+	// Void makes a later payment under the key impossible. It returns Voided, or Paid if the provider
+	// has paid before. Absent: the provider cannot void keys. Unknown: the key may be void.
 	Void(ctx context.Context, key string) Result
 	// Admits reports how many calls may be sent now; 0 while the provider fails.
 	Admits() int
@@ -31,13 +31,13 @@ type ClaimRef struct{ ID, Version int64 }
 type Store interface {
 	// Claim takes up to n due allocations of the kind, each under a new version and lease.
 	Claim(ctx context.Context, kind Kind, n int, p Policy) ([]Claimed, error)
-	// Renew extends the leases of claims that still hold.
-	Renew(ctx context.Context, held []ClaimRef, p Policy) error
-	// Settle applies Decide to the locked allocation and writes what follows, with its event.
+	// Renew extends the leases of claims that have not ended.
+	Renew(ctx context.Context, claims []ClaimRef, p Policy) error
+	// Settle locks the allocation, applies Decide to it, and writes the result with its Kafka event.
 	Settle(ctx context.Context, c Call, p Policy) (applied bool, err error)
-	// Release makes the allocations of claims due again for which nothing was sent.
-	Release(ctx context.Context, held []ClaimRef) error
-	// HoldAbandoned holds allocations for an operator with which MaxRecoveries workers have died.
+	// Release makes allocations due again that were claimed but for which nothing was sent.
+	Release(ctx context.Context, claims []ClaimRef) error
+	// HoldAbandoned holds, for an operator, allocations during which MaxRecoveries workers have died.
 	HoldAbandoned(ctx context.Context, kind Kind, p Policy) (held int, err error)
 }
 
@@ -47,7 +47,7 @@ const (
 	settleRetry = 200 * time.Millisecond
 	// releaseTimeout bounds the release of unsent claims at shutdown.
 	releaseTimeout = 2 * time.Second
-	// claimMax is the most rows of a claim, which bounds the time for which its statement holds locks.
+	// claimMax is the largest number of rows of one claim, so that it holds locks for a short time.
 	claimMax = 100
 	// gatherFor is how long a free slot waits for others while more rows are due: claiming many rows
 	// costs little more than claiming one.
@@ -118,7 +118,7 @@ func (e *Engine) payDue(ctx context.Context) (more bool) {
 	if !e.holdAbandoned(ctx) {
 		return false
 	}
-	// The deadline counts from before the claim: the lease begins during it.
+	// The deadline is computed before the claim, since the lease begins during the claim.
 	deadline := time.Now().Add(e.policy.CallTimeout)
 	claims, err := e.claim(ctx, n, deadline)
 	if err != nil {
@@ -146,7 +146,7 @@ func (e *Engine) claim(ctx context.Context, n int, deadline time.Time) ([]Claime
 	return e.store.Claim(ctx, e.kind, n, e.policy)
 }
 
-// holdAbandoned stops allocations with which several workers have died, once per poll.
+// holdAbandoned looks, once per pollEvery, for allocations during which several workers have died.
 func (e *Engine) holdAbandoned(ctx context.Context) (ok bool) {
 	if time.Since(e.abandonedCheck) < pollEvery {
 		return true
@@ -166,7 +166,7 @@ func (e *Engine) holdAbandoned(ctx context.Context) (ok bool) {
 
 func (e *Engine) freeSlots() int { return cap(e.slots) - len(e.slots) }
 
-// awaitSlots waits until the slots of a whole claim are free, or for gatherFor after the first is.
+// awaitSlots waits for a free slot, and then up to gatherFor for as many as one claim can use.
 func (e *Engine) awaitSlots(ctx context.Context) {
 	for ctx.Err() == nil && e.freeSlots() == 0 {
 		loop.SleepOrWake(ctx, pollEvery, e.wake)
@@ -211,13 +211,13 @@ func (e *Engine) callAndSettle(ctx context.Context, c Claimed, deadline time.Tim
 		lateTotal.WithLabelValues(string(e.kind)).Inc()
 		return
 	}
-	r := e.call(ctx, c, deadline)
+	r := e.payOrAsk(ctx, c, deadline)
 	failpoint.Hit("payout.before_settle")
 	e.settle(context.WithoutCancel(ctx), Call{ID: c.ID, Version: c.Version, Action: c.Action, Result: r})
 }
 
-// call sends the payment, or asks whether an earlier call has paid.
-func (e *Engine) call(ctx context.Context, c Claimed, deadline time.Time) (r Result) {
+// payOrAsk sends the payment, or asks whether an earlier call has paid.
+func (e *Engine) payOrAsk(ctx context.Context, c Claimed, deadline time.Time) (r Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.log.ErrorContext(ctx, "panic in a payout", "allocation_id", c.ID, "error", errs.FromPanic(p))
@@ -227,13 +227,14 @@ func (e *Engine) call(ctx context.Context, c Claimed, deadline time.Time) (r Res
 	if c.Action == Pay {
 		return e.provider.Pay(ctx, c.Allocation)
 	}
-	return e.ask(ctx, c, deadline)
+	return e.askWhetherPaid(ctx, c, deadline)
 }
 
-// ask looks up whether an earlier call has paid. If none has, it voids the key, so that the answer is
-// final. The void has a CallTimeout of its own. Once a void was sent, the answer to the look-up counts
-// only if the provider has no voids: otherwise the key may be void, or paid after the look-up.
-func (e *Engine) ask(ctx context.Context, c Claimed, deadline time.Time) Result {
+// askWhetherPaid looks up whether an earlier call has paid. If none has, it voids the key, so that
+// the answer is final. The void has a CallTimeout of its own. Once a void was sent, the answer to
+// the look-up counts only if the provider has no voids: otherwise the key may be void, or paid after
+// the look-up.
+func (e *Engine) askWhetherPaid(ctx context.Context, c Claimed, deadline time.Time) Result {
 	asked := time.Now()
 	r := e.provider.Lookup(ctx, c.SentKey())
 	if r.Outcome == Absent {
@@ -247,8 +248,8 @@ func (e *Engine) ask(ctx context.Context, c Claimed, deadline time.Time) Result 
 	return r
 }
 
-// voidContext bounds a void: by a CallTimeout, and, if this process was suspended since the look-up, by
-// one after the deadline of the call.
+// voidContext bounds the call that voids a key: by one CallTimeout from now, and by one CallTimeout
+// after the deadline of the look-up, since this process may have been suspended in between.
 func (e *Engine) voidContext(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(e.policy.CallTimeout)
 	if last := deadline.Add(e.policy.CallTimeout); last.Before(end) {
@@ -257,8 +258,8 @@ func (e *Engine) voidContext(ctx context.Context, deadline time.Time) (context.C
 	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
-// settle writes an outcome, and tries for the time of a lease. After that the next worker asks the
-// provider.
+// settle writes an outcome and repeats failed attempts for the time of one lease. After that
+// another worker takes the allocation over and asks the provider.
 func (e *Engine) settle(ctx context.Context, c Call) {
 	ctx, cancel := context.WithTimeout(ctx, e.policy.Lease)
 	defer cancel()
@@ -283,7 +284,7 @@ func (e *Engine) countCall(ctx context.Context, c Call, applied bool) {
 	}
 }
 
-// releaseUnsent makes claimed allocations due again for which nothing was sent.
+// releaseUnsent gives claims up for which nothing was sent to the provider.
 func (e *Engine) releaseUnsent(ctx context.Context, claims []Claimed) {
 	if len(claims) == 0 {
 		return

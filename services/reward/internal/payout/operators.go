@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Refusals of operators' acts.
+// Errors with which an operator's request is refused.
 var (
 	ErrNotFound       = errs.ErrAllocationNotFound
 	ErrNotRetryable   = errs.ErrRewardNotRetryable
@@ -16,17 +16,17 @@ var (
 	ErrNotCancellable = errs.ErrRewardNotCancellable
 )
 
-// CallRecord is a call of an allocation, for operators.
+// CallRecord is a past call to the provider for an allocation, as operators see it.
 type CallRecord struct {
 	Version         int64
 	Action          Action
-	SentAt, EndedAt time.Time // EndedAt is zero while it runs, or when its worker died
+	SentAt, EndedAt time.Time // EndedAt is zero while the call runs, or if its worker died
 	Outcome         Outcome
 	Message         string
 }
 
-// Filter selects allocations by all members that are set. They are listed newest first; Before is the
-// cursor, an allocation's id, 0 for the first page.
+// Filter selects the allocations that match all fields that are set. They are listed newest first;
+// Before is the cursor: the last id of the page before, 0 for the first page.
 type Filter struct {
 	MemberID, EventID string
 	Status            Status
@@ -43,24 +43,25 @@ type Totals struct {
 // Reader reads allocations for members and operators.
 type Reader interface {
 	List(ctx context.Context, f Filter) ([]Allocation, error)
-	// Get fails with ErrNotFound.
+	// Get returns an allocation and the calls to its provider, or ErrNotFound.
 	Get(ctx context.Context, id int64) (Allocation, []CallRecord, error)
 	Summary(ctx context.Context, eventID string) ([]Totals, error)
 }
 
 // Operator changes allocations as operators ask for it.
 type Operator interface {
-	// Retry makes failed allocations due under their keys, and returns their number. The provider is
-	// asked before anything is sent.
+	// Retry makes failed allocations due again under the same keys, and returns their number. The
+	// provider is asked whether it has paid before a payment is sent.
 	Retry(ctx context.Context, ids []int64) (int, error)
-	// RetryCampaign marks a campaign; RetryMarked retries its failed allocations.
+	// RetryCampaign marks a campaign for a retry; RetryMarked then retries its failed allocations.
 	RetryCampaign(ctx context.Context, eventID string) error
 	// Cancel cancels allocations once it is certain that they are unpaid; restock then returns their
 	// prizes to the stock.
 	Cancel(ctx context.Context, ids []int64, restock bool) error
 	// CancelCampaign marks a campaign as cancelled; CancelMarked cancels its allocations.
 	CancelCampaign(ctx context.Context, eventID string, restock bool) error
-	// Resolve ends a held allocation by what an operator has found out, or fails with ErrNotHeld.
+	// Resolve records whether a held allocation is paid, which an operator has found out. It fails
+	// with ErrNotHeld if the allocation is not held.
 	Resolve(ctx context.Context, id int64, paid bool, transactionID string) error
 }
 

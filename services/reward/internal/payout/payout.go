@@ -26,7 +26,7 @@ const (
 // Statuses returns all statuses of allocations.
 func Statuses() []Status { return []Status{Pending, Processing, Success, Failed, Cancelled} }
 
-// Kind of a reward; each is paid by a provider of its own.
+// Kind is the kind of a reward. Each kind has a provider of its own.
 type Kind string
 
 // Kinds of rewards.
@@ -108,16 +108,16 @@ type Claimed struct {
 
 // Policy holds the times and limits of the payouts to one provider.
 type Policy struct {
-	// CallTimeout bounds a call; Lease the claim, at least 10 s longer.
+	// CallTimeout bounds a call to the provider. Lease bounds a claim; it is longer than CallTimeout.
 	CallTimeout, Lease time.Duration
 	// MaxAttempts is the number of calls that may fail before the allocation is given up.
 	MaxAttempts int
 	// RetryMin is the pause after the first failure; it doubles up to RetryMax.
 	RetryMin, RetryMax time.Duration
-	// MaxRecoveries is the number of workers that may die with an allocation.
+	// MaxRecoveries is the number of workers that may die while they pay the same allocation.
 	MaxRecoveries int
-	// SettleTime is the longest time between the start of a call and its payment: later, an absent
-	// payment is final.
+	// SettleTime is the longest time between the start of a call and its payment: a payment that is
+	// absent after this time will never come.
 	SettleTime time.Duration
 	// KeyRetention is how long the provider recognises a repeated key, LookupRetention how long it
 	// answers what a call has paid.

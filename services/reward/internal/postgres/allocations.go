@@ -1,4 +1,4 @@
-// What payouts and operators share: rows as allocations, and changes with their events.
+// This file converts rows to allocations, and writes changed allocations with their Kafka events.
 
 package postgres
 
@@ -28,26 +28,26 @@ func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payo
 	}
 }
 
-// changed is an allocation after a change, with its row as it was locked before the change.
-type changed struct {
+// changedAllocation is an allocation after a change, with its row as it was before the change.
+type changedAllocation struct {
 	allocation payout.Allocation
 	row        db.EventRewardAllocation
-	restock    bool // requested by the cancellation of the campaign; the row says what its own requested
+	restock    bool // the campaign was cancelled with a restock; row.Restock: this allocation was
 	now        time.Time
 }
 
 // writeChanges updates allocations in the order of their ids, as given, and publishes their events. It
 // returns the prizes of cancelled allocations to the stock where that was requested.
-func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []changed) error {
+func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []changedAllocation) error {
 	var params db.SettleParams
 	var entries []int64
 	var out []outbox.Event
 	for _, c := range changes {
 		a := c.allocation
 		a.Version = c.row.Version + 1
-		addSettled(&params, a)
+		appendToSettleParams(&params, a)
 		if typ := eventType(a); typ != "" {
-			out = append(out, event(a, typ, c.now))
+			out = append(out, rewardEvent(a, typ, c.now))
 		}
 		if a.Status == payout.Cancelled && (c.row.Restock || c.restock) {
 			entries = append(entries, c.row.EntryID)
@@ -65,7 +65,7 @@ func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []chang
 	return outbox.Insert(ctx, tx, source, out...)
 }
 
-func addSettled(p *db.SettleParams, a payout.Allocation) {
+func appendToSettleParams(p *db.SettleParams, a payout.Allocation) {
 	p.Ids, p.Statuses, p.TransactionIds = append(p.Ids, a.ID), append(p.Statuses, string(a.Status)), append(p.TransactionIds, a.TransactionID)
 	p.ProcessedAts, p.NextRetryAts = append(p.ProcessedAts, a.ProcessedAt), append(p.NextRetryAts, a.NextRetryAt)
 	p.RetryCounts, p.Resends = append(p.RetryCounts, int32(a.RetryCount)), append(p.Resends, int32(a.Resends)) //nolint:gosec // small counts
@@ -83,7 +83,7 @@ func restockPrizes(ctx context.Context, q *db.Queries, entries []int64) error {
 	return q.Restock(ctx, entries)
 }
 
-// eventType returns the type of the event of a change; "" for a failure that is retried.
+// eventType returns the type of the Kafka event of a changed allocation; "" if it is to be retried.
 func eventType(a payout.Allocation) string {
 	switch {
 	case a.Status == payout.Success:
@@ -97,7 +97,7 @@ func eventType(a payout.Allocation) string {
 	}
 }
 
-func event(a payout.Allocation, typ string, now time.Time) outbox.Event {
+func rewardEvent(a payout.Allocation, typ string, now time.Time) outbox.Event {
 	id := strconv.FormatInt(a.ID, 10)
 	return outbox.Event{Topic: events.Rewards, Key: id, Type: typ, EntityVersion: a.Version, Payload: &eventsv1.RewardEvent{
 		Type: typ, AllocationId: id, EventId: a.EventID, UserId: a.MemberID, RewardKind: string(a.Kind), Value: a.Value,

@@ -37,10 +37,11 @@ func (s *Campaigns) Create(ctx context.Context, c campaign.Campaign, key *idempo
 	return s.readCampaign(ctx, s.q, c.EventID)
 }
 
-func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, now *time.Time) error {
+// insertCampaign inserts a campaign with its milestones and prizes; testNow: see Database.now.
+func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, testNow *time.Time) error {
 	params := db.InsertCampaignParams{
 		EventID: c.EventID, Title: c.Title, Kind: string(c.Kind), OpensAt: c.OpensAt, ClosesAt: c.ClosesAt,
-		DrawsPerMember: int32(c.DrawsPerMember), Period: string(c.Period), Now: now, //nolint:gosec // validated
+		DrawsPerMember: int32(c.DrawsPerMember), Period: string(c.Period), Now: testNow, //nolint:gosec // validated
 	}
 	if c.PromotionID != "" {
 		params.PromotionID = &c.PromotionID

@@ -47,7 +47,7 @@ func BenchmarkCancelCampaign(b *testing.B) {
 		pool := open(b)
 		manyPending(b, pool, rows)
 		database := postgres.New(pool, postgres.Options{})
-		operators := postgres.Operators{Database: database, Changed: func() {}}
+		operators := postgres.Operators{Database: database, WakePayouts: func() {}}
 		service := campaign.NewService(postgres.NewCampaigns(database), nil, func() {})
 		_, _, err := service.Create(b.Context(), campaign.Campaign{
 			EventID: "other", Title: "Other", Kind: campaign.Random, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),

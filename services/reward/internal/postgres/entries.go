@@ -29,10 +29,10 @@ const (
 	entryTimeout = 5 * time.Second
 )
 
-// Campaigns implements campaign.Store. Entries are made by group commit: one transaction makes all
-// entries of a campaign that were requested while the last one was being committed. So a draw holds
-// the lock of a prize for a hundredth of a transaction, and a busy campaign uses one connection. All
-// campaigns together use half of the connections; the payouts and the operators have the others.
+// Campaigns stores campaigns and entries. Entries are made by group commit: one transaction makes
+// all entries of a campaign that were requested while the previous one was being committed. So up
+// to 100 draws share one lock of a prize, and a busy campaign uses one connection. All campaigns
+// together use half of the connections; the payouts and the operators have the others.
 type Campaigns struct {
 	*Database
 
@@ -42,7 +42,7 @@ type Campaigns struct {
 
 var _ campaign.Store = (*Campaigns)(nil)
 
-// NewCampaigns makes the store.
+// NewCampaigns makes the store of campaigns and entries.
 func NewCampaigns(d *Database) *Campaigns {
 	s := &Campaigns{Database: d, running: semaphore.NewWeighted(int64(max(1, d.pool.Config().MaxConns/2)))}
 	s.entries = batch.NewGroups(batch.Config{Max: maxEntries, Delay: entryDelay, Queue: maxWaiting, Timeout: entryTimeout}, maxCampaigns, s.enterAll)
@@ -55,15 +55,15 @@ func (s *Campaigns) Close(ctx context.Context) error { return s.entries.Close(ct
 // entryRequest is a member's request for an entry.
 type entryRequest struct {
 	memberID string
-	how      campaign.EntryMethod
+	method   campaign.EntryMethod
 }
 
 type entryResult = batch.Result[campaign.Earned]
 
-// Enter reads the time after it has locked the member: of two requests around midnight the one that
-// waits for the lock counts for the day on which it continues.
-func (s *Campaigns) Enter(ctx context.Context, eventID, memberID string, how campaign.EntryMethod) (campaign.Earned, error) {
-	return s.entries.Do(ctx, eventID, entryRequest{memberID: memberID, how: how})
+// Enter makes an entry of a member. It reads the time after it has locked the member: a request
+// that waits for the lock over midnight counts for the new day.
+func (s *Campaigns) Enter(ctx context.Context, eventID, memberID string, method campaign.EntryMethod) (campaign.Earned, error) {
+	return s.entries.Do(ctx, eventID, entryRequest{memberID: memberID, method: method})
 }
 
 // enterAll makes the entries of a campaign. A member's second request is left to the next transaction.
@@ -77,47 +77,48 @@ func (s *Campaigns) enterAll(ctx context.Context, eventID string, requests []ent
 		rest[i] = i
 	}
 	for len(rest) > 0 {
-		var turn, later []int
+		var indexes, later []int
 		entering := make(map[string]bool, len(rest))
 		for _, i := range rest {
 			if member := requests[i].memberID; entering[member] {
 				later = append(later, i)
 			} else {
 				entering[member] = true
-				turn = append(turn, i)
+				indexes = append(indexes, i)
 			}
 		}
-		s.enterTurn(ctx, eventID, requests, turn, results)
+		s.enterTogether(ctx, eventID, requests, indexes, results)
 		rest = later
 	}
 	return results, nil
 }
 
-// enterTurn makes the entries of different members in one transaction. If that fails although the
-// database is available, it makes each entry alone, so that one that cannot be made prevents no other.
-func (s *Campaigns) enterTurn(ctx context.Context, eventID string, requests []entryRequest, turn []int, results []entryResult) {
-	members := make([]entryRequest, len(turn))
-	for n, i := range turn {
+// enterTogether makes the entries of requests[indexes], of different members, in one transaction.
+// If that fails although the database is available, it makes each entry in a transaction of its
+// own, so that an entry that cannot be made prevents no other.
+func (s *Campaigns) enterTogether(ctx context.Context, eventID string, requests []entryRequest, indexes []int, results []entryResult) {
+	members := make([]entryRequest, len(indexes))
+	for n, i := range indexes {
 		members[n] = requests[i]
 	}
-	made, err := s.enterInOne(ctx, eventID, members)
+	made, err := s.enterInOneTx(ctx, eventID, members)
 	switch {
 	case err == nil:
-		for n, i := range turn {
+		for n, i := range indexes {
 			results[i] = made[n]
 		}
-	case len(turn) == 1 || errors.Is(err, errs.ErrUnavailable) || ctx.Err() != nil:
-		for _, i := range turn {
+	case len(indexes) == 1 || errors.Is(err, errs.ErrUnavailable) || ctx.Err() != nil:
+		for _, i := range indexes {
 			results[i].Err = err
 		}
 	default:
-		for _, i := range turn {
-			s.enterTurn(ctx, eventID, requests, []int{i}, results)
+		for _, i := range indexes {
+			s.enterTogether(ctx, eventID, requests, []int{i}, results)
 		}
 	}
 }
 
-func (s *Campaigns) enterInOne(ctx context.Context, eventID string, requests []entryRequest) (results []entryResult, err error) {
+func (s *Campaigns) enterInOneTx(ctx context.Context, eventID string, requests []entryRequest) (results []entryResult, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		t := &entryTx{tx: tx, q: q, eventID: eventID, entries: make([]*newEntry, len(requests))}
 		members := make([]string, len(requests))
@@ -130,7 +131,7 @@ func (s *Campaigns) enterInOne(ctx context.Context, eventID string, requests []e
 		if t.campaign, t.now, err = s.readCampaign(ctx, q, eventID); err != nil {
 			return err
 		}
-		if err := t.enter(ctx); err != nil {
+		if err := t.makeEntries(ctx); err != nil {
 			return err
 		}
 		results = make([]entryResult, len(requests))

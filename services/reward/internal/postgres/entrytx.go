@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// entryTx is the transaction of the entries of different members in a campaign.
+// entryTx is one transaction that makes entries of several members in one campaign.
 type entryTx struct {
 	tx       pgx.Tx
 	q        *db.Queries
@@ -25,7 +25,7 @@ type entryTx struct {
 	entries  []*newEntry
 }
 
-// newEntry is a request with what has been found out about it.
+// newEntry is a request for an entry, with what the steps of its transaction have found out so far.
 type newEntry struct {
 	entryRequest
 
@@ -39,8 +39,8 @@ type newEntry struct {
 	err    error
 }
 
-// open returns the entries that are still to be made.
-func (t *entryTx) open() (open []*newEntry) {
+// unanswered returns the entries that are still to be made: neither refused nor made earlier.
+func (t *entryTx) unanswered() (open []*newEntry) {
 	for _, e := range t.entries {
 		if e.err == nil && !e.answered {
 			open = append(open, e)
@@ -49,11 +49,11 @@ func (t *entryTx) open() (open []*newEntry) {
 	return open
 }
 
-func (t *entryTx) enter(ctx context.Context) error {
+func (t *entryTx) makeEntries(ctx context.Context) error {
 	for _, e := range t.entries {
-		e.query, e.err = e.how.Query(&t.campaign, t.now)
+		e.query, e.err = e.method.Query(&t.campaign, t.now)
 	}
-	for _, step := range []func(context.Context) error{t.claimKeys, t.findEarlier, t.readStandings, t.decide, t.insert, t.keepKeys} {
+	for _, step := range []func(context.Context) error{t.claimKeys, t.findEarlier, t.readStandings, t.decide, t.insertEntries, t.keepKeys} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (t *entryTx) enter(ctx context.Context) error {
 }
 
 func (t *entryTx) claimKeys(ctx context.Context) error {
-	open := t.open()
+	open := t.unanswered()
 	keys := make([]*idempotency.Key, len(open))
 	for i, e := range open {
 		keys[i] = e.query.Key
@@ -82,7 +82,7 @@ func (t *entryTx) claimKeys(ctx context.Context) error {
 	return nil
 }
 
-// memberPeriod names the first entry of a member in a period.
+// memberPeriod is the key of a map of first entries: the first of a member in a period.
 type memberPeriod struct{ member, period string }
 
 // findEarlier answers the requests that repeat earlier ones, and refuses the others if the campaign is
@@ -93,7 +93,7 @@ func (t *entryTx) findEarlier(ctx context.Context) error {
 	add := func(member, period string) {
 		wanted.MemberIds, wanted.Periods = append(wanted.MemberIds, member), append(wanted.Periods, period)
 	}
-	for _, e := range t.open() {
+	for _, e := range t.unanswered() {
 		switch {
 		case e.kept != 0:
 			ids = append(ids, e.kept)
@@ -112,7 +112,7 @@ func (t *entryTx) findEarlier(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range t.open() {
+	for _, e := range t.unanswered() {
 		earlier, found := byID[e.kept]
 		if e.kept == 0 && e.query.Once {
 			earlier, found = first[memberPeriod{e.memberID, e.query.Period}]
@@ -165,11 +165,11 @@ func (t *entryTx) toEntry(r db.FirstEntriesRow) campaign.Entry {
 	}
 }
 
-// readStandings reads what else the entry methods need to know of the members.
+// readStandings reads what EntryMethod.Decide needs to know about the members, except their streaks.
 func (t *entryTx) readStandings(ctx context.Context) error {
 	counted, streaks := db.CountEntriesParams{EventID: t.eventID}, db.ReachedMilestonesParams{EventID: t.eventID}
 	open := make(map[string]*newEntry)
-	for _, e := range t.open() {
+	for _, e := range t.unanswered() {
 		open[e.memberID] = e
 		e.standing.Campaign, e.standing.Now, e.standing.Reached = t.campaign, t.now, make(map[int]bool)
 		if !e.query.Once {
@@ -200,10 +200,10 @@ func (t *entryTx) readStandings(ctx context.Context) error {
 	return nil
 }
 
-// decide lets the entry methods decide, in the order of the requests' arrival. Prizes with a stock are
-// locked until the commit; a draw takes them from the stock that was read with the lock.
+// decide calls EntryMethod.Decide for each request, in the order of arrival, and draws the prizes.
+// Prizes with a stock are locked until the commit, and the draws share the stock read with the lock.
 func (t *entryTx) decide(ctx context.Context) error {
-	open := t.open()
+	open := t.unanswered()
 	if len(open) == 0 {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (t *entryTx) decide(ctx context.Context) error {
 	}
 	taken := make(map[int64]int64)
 	for _, e := range open {
-		change, err := e.how.Decide(e.standing)
+		change, err := e.method.Decide(e.standing)
 		if err != nil {
 			e.err = err
 			continue
@@ -223,7 +223,7 @@ func (t *entryTx) decide(ctx context.Context) error {
 		if change.Draw == nil {
 			continue
 		}
-		if e.earned.Prize = change.Draw(func(p *campaign.Prize) bool { return take(p, taken) }); e.earned.Prize != nil {
+		if e.earned.Prize = change.Draw(func(p *campaign.Prize) bool { return takeFromStock(p, taken) }); e.earned.Prize != nil {
 			e.earned.PrizeID = e.earned.Prize.ID
 		}
 	}
@@ -256,8 +256,9 @@ func (t *entryTx) lockStock(ctx context.Context) error {
 	return nil
 }
 
-// take takes a prize from the stock, which the draws of a transaction share.
-func take(p *campaign.Prize, taken map[int64]int64) bool {
+// takeFromStock lowers the stock of a prize in memory, which the draws of a transaction share, and
+// counts the prize in taken. It returns false if none is left.
+func takeFromStock(p *campaign.Prize, taken map[int64]int64) bool {
 	if p.Stock == nil {
 		return true
 	}
@@ -284,9 +285,9 @@ func (t *entryTx) takePrizes(ctx context.Context, taken map[int64]int64) error {
 	return err
 }
 
-// insert inserts the entries and their rewards. An idempotency key of a reward that exists is an error.
-func (t *entryTx) insert(ctx context.Context) error {
-	open := t.open()
+// insertEntries inserts entries and rewards. It fails if the idempotency key of a reward exists.
+func (t *entryTx) insertEntries(ctx context.Context) error {
+	open := t.unanswered()
 	if len(open) == 0 {
 		return nil
 	}
@@ -346,8 +347,8 @@ func (t *entryTx) insertRewards(ctx context.Context, made []*newEntry) error {
 	return nil
 }
 
-// keepKeys keeps the ids of the entries under the requests' keys, also of those that an earlier
-// request without the key made: a repetition on the next day returns the same entry.
+// keepKeys stores for each idempotency key the id of the entry that answered its request, even if an
+// earlier request without the key made this entry: a repetition on the next day returns the same entry.
 func (t *entryTx) keepKeys(ctx context.Context) error {
 	var keys []*idempotency.Key
 	var kept []string

@@ -12,7 +12,7 @@ var (
 	paidLateTotal = telemetry.Counter("urr_rewards_paid_afterwards_total", "Rewards that turned out to be paid after they were cancelled or given up.", "kind")
 )
 
-// startCounters makes all series start at 0, so that the first event is an increase.
+// startCounters sets all counters to 0, so that Prometheus sees the first change as an increase.
 func startCounters() {
 	for _, status := range payout.Statuses() {
 		countStatus(status, 0)
@@ -30,8 +30,8 @@ func countStatus(status payout.Status, n int) {
 	statusTotal.WithLabelValues(string(status)).Add(float64(n))
 }
 
-// countChanges counts what committed outcomes have changed.
-func countChanges(changes []changed) {
+// countChanges counts the status changes of allocations, after their transaction was committed.
+func countChanges(changes []changedAllocation) {
 	for _, c := range changes {
 		a := c.allocation
 		if c.row.RewardStatus == string(a.Status) {

@@ -20,8 +20,8 @@ import (
 type Operators struct {
 	*Database
 
-	// Changed is called after allocations became due.
-	Changed func()
+	// WakePayouts is called after allocations became due.
+	WakePayouts func()
 }
 
 var (
@@ -43,9 +43,9 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 			MemberID: f.MemberID, EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page,
 		})
 	case f.Status != "":
-		rows, err = s.inStatus(ctx, f)
+		rows, err = s.listInStatus(ctx, f)
 	default:
-		rows, err = s.inEveryStatus(ctx, f)
+		rows, err = s.listInAnyStatus(ctx, f)
 	}
 	if err != nil {
 		return nil, postgres.Err(err)
@@ -57,8 +57,8 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 	return out, nil
 }
 
-// inStatus reads along the index of a campaign and status, or that of a status.
-func (s Operators) inStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
+// listInStatus lists the allocations in one status, of one campaign or of all. Both have an index.
+func (s Operators) listInStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
 	page := int32(f.Limit) //nolint:gosec // a page
 	if f.EventID != "" {
 		return s.q.ByEvent(ctx, db.ByEventParams{EventID: f.EventID, RewardStatus: string(f.Status), Before: f.Before, Page: page})
@@ -66,12 +66,12 @@ func (s Operators) inStatus(ctx context.Context, f payout.Filter) ([]db.EventRew
 	return s.q.ByStatus(ctx, db.ByStatusParams{RewardStatus: string(f.Status), Before: f.Before, Page: page})
 }
 
-// inEveryStatus merges the pages of all statuses, since an index without the status would cost each
-// payout another write.
-func (s Operators) inEveryStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
+// listInAnyStatus lists allocations in any status: it merges a page of each status. An index without
+// the status would cost each payout another write.
+func (s Operators) listInAnyStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
 	var all []db.EventRewardAllocation
 	for _, f.Status = range payout.Statuses() {
-		rows, err := s.inStatus(ctx, f)
+		rows, err := s.listInStatus(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func (s Operators) Retry(ctx context.Context, ids []int64) (retried int, err err
 		return err
 	})
 	if err == nil && retried > 0 {
-		s.Changed()
+		s.WakePayouts()
 	}
 	return retried, err
 }
@@ -136,7 +136,7 @@ func (s Operators) RetryMarked(ctx context.Context) error {
 	for {
 		retried, more, err := s.retryChunk(ctx)
 		if retried > 0 {
-			s.Changed()
+			s.WakePayouts()
 		}
 		if err != nil || !more {
 			return err
@@ -144,8 +144,8 @@ func (s Operators) RetryMarked(ctx context.Context) error {
 	}
 }
 
-// retryChunk retries some allocations of a marked campaign, which it locks against other replicas and
-// against another mark.
+// retryChunk retries up to chunk failed allocations of one marked campaign. It locks the campaign,
+// so that no other replica works on it and nobody marks it again meanwhile.
 func (s Operators) retryChunk(ctx context.Context) (retried int, more bool, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
 		retried, more = 0, false
@@ -191,7 +191,7 @@ func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error 
 			if a.Status != payout.Cancelled {
 				continue
 			}
-			changes = append(changes, event(a, eventType(a), r.Now))
+			changes = append(changes, rewardEvent(a, eventType(a), r.Now))
 			if restock {
 				entries = append(entries, r.EventRewardAllocation.EntryID)
 			}
@@ -205,7 +205,7 @@ func (s Operators) Cancel(ctx context.Context, ids []int64, restock bool) error 
 	if err == nil {
 		countStatus(payout.Cancelled, cancelled)
 		s.opts.Published()
-		s.Changed()
+		s.WakePayouts()
 	}
 	return err
 }
@@ -250,7 +250,7 @@ func (s Operators) cancelAll(ctx context.Context, eventID string, status payout.
 }
 
 func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transactionID string) error {
-	var changes []changed
+	var changes []changedAllocation
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		row, err := q.LockHeld(ctx, db.LockHeldParams{ID: id, Now: s.now()})
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -263,7 +263,7 @@ func (s Operators) Resolve(ctx context.Context, id int64, paid bool, transaction
 			return err
 		}
 		a := payout.Resolve(toAllocation(row.EventRewardAllocation, row.CancelledAt), paid, transactionID, row.Now)
-		changes = []changed{{allocation: a, row: row.EventRewardAllocation, restock: row.CancelRestock, now: row.Now}}
+		changes = []changedAllocation{{allocation: a, row: row.EventRewardAllocation, restock: row.CancelRestock, now: row.Now}}
 		return writeChanges(ctx, tx, q, changes)
 	})
 	if err == nil {
@@ -280,7 +280,7 @@ func (s Operators) Pause(ctx context.Context, k payout.Kind) error {
 func (s Operators) Resume(ctx context.Context, k payout.Kind) error {
 	err := postgres.Err(s.q.ResumeProvider(ctx, string(k)))
 	if err == nil {
-		s.Changed()
+		s.WakePayouts()
 	}
 	return err
 }

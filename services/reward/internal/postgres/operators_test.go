@@ -19,7 +19,7 @@ import (
 )
 
 func (w *world) operators() postgres.Operators {
-	return postgres.Operators{Database: postgres.New(w.pool, postgres.Options{}), Changed: func() {}}
+	return postgres.Operators{Database: postgres.New(w.pool, postgres.Options{}), WakePayouts: func() {}}
 }
 
 func (w *world) payouts(t *testing.T) *postgres.Payouts {
@@ -267,7 +267,7 @@ func TestRestock(t *testing.T) {
 		require.NoError(t, err)
 		ids = append(ids, e.Rewards[0].ID)
 	}
-	operators := postgres.Operators{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now}), Changed: func() {}}
+	operators := postgres.Operators{Database: postgres.New(m.pool, postgres.Options{Now: m.clock.Now}), WakePayouts: func() {}}
 	require.NoError(t, operators.Cancel(t.Context(), ids[:1], false))
 	require.NoError(t, operators.Cancel(t.Context(), ids, true))
 	c, _, err := m.service.Get(t.Context(), "d")
@@ -304,7 +304,7 @@ func TestRetryOfACampaign(t *testing.T) {
 	require.NoError(t, operators.RetryCampaign(t.Context(), "c"))
 	require.Zero(t, w.count(t, due), "the answer does not wait for it")
 	ctx, crash := context.WithCancel(t.Context())
-	operators.Changed = crash // after the first chunk
+	operators.WakePayouts = crash // after the first chunk
 	require.ErrorIs(t, operators.RetryMarked(ctx), context.Canceled)
 	require.Equal(t, 1000, w.count(t, due))
 	_, err = w.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET next_retry_at = NULL WHERE id = 40`) // given up again

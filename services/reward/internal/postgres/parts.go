@@ -9,17 +9,17 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// prizeOf returns a prize of the campaign; nil for 0.
-func prizeOf(c *campaign.Campaign, id int64) *campaign.Prize {
+// prizeOf returns the prize with this id; nil if the campaign has none, as for 0.
+func prizeOf(c *campaign.Campaign, prizeID int64) *campaign.Prize {
 	for i := range c.Prizes {
-		if c.Prizes[i].ID == id {
+		if c.Prizes[i].ID == prizeID {
 			return &c.Prizes[i]
 		}
 	}
 	return nil
 }
 
-// loadRewards loads what entries have earned.
+// loadRewards reads the rewards of entries and adds them to earned.
 func loadRewards(ctx context.Context, q *db.Queries, c *campaign.Campaign, earned []*campaign.Earned) error {
 	byEntry, keys := make(map[int64]*campaign.Earned, len(earned)), []string(nil)
 	for _, e := range earned {
@@ -41,11 +41,11 @@ func loadRewards(ctx context.Context, q *db.Queries, c *campaign.Campaign, earne
 	return nil
 }
 
-func (s *Campaigns) Part(ctx context.Context, p campaign.Part, memberID string) (campaign.Part, error) {
+func (s *Campaigns) Part(ctx context.Context, p campaign.Participation, memberID string) (campaign.Participation, error) {
 	eventID := p.Campaign.EventID
 	rows, err := s.reads.EntriesOf(ctx, db.EntriesOfParams{EventID: eventID, MemberID: memberID})
 	if err != nil {
-		return campaign.Part{}, postgres.Err(err)
+		return campaign.Participation{}, postgres.Err(err)
 	}
 	for _, r := range rows {
 		p.Entries = append(p.Entries, campaign.Entry{
@@ -55,7 +55,7 @@ func (s *Campaigns) Part(ctx context.Context, p campaign.Part, memberID string) 
 	if len(p.Campaign.Milestones) > 0 {
 		reached, err := s.reads.ReachedMilestones(ctx, db.ReachedMilestonesParams{MemberIds: []string{memberID}, EventID: eventID})
 		if err != nil {
-			return campaign.Part{}, postgres.Err(err)
+			return campaign.Participation{}, postgres.Err(err)
 		}
 		for _, r := range reached {
 			p.Milestones = append(p.Milestones, int(r.Day))
@@ -67,7 +67,7 @@ func (s *Campaigns) Part(ctx context.Context, p campaign.Part, memberID string) 
 		present = append(present, &campaign.Earned{Entry: e, Prize: prizeOf(&p.Campaign, e.PrizeID), Repeated: true})
 	}
 	if err := loadRewards(ctx, s.reads, &p.Campaign, present); err != nil {
-		return campaign.Part{}, err
+		return campaign.Participation{}, err
 	}
 	for _, e := range present {
 		p.Earned = append(p.Earned, *e)

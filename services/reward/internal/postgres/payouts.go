@@ -19,11 +19,11 @@ import (
 
 const (
 	maxSettled  = 100                  // outcomes in one transaction
-	settleDelay = 2 * time.Millisecond // for which the first of them waits for others
+	settleDelay = 2 * time.Millisecond // for which the first outcome waits for others
 )
 
-// Payouts implements payout.Store. Outcomes that arrive while a transaction runs are written
-// together by the next one.
+// Payouts claims allocations and writes the outcomes of calls. Outcomes that arrive while a
+// transaction runs are written together by the next transaction.
 type Payouts struct {
 	*Database
 
@@ -32,13 +32,13 @@ type Payouts struct {
 
 var _ payout.Store = (*Payouts)(nil)
 
-// settlement is an outcome with the policy of its provider.
+// settlement is a call that has ended, with the policy of its provider.
 type settlement struct {
 	call   payout.Call
 	policy payout.Policy
 }
 
-// NewPayouts makes the store.
+// NewPayouts makes the store that the payout engines use.
 func NewPayouts(d *Database) *Payouts {
 	p := &Payouts{Database: d}
 	p.settles = batch.NewItems(batch.Config{Max: maxSettled, Delay: settleDelay, Inflight: 2}, p.settleAll)
@@ -68,13 +68,13 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 	return claims, nil
 }
 
-func (p *Payouts) Renew(ctx context.Context, held []payout.ClaimRef, policy payout.Policy) error {
-	ids, versions := columnsOf(held)
+func (p *Payouts) Renew(ctx context.Context, claims []payout.ClaimRef, policy payout.Policy) error {
+	ids, versions := splitClaimRefs(claims)
 	return postgres.Err(p.q.Renew(ctx, db.RenewParams{Ids: ids, Versions: versions, Now: p.now(), LeaseSeconds: policy.Lease.Seconds()}))
 }
 
-func (p *Payouts) Release(ctx context.Context, held []payout.ClaimRef) error {
-	ids, versions := columnsOf(held)
+func (p *Payouts) Release(ctx context.Context, claims []payout.ClaimRef) error {
+	ids, versions := splitClaimRefs(claims)
 	released, err := p.q.Release(ctx, db.ReleaseParams{Ids: ids, Versions: versions, Now: p.now()})
 	countStatus(payout.Failed, int(released))
 	return postgres.Err(err)
@@ -92,7 +92,7 @@ func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy pa
 		out := make([]outbox.Event, len(rows))
 		for i, r := range rows {
 			a := toAllocation(r.EventRewardAllocation, nil)
-			out[i] = event(a, eventType(a), r.Now)
+			out[i] = rewardEvent(a, eventType(a), r.Now)
 		}
 		return outbox.Insert(ctx, tx, source, out...)
 	})
@@ -107,23 +107,23 @@ func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy pa
 }
 
 func (p *Payouts) Settle(ctx context.Context, c payout.Call, policy payout.Policy) (applied bool, err error) {
-	c.Result.TransactionID, c.Result.Message = storable(c.Result.TransactionID), storable(c.Result.Message)
+	c.Result.TransactionID, c.Result.Message = toStorableText(c.Result.TransactionID), toStorableText(c.Result.Message)
 	return p.settles.Do(ctx, settlement{call: c, policy: policy})
 }
 
 // maxText bounds what is kept of a provider's text, in bytes.
 const maxText = 1000
 
-// storable converts a provider's text to one that PostgreSQL accepts: UTF-8 without U+0000.
-func storable(s string) string {
+// toStorableText converts a provider's text to one that PostgreSQL accepts: UTF-8 without U+0000.
+func toStorableText(s string) string {
 	s = s[:min(len(s), maxText)]
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// settleAll writes outcomes in one transaction. If that fails although the database is available, it
-// writes each outcome alone, so that one that cannot be written delays no other.
+// settleAll writes outcomes in one transaction. If that fails although the database is available,
+// it writes each outcome in a transaction of its own: one that cannot be written delays no other.
 func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Result[bool], error) {
-	applied, err := p.settleInOne(ctx, items)
+	applied, err := p.settleInOneTx(ctx, items)
 	out := make([]batch.Result[bool], len(items))
 	switch {
 	case err == nil:
@@ -134,7 +134,7 @@ func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Re
 		return nil, err
 	default:
 		for i := range out {
-			if applied, err = p.settleInOne(ctx, items[i:i+1]); err == nil {
+			if applied, err = p.settleInOneTx(ctx, items[i:i+1]); err == nil {
 				out[i].Value = applied[0]
 			}
 			out[i].Err = err
@@ -143,10 +143,10 @@ func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Re
 	return out, nil
 }
 
-// settleInOne locks allocations, decides about them and writes them, in one transaction. Two outcomes
-// of one allocation are decided one after the other.
-func (p *Payouts) settleInOne(ctx context.Context, items []settlement) (applied []bool, err error) {
-	var changes []changed
+// settleInOneTx locks allocations, decides about them and writes them in one transaction. Two
+// outcomes of one allocation are decided one after the other.
+func (p *Payouts) settleInOneTx(ctx context.Context, items []settlement) (applied []bool, err error) {
+	var changes []changedAllocation
 	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		applied = make([]bool, len(items))
 		changes, err = p.decideAll(ctx, tx, q, items, applied)
@@ -162,8 +162,8 @@ func (p *Payouts) settleInOne(ctx context.Context, items []settlement) (applied 
 	return applied, nil
 }
 
-func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items []settlement, applied []bool) ([]changed, error) {
-	rows, err := q.LockForSettle(ctx, p.outcomes(items))
+func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items []settlement, applied []bool) ([]changedAllocation, error) {
+	rows, err := q.LockForSettle(ctx, p.lockParams(items))
 	if err != nil {
 		return nil, err
 	}
@@ -176,16 +176,16 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 			applied[i] = a.decide(it)
 		}
 	}
-	var changes []changed
+	var changes []changedAllocation
 	for _, r := range rows {
 		if l := locked[r.EventRewardAllocation.ID]; l.changed {
-			changes = append(changes, changed{allocation: l.Allocation, row: r.EventRewardAllocation, restock: r.CancelRestock, now: l.now})
+			changes = append(changes, changedAllocation{allocation: l.Allocation, row: r.EventRewardAllocation, restock: r.CancelRestock, now: l.now})
 		}
 	}
 	return changes, writeChanges(ctx, tx, q, changes)
 }
 
-// lockedAllocation is an allocation whose row is locked.
+// lockedAllocation is an allocation whose row is locked; changed: an outcome has changed it.
 type lockedAllocation struct {
 	payout.Allocation
 
@@ -204,7 +204,7 @@ func (l *lockedAllocation) decide(it settlement) bool {
 	return ok
 }
 
-func (p *Payouts) outcomes(items []settlement) db.LockForSettleParams {
+func (p *Payouts) lockParams(items []settlement) db.LockForSettleParams {
 	params := db.LockForSettleParams{Now: p.now()}
 	for _, it := range items {
 		params.Ids, params.Versions = append(params.Ids, it.call.ID), append(params.Versions, it.call.Version)
@@ -213,8 +213,8 @@ func (p *Payouts) outcomes(items []settlement) db.LockForSettleParams {
 	return params
 }
 
-func columnsOf(held []payout.ClaimRef) (ids, versions []int64) {
-	for _, h := range held {
+func splitClaimRefs(claims []payout.ClaimRef) (ids, versions []int64) {
+	for _, h := range claims {
 		ids, versions = append(ids, h.ID), append(versions, h.Version)
 	}
 	return ids, versions

@@ -97,7 +97,7 @@ func TestRestockOfAPayoutThatEndsByTheMark(t *testing.T) {
 	_, err := m.service.Draw(t.Context(), "d", "ann", "")
 	require.NoError(t, err)
 	database := postgres.New(m.pool, postgres.Options{Now: m.clock.Now})
-	operators := postgres.Operators{Database: database, Changed: func() {}}
+	operators := postgres.Operators{Database: database, WakePayouts: func() {}}
 	store := postgres.NewPayouts(database)
 	t.Cleanup(func() { _ = store.Close(context.Background()) })
 	claims, err := store.Claim(t.Context(), payout.Point, 1, policy())
@@ -122,7 +122,7 @@ func TestEntryThatCommitsAfterTheCancellationIsCancelled(t *testing.T) {
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
 	m.create(campaign.Campaign{EventID: "d", Kind: campaign.Random, Prizes: []campaign.Prize{{Name: "p", Reward: points(5), Weight: 1}}})
 	database := postgres.New(m.pool, postgres.Options{Now: m.clock.Now})
-	operators := postgres.Operators{Database: database, Changed: func() {}}
+	operators := postgres.Operators{Database: database, WakePayouts: func() {}}
 	_, err := m.pool.Exec(t.Context(), `UPDATE campaigns SET cancelled_at = $1`, m.clock.Now())
 	require.NoError(t, err)
 	require.NoError(t, operators.CancelMarked(t.Context()))

@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/reward/internal/reconcile"
 )
 
-// Reconciliation implements reconcile.Store. Each of its statements is short and reads a page, so
-// that the service may run meanwhile.
+// Reconciliation reads allocations for the comparison with a ledger. Each statement reads one page
+// and is short, so that the service may run meanwhile.
 type Reconciliation struct{ *Database }
 
 var _ reconcile.Store = Reconciliation{}
@@ -28,7 +28,7 @@ func (r Reconciliation) ByKeys(ctx context.Context, keys []string) ([]payout.All
 	}
 	out := make([]payout.Allocation, len(rows))
 	for i, row := range rows {
-		out[i] = toCompared(db.ReconcilePageRow(row))
+		out[i] = toComparedAllocation(db.ReconcilePageRow(row))
 	}
 	return out, nil
 }
@@ -40,13 +40,13 @@ func (r Reconciliation) Page(ctx context.Context, after int64, limit int) ([]pay
 	}
 	out := make([]payout.Allocation, len(rows))
 	for i, row := range rows {
-		out[i] = toCompared(row)
+		out[i] = toComparedAllocation(row)
 	}
 	return out, nil
 }
 
-// toCompared converts the columns that are compared with a ledger.
-func toCompared(r db.ReconcilePageRow) payout.Allocation {
+// toComparedAllocation converts the columns that are compared with a ledger.
+func toComparedAllocation(r db.ReconcilePageRow) payout.Allocation {
 	return payout.Allocation{
 		ID: r.ID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue, Status: payout.Status(r.RewardStatus),
 		IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), ProcessedAt: orZero(r.ProcessedAt), UnknownSince: orZero(r.UnknownSince),

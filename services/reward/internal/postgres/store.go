@@ -1,5 +1,5 @@
-// Package postgres keeps campaigns, entries and allocations in PostgreSQL, and their events in the
-// outbox.
+// Package postgres keeps campaigns, entries and allocations in PostgreSQL, and writes the Kafka
+// events about them to the outbox.
 package postgres
 
 import (
@@ -20,12 +20,12 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations create all tables of the service's database.
+// Migrations creates all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "reward", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Session returns the options of the service's sessions. The planner expects a LIMIT with a parameter
-// to return a tenth of the rows. So it would rate the generic plan of Claim as too expensive, and plan
-// each execution, which takes longer than the execution itself.
+// Session returns the options of the service's database sessions: they always use generic plans.
+// The planner expects a LIMIT with a parameter to return a tenth of the rows, and so would plan the
+// statement Claim anew for each execution, which takes longer than the execution itself.
 func Session() []postgres.Option {
 	return []postgres.Option{postgres.Indexed(), postgres.Setting("plan_cache_mode", "force_generic_plan")}
 }
@@ -33,17 +33,17 @@ func Session() []postgres.Option {
 // source is the CloudEvents source of this service's events.
 const source = "reward"
 
-// chunk is the number of allocations that one transaction changes. That takes far less than the time
-// that a transaction may take.
+// chunk is the largest number of allocations that one transaction changes. Such a transaction takes
+// far less time than it is allowed.
 const chunk = 1000
 
-// Options of the stores.
+// Options are the optional parts of a Database.
 type Options struct {
-	// Reads is the pool for members' pages; nil: the pool of everything else.
+	// Reads is the pool for members' pages; nil: they use the main pool.
 	Reads *pgxpool.Pool
 	// Now is set by tests only; nil: the database's clock.
 	Now func() time.Time
-	// Published is called after a transaction with events; nil: the relay finds the events by polling.
+	// Published is called after a transaction with Kafka events; nil: the relay finds them by polling.
 	Published func()
 }
 
@@ -70,7 +70,7 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	return &Database{pool: pool, q: db.New(pool), reads: db.New(opts.Reads), opts: opts}
 }
 
-// now is the parameter of the statements; nil is the database's clock.
+// now returns the time that statements take as the present: a test's, or nil for the database's clock.
 func (d *Database) now() *time.Time {
 	if d.opts.Now == nil {
 		return nil
@@ -84,7 +84,7 @@ func (d *Database) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx
 	return postgres.InTxRetry(ctx, d.pool, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx, db.New(tx)) })
 }
 
-// orZero returns the value of a column, the zero value for NULL.
+// orZero returns the value of a nullable column, and the zero value for NULL.
 func orZero[T any](v *T) T {
 	if v == nil {
 		return *new(T)

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// Winners implements campaign.WinnerStore.
+// Winners stores the winners of promotions and their rewards in PostgreSQL.
 type Winners struct{ *Database }
 
 var _ campaign.WinnerStore = Winners{}
@@ -44,7 +44,7 @@ func (s Winners) Announce(ctx context.Context, all []campaign.Announcement) (rew
 			p.RequestIds, p.MemberIds, p.AnnouncedAts = append(p.RequestIds, a.RequestID), append(p.MemberIds, a.MemberID), append(p.AnnouncedAts, a.At)
 		}
 		for _, promotion := range slices.Sorted(maps.Keys(byPromotion)) {
-			n, err := s.announce(ctx, q, byPromotion[promotion])
+			n, err := s.announceOf(ctx, q, byPromotion[promotion])
 			if err != nil {
 				return err
 			}
@@ -58,8 +58,8 @@ func (s Winners) Announce(ctx context.Context, all []campaign.Announcement) (rew
 	return rewarded, err
 }
 
-// announce keeps winners of a promotion, and rewards them in its campaigns.
-func (s Winners) announce(ctx context.Context, q *db.Queries, winners *db.InsertWinnersParams) (rewarded int, err error) {
+// announceOf stores winners of one promotion, and rewards them in the campaigns of this promotion.
+func (s Winners) announceOf(ctx context.Context, q *db.Queries, winners *db.InsertWinnersParams) (rewarded int, err error) {
 	if err := q.LockPromotionShared(ctx, winners.PromotionID); err != nil {
 		return 0, err
 	}
@@ -110,9 +110,9 @@ func (s Winners) RewardEarlier(ctx context.Context) (rewarded int, more bool, er
 	return rewarded, more, err
 }
 
-func rewardWinners(ctx context.Context, q *db.Queries, c db.Campaign, now *time.Time, requests, members []string) (int, error) {
+func rewardWinners(ctx context.Context, q *db.Queries, c db.Campaign, testNow *time.Time, requests, members []string) (int, error) {
 	n, err := q.RewardWinners(ctx, db.RewardWinnersParams{
-		EventID: c.EventID, RequestIds: requests, MemberIds: members, Now: now, Kind: *c.DailyKind, Value: *c.DailyValue,
+		EventID: c.EventID, RequestIds: requests, MemberIds: members, Now: testNow, Kind: *c.DailyKind, Value: *c.DailyValue,
 		KeyPrefix: campaign.WinnerKeyPrefix(c.EventID),
 	})
 	return int(n), err

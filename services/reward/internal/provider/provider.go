@@ -1,5 +1,5 @@
-// Package provider is the client of the providers of points and coupons. What a provider must offer
-// is described in PROVIDER.md of this service.
+// Package provider calls the providers of points and coupons over HTTP. PROVIDER.md of this service
+// describes the API that a provider must offer.
 package provider
 
 import (
@@ -28,7 +28,7 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// maxAnswer bounds the size of an answer.
+// maxAnswer bounds the size of a provider's answer, in bytes.
 const maxAnswer = 64 << 10
 
 // The circuit opens when at least 10 calls, and at least half of all, failed within the last
@@ -71,7 +71,7 @@ func New(base string, opts Options) *Client {
 	c := &Client{
 		base:  strings.TrimSuffix(base, "/"),
 		limit: limit,
-		// No timeout here: every call has that of its context.
+		// No timeout here: the context of every call has a deadline.
 		http: &http.Client{
 			Transport: &http.Transport{
 				DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
@@ -94,7 +94,7 @@ func New(base string, opts Options) *Client {
 	return c
 }
 
-// Rekey replaces the token; calls that have begun keep the former one.
+// Rekey replaces the token; calls that have begun still use the old one.
 func (c *Client) Rekey(token config.Secret) { c.token.Store(&token) }
 
 // Close closes idle connections.
@@ -106,13 +106,13 @@ func (c *Client) Admits() int {
 		return 0
 	case gobreaker.StateHalfOpen:
 		trials := 1 - min(1, int(c.breaker.Counts().Requests)) // none while the trial call is under way
-		return min(trials, c.tokens())
+		return min(trials, c.callsWithinRate())
 	default:
-		return c.tokens()
+		return c.callsWithinRate()
 	}
 }
 
-func (c *Client) tokens() int {
+func (c *Client) callsWithinRate() int {
 	if c.limit.Limit() == rate.Inf {
 		return math.MaxInt
 	}
@@ -128,13 +128,14 @@ func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
 	if err != nil {
 		return payout.Result{Outcome: payout.NotSent, Message: "the circuit is open"}
 	}
-	r := c.pay(ctx, a)
-	done(failure(r))
+	r := c.sendPayment(ctx, a)
+	done(failureOf(r))
 	return r
 }
 
-// failure returns the error that the circuit breaker counts; nil for an answer about one payout.
-func failure(r payout.Result) error {
+// failureOf returns the error that the circuit breaker counts: a call that failed. It returns nil
+// if the provider has answered about the payout, even if it refused to pay.
+func failureOf(r payout.Result) error {
 	switch r.Outcome {
 	case payout.Unknown, payout.Busy, payout.NotSent:
 		return errors.New(r.Message)
@@ -143,7 +144,7 @@ func failure(r payout.Result) error {
 	}
 }
 
-func (c *Client) pay(ctx context.Context, a payout.Allocation) payout.Result {
+func (c *Client) sendPayment(ctx context.Context, a payout.Allocation) payout.Result {
 	status, got, err := c.call(ctx, http.MethodPost, "/v1/payouts", map[string]any{
 		"key": a.SentKey(), "memberId": a.MemberID, "kind": a.Kind, "value": a.Value,
 	})
@@ -157,7 +158,7 @@ func (c *Client) pay(ctx context.Context, a payout.Allocation) payout.Result {
 	r := payout.Result{Message: fmt.Sprintf("status %d: %s", status, got.Error)}
 	switch status {
 	case http.StatusOK:
-		return paid(got, a.SentKey())
+		return paidResult(got, a.SentKey())
 	case http.StatusUnprocessableEntity, http.StatusConflict:
 		r.Outcome = payout.Refused
 	case http.StatusBadRequest, http.StatusGone:
@@ -178,7 +179,7 @@ func (c *Client) Lookup(ctx context.Context, key string) payout.Result {
 		return payout.Result{Outcome: payout.Unknown, Message: "the circuit is open"}
 	}
 	r := c.lookup(ctx, key)
-	done(failure(r))
+	done(failureOf(r))
 	return r
 }
 
@@ -188,11 +189,12 @@ func (c *Client) lookup(ctx context.Context, key string) payout.Result {
 	case err != nil:
 		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
 	case status == http.StatusOK:
-		return paid(got, key)
+		return paidResult(got, key)
 	case status == http.StatusNotFound && got.Key == key:
 		return payout.Result{Outcome: payout.Absent, Message: "the provider has no payout of this key"}
 	case status == http.StatusNotFound:
-		// A proxy, or the server at a wrong URL, answers so too, and would make a paid reward look unpaid.
+		// A proxy, or the server at a wrong URL, answers so too, and would make a paid reward look
+		// unpaid.
 		return payout.Result{Outcome: payout.Unknown, Message: "look up: status 404 without the key, not from the provider"}
 	default:
 		return payout.Result{Outcome: payout.Unknown, Message: fmt.Sprintf("look up: status %d", status)}
@@ -207,7 +209,7 @@ func (c *Client) Void(ctx context.Context, key string) payout.Result {
 	case status == http.StatusNoContent:
 		return payout.Result{Outcome: payout.Voided, Message: "the key was voided unpaid"}
 	case status == http.StatusConflict:
-		return paid(got, key)
+		return paidResult(got, key)
 	case slices.Contains(noVoids, status):
 		return payout.Result{Outcome: payout.Absent, Message: "the provider has no voids"}
 	default:
@@ -218,9 +220,9 @@ func (c *Client) Void(ctx context.Context, key string) payout.Result {
 // noVoids are the answers of a provider that does not offer voids.
 var noVoids = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} //nolint:gochecknoglobals // a constant
 
-// paid returns Paid for an answer about the key with a transaction id, and otherwise Unknown. A cache
-// or a faulty adapter may answer with another payment.
-func paid(got answer, key string) payout.Result {
+// paidResult returns Paid if the answer names the key and a transaction id, and otherwise Unknown:
+// a cache or a faulty adapter may answer about another payment.
+func paidResult(got answer, key string) payout.Result {
 	switch {
 	case got.Key != key:
 		return payout.Result{Outcome: payout.Unknown, Message: "the answer is not about the key that was sent"}
@@ -231,15 +233,15 @@ func paid(got answer, key string) payout.Result {
 	}
 }
 
-// answer is the provider's answer to every call.
+// answer is the JSON body of all answers of a provider.
 type answer struct {
-	// Key is required in an answer that there is a payout, or none.
+	// Key must be present in an answer that says whether the provider has a payout of this key.
 	Key           string `json:"key"`
 	TransactionID string `json:"transactionId"`
 	Error         string `json:"error"`
 }
 
-// call sends one request and reads its answer, whatever its status.
+// call sends one request and reads the answer; an answer of any HTTP status is no error.
 func (c *Client) call(ctx context.Context, method, path string, body any) (status int, got answer, err error) {
 	ctx, span := otel.Tracer("urr.guru/services/reward/provider").Start(ctx, method+" reward provider", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
@@ -270,7 +272,7 @@ func (c *Client) call(ctx context.Context, method, path string, body any) (statu
 	if err != nil {
 		return 0, answer{}, fmt.Errorf("provider answer: %w", err)
 	}
-	// Errors may come without JSON; their status says enough.
+	// An answer with an error status may have a body that is not JSON; its status is enough.
 	if err := json.Unmarshal(b, &got); err != nil && len(b) > 0 && resp.StatusCode < http.StatusBadRequest {
 		return 0, answer{}, fmt.Errorf("provider answer: %w", err)
 	}

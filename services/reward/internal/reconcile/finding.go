@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind of a finding, as it is printed.
+// Kind is the kind of a finding, as the command prints it.
 type Kind string
 
 // The findings. All but Undecided are differences.
@@ -29,7 +29,7 @@ const (
 	Undecided Kind = "undecided"
 )
 
-// kinds returns all kinds in the order of the last line.
+// kinds returns all kinds of findings, in the order in which Counts.String prints them.
 func kinds() []Kind {
 	return []Kind{PaidTwice, PaidNotSuccess, SuccessNotPaid, CancelledPaid, OtherMember, OtherKind, OtherValue, UnknownEntry, Undecided}
 }
@@ -39,9 +39,9 @@ type Finding struct {
 	Kind Kind
 	// AllocationID is 0 for UnknownEntry.
 	AllocationID int64
-	// Key is that of the entry, or of the allocation where there is no entry.
+	// Key is the idempotency key of the ledger's entry, or of the allocation if there is no entry.
 	Key string
-	// Text says what each side has.
+	// Text says what the ledger and the allocation have.
 	Text string
 }
 
@@ -55,12 +55,12 @@ func (f Finding) String() string {
 
 // Counts is the result of a comparison.
 type Counts struct {
-	// Entries of the ledger and Allocations that were compared.
+	// Entries and Allocations count what was compared: of the ledger, and of the database.
 	Entries, Allocations int64
 	Findings             map[Kind]int64
 }
 
-// Differences is the number of findings that are not Undecided.
+// Differences returns the number of findings that are not Undecided.
 func (c *Counts) Differences() (n int64) {
 	for kind, count := range c.Findings {
 		if kind != Undecided {

@@ -17,15 +17,15 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// Entry is a payout in a provider's ledger, one line of JSON.
+// Entry is a payout in a provider's ledger: one line of JSON.
 type Entry struct {
 	// Key is the idempotency key that was sent.
 	Key      string `json:"key"`
 	MemberID string `json:"memberId"`
-	// Kind may be absent in a ledger that is compared with one kind.
+	// Kind may be absent if only one kind is compared.
 	Kind  payout.Kind `json:"kind"`
 	Value int64       `json:"value"`
-	// TransactionID is the provider's.
+	// TransactionID is the id that the provider gave to the payout.
 	TransactionID string `json:"transactionId"`
 }
 
@@ -44,7 +44,7 @@ func Read(r io.Reader) iter.Seq2[Entry, error] {
 			if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 				continue
 			}
-			e, err := parse(lines.Bytes())
+			e, err := parseEntry(lines.Bytes())
 			if err != nil {
 				yield(Entry{}, fmt.Errorf("ledger, line %d: %w", n, err))
 				return
@@ -59,7 +59,7 @@ func Read(r io.Reader) iter.Seq2[Entry, error] {
 	}
 }
 
-func parse(line []byte) (Entry, error) {
+func parseEntry(line []byte) (Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(line, &e); err != nil {
 		return Entry{}, err
@@ -74,7 +74,7 @@ func parse(line []byte) (Entry, error) {
 	}
 }
 
-// Limits of a ledger's server.
+// The longest times to wait for the server of a ledger: for its headers, and for its next bytes.
 const (
 	headerTimeout = 30 * time.Second
 	stallTimeout  = time.Minute
@@ -86,7 +86,7 @@ func Open(ctx context.Context, source string) (io.ReadCloser, error) {
 	case source == "-":
 		return io.NopCloser(os.Stdin), nil
 	case strings.HasPrefix(source, "http://"), strings.HasPrefix(source, "https://"):
-		return get(ctx, source)
+		return requestLedger(ctx, source)
 	default:
 		file, err := os.Open(source)
 		if err != nil {
@@ -96,9 +96,10 @@ func Open(ctx context.Context, source string) (io.ReadCloser, error) {
 	}
 }
 
-// get requests a ledger by HTTP. Its body has no time limit, since a ledger may be long and is read
-// as fast as the tables answer; the server may not be silent for longer than stallTimeout.
-func get(ctx context.Context, url string) (io.ReadCloser, error) {
+// requestLedger requests a ledger by HTTP. Reading its body has no time limit, since a ledger may
+// be long and is read as fast as the database answers; but each read ends after stallTimeout
+// without bytes.
+func requestLedger(ctx context.Context, url string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -111,27 +112,27 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 		cancel()
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	body := &body{ReadCloser: resp.Body, cancel: func() { cancel(); transport.CloseIdleConnections() }}
+	body := &ledgerBody{ReadCloser: resp.Body, cancel: func() { cancel(); transport.CloseIdleConnections() }}
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.Join(fmt.Errorf("ledger: GET %s: status %d", url, resp.StatusCode), body.Close())
 	}
 	return body, nil
 }
 
-// body is a response's body whose server may not be silent for too long.
-type body struct {
+// ledgerBody is the body of a response. A read of it fails after stallTimeout without bytes.
+type ledgerBody struct {
 	io.ReadCloser
 
 	cancel func()
 }
 
-func (b *body) Read(p []byte) (int, error) {
+func (b *ledgerBody) Read(p []byte) (int, error) {
 	stalled := time.AfterFunc(stallTimeout, b.cancel)
 	defer stalled.Stop()
 	return b.ReadCloser.Read(p)
 }
 
-func (b *body) Close() error {
+func (b *ledgerBody) Close() error {
 	b.cancel()
 	return b.ReadCloser.Close()
 }

@@ -20,24 +20,24 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// Store reads the allocations. Of each it fills id, member, kind, value, status, key, resends,
+// Store reads allocations. It fills only the fields id, member, kind, value, status, key, resends,
 // ProcessedAt and UnknownSince.
 type Store interface {
-	// Now returns the clock of ProcessedAt.
+	// Now returns the time of the clock that also sets ProcessedAt.
 	Now(ctx context.Context) (time.Time, error)
-	// ByKeys returns the allocations with some of the idempotency keys.
+	// ByKeys returns the allocations whose idempotency key is one of keys.
 	ByKeys(ctx context.Context, keys []string) ([]payout.Allocation, error)
 	// Page returns up to limit allocations after an id, in the order of their ids.
 	Page(ctx context.Context, after int64, limit int) ([]payout.Allocation, error)
 }
 
-// Sizes of the pages.
+// The numbers of rows that are read at once: of the ledger, and of the database.
 const (
 	ledgerPage = 500
 	tablePage  = 5000
 )
 
-// Options of a comparison.
+// Options says what is compared and who receives the findings.
 type Options struct {
 	// Kinds that are compared; entries and allocations of others are skipped.
 	Kinds []payout.Kind
@@ -48,7 +48,7 @@ type Options struct {
 	Report func(Finding) error
 }
 
-// Run compares with the ledger at source, which Open opens.
+// Run compares the allocations in store with the ledger at source: a file, "-" for stdin, or a URL.
 func Run(ctx context.Context, store Store, source string, opts Options) (Counts, error) {
 	if opts.AsOf.IsZero() {
 		now, err := store.Now(ctx)
@@ -133,7 +133,8 @@ func (c *comparison) compareEntries(ctx context.Context, page []Entry) error {
 	return nil
 }
 
-// cutResend splits a key that follows a voided one into the key of its allocation and its number.
+// cutResend splits a key that replaced a voided one, such as "x-R2", into the key of the
+// allocation, "x", and the number of the replacement, 2.
 func cutResend(key string) (base string, n int, ok bool) {
 	at := strings.LastIndex(key, "-R")
 	if at < 0 {
@@ -143,8 +144,8 @@ func cutResend(key string) (base string, n int, ok bool) {
 	return key[:at], n, err == nil && n > 0
 }
 
-// allocationOf returns the allocation that a key was sent for, nil if there is none. An allocation
-// with exactly this key comes first, even if the key looks like one that follows a voided one.
+// allocationOf returns the allocation for which a key was sent, nil if there is none. An allocation
+// with exactly this key is preferred, even if the key looks like one that replaced a voided key.
 func allocationOf(byKey map[string]*payout.Allocation, key string) *payout.Allocation {
 	if a := byKey[key]; a != nil {
 		return a
@@ -166,7 +167,7 @@ func (c *comparison) compareEntry(e Entry, a *payout.Allocation) error {
 	}
 	c.counts.Entries++
 	if a == nil {
-		return c.report(UnknownEntry, 0, e.Key, "the ledger has paid %s to member %q (transaction %q), and no allocation has this key", amount(e.Kind, e.Value), e.MemberID, e.TransactionID)
+		return c.report(UnknownEntry, 0, e.Key, "the ledger has paid %s to member %q (transaction %q), and no allocation has this key", describeReward(e.Kind, e.Value), e.MemberID, e.TransactionID)
 	}
 	if err := c.compareContents(e, a); err != nil {
 		return err
@@ -187,7 +188,7 @@ func (c *comparison) compareContents(e Entry, a *payout.Allocation) error {
 		}
 	}
 	if e.Value != a.Value {
-		return c.report(OtherValue, a.ID, e.Key, "the ledger has paid %s (transaction %q), the allocation is of %s", amount(e.Kind, e.Value), e.TransactionID, amount(a.Kind, a.Value))
+		return c.report(OtherValue, a.ID, e.Key, "the ledger has paid %s (transaction %q), the allocation is of %s", describeReward(e.Kind, e.Value), e.TransactionID, describeReward(a.Kind, a.Value))
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func undecided(a *payout.Allocation) bool {
 	return a.Status == payout.Processing || a.Status == payout.Failed && !a.UnknownSince.IsZero()
 }
 
-// compareAllocations compares the allocations with the entries that were seen.
+// compareAllocations compares all allocations with the set of those that the ledger has paid.
 func (c *comparison) compareAllocations(ctx context.Context) error {
 	for after := int64(0); ; {
 		page, err := c.store.Page(ctx, after, tablePage)
@@ -247,7 +248,7 @@ func (c *comparison) compareAllocation(a *payout.Allocation) error {
 	}
 }
 
-func amount(kind payout.Kind, value int64) string {
+func describeReward(kind payout.Kind, value int64) string {
 	if kind == payout.Coupon {
 		return fmt.Sprintf("coupon %d", value)
 	}

@@ -21,7 +21,7 @@ const (
 	defaultLimit = 20
 )
 
-// Admin implements RewardAdminService.
+// Admin serves the RPCs with which operators manage campaigns and rewards.
 type Admin struct {
 	rewardv1.UnimplementedRewardAdminServiceServer
 
@@ -58,7 +58,7 @@ func (s *Admin) CancelCampaign(ctx context.Context, in *rewardv1.CancelCampaignR
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	return done(s.operator.CancelCampaign(ctx, in.GetEventId(), in.GetRestock()))
+	return emptyAnswer(s.operator.CancelCampaign(ctx, in.GetEventId(), in.GetRestock()))
 }
 
 func (s *Admin) GetSummary(ctx context.Context, in *rewardv1.GetSummaryRequest) (*rewardv1.Summary, error) {
@@ -83,7 +83,7 @@ func (s *Admin) ListRewards(ctx context.Context, in *rewardv1.ListRewardsRequest
 		return nil, err
 	}
 	f := payout.Filter{MemberID: in.GetMemberId(), EventID: in.GetEventId(), Status: payout.Status(in.GetStatus())}
-	list, next, err := page(ctx, s.payouts, f, in.GetLimit(), in.GetCursor())
+	list, next, err := listPage(ctx, s.payouts, f, in.GetLimit(), in.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (s *Admin) RetryReward(ctx context.Context, in *rewardv1.RetryRewardRequest
 	}
 	retried, err := s.operator.Retry(ctx, []int64{id})
 	if err != nil || retried > 0 {
-		return done(err)
+		return emptyAnswer(err)
 	}
 	if _, _, err := s.payouts.Get(ctx, id); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *Admin) RetryRewards(ctx context.Context, in *rewardv1.RetryRewardsReque
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	return done(s.operator.RetryCampaign(ctx, in.GetEventId()))
+	return emptyAnswer(s.operator.RetryCampaign(ctx, in.GetEventId()))
 }
 
 func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardRequest) (*emptypb.Empty, error) {
@@ -140,7 +140,7 @@ func (s *Admin) CancelReward(ctx context.Context, in *rewardv1.CancelRewardReque
 	if a.Status == payout.Success {
 		return nil, payout.ErrNotCancellable
 	}
-	return done(s.operator.Cancel(ctx, []int64{id}, in.GetRestock()))
+	return emptyAnswer(s.operator.Cancel(ctx, []int64{id}, in.GetRestock()))
 }
 
 func (s *Admin) ResolveReward(ctx context.Context, in *rewardv1.ResolveRewardRequest) (*emptypb.Empty, error) {
@@ -148,21 +148,21 @@ func (s *Admin) ResolveReward(ctx context.Context, in *rewardv1.ResolveRewardReq
 	if err != nil {
 		return nil, err
 	}
-	return done(s.operator.Resolve(ctx, id, in.GetPaid(), in.GetExternalTransactionId()))
+	return emptyAnswer(s.operator.Resolve(ctx, id, in.GetPaid(), in.GetExternalTransactionId()))
 }
 
 func (s *Admin) PauseProvider(ctx context.Context, in *rewardv1.PauseProviderRequest) (*emptypb.Empty, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	return done(s.pauser.Pause(ctx, kindOf(in.GetName())))
+	return emptyAnswer(s.pauser.Pause(ctx, kindOf(in.GetName())))
 }
 
 func (s *Admin) ResumeProvider(ctx context.Context, in *rewardv1.ResumeProviderRequest) (*emptypb.Empty, error) {
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	return done(s.pauser.Resume(ctx, kindOf(in.GetName())))
+	return emptyAnswer(s.pauser.Resume(ctx, kindOf(in.GetName())))
 }
 
 // allocationID checks the caller's role and parses the id of an allocation.
@@ -177,15 +177,16 @@ func (s *Admin) allocationID(in any, id string) (int64, error) {
 	return n, nil
 }
 
-func done(err error) (*emptypb.Empty, error) {
+func emptyAnswer(err error) (*emptypb.Empty, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, nil
 }
 
-// page returns a page of allocations and the cursor of the next, the last item's id; "" at the end.
-func page(ctx context.Context, r payout.Reader, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
+// listPage returns a page of allocations and the cursor of the next page: the id of the last item,
+// "" on the last page.
+func listPage(ctx context.Context, r payout.Reader, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
 	if cursor != "" {
 		if f.Before, err = strconv.ParseInt(cursor, 10, 64); err != nil || f.Before < 1 {
 			return nil, "", errs.ErrInvalidCursor

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// kindOf is the kind that a provider pays: point, coupon.
+// kindOf returns the kind of rewards that a provider pays; the provider's name is "point" or "coupon".
 func kindOf(provider string) payout.Kind { return payout.Kind(strings.ToUpper(provider)) }
 
 func toCampaign(in *rewardv1.CreateCampaignRequest) campaign.Campaign {

@@ -1,4 +1,4 @@
-// Package rpc serves campaigns and rewards over gRPC.
+// Package rpc serves campaigns and rewards to members and operators over gRPC.
 package rpc
 
 import (
@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// Rewards implements RewardService.
+// Rewards serves the RPCs of members: attend, draw, and see what they have earned.
 type Rewards struct {
 	rewardv1.UnimplementedRewardServiceServer
 
@@ -85,7 +85,7 @@ func (s *Rewards) ListMyRewards(ctx context.Context, in *rewardv1.ListMyRewardsR
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := page(ctx, s.payouts, payout.Filter{MemberID: user}, in.GetLimit(), in.GetCursor())
+	list, next, err := listPage(ctx, s.payouts, payout.Filter{MemberID: user}, in.GetLimit(), in.GetCursor())
 	if err != nil {
 		return nil, err
 	}

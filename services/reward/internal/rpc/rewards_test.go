@@ -49,7 +49,7 @@ func serve(t *testing.T) clients {
 	pool := postgrestest.New(t, postgres.Migrations...)
 	database := postgres.New(pool, postgres.Options{Now: clock.Now})
 	campaigns := campaign.NewService(postgres.NewCampaigns(database), promotions{}, func() {})
-	operators := postgres.Operators{Database: database, Changed: func() {}}
+	operators := postgres.Operators{Database: database, WakePayouts: func() {}}
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		rewardv1.RegisterRewardServiceServer(r, rpc.New(campaigns, operators))
 		rewardv1.RegisterRewardAdminServiceServer(r, rpc.NewAdmin(campaigns, operators, operators, operators))

@@ -20,7 +20,7 @@ import (
 // name is the service's in logs, metrics and calls.
 const name = "stats"
 
-// Run serves the RPCs and consumes the topics until ctx ends.
+// Run runs the stats service until ctx ends: it serves its RPCs and consumes its Kafka topics.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
@@ -50,12 +50,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// deadLetters are those of this service's consumer group.
+// deadLetters returns where the dead letters of this service are: its consumer group and topics.
 func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: figures.Group, Topics: events.ConsumedBy(name)}
 }
 
-// Kafka returns the command with which operators redrive dead letters.
+// Kafka returns the subcommand `kafka`, with which operators list and redrive dead letters.
 func Kafka() lifecycle.Command[Config] {
 	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
 		return inbox.OpenLetters(ctx, cfg.Postgres, name, postgres.SearchPath())

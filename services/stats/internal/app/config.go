@@ -17,6 +17,6 @@ type Config struct {
 	Postgres postgres.Config
 	Kafka    kafka.Config
 
-	// AuditRetention is how long the acts of operators are kept. The topic keeps them longer.
+	// AuditRetention is how long the acts of operators are kept. The Kafka topic keeps them longer.
 	AuditRetention time.Duration `env:"AUDIT_RETENTION, default=17520h" min:"24h" max:"876000h"`
 }

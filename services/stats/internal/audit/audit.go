@@ -1,4 +1,5 @@
-// Package audit keeps the acts of operators.
+// Package audit has the log of the acts of operators (calls that change or read protected data),
+// and pages through it.
 package audit
 
 import (
@@ -58,12 +59,13 @@ type Filter struct {
 	Limit           int
 }
 
-// Position is the place of an act in a list.
+// Position is the place of an act in the log, which is sorted by time, then by id.
 type Position struct {
 	At time.Time
 	ID uuid.UUID
 }
 
+// Cursor returns the position as text, with which a client asks for the next page.
 func (p Position) Cursor() string {
 	return strconv.FormatInt(p.At.UnixMicro(), 10) + "." + p.ID.String()
 }
@@ -90,14 +92,14 @@ var Latest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) //nolint:g
 
 // Store keeps acts.
 type Store interface {
-	// Keep adds acts of different ids, or adds the outcome of those that are kept already.
+	// Keep stores acts with different ids. For an act that is stored already it adds the outcome.
 	Keep(ctx context.Context, acts []Act) error
 	// List returns at most f.Limit acts, newest first.
 	List(ctx context.Context, f Filter) ([]Act, error)
 }
 
-// Page returns one page of acts, newest first, and the cursor of the next one, "" at the end.
-func Page(ctx context.Context, s Store, f Filter) (acts []Act, next string, err error) {
+// ReadPage returns one page of acts, newest first, and the cursor of the next page, "" at the end.
+func ReadPage(ctx context.Context, s Store, f Filter) (acts []Act, next string, err error) {
 	limit := cmp.Or(f.Limit, DefaultLimit)
 	f.Limit = limit + 1
 	if acts, err = s.List(ctx, f); err != nil || len(acts) <= limit {

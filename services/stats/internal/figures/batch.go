@@ -7,20 +7,21 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Batch is consecutive records of one partition, as the store counts them.
+// Batch is a run of consecutive records of one Kafka partition, which the store counts together.
 type Batch struct {
 	Topic     string
 	Partition int32
 	// Next is the offset after the batch's last record.
 	Next int64
-	// EventIDs are the ids of the batch's events. Delta computes what those in fresh add; its result must
-	// not be changed.
+	// EventIDs are the ids of the batch's Kafka events. Delta computes what the events whose ids
+	// are in fresh add to the figures; its result must not be changed.
 	EventIDs []string
 	Delta    func(fresh map[string]bool) (Delta, error)
-	// Old has the offsets of events whose ids the inbox may have deleted, by event id.
+	// Old maps the id of each event that is so old that the inbox may have deleted its id to the
+	// event's offset. The offset then tells whether the event was counted.
 	Old map[string]int64
-	// Redriven are the ids of dead letters that were published again. Each counts once, however late
-	// a copy comes.
+	// Redriven are the ids of dead letters that were published again. Each of them counts once,
+	// however late another copy of it comes.
 	Redriven []string
 }
 
@@ -44,18 +45,18 @@ func newBatch(topic string, partition int32, records []Record, oldest time.Time)
 	return b
 }
 
-// expectation is what a batch adds if none of its events is counted yet, the usual case. It is
-// computed while the store looks the events up.
-type expectation struct {
+// expectedDelta is what a batch adds if none of its events is counted yet, the usual case. It is
+// computed in the background while the store looks up which events are counted.
+type expectedDelta struct {
 	done  sync.WaitGroup
 	ids   map[string]bool
 	delta Delta
 	err   error
 }
 
-// expect decodes the records in the background; wait for done.
-func expect(records []Record) *expectation {
-	e := &expectation{ids: make(map[string]bool, len(records))}
+// sumInBackground starts to decode and add up all records. The result is complete once done is.
+func sumInBackground(records []Record) *expectedDelta {
+	e := &expectedDelta{ids: make(map[string]bool, len(records))}
 	for _, r := range records {
 		e.ids[r.EventID] = true
 	}
@@ -65,22 +66,22 @@ func expect(records []Record) *expectation {
 				e.err = errs.FromPanic(p)
 			}
 		}()
-		e.delta, e.err = sum(records, e.ids)
+		e.delta, e.err = sumFresh(records, e.ids)
 	})
 	return e
 }
 
-// deltaOf returns what the fresh records add to the figures.
-func (e *expectation) deltaOf(records []Record, fresh map[string]bool) (Delta, error) {
+// deltaOf returns what the records whose event ids are in fresh add to the figures.
+func (e *expectedDelta) deltaOf(records []Record, fresh map[string]bool) (Delta, error) {
 	if len(fresh) < len(e.ids) {
-		return sum(records, fresh) // a counted event that cannot be decoded is no error
+		return sumFresh(records, fresh) // a counted event that cannot be decoded is no error
 	}
 	e.done.Wait()
 	return e.delta, e.err
 }
 
-// sum adds up the fresh records; one that occurs twice in the batch counts once.
-func sum(records []Record, fresh map[string]bool) (Delta, error) {
+// sumFresh adds up the records whose event ids are in fresh. An event that occurs twice counts once.
+func sumFresh(records []Record, fresh map[string]bool) (Delta, error) {
 	var d Delta
 	seen := make(map[string]bool, len(records))
 	for _, r := range records {

@@ -1,4 +1,5 @@
-// Package figures counts domain events: totals per event and day.
+// Package figures counts the Kafka events of other services: totals per event (performance,
+// campaign or promotion) and day.
 package figures
 
 import (
@@ -14,8 +15,8 @@ import (
 // fixed offset needs no time zone database in the image.
 var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
 
-// Counted reports whether a type of event adds to the figures. Other types are skipped, since the
-// producers may be upgraded first.
+// Counted reports whether Kafka events of a type add to the figures. Other types are skipped, since
+// the services that publish them may be newer than this one.
 func Counted(eventType string) bool {
 	switch eventType {
 	case events.ReservationCreated, events.ReservationConfirmed, events.ReservationCancelled, events.ReservationExpired, events.ReservationRejected,
@@ -28,31 +29,32 @@ func Counted(eventType string) bool {
 	}
 }
 
-// ReasonRefunded is the reason of places that a refund gives back. StatusConfirmed is the status of
-// their reservation while others of its places are left: it is not cancelled yet.
+// ReasonRefunded is the reason of a cancellation in which a refund gives places back. StatusConfirmed
+// is the status of a reservation that keeps other places afterwards: it is not cancelled yet.
 const (
 	ReasonRefunded  = "REFUNDED"
 	StatusConfirmed = "CONFIRMED"
 )
 
-// A transfer moves money between two visitors, which is not revenue: neither the buyer's payment,
-// which has this type, nor the partial refund that pays the seller, which has this cause.
+// A transfer moves money between two visitors and is no revenue. The buyer's payment has the type
+// PaymentTransfer; the partial refund that pays the seller has the cause CauseTransfer.
 const (
 	PaymentTransfer = "transfer"
 	CauseTransfer   = "TRANSFER"
 )
 
-// KindPoint is the kind of the rewards that are paid in points.
+// KindPoint is the kind of a reward that is paid in points.
 const KindPoint = "POINT"
 
-// Reservation is one event of a reservation's life.
+// Reservation is one Kafka event about a reservation: it was created, confirmed, cancelled, …
 type Reservation struct {
 	Type, EventID, Reason, Status string
-	Quantity                      int64 // of a cancellation by a refund: the places given back
+	Quantity                      int64 // places of the reservation; after a refund, the places given back
 	At                            time.Time
 }
 
-// Payment is one event of a payment's life. Amount is that of the payment or refund, in minor units.
+// Payment is one Kafka event about a payment: it was confirmed or refunded. Amount is the amount of
+// the payment or refund, in minor units.
 type Payment struct {
 	Type, PaymentType, EventID, Currency string
 
@@ -61,20 +63,21 @@ type Payment struct {
 	At     time.Time
 }
 
-// Reward is one event of a reward's life. Value of a reward in points is their number.
+// Reward is one Kafka event about a reward: it was paid, failed or was cancelled. Value is the
+// number of points of a reward in points.
 type Reward struct {
 	Type, EventID, Kind string
 	Value               int64
 	At                  time.Time
 }
 
-// Request is the end of a request to a promotion.
+// Request is the Kafka event that a request to a promotion has succeeded, was rejected or failed.
 type Request struct {
 	Type, EventID string
 	At            time.Time
 }
 
-// Day is the key of counts. Date is midnight UTC of the calendar day in Seoul.
+// Day is an event on a calendar day in Seoul, the key of counts. Date is midnight UTC of that day.
 type Day struct {
 	EventID string
 	Date    time.Time
@@ -91,24 +94,24 @@ type RevenueKey struct {
 	Currency string
 }
 
-// Revenue in minor units, and how many payments and refunds it came from.
+// Revenue has the sums of confirmed payments and of refunds, in minor units, and how many there were.
 type Revenue struct {
 	Confirmed, Refunded, Payments, Refunds int64
 }
 
-// RewardCounts of one campaign and day. A reward that failed or was cancelled may be paid later, and
-// then counts as both.
+// RewardCounts counts the rewards of one campaign and day by outcome. A reward that failed or was
+// cancelled may be paid later, and then counts in both fields.
 type RewardCounts struct {
 	Paid, Failed, Cancelled, PointsPaid int64
 }
 
-// RequestCounts of the requests to one promotion that ended on one day. A failed request that an
-// operator has redriven counts again when it ends.
+// RequestCounts counts the requests to one promotion by the result that they got on one day. A
+// failed request that an operator has redriven counts again with its next result.
 type RequestCounts struct {
 	Succeeded, Rejected, Failed int64
 }
 
-// Delta is what a batch of events adds. The zero value is empty and ready.
+// Delta is what a batch of Kafka events adds to the figures. The zero value is empty and ready to use.
 type Delta struct {
 	Counts   map[Day]Counts
 	Revenue  map[RevenueKey]Revenue
@@ -116,9 +119,9 @@ type Delta struct {
 	Requests map[Day]RequestCounts
 }
 
-// AddReservation counts one event of a reservation.
+// AddReservation adds one Kafka event about a reservation to the delta.
 func (d *Delta) AddReservation(r Reservation) {
-	key := day(r.EventID, r.At)
+	key := dayOf(r.EventID, r.At)
 	c := d.Counts[key]
 	switch r.Type {
 	case events.ReservationCreated:
@@ -140,23 +143,23 @@ func (d *Delta) AddReservation(r Reservation) {
 	default:
 		return
 	}
-	set(&d.Counts, key, c)
+	setInMap(&d.Counts, key, c)
 }
 
-// set writes to a map, which may be nil.
-func set[K comparable, V any](m *map[K]V, key K, v V) {
+// setInMap sets m[key] to v, and makes the map if it is nil.
+func setInMap[K comparable, V any](m *map[K]V, key K, v V) {
 	if *m == nil {
 		*m = map[K]V{}
 	}
 	(*m)[key] = v
 }
 
-// AddPayment counts one event of a payment. Transfers are ignored.
+// AddPayment adds one Kafka event about a payment to the delta. Transfers are ignored.
 func (d *Delta) AddPayment(p Payment) {
 	if p.PaymentType == PaymentTransfer || p.Cause == CauseTransfer {
 		return
 	}
-	key := RevenueKey{Day: day(p.EventID, p.At), Currency: p.Currency}
+	key := RevenueKey{Day: dayOf(p.EventID, p.At), Currency: p.Currency}
 	r := d.Revenue[key]
 	switch p.Type {
 	case events.PaymentConfirmed:
@@ -168,12 +171,12 @@ func (d *Delta) AddPayment(p Payment) {
 	default:
 		return
 	}
-	set(&d.Revenue, key, r)
+	setInMap(&d.Revenue, key, r)
 }
 
-// AddReward counts one event of a reward.
+// AddReward adds one Kafka event about a reward to the delta.
 func (d *Delta) AddReward(r Reward) {
-	key := day(r.EventID, r.At)
+	key := dayOf(r.EventID, r.At)
 	c := d.Rewards[key]
 	switch r.Type {
 	case events.RewardPaid:
@@ -188,12 +191,12 @@ func (d *Delta) AddReward(r Reward) {
 	default:
 		return
 	}
-	set(&d.Rewards, key, c)
+	setInMap(&d.Rewards, key, c)
 }
 
-// AddRequest counts the end of a request.
+// AddRequest adds the result of one request to the delta.
 func (d *Delta) AddRequest(r Request) {
-	key := day(r.EventID, r.At)
+	key := dayOf(r.EventID, r.At)
 	c := d.Requests[key]
 	switch r.Type {
 	case events.RequestSucceeded:
@@ -205,13 +208,14 @@ func (d *Delta) AddRequest(r Request) {
 	default:
 		return
 	}
-	set(&d.Requests, key, c)
+	setInMap(&d.Requests, key, c)
 }
 
-// Days returns the keys of counts, sorted, so that concurrent batches lock rows in one order.
+// Days returns the keys of counts, sorted, so that concurrent transactions lock rows in the same order.
 func Days[C any](counts map[Day]C) []Day { return slices.SortedFunc(maps.Keys(counts), compareDays) }
 
-// RevenueKeys returns the keys of revenue, sorted by day and currency, for the same reason as Days.
+// RevenueKeys returns the keys of revenue, sorted by event, day and currency, so that concurrent
+// transactions lock rows in the same order.
 func RevenueKeys(revenue map[RevenueKey]Revenue) []RevenueKey {
 	return slices.SortedFunc(maps.Keys(revenue), func(a, b RevenueKey) int {
 		return cmp.Or(compareDays(a.Day, b.Day), cmp.Compare(a.Currency, b.Currency))
@@ -222,7 +226,8 @@ func compareDays(a, b Day) int {
 	return cmp.Or(cmp.Compare(a.EventID, b.EventID), a.Date.Compare(b.Date))
 }
 
-func day(eventID string, at time.Time) Day {
+// dayOf returns the key of the counts of an event for the day in Seoul on which a time falls.
+func dayOf(eventID string, at time.Time) Day {
 	y, m, d := at.In(Seoul).Date()
 	return Day{EventID: eventID, Date: time.Date(y, m, d, 0, 0, 0, 0, time.UTC)}
 }

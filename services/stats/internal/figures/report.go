@@ -2,19 +2,20 @@ package figures
 
 import "time"
 
-// EventCounts are the totals of an event; UpdatedAt is zero if nothing was counted, here and below.
+// EventCounts are the totals of an event's reservations over all days. UpdatedAt is zero if none
+// was counted.
 type EventCounts struct {
 	Counts
 	UpdatedAt time.Time
 }
 
-// EventRewards are the totals of a campaign's rewards.
+// EventRewards are the totals of a campaign's rewards. UpdatedAt is zero if none was counted.
 type EventRewards struct {
 	RewardCounts
 	UpdatedAt time.Time
 }
 
-// EventRequests are the totals of a promotion's requests.
+// EventRequests are the totals of a promotion's requests. UpdatedAt is zero if none was counted.
 type EventRequests struct {
 	RequestCounts
 	UpdatedAt time.Time

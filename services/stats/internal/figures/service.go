@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Group is the consumer group of all replicas, in whose name events are counted.
+// Group is the Kafka consumer group of all replicas of stats. The inbox records events under it too.
 const Group = "stats-service-group"
 
-// Record is one event of a partition.
+// Record is one Kafka event, read from a partition.
 type Record struct {
 	EventID string
 	Offset  int64
-	// Redriven marks a dead letter that was published again.
+	// Redriven marks a dead letter (an event that could not be processed) that was published again.
 	Redriven bool
 	// Time is when the event was published.
 	Time time.Time
@@ -20,13 +20,13 @@ type Record struct {
 	AddTo func(d *Delta) error
 }
 
-// Store counts batches.
+// Store adds the figures of batches to the database.
 type Store interface {
 	// Apply counts each event of a batch once. An error changes nothing.
 	Apply(ctx context.Context, b Batch) error
 }
 
-// Service counts events.
+// Service counts Kafka events: it groups records into batches and has the store apply them.
 type Service struct {
 	store    Store
 	inboxAge time.Duration
@@ -45,7 +45,7 @@ func (s *Service) Count(ctx context.Context, topic string, partition int32, reco
 		return nil
 	}
 	b := newBatch(topic, partition, records, s.now().Add(-s.inboxAge))
-	expected := expect(records)
+	expected := sumInBackground(records)
 	defer expected.done.Wait()
 	b.Delta = func(fresh map[string]bool) (Delta, error) { return expected.deltaOf(records, fresh) }
 	return s.store.Apply(ctx, b)

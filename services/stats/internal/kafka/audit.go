@@ -21,8 +21,9 @@ type Keeper interface {
 
 var _ Keeper = audit.Store(nil)
 
-// keep stores the acts in the records and skips records of unknown types.
-func keep(ctx context.Context, keeper Keeper, recs []kafka.Record) error {
+// keepActs decodes the acts in the records and has keeper store them. Records of other types are
+// skipped.
+func keepActs(ctx context.Context, keeper Keeper, recs []kafka.Record) error {
 	var acts []audit.Act
 	for _, r := range recs {
 		var e eventsv1.AuditEvent
@@ -44,7 +45,7 @@ func keep(ctx context.Context, keeper Keeper, recs []kafka.Record) error {
 	return keeper.Keep(ctx, audit.Merge(acts))
 }
 
-// toAct converts an event. It refuses values that the database would refuse on every attempt.
+// toAct converts a Kafka event to an act. It fails for values that the database would always refuse.
 func toAct(e *eventsv1.AuditEvent) (a audit.Act, err error) {
 	id, err := uuid.Parse(e.GetActId())
 	if err != nil {

@@ -27,13 +27,14 @@ type Counter interface {
 
 var _ Counter = (*figures.Service)(nil)
 
-// Offsets are how far partitions have been stored, in the database of the figures and acts.
+// Offsets reads and saves, for each partition, the offset after the last record whose effect is in
+// the database.
 type Offsets interface {
 	Offsets(ctx context.Context, topic string) (map[int32]int64, error)
 	SaveOffset(ctx context.Context, topic string, partition int32, next int64) error
 }
 
-// positions are offsets as the consumer uses them.
+// positions adapts Offsets to the interface by which the consumer finds where to start.
 type positions struct{ offsets Offsets }
 
 var _ kafka.Positions = positions{}
@@ -46,13 +47,13 @@ func (p positions) Save(ctx context.Context, topic string, partition int32, next
 	return p.offsets.SaveOffset(ctx, topic, partition, next)
 }
 
-// NewConsumer makes the consumer that hands the acts of operators to keeper, and all other topics to
-// counter, each partition from its stored offset on. The topic of a service that is not installed is
-// consumed once it exists.
+// NewConsumer makes the consumer of all topics. It hands the records of the topic of operators'
+// acts to keeper and all other records to counter, and starts each partition at its stored offset.
+// The topic of a service that is not installed is consumed as soon as it exists.
 func NewConsumer(cfg kafka.Config, counter Counter, keeper Keeper, offsets Offsets, log *slog.Logger) (*kafka.Consumer, error) {
 	handle := func(ctx context.Context, recs []kafka.Record) error { // all of one partition
 		if recs[0].Topic == events.Audit {
-			if err := keep(ctx, keeper, recs); err != nil {
+			if err := keepActs(ctx, keeper, recs); err != nil {
 				return err
 			}
 			last := recs[len(recs)-1] // its act is stored, so that no offset is ahead of the acts
@@ -73,53 +74,53 @@ func toRecords(recs []kafka.Record) []figures.Record {
 	out := make([]figures.Record, len(recs))
 	for i, r := range recs {
 		out[i] = figures.Record{
-			EventID: r.EventID, Offset: r.Offset, Time: r.Time, Redriven: r.Headers[kafka.HeaderOrigin] != "", AddTo: func(d *figures.Delta) error { return add(d, r) },
+			EventID: r.EventID, Offset: r.Offset, Time: r.Time, Redriven: r.Headers[kafka.HeaderOrigin] != "", AddTo: func(d *figures.Delta) error { return addRecord(d, r) },
 		}
 	}
 	return out
 }
 
-// add decodes one record and adds it to d.
-func add(d *figures.Delta, r kafka.Record) error {
+// addRecord decodes one record and adds it to d.
+func addRecord(d *figures.Delta, r kafka.Record) error {
 	switch r.Topic {
 	case events.Reservations:
-		return decode(r, &eventsv1.ReservationEvent{}, func(e *eventsv1.ReservationEvent) { d.AddReservation(toReservation(e)) })
+		return decodeCounted(r, &eventsv1.ReservationEvent{}, func(e *eventsv1.ReservationEvent) { d.AddReservation(toReservation(e)) })
 	case events.Payments:
-		return decode(r, &eventsv1.PaymentEvent{}, func(e *eventsv1.PaymentEvent) { d.AddPayment(toPayment(e)) })
+		return decodeCounted(r, &eventsv1.PaymentEvent{}, func(e *eventsv1.PaymentEvent) { d.AddPayment(toPayment(e)) })
 	case events.Rewards:
-		return decode(r, &eventsv1.RewardEvent{}, func(e *eventsv1.RewardEvent) { d.AddReward(toReward(e)) })
+		return decodeCounted(r, &eventsv1.RewardEvent{}, func(e *eventsv1.RewardEvent) { d.AddReward(toReward(e)) })
 	case events.Requests:
-		return decode(r, &eventsv1.RequestEvent{}, func(e *eventsv1.RequestEvent) {
+		return decodeCounted(r, &eventsv1.RequestEvent{}, func(e *eventsv1.RequestEvent) {
 			d.AddRequest(figures.Request{Type: e.GetType(), EventID: e.GetEventId(), At: e.GetOccurredAt().AsTime()})
 		})
 	}
 	return nil
 }
 
-// event has the members of the events of all topics.
-type event interface {
+// kafkaEvent has the members that the messages of all counted topics share.
+type kafkaEvent interface {
 	proto.Message
 	GetType() string
 	GetEventId() string
 	GetOccurredAt() *timestamppb.Timestamp
 }
 
-// decode decodes r into e and calls add if the type is counted. Events of other types are not checked,
-// since the types may be newer than this code.
-func decode[E event](r kafka.Record, e E, add func(e E)) error {
+// decodeCounted decodes r into e and calls add if the type of e is counted. Events of other types
+// are not checked, since they may be newer than this code.
+func decodeCounted[E kafkaEvent](r kafka.Record, e E, add func(e E)) error {
 	if err := kafka.Decode(r, e); err != nil || !figures.Counted(e.GetType()) {
 		return err
 	}
-	if err := wellFormed(e.GetEventId(), e.GetOccurredAt()); err != nil {
+	if err := checkStorable(e.GetEventId(), e.GetOccurredAt()); err != nil {
 		return kafka.Poison(fmt.Errorf("%s event %s: %w", r.Topic, r.EventID, err))
 	}
 	add(e)
 	return nil
 }
 
-// wellFormed refuses values that the database would refuse on every attempt, such as a zero byte,
-// which would block the partition.
-func wellFormed(eventID string, at *timestamppb.Timestamp) error {
+// checkStorable fails for values that the database would refuse on every attempt, such as a zero
+// byte. Repeating them would block the partition.
+func checkStorable(eventID string, at *timestamppb.Timestamp) error {
 	switch {
 	case !ids.ValidEventID(eventID):
 		return fmt.Errorf("eventId %.70q", eventID)

@@ -9,5 +9,5 @@ var (
 	ToReservation = toReservation
 	ToPayment     = toPayment
 	ToReward      = toReward
-	Keep          = keep
+	Keep          = keepActs
 )

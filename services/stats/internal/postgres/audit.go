@@ -17,7 +17,8 @@ import (
 
 var _ audit.Store = (*Store)(nil)
 
-// Keep may be repeated with the same acts, however old they are, so it stores no offset with them.
+// Keep stores acts and outcomes. Repeating it with the same acts, however old, changes nothing, so
+// it needs no offset in the same transaction.
 func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
 	var p db.KeepActsParams
 	for i := range acts {
@@ -41,6 +42,7 @@ func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
 	return postgres.Err(s.q.KeepActs(ctx, s.pool, p))
 }
 
+// List returns at most f.Limit acts that match the filter, newest first.
 func (s *Store) List(ctx context.Context, f audit.Filter) ([]audit.Act, error) {
 	if f.To.IsZero() {
 		f.To = audit.Latest
@@ -72,8 +74,8 @@ const (
 	pruneBatch = 5000
 )
 
-// PruneActs deletes the acts from before a time in short statements, and returns their number.
-// Replicas may prune at the same time.
+// PruneActs deletes the acts older than a time, pruneBatch per statement, and returns how many it
+// has deleted. Several replicas may do so at the same time.
 func (s *Store) PruneActs(ctx context.Context, before time.Time) (total int64, err error) {
 	total, err = loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
 		return s.q.PruneActs(ctx, s.pool, db.PruneActsParams{Before: before, Count: size})

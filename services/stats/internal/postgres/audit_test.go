@@ -50,7 +50,7 @@ func TestActs(t *testing.T) {
 	list := func(f audit.Filter) (ns []int) {
 		t.Helper()
 		for {
-			page, next, err := audit.Page(t.Context(), store, f)
+			page, next, err := audit.ReadPage(t.Context(), store, f)
 			require.NoError(t, err)
 			for _, a := range page {
 				ns = append(ns, int(a.At.Sub(noon)/time.Second))
@@ -89,7 +89,7 @@ func TestActsOfOneMoment(t *testing.T) {
 	}
 	require.NoError(t, store.Keep(t.Context(), audit.Merge(acts)))
 	for f := (audit.Filter{Limit: 2}); ; {
-		page, next, err := audit.Page(t.Context(), store, f)
+		page, next, err := audit.ReadPage(t.Context(), store, f)
 		require.NoError(t, err)
 		for _, a := range page {
 			require.False(t, seen[a.ID])

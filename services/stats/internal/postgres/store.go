@@ -1,4 +1,4 @@
-// Package postgres stores the figures.
+// Package postgres stores the figures and the acts of operators in PostgreSQL.
 package postgres
 
 import (
@@ -25,10 +25,10 @@ var files embed.FS
 // Migrations create all tables of the service's database.
 var Migrations = append([]postgres.MigrationSet{{Name: "stats", FS: files}}, schema.Migrations...)
 
-// SearchPath makes sessions find the tables of both schemas by their names.
+// SearchPath returns the option by which database sessions find the tables of both schemas by name.
 func SearchPath() postgres.Option { return postgres.Setting("search_path", schema.Name+",public") }
 
-// Store reads and writes the figures.
+// Store reads and writes the figures and the acts.
 type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
@@ -40,11 +40,11 @@ var _ figures.Store = (*Store)(nil)
 // NewStore makes a Store on the pool.
 func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()} }
 
-// Apply writes figures, processed ids and the offset in one transaction, so that each event counts
-// exactly once in spite of crashes.
+// Apply adds a batch to the figures and records the ids of its events and its offset, all in one
+// transaction, so that each event counts exactly once in spite of crashes.
 func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		ids, err := s.uncounted(ctx, tx, b)
+		ids, err := s.possiblyUncounted(ctx, tx, b)
 		if err != nil {
 			return err
 		}
@@ -83,10 +83,11 @@ func (s *Store) add(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	return nil
 }
 
-// uncounted returns the events of a batch without old ones below the saved offset. A consumer group
-// that lost its offsets reads those again, and the inbox may have deleted their ids. For younger
-// events the inbox decides, since a recreated topic has other events at the same offsets.
-func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]string, error) {
+// possiblyUncounted returns the ids of a batch's events, except old events below the saved offset:
+// they are counted, and a consumer group that lost its offsets reads them again. The inbox, which
+// may have deleted their ids, decides about younger events only. Their offsets prove nothing, since
+// a recreated topic has other events at the same offsets.
+func (s *Store) possiblyUncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]string, error) {
 	if len(b.Old) == 0 {
 		return b.EventIDs, nil
 	}
@@ -103,7 +104,8 @@ func (s *Store) uncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]st
 	return ids, nil
 }
 
-// claimRedriven removes from fresh what was redriven and counted before, however long ago.
+// claimRedriven records the redriven events in fresh as counted, and removes from fresh those that
+// were redriven and counted before, however long ago.
 func (s *Store) claimRedriven(ctx context.Context, tx pgx.Tx, redriven []string, fresh map[string]bool) error {
 	redriven = slices.DeleteFunc(slices.Clone(redriven), func(id string) bool { return !fresh[id] })
 	if len(redriven) == 0 {
@@ -121,7 +123,7 @@ func (s *Store) claimRedriven(ctx context.Context, tx pgx.Tx, redriven []string,
 	return nil
 }
 
-// Offsets returns how far the partitions of a topic have been stored.
+// Offsets returns, by partition of a topic, the offset after the last record that was stored.
 func (s *Store) Offsets(ctx context.Context, topic string) (map[int32]int64, error) {
 	next := make(map[int32]int64)
 	if topic == events.Audit {
@@ -138,7 +140,7 @@ func (s *Store) Offsets(ctx context.Context, topic string) (map[int32]int64, err
 	return next, postgres.Err(err)
 }
 
-// SaveOffset stores how far a partition has been stored. It never takes an offset back.
+// SaveOffset saves the offset after the last stored record of a partition. It never lowers an offset.
 func (s *Store) SaveOffset(ctx context.Context, topic string, partition int32, next int64) error {
 	if topic == events.Audit {
 		return postgres.Err(s.q.SaveActOffset(ctx, s.pool, db.SaveActOffsetParams{Partition: partition, NextOffset: next}))
@@ -152,7 +154,7 @@ func (s *Store) addCounts(ctx context.Context, tx db.DBTX, d *figures.Delta) err
 		return nil
 	}
 	p := db.AddCountsParams{Now: s.now}
-	p.EventIds, p.Days = columns(days)
+	p.EventIds, p.Days = keyColumns(days)
 	for _, day := range days {
 		c := d.Counts[day]
 		p.Created = append(p.Created, c.Created)
@@ -165,8 +167,8 @@ func (s *Store) addCounts(ctx context.Context, tx db.DBTX, d *figures.Delta) err
 	return s.q.AddCounts(ctx, tx, p)
 }
 
-// columns returns the key columns of rows.
-func columns(days []figures.Day) (eventIDs []string, dates []time.Time) {
+// keyColumns returns the event ids and the dates of days as two arrays, for one statement on many rows.
+func keyColumns(days []figures.Day) (eventIDs []string, dates []time.Time) {
 	for _, day := range days {
 		eventIDs = append(eventIDs, day.EventID)
 		dates = append(dates, day.Date)
@@ -199,7 +201,7 @@ func (s *Store) addRewards(ctx context.Context, tx db.DBTX, d *figures.Delta) er
 		return nil
 	}
 	p := db.AddRewardsParams{Now: s.now}
-	p.EventIds, p.Days = columns(days)
+	p.EventIds, p.Days = keyColumns(days)
 	for _, day := range days {
 		r := d.Rewards[day]
 		p.Paid = append(p.Paid, r.Paid)
@@ -216,7 +218,7 @@ func (s *Store) addRequests(ctx context.Context, tx db.DBTX, d *figures.Delta) e
 		return nil
 	}
 	p := db.AddRequestsParams{Now: s.now}
-	p.EventIds, p.Days = columns(days)
+	p.EventIds, p.Days = keyColumns(days)
 	for _, day := range days {
 		r := d.Requests[day]
 		p.Succeeded = append(p.Succeeded, r.Succeeded)
@@ -262,7 +264,8 @@ func (s *Store) EventRequests(ctx context.Context, eventID string) (figures.Even
 	}, nil
 }
 
-// unlessEpoch returns the time in UTC, or zero for the epoch, the time of figures that do not exist.
+// unlessEpoch returns t in UTC, but the zero time for 1970, which the queries return if there is no
+// row.
 func unlessEpoch(t time.Time) time.Time {
 	if t.Unix() <= 0 {
 		return time.Time{}

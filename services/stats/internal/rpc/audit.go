@@ -31,7 +31,7 @@ func (s *Stats) ListActs(ctx context.Context, req *statsv1.ListActsRequest) (*st
 	if f.Before, err = audit.ParseCursor(req.GetCursor()); err != nil {
 		return nil, err
 	}
-	acts, next, err := audit.Page(ctx, s.acts, f)
+	acts, next, err := audit.ReadPage(ctx, s.acts, f)
 	if err != nil {
 		return nil, err
 	}

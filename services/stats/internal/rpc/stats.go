@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// Figures reads the counts.
+// Figures reads the totals of one event (a performance, campaign or promotion) from the database.
 type Figures interface {
 	EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error)
 	EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error)
@@ -18,7 +18,7 @@ type Figures interface {
 	EventRequests(ctx context.Context, eventID string) (figures.EventRequests, error)
 }
 
-// Stats is the service of urr.stats.v1.
+// Stats serves the RPCs of StatsService: figures of events, and the acts of operators.
 type Stats struct {
 	statsv1.UnimplementedStatsServiceServer
 	figures Figures
@@ -27,7 +27,7 @@ type Stats struct {
 
 var _ statsv1.StatsServiceServer = (*Stats)(nil)
 
-// New makes the service on the figures and the acts of operators.
+// New makes a Stats that reads figures from f and the acts of operators from acts.
 func New(f Figures, acts audit.Store) *Stats { return &Stats{figures: f, acts: acts} }
 
 // GetEventStats returns zeroes for an event that does not exist: stats does not know which events do.

@@ -42,8 +42,8 @@ import (
 
 const (
 	name = "ticket"
-	// heapFloor keeps the garbage collector from running many times a second: the live heap is
-	// small, and every request makes garbage.
+	// heapFloor is memory, in bytes, that is reserved so that the garbage collector does not run
+	// many times a second: the live heap is small, and every request makes garbage.
 	heapFloor = 32 << 20
 )
 
@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// registerTickets serves what needs the codes of tickets.
+// registerTickets registers the RPCs about tickets, and returns the service that signs ticket codes.
 func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, keys ticket.Keys) *ticket.Service {
 	s := ticket.NewService(tickets.NewStore(database), keys)
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(s))
@@ -117,7 +117,8 @@ func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, 
 	return s
 }
 
-// sweep ends holds, measures what is sold and prunes in the background.
+// sweep starts the background workers that expire holds, count sold places, put places that were
+// given back on sale, and delete old rows.
 func sweep(a *lifecycle.App, cfg *Config, database *postgres.Database, store *events.Store, log *slog.Logger) {
 	sweeper := &reservation.Sweeper{
 		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
@@ -132,7 +133,7 @@ func sweep(a *lifecycle.App, cfg *Config, database *postgres.Database, store *ev
 	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
 }
 
-// endCancelled ends cancelled events in the background.
+// endCancelled starts the workers that end what is left of cancelled events, and count it.
 func endCancelled(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) {
 	ends := cancellations.NewStore(database)
 	walker := &cancellation.Walker{Store: ends, Holds: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log}
@@ -140,7 +141,8 @@ func endCancelled(a *lifecycle.App, cfg *Config, database *postgres.Database, lo
 	a.Go("left of cancelled events", reportLeft(ends.Left, log))
 }
 
-// Outbox returns the command with which operators handle parked events of the outbox.
+// Outbox returns the operators' command for Kafka events that were put aside (parked) because one
+// of the same key could not be published.
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,
@@ -148,7 +150,7 @@ func Outbox() lifecycle.Command[Config] {
 	}
 }
 
-// deadLetters are those of this service's consumer group.
+// deadLetters says where to find the Kafka events that this service's consumers could not process.
 func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: kafka.Group, Topics: topics.ConsumedBy(name)}
 }

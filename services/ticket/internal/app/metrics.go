@@ -14,7 +14,7 @@ import (
 
 const (
 	soldEvery = 10 * time.Second
-	// soldEvents bounds the values of the gauge's label, to the sales that opened last.
+	// soldEvents is the largest number of events in the metric urr_sold: those whose sale opened last.
 	soldEvents = 100
 )
 
@@ -33,12 +33,12 @@ var cancelledLeft = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gocheckn
 	Help: "What is left of events whose refunds have begun: unpaid reservations (holds), and orders of which a place was not given back. Every replica reports the same.",
 }, []string{"what"})
 
-// reportLeft returns a worker that updates the metric urr_cancelled_left. The last figures stay when new
-// ones cannot be read.
-func reportLeft(left func(context.Context) (cancellation.Left, error), log *slog.Logger) func(context.Context) error {
+// reportLeft returns a worker that updates the metric urr_cancelled_left with what countLeft
+// returns. When it fails, the metric keeps its last values.
+func reportLeft(countLeft func(context.Context) (cancellation.Remaining, error), log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, soldEvery, log, "rest of cancelled events not counted", func(ctx context.Context) error {
-			l, err := left(ctx)
+			l, err := countLeft(ctx)
 			if err == nil {
 				cancelledLeft.WithLabelValues("holds").Set(float64(l.Holds))
 				cancelledLeft.WithLabelValues("orders").Set(float64(l.Orders))
@@ -57,8 +57,8 @@ type soldGauge struct {
 
 func (g *soldGauge) run(ctx context.Context) error { return loop.Every(ctx, soldEvery, g.update) }
 
-// update replaces the figures one by one, without a reset, so that a scrape always finds all of
-// them. The last figures stay when new ones cannot be read.
+// update replaces the values of the metric one by one, without a reset, so that a scrape always
+// finds all of them. When the sold places cannot be counted, the metric keeps its last values.
 func (g *soldGauge) update(ctx context.Context) {
 	counts, err := g.count(ctx, soldEvents)
 	if err != nil {

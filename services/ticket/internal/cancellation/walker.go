@@ -1,5 +1,5 @@
-// Package cancellation ends what is left of cancelled events: unpaid reservations, offers, and tickets,
-// whose money goes back.
+// Package cancellation ends what is left of cancelled events: it ends unpaid reservations and
+// offers of tickets, and refunds the tickets.
 package cancellation
 
 import (
@@ -16,52 +16,52 @@ import (
 const (
 	// holdBatch bounds the unpaid reservations that one transaction ends.
 	holdBatch = 200
-	// ticketBatch bounds the tickets whose refunds one walk begins, at most one walk a second of an event.
-	// So the refunds of a large event do not delay other events of the outbox and of payment's consumer;
-	// payment sends them more slowly anyway.
+	// ticketBatch bounds the tickets whose refunds one walk begins, at most one walk a second of an
+	// event. So the refunds of a large event do not delay other events of the outbox and of
+	// payment's consumer; payment sends them more slowly anyway.
 	ticketBatch = 100
-	// lease is how long no other replica walks an event. One that takes longer does no harm: each
-	// transaction looks again at the rows that it has locked.
+	// lease is for how long no other replica works on an event that one has leased. Work that takes
+	// longer does no harm: each transaction looks again at the rows that it has locked.
 	lease = 10 * time.Second
 )
 
-// Order has tickets of one reservation that admit somebody, or whose money is owed.
+// Order is a reservation with its tickets that are still valid, or whose money is still owed.
 type Order struct {
 	ReservationID uuid.UUID
 	TicketIDs     []uuid.UUID
 }
 
-// Position is where the walk of an ended event goes on.
+// Position says where to continue with the orders of an ended event, which are walked by user.
 type Position struct {
 	EventID string
-	// After is the last user whose orders were reached; empty: it begins anew.
+	// After is the last user whose orders were handled; empty: start with the first user.
 	After string
 }
 
-// Left is what is left of ended events.
-type Left struct {
+// Remaining counts what must still be ended of events that were cancelled.
+type Remaining struct {
 	// Holds are unpaid reservations; Orders are paid ones of which a place was not given back.
 	Holds, Orders int64
 }
 
-// Store has the rows of cancelled events.
+// Store reads and ends what belongs to cancelled events.
 type Store interface {
-	// EndCancelled ends the cancelled events whose grace is over, and returns them.
+	// EndCancelled makes cancelled events ENDED when the time to undo is over, and returns their ids.
 	EndCancelled(ctx context.Context) ([]string, error)
-	// Lease returns an ended event that has not been looked at for a while; ok is false without one.
+	// Lease returns an ended event that no replica has worked on for a while; ok is false without one.
 	Lease(ctx context.Context, lease time.Duration) (at Position, ok bool, err error)
-	// Return ends a lease. An event of which nothing is left is leased less and less often, but always
-	// again.
+	// Return ends a lease and stores the position. An event of which nothing is left is leased
+	// again and again all the same, but less and less often.
 	Return(ctx context.Context, at Position, left bool) error
-	// CancelOffers cancels offers that nobody is paying for.
+	// CancelOffers cancels the offers of tickets to other users for which no payment is under way.
 	CancelOffers(ctx context.Context, eventID string) error
-	// Orders returns orders with up to max tickets, and the user after whom the walk goes on; empty when
-	// it has reached the end.
+	// Orders returns the next orders, with up to max tickets together, and the last user whose
+	// orders it has returned; empty at the end.
 	Orders(ctx context.Context, at Position, max int) (orders []Order, after string, err error)
-	// Refund ends the tickets of an order, in one transaction: it claims what is owed.
+	// Refund ends the tickets of an order and records the refund that is owed, in one transaction.
 	Refund(ctx context.Context, order Order) error
 	// Left counts what is left of all ended events.
-	Left(ctx context.Context) (Left, error)
+	Left(ctx context.Context) (Remaining, error)
 }
 
 // Holds ends unpaid reservations.
@@ -70,8 +70,8 @@ type Holds interface {
 	CancelWithEvent(ctx context.Context, eventID string, max int) (int, error)
 }
 
-// Walker ends cancelled events when their grace is over, and what is left of them. Nothing says that an
-// event is done: the walker looks at it again and again, since a payment may become a ticket while the
+// Walker is the worker that ends cancelled events when the time to undo it is over. It looks at an
+// ended event again and again, since nothing is ever final: a payment may become a ticket while the
 // event ends, and a refund that began before may be aborted.
 type Walker struct {
 	Store Store
@@ -85,8 +85,8 @@ func (w *Walker) Run(ctx context.Context) error {
 	return loop.Try(ctx, w.Every, w.Log, "cancelled events not walked", w.Walk)
 }
 
-// Walk ends the events whose grace is over, and walks ended events until none is due. What fails does not
-// stop the other events.
+// Walk ends the events whose time to undo is over, and then works on ended events until none is
+// due. An event that fails does not stop the others.
 func (w *Walker) Walk(ctx context.Context) error {
 	var errs []error
 	for ctx.Err() == nil {
@@ -106,12 +106,12 @@ func (w *Walker) Walk(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// walkOne does a part of what is left of an event. A reservation or an order that cannot be ended does
-// not stop the others.
+// walkOne ends a part of what is left of an event, from the position on. A reservation or an order
+// that cannot be ended does not stop the others.
 func (w *Walker) walkOne(ctx context.Context, at Position) error {
 	var errs []error
 	ended := 0
-	if at.After == "" { // nothing new is held meanwhile
+	if at.After == "" { // once per walk is enough: an ended event gets no new holds
 		var err error
 		ended, err = w.endUnpaid(ctx, at.EventID)
 		errs = append(errs, err)
@@ -121,7 +121,7 @@ func (w *Walker) walkOne(ctx context.Context, at Position) error {
 	for _, o := range orders {
 		errs = append(errs, w.Store.Refund(ctx, o))
 	}
-	failed := errors.Join(errs...) // what was not reached may be left too
+	failed := errors.Join(errs...) // if anything failed, more may be left
 	left := failed != nil || ended+len(orders) > 0 || at.After != ""
 	return errors.Join(failed, w.Store.Return(ctx, Position{EventID: at.EventID, After: after}, left))
 }

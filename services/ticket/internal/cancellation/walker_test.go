@@ -44,7 +44,9 @@ func (s *store) Orders(context.Context, cancellation.Position, int) ([]cancellat
 	return nil, "", s.failed("orders")
 }
 func (s *store) Refund(context.Context, cancellation.Order) error { return nil }
-func (s *store) Left(context.Context) (cancellation.Left, error)  { return cancellation.Left{}, nil }
+func (s *store) Left(context.Context) (cancellation.Remaining, error) {
+	return cancellation.Remaining{}, nil
+}
 func (s *store) CancelWithEvent(context.Context, string, int) (int, error) {
 	return 0, s.failed("holds")
 }

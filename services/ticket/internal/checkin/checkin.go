@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// UndoWithin is how long after its record a scan can be undone.
+	// UndoWithin is how long a scan can be undone after it was recorded.
 	UndoWithin = 10 * time.Minute
-	// ListAfter is the time from the event's ClosesAt until doors get lists. It is longer than any
-	// transaction lasts: a refund by a user or a transfer that began in time has ended by then.
+	// ListAfter is how long after the event's ClosesAt doors can first get their list of valid
+	// tickets. It is longer than any transaction: refunds and transfers that began before ClosesAt
+	// have ended by then.
 	ListAfter = 10 * time.Second
-	// listMargin is how much earlier than its reading the time of a list is: a ticket whose id is from
-	// before that time was committed, and so is on the list, although ids are made before the commit, by
-	// the clock of a replica.
+	// listMargin is subtracted from the time at which a list is read; the result is the list's
+	// time. A ticket's id contains a time, by a replica's clock, shortly before the commit. So
+	// every ticket whose id is older than the list's time was committed, and is on the list.
 	listMargin = 10 * time.Second
-	// transferWait is when to ask again for a list that waits for a transfer.
+	// transferWait is after how long a door shall ask again for its list, if a transfer is under way.
 	transferWait = 5 * time.Second
 )
 
@@ -35,11 +36,11 @@ var (
 	ErrListNotReady = errs.ErrListNotReady
 )
 
-// Result says what came of a scan: ADMITTED, UNDONE, or why nobody should have been admitted: one of
-// those below, or the status of the ticket.
+// Result is the result of a scan: ADMITTED, UNDONE, or why nobody should have been admitted. The
+// reason is one of the constants below, or the status of the ticket.
 type Result string
 
-// The results that are no status of a ticket.
+// The results other than the statuses of a ticket.
 const (
 	Admitted       Result = "ADMITTED"
 	Undone         Result = "UNDONE"
@@ -51,7 +52,7 @@ const (
 	EventPostponed Result = "EVENT_POSTPONED"
 )
 
-// Conflict reports whether a scan without a network should have admitted nobody.
+// Conflict reports whether a door without a network admitted somebody whom it should not have admitted.
 func (r Result) Conflict() bool { return r != Admitted && r != Undone }
 
 // Event has the facts about an event that matter at its doors.
@@ -60,21 +61,21 @@ type Event struct {
 	State event.State
 	// Epoch grows when the event is postponed.
 	Epoch int
-	// ClosesAt ends refunds by users, and transfers.
+	// ClosesAt is the end of refunds by users and of transfers.
 	ClosesAt time.Time
-	// Transferring says that a ticket may yet get another holder. Only lists need it.
+	// Transferring: the transfer of a ticket to another user is under way. It is set for lists only.
 	Transferring bool
 	Now          time.Time
 }
 
-// Scan is the record of a code that a door has read.
+// Scan is the stored record of a code that a door has read.
 type Scan struct {
 	ID, TicketID uuid.UUID
-	// N orders scans by their record.
+	// N numbers scans in the order in which they were recorded.
 	N      int64
 	Epoch  int
 	Device string
-	// UserID is who checked in, or uploaded.
+	// UserID is the operator at the door, who checked in or uploaded the scan.
 	UserID string
 	Result Result
 	// At is when the door read the code, RecordedAt when the platform heard of it.
@@ -89,10 +90,10 @@ type Read struct {
 	At   time.Time
 }
 
-// Batch has what one door has read.
+// Batch is a number of codes that one door has read.
 type Batch struct {
 	EventID, Device, UserID string
-	// Epoch is that of the door's list; 0: the door has a network, and nobody is admitted yet.
+	// Epoch is the epoch of the list that the door used; 0: the door has a network and needs no list.
 	Epoch int
 	Reads []Read
 }
@@ -100,16 +101,16 @@ type Batch struct {
 // Online reports whether the door asks before it admits.
 func (b *Batch) Online() bool { return b.Epoch == 0 }
 
-// Outcome is a scan with its ticket (nil: there is none).
+// Outcome is a recorded scan with its ticket (nil: no ticket has the code).
 type Outcome struct {
 	Scan   Scan
 	Ticket *ticket.Ticket
-	// Earlier is the scan by which the ticket is used, at a door with a network only.
+	// Earlier is the earlier scan that used the ticket. It is set at doors with a network only.
 	Earlier *Scan
 }
 
-// Decide returns what comes of a code, and uses the ticket if it admits. The ticket is that of the
-// code, locked; nil: there is none.
+// Decide returns the result of a code that was read, and marks the ticket as used if the result is
+// ADMITTED. t is the ticket of the code, whose row is locked; nil: there is none.
 func (e *Event) Decide(b *Batch, code *ticket.Code, t *ticket.Ticket) Result {
 	switch {
 	case code == nil:
@@ -133,14 +134,14 @@ func (e *Event) Decide(b *Batch, code *ticket.Code, t *ticket.Ticket) Result {
 	return Admitted
 }
 
-// cancelledFor reports whether the door should have admitted nobody. One without a network has not heard
-// of a cancellation that may yet be undone: whoever it has admitted is in.
+// cancelledFor reports whether the door should have admitted nobody because the event is cancelled. A
+// door without a network cannot know of a cancellation that may yet be undone: whom it admitted is in.
 func (e *Event) cancelledFor(b *Batch) bool {
 	return e.State == event.Ended || b.Online() && !e.State.TakesPlace()
 }
 
-// postponedFor reports whether the door is that of a date to which the event is no longer. With a
-// network it is, before the end of refunds for the new date.
+// postponedFor reports whether the door was open for a date from which the event was moved. A door
+// with a network was, if the refunds before the new date have not ended.
 func (e *Event) postponedFor(b *Batch) bool {
 	if b.Online() {
 		return e.Epoch > 1 && e.Now.Before(e.ClosesAt)
@@ -162,21 +163,22 @@ func (o *Outcome) Undo(e *Event) error {
 	return nil
 }
 
-// Position is where the next page of a door's list begins.
+// Position says where a page of a door's list begins.
 type Position struct {
 	Epoch int
 	Time  time.Time
 	Page  int
-	// TicketID is the last ticket before it, zero on the first page. Lists are in the order of users and
-	// tickets.
+	// TicketID is the last ticket of the page before, zero for the first page. Lists are sorted by
+	// user and ticket.
 	TicketID uuid.UUID
-	// Unclaimed says that it had no holder yet when it was listed. One that gets a holder meanwhile is
-	// listed twice.
+	// Unclaimed: this last ticket had no holder when it was listed. A ticket that gets a holder
+	// while the list is read appears twice.
 	Unclaimed bool
 }
 
-// begin returns the position of a list's first page, or checks that of a later one.
-func (e *Event) begin(from *Position) (Position, error) {
+// startOfPage returns the position of a list's first page (from is nil), or checks that of a later
+// page.
+func (e *Event) startOfPage(from *Position) (Position, error) {
 	if !e.State.TakesPlace() {
 		return Position{}, event.ErrCancelled
 	}
@@ -200,22 +202,22 @@ func (e *Event) begin(from *Position) (Position, error) {
 	}
 }
 
-// Counts are the figures of an event's doors.
+// Counts are the numbers of an event's tickets that were sold and used, and of conflicting scans.
 type Counts struct{ Sold, CheckedIn, Conflicts int64 }
 
-// Store keeps scans.
+// Store stores scans, and reads what doors need.
 type Store interface {
-	// Record decides on what a door has read, and uses the tickets that it admits. It keeps every scan
-	// of a door without a network, and of others those that admitted; a scan that it has already is
-	// returned as it was decided.
+	// Record applies Event.Decide to each code of the batch and stores the results. It stores every
+	// scan of a door without a network, and of other doors those that admitted somebody. For a scan
+	// that is stored already it returns the earlier outcome.
 	Record(ctx context.Context, b Batch) ([]Outcome, error)
 	// Undo makes the ticket of a scan valid again.
 	Undo(ctx context.Context, eventID string, scan uuid.UUID) (*Outcome, error)
-	// Event reads an event for a list.
+	// Event reads what Service.List must know about an event.
 	Event(ctx context.Context, eventID string) (Event, error)
-	// ListTickets returns up to limit valid tickets after the position, and where they end.
+	// ListTickets returns up to limit valid tickets after a position, and the position after these.
 	ListTickets(ctx context.Context, eventID string, from Position, limit int) (list []ticket.DoorTicket, end Position, err error)
 	Counts(ctx context.Context, eventID string) (Counts, error)
-	// ListConflicts returns conflicts that were recorded before (0: all), the latest first.
+	// ListConflicts returns up to limit conflicts whose N is below before (0: all), the latest first.
 	ListConflicts(ctx context.Context, eventID string, limit int, before int64) ([]Scan, error)
 }

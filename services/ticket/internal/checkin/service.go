@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// countsAge is the maximum age of the counts, which every door reads again and again.
+// countsAge is the maximum age of cached counts; every door asks for them again and again.
 const countsAge = time.Second
 
 // Codes verifies the codes of tickets, and signs the lists of doors.
@@ -22,22 +22,22 @@ type Codes interface {
 
 var _ Codes = (*ticket.Service)(nil)
 
-// Service serves the doors.
+// Service checks tickets in at the doors of events, with or without a network.
 type Service struct {
 	store  Store
 	codes  Codes
 	counts func(context.Context, string) (Counts, error)
 }
 
-// NewService makes a Service.
+// NewService makes a Service that keeps scans in store.
 func NewService(store Store, codes Codes) *Service {
 	return &Service{store: store, codes: codes, counts: event.Cached(countsAge, store.Counts)}
 }
 
-// CheckIn admits the bearer of a code at a door with a network. The outcome is not nil if the event
-// exists, also with ErrAlreadyUsed and ErrNotValid.
+// CheckIn admits the bearer of a code at a door with a network. With the errors ErrAlreadyUsed and
+// ErrNotValid it returns an outcome too; with other errors the outcome is nil.
 func (s *Service) CheckIn(ctx context.Context, door Batch, code string) (*Outcome, error) {
-	door.Epoch, door.Reads = 0, []Read{s.read(uuid.Must(uuid.NewV7()), code, time.Time{})}
+	door.Epoch, door.Reads = 0, []Read{s.verifyCode(uuid.Must(uuid.NewV7()), code, time.Time{})}
 	list, err := s.store.Record(ctx, door)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (s *Service) CheckIn(ctx context.Context, door Batch, code string) (*Outcom
 	return &list[0], list[0].refusal()
 }
 
-// refusal returns why nobody is admitted, nil if somebody is.
+// refusal returns the error that says why the scan admitted nobody; nil if it admitted somebody.
 func (o *Outcome) refusal() error {
 	if o.Scan.Result == Admitted {
 		return nil
@@ -74,15 +74,15 @@ type Scanned struct {
 	At     time.Time
 }
 
-// Upload records what a door has read without a network, in the order of the scans.
+// Upload records codes that a door has read without a network, in the order in which it read them.
 func (s *Service) Upload(ctx context.Context, door Batch, scans []Scanned) ([]Outcome, error) {
 	for _, one := range scans {
-		door.Reads = append(door.Reads, s.read(one.ScanID, one.Code, one.At))
+		door.Reads = append(door.Reads, s.verifyCode(one.ScanID, one.Code, one.At))
 	}
 	return s.store.Record(ctx, door)
 }
 
-func (s *Service) read(id uuid.UUID, text string, at time.Time) Read {
+func (s *Service) verifyCode(id uuid.UUID, text string, at time.Time) Read {
 	r := Read{ScanID: id, At: at}
 	if code, err := s.codes.Verify(text); err == nil {
 		r.Code = &code
@@ -95,13 +95,13 @@ func (s *Service) Undo(ctx context.Context, eventID string, scan uuid.UUID) (*Ou
 	return s.store.Undo(ctx, eventID, scan)
 }
 
-// Counts returns the figures of an event's doors, at most 1 s old.
+// Counts returns how many tickets of an event were sold and used, and its conflicts, at most 1 s old.
 func (s *Service) Counts(ctx context.Context, eventID string) (Counts, error) {
 	return s.counts(ctx, eventID)
 }
 
-// Conflicts returns the conflicts of an event, the latest first, and the `before` of the next page
-// (0: none).
+// Conflicts returns a page of an event's conflicts, the latest first, and the parameter before of
+// the next page (0: this is the last page).
 func (s *Service) Conflicts(ctx context.Context, eventID string, limit int, before int64) ([]Scan, int64, error) {
 	list, err := s.store.ListConflicts(ctx, eventID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -113,7 +113,7 @@ func (s *Service) Conflicts(ctx context.Context, eventID string, limit int, befo
 // defaultPage is the number of tickets on a page of a list.
 const defaultPage = 1000
 
-// Page is a signed page of a list, and where the next one begins (nil: there is none).
+// Page is a signed page of a door's list. Next is the position of the next page, nil on the last one.
 type Page struct {
 	Signed string
 	Count  int
@@ -121,18 +121,18 @@ type Page struct {
 	Next *Position
 }
 
-// List returns a page of the list of a door; from is nil for the first page.
+// List returns a signed page of the valid tickets of an event; from is nil for the first page.
 func (s *Service) List(ctx context.Context, eventID string, from *Position, limit int) (*Page, error) {
 	e, err := s.store.Event(ctx, eventID)
 	if err != nil {
 		return nil, err
 	}
-	start, err := e.begin(from)
+	start, err := e.startOfPage(from)
 	if err != nil {
 		return nil, err
 	}
 	limit = cmp.Or(limit, defaultPage)
-	// After the event: what is missing on the list is later than its time.
+	// The event is read before the tickets: a ticket missing on the list is newer than start.Time.
 	list, end, err := s.store.ListTickets(ctx, eventID, start, limit)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package comp gives places of the house away: orders without a payment, by name, outside the line and
-// everybody's limit.
+// Package comp gives away places that the organiser keeps (the house). Such an order (a comp) has a
+// name and no payment, and needs neither the waiting line nor the user's limit of places.
 package comp
 
 import (
@@ -14,54 +14,54 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// claimBytes is the length of a claim: nobody guesses 128 random bits.
+// claimBytes is the length of a claim, the secret in a comp's link: 128 random bits cannot be guessed.
 const claimBytes = 16
 
-// Request asks for an order of named seats, or of a number of places of a section.
+// Request asks for a comp: for named seats, or for a number of places of a section.
 type Request struct {
 	EventID, Name string
 	SeatIDs       []string
 	Section       string
 	Quantity      int
-	// UserID has the tickets; empty: whoever claims them by a link.
+	// UserID is the user who gets the tickets; empty: whoever claims them with the comp's link.
 	UserID         string
 	IdempotencyKey *idempotency.Key
 }
 
-// Comp is such an order.
+// Comp is an order of places that the organiser gives away for nothing.
 type Comp struct {
 	reservation.Reservation
 
 	Name string
-	// ByLink says that it was not made for a user.
+	// ByLink: the comp was made for whoever claims it with its link, not for a named user.
 	ByLink bool
 	// TicketIDs are the tickets that admit somebody.
 	TicketIDs []uuid.UUID
-	// Claim is what its link carries. It is known to the answer of the request only.
+	// Claim is the secret in the comp's link. Only the answer to the request for the comp has it.
 	Claim string
 }
 
-// Store keeps the orders.
+// Store stores comps.
 type Store interface {
-	// Make sells places of the house, all or none, and keeps the hash of the claim. A repeated request
-	// returns the first order, with the new claim unless somebody has the tickets.
+	// Make gives places of the house away, all or none, and stores the hash of the claim. A repeated
+	// request returns the first comp; renewed: its claim is the new one, as nobody has the tickets yet.
 	Make(ctx context.Context, req Request, claimHash []byte) (order Comp, renewed bool, err error)
-	// List returns orders of an event with smaller ids than before (zero: all), newest first.
+	// List returns up to limit comps of an event with ids below before (zero: all), newest first.
 	List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]Comp, error)
-	// Claim gives the tickets of an order to a user; ticket.ErrNotFound when another user has them, or
-	// there is no such claim.
+	// Claim gives the tickets of a comp to a user. It fails with ticket.ErrNotFound when another
+	// user has claimed them, or no comp has this claim.
 	Claim(ctx context.Context, claimHash []byte, userID string) (Comp, error)
 }
 
-// Service makes orders and their claims, which are not stored.
+// Service makes comps. It draws their claims, of which only hashes are stored.
 type Service struct{ store Store }
 
-// NewService makes a Service.
+// NewService makes a Service that keeps comps in store.
 func NewService(store Store) *Service { return &Service{store: store} }
 
-// Make makes an order. Errors: event.ErrNotFound, event.ErrCancelled, event.ErrSeatNotFound,
-// event.ErrSectionNotFound, event.ErrSeatingMismatch; errs.ErrSeatTaken for seats that are not in the
-// house, errs.ErrSoldOut when it has fewer places.
+// Make makes a comp. Errors: event.ErrNotFound, event.ErrCancelled, event.ErrSeatNotFound,
+// event.ErrSectionNotFound, event.ErrSeatingMismatch; errs.ErrSeatTaken for seats that are not in
+// the house, errs.ErrSoldOut when the house has fewer places.
 func (s *Service) Make(ctx context.Context, req Request) (Comp, error) {
 	if req.UserID != "" {
 		order, _, err := s.store.Make(ctx, req, nil)
@@ -77,7 +77,7 @@ func (s *Service) Make(ctx context.Context, req Request) (Comp, error) {
 	return order, err
 }
 
-// List returns orders of an event, newest first, and the `before` of the next page (zero: none).
+// List returns a page of an event's comps, newest first, and before for the next page (zero: none).
 func (s *Service) List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]Comp, uuid.UUID, error) {
 	list, err := s.store.List(ctx, eventID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -86,7 +86,7 @@ func (s *Service) List(ctx context.Context, eventID string, limit int, before uu
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Claim gives the tickets of a link to a user. It is idempotent.
+// Claim gives the tickets of the comp with this claim to a user. It may be repeated.
 func (s *Service) Claim(ctx context.Context, claim, userID string) (Comp, error) {
 	return s.store.Claim(ctx, hash(claim), userID)
 }

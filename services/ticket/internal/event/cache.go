@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// loadTimeout bounds one load. The deadline of the reader that runs the load does not apply, since
+// loadTimeout bounds one load. A load ignores the deadline of the reader that started it, since
 // other readers wait for the same value.
 const loadTimeout = 3 * time.Second
 
@@ -17,7 +17,7 @@ const loadTimeout = 3 * time.Second
 // a list that was read before an event was put could be served after it.
 type cache[K comparable, V any] struct {
 	maxAge time.Duration
-	// limit is the number of entries from which on a new key evicts the expired ones.
+	// limit is a number of entries: once there are so many, a new key evicts the expired ones.
 	limit int
 	load  func(context.Context, []K) (map[K]V, error)
 	// maxAgeOf, unless nil, replaces maxAge by a maximum age for each value.
@@ -67,8 +67,8 @@ type timedValue[V any] struct {
 	began time.Time
 }
 
-// getAll is get for several keys; values are in the order of the keys. A failed load fails all
-// readers of one of its keys, and the values of other loads are kept.
+// getAll returns the values of several keys, in the order of the keys. A load that fails is an
+// error for all readers that wait for one of its keys; the values of other loads are kept.
 func (c *cache[K, V]) getAll(ctx context.Context, keys []K) ([]timedValue[V], error) {
 	entries := make([]*entry[V], len(keys))
 	var missingKeys []K
@@ -93,8 +93,8 @@ func (c *cache[K, V]) getAll(ctx context.Context, keys []K) ([]timedValue[V], er
 	return values, nil
 }
 
-// claim returns the entry of a key. toLoad means that the caller must fill it. The caller holds
-// c.mu.
+// claim returns the entry of a key. If toLoad is true, it is a new entry that the caller must fill.
+// The caller holds c.mu.
 func (c *cache[K, V]) claim(key K) (e *entry[V], toLoad bool) {
 	e = c.entries[key]
 	if e != nil && (!e.loaded || e.err == nil && !c.expired(e)) {
@@ -143,7 +143,7 @@ func (c *cache[K, V]) fillAll(ctx context.Context, keys []K, entries []*entry[V]
 	c.fill(ctx, keys[:n], entries[:n])
 }
 
-// fill loads keys into their entries. The load goes on when ctx, that of the first reader, ends.
+// fill loads keys into their entries. The load goes on if ctx, the first reader's, is cancelled.
 func (c *cache[K, V]) fill(ctx context.Context, keys []K, entries []*entry[V]) {
 	var values map[K]V
 	err := context.Canceled

@@ -1,5 +1,5 @@
-// Package event has the events on sale, their sections and seats, and the views of them that
-// visitors and operators get.
+// Package event has the events, with their sections and seats, as visitors and operators see and
+// change them.
 package event
 
 import (
@@ -17,11 +17,11 @@ const (
 	Mixed    Seating = "MIXED"    // of an event: some sections are sold by seat, others are not
 )
 
-// State is what operators have done to a sale.
+// State is the state of an event that operators set: its sale is open or paused, or it is cancelled.
 type State string
 
-// The states of a sale. CANCELLED can be undone. It becomes ENDED when the refunds begin, which
-// cannot.
+// The states. CANCELLED can be undone. When the refunds begin, CANCELLED becomes ENDED, which
+// cannot be undone.
 const (
 	Open      State = "OPEN"
 	Paused    State = "PAUSED"
@@ -56,29 +56,29 @@ type Event struct {
 	Version int64
 }
 
-// History has what operators' acts have left on an event; zero times: nothing.
+// History has what remains of earlier acts of operators on an event. Zero times: there was none.
 type History struct {
-	// PostponedFrom is the start before the latest postponement. Since then users get their fees back
-	// too, until FeesUntil.
+	// PostponedFrom is the event's start before its latest postponement. After a postponement users
+	// who give tickets back get the fee too, until FeesUntil.
 	PostponedFrom, FeesUntil time.Time
 	// RefundsAt is when the refunds of a cancelled event begin, or have begun.
 	RefundsAt time.Time
 }
 
-// Closing has what decides, under the locks of a transaction, whether payments of an event are
-// honoured and its tickets given back.
+// Closing has the settings of an event that decide whether a payment still becomes tickets, and
+// whether tickets can be given back. A transaction reads them after it has locked the event.
 type Closing struct {
 	State State
-	// ClosesAt ends refunds: from then on doors may have lists of the valid tickets.
+	// ClosesAt is the end of refunds and transfers; after it doors get lists of the valid tickets.
 	ClosesAt time.Time
-	// RefundUntil ends refunds by users; UserRefunds is false when the event allows none.
+	// RefundUntil is the end of refunds by users; UserRefunds is false when the event allows none.
 	RefundUntil time.Time
 	UserRefunds bool
 	// FeesUntil is the time before which users get price and fee back, since the event was postponed.
 	FeesUntil time.Time
 	// CancellationFees are what is kept of a user's refund besides.
 	CancellationFees CancellationFees
-	// ReturnWithin is how long a place that was given back is kept at most; 0: not at all.
+	// ReturnWithin is the longest time until a place that was given back is for sale again; 0: at once.
 	ReturnWithin time.Duration
 }
 
@@ -92,9 +92,8 @@ func (c *Closing) ReleaseAt(now time.Time) time.Time {
 	return now.Add(least + rand.N(c.ReturnWithin-least)) //nolint:gosec // the generator is seeded anew by each process
 }
 
-// Count is the number of places of a section that are not free (Taken), and of those that will not
-// become free by themselves soon (Sold): sold ones, those that the organiser keeps, and those that
-// were given back.
+// Count counts places of a section. Taken are all that are not free. Sold are those of them that will
+// not soon become free by themselves: places that are sold, kept by the organiser, or given back.
 type Count struct{ Taken, Sold int64 }
 
 // Counts are the counts of an event by section. A section without taken places may be missing.

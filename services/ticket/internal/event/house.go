@@ -14,25 +14,25 @@ import (
 type HouseChange struct {
 	// Take are free seats for the house, Release seats of the house for the sale.
 	Take, Release []string
-	// Standing is, by section of general admission, how many places the house is to have.
+	// Standing has the number of places that the house shall have, by section without seats.
 	Standing map[string]int64
 }
 
-// House is what the organiser keeps of an event, in the order of the map.
+// House has the places of an event that the organiser keeps, in the order of the seat map.
 type House struct {
 	SeatIDs  []string
 	Sections []HouseSection
 }
 
-// HouseSection has the counters of a section. Returning places were given back, and are for sale again
-// after a while.
+// HouseSection has the numbers of places of a section. Returning counts places that were given back
+// and will be for sale again after a while.
 type HouseSection struct {
 	Name                             string
 	Seated                           bool
 	Capacity, Sold, House, Returning int64
 }
 
-// check checks the rules between members.
+// check checks that no seat is named twice.
 func (c *HouseChange) check() error {
 	var bad []errs.Field
 	seen := make(map[string]bool, len(c.Take)+len(c.Release))
@@ -50,7 +50,7 @@ func (c *HouseChange) check() error {
 	return nil
 }
 
-// HouseSeat is a locked seat. Due says that it is held, and that the time of the hold is over.
+// HouseSeat is a seat whose row is locked. Due: the seat is held, and the time of the hold is over.
 type HouseSeat struct {
 	Status string
 	Due    bool
@@ -63,10 +63,10 @@ const (
 	SeatStatusReturned = "RETURNED"
 )
 
-// Seats decides which of the locked seats are taken, and which are released. Taking is all or nothing:
-// ErrSeatNotFound or errs.ErrSeatTaken with the seats in the way, except those that are due: their
-// holds must be ended first. A seat that is not in the house any more was released before, and may be
-// sold by now.
+// Seats returns which of the locked seats move to the house (take), and which to the sale
+// (release). The change fails as a whole with ErrSeatNotFound or errs.ErrSeatTaken, which name the
+// seats. Seats with an expired hold (Due) are left out of take; the caller ends their holds first.
+// A seat to release that is not in the house was released before, and may be sold by now.
 func (c *HouseChange) Seats(locked map[string]HouseSeat) (take, release []string, err error) {
 	var missing, taken []string
 	for _, id := range c.Take {
@@ -110,9 +110,9 @@ func (c *HouseChange) CheckStanding(sections []HouseSection) error {
 	return nil
 }
 
-// PutHouse changes an event's house, and returns it. Errors: ErrNotFound, ErrSeatNotFound,
-// errs.ErrSeatTaken, errs.ErrSoldOut when fewer places of a section are free, ErrSectionNotFound,
-// ErrSeatingMismatch.
+// PutHouse changes the house of an event, and returns all of it. Errors: ErrNotFound,
+// ErrSeatNotFound, errs.ErrSeatTaken, errs.ErrSoldOut when fewer places of a section are free,
+// ErrSectionNotFound, ErrSeatingMismatch.
 func (s *Service) PutHouse(ctx context.Context, id string, c HouseChange) (House, error) {
 	if err := c.check(); err != nil {
 		return House{}, err

@@ -20,14 +20,14 @@ type Layout struct {
 	ETag string
 }
 
-// LayoutSection is a section on the map. One of general admission has no rows.
+// LayoutSection is a section on the map. A section of general admission has no rows.
 type LayoutSection struct {
 	Name string
 	Rows []LayoutRow
 }
 
-// LayoutRow is a row on the map. Its seat n (from 1) is at (X + n − 1, Y); the stage is above Y =
-// 0.
+// LayoutRow is a row of seats on the map. Its seat n (from 1) is at (X + n − 1, Y); the stage is
+// above Y = 0.
 type LayoutRow struct {
 	Name  string
 	Seats int
@@ -60,7 +60,7 @@ func (e *Event) Layout() Layout {
 	for _, b := range bands {
 		x := (width - b.width) / 2
 		for _, i := range b.sections {
-			l.Sections[i].Rows = e.Sections[i].rows(x, y)
+			l.Sections[i].Rows = e.Sections[i].layoutRows(x, y)
 			x += e.Sections[i].SeatsPerRow + aisle
 		}
 		y += b.height + aisle
@@ -69,14 +69,14 @@ func (e *Event) Layout() Layout {
 	return l
 }
 
-// band has sections that are side by side on the map.
+// band is a horizontal stripe of the map: sections that are side by side.
 type band struct {
 	sections      []int // indexes of sections
 	width, height int
 }
 
-// bands distributes the seated sections over bands. The width limit makes the map about 1.5 times as
-// wide as deep.
+// bands distributes the sections with seats over bands, whose width is limited so that the map is
+// about 1.5 times as wide as deep. It also returns the width of the widest band.
 func (e *Event) bands(seated []int) (bands []band, width int) {
 	area := 0
 	for _, i := range seated {
@@ -98,7 +98,7 @@ func (e *Event) bands(seated []int) (bands []band, width int) {
 	return bands, width
 }
 
-func (s *Section) rows(x, y int) []LayoutRow {
+func (s *Section) layoutRows(x, y int) []LayoutRow {
 	rows := make([]LayoutRow, s.Rows)
 	for r := range rows {
 		rows[r] = LayoutRow{Name: strconv.Itoa(r + 1), Seats: s.SeatsPerRow, X: x, Y: y + r}

@@ -99,9 +99,9 @@ func TestSnapshot(t *testing.T) {
 	require.Equal(t, s.ETag, eventtest.SnapshotWithSold(e, now.Add(time.Hour), 18, 17, 8, 0).ETag)
 
 	general := event.Event{Spec: event.Spec{Seating: event.General, Sections: []event.Section{{Name: "A", Capacity: 10}, {Name: "B", Capacity: 10}}}}
-	g := event.NewCounted(general, now, event.Counts{"A": {Taken: 7}, "B": {Taken: 6, Sold: 6}})
+	g := event.NewSnapshotFromCounts(general, now, event.Counts{"A": {Taken: 7}, "B": {Taken: 6, Sold: 6}})
 	require.EqualValues(t, 7, g.TotalFree())
 	require.EqualValues(t, 6, g.Sold)
 	require.Empty(t, g.Bitmap)
-	require.NotEqual(t, g.ETag, event.NewCounted(general, now, event.Counts{"A": {Taken: 6}, "B": {Taken: 7}}).ETag)
+	require.NotEqual(t, g.ETag, event.NewSnapshotFromCounts(general, now, event.Counts{"A": {Taken: 6}, "B": {Taken: 7}}).ETag)
 }

@@ -12,8 +12,8 @@ import (
 // nil after the last one. The counts of free places are at most 5 s old. The snapshots have no
 // bitmap.
 //
-// Anyone may request any page, so the cost of a page is bounded by the events it shows: places are
-// counted per event, and the counts are shared by all pages.
+// Anyone may request any page, so the cost of a page must not grow with the number of all events:
+// places are counted for the events of the page only, and all pages share these counts.
 func (s *Service) List(ctx context.Context, max int, after Cursor) ([]Snapshot, *Cursor, error) {
 	page, err := s.pages.get(ctx, pageKey{limit: max + 1, after: after})
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Service) List(ctx context.Context, max int, after Cursor) ([]Snapshot, 
 			if err != nil {
 				return err
 			}
-			list[i] = NewCounted(e, page.At, counts)
+			list[i] = NewSnapshotFromCounts(e, page.At, counts)
 			return nil
 		})
 	}

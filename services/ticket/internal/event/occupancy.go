@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Seat states as they are stored. SeatSold is also the state of a seat that the organiser keeps, or
-// that was given back. Any other value means: held until that time, in µs since 1970.
+// Stored states of a seat. SeatSold is also the state of a seat that the organiser keeps, or that
+// was given back. Any other value is the time, in µs since 1970, until which the seat is held.
 const (
 	SeatFree int64 = 0
 	SeatSold int64 = -1

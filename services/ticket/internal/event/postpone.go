@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// feesWithin is how long users get price and fee back after a postponement, by default.
+	// feesWithin is how long after a postponement users get the fee back too, unless the request says.
 	feesWithin = 7 * 24 * time.Hour
-	// closesBefore is how long before the start an event without a time of its doors closes.
+	// closesBefore is how long before its start an event closes if nobody has said when doors open.
 	closesBefore = time.Hour
-	// delayWithin is the longest move of the start that is a delay.
+	// delayWithin is the longest postponement that counts as a delay.
 	delayWithin = 6 * time.Hour
 )
 
@@ -23,18 +23,18 @@ type Postponement struct {
 	DoorsAt, SalesCloseAt, RefundUntil time.Time
 }
 
-// Postponed has the new times of an event. ClosesAt is set by a delay only, of which doors hear nothing:
-// they go on with their lists.
+// Postponed has the new times of an event. ClosesAt is set only for a delay: the lists that doors
+// have got stay valid.
 type Postponed struct{ StartsAt, DoorsAt, ClosesAt, SalesCloseAt, FeesUntil time.Time }
 
-// delays reports whether the event, which closed already, is to begin some hours later.
+// delays reports whether this is a delay: the event has closed already, and starts some hours later.
 func (p Postponement) delays(e *Event, now time.Time) bool {
 	return p.DoorsAt.IsZero() && p.RefundUntil.IsZero() && !now.Before(e.Closing().ClosesAt) && p.StartsAt.Sub(e.StartsAt) <= delayWithin
 }
 
 // Plan returns the new times of an event whose row is locked; nil if the event has them already.
-// doorsAt is that of the event, zero without one. Nothing else stands in the way of an event that has
-// begun, or whose sale is closed.
+// doorsAt is when the event's doors open at present, zero if not set. Even an event that has begun,
+// or whose sale is closed, can be postponed.
 func (p Postponement) Plan(e *Event, doorsAt, now time.Time) (*Postponed, error) {
 	if !e.State.TakesPlace() {
 		return nil, ErrCancelled

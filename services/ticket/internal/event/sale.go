@@ -38,8 +38,8 @@ func (s Sale) CheckOpen(now time.Time) error {
 	return ErrSaleNotOpen.With("saleStatus", string(status)).With("salesOpenAt", s.OpenAt.UTC().Format(time.RFC3339))
 }
 
-// LineStatus returns the status for the event's line. While a cancellation can be undone it is PAUSED
-// there: queue deletes the line of a cancelled sale, and an undo must find every place.
+// LineStatus returns the status of the sale as the waiting line gets it. While a cancellation can be
+// undone that is PAUSED: queue deletes the line of a cancelled sale, and an undo must find every place.
 func (s Sale) LineStatus(now time.Time, soldOut bool) Status {
 	if s.State == Cancelled {
 		s.State = Paused
@@ -70,7 +70,7 @@ func (s Sale) Status(now time.Time, soldOut bool) Status {
 type SaleStatus struct {
 	Status            Status
 	OpensAt, ClosesAt time.Time
-	// SettingsVersion changes with the settings of the event's line.
+	// SettingsVersion grows with every change of the settings of the event's line.
 	SettingsVersion int64
 	// Age is the time since the status was read. Only Service.SaleStatuses sets it.
 	Age time.Duration
@@ -86,8 +86,8 @@ func (s SaleStatus) maxAge() time.Duration {
 }
 
 // SaleStatuses returns the statuses of sales by event id, each at most 1 s old, SOLD_OUT at most 5
-// s. Ids without a sale are left out; missing is the age of the oldest of these negative results.
-// Statuses that are not cached are read by queries of statusesPerQuery sales each.
+// s. Ids without a sale are left out of found; missing is the age of the oldest cached result that
+// says so. Statuses that are not cached are read by queries of statusesPerQuery sales each.
 func (s *Service) SaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, missing time.Duration, err error) {
 	list, err := s.saleStatuses.getAll(ctx, ids)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Maximum ages of cached values. seatsAge is for snapshots with seats, which gateways may cache
-	// for as long again; countAge is for the free places in lists.
+	// Maximum ages of cached values. seatsAge applies to snapshots with seats, which gateways may
+	// cache for another 50 ms; countAge applies to the numbers of free places in lists.
 	snapshotAge   = 100 * time.Millisecond
 	seatsAge      = 50 * time.Millisecond
 	headAge       = time.Second
@@ -34,7 +34,7 @@ const (
 	statusesPerQuery = 50
 )
 
-// Reader reads events.
+// Reader reads events from the database.
 type Reader interface {
 	// FindEvent returns an event with its sections, or ErrNotFound.
 	FindEvent(ctx context.Context, id string) (Event, error)
@@ -49,19 +49,19 @@ type Reader interface {
 	SaleStatuses(ctx context.Context, ids []string) (map[string]SaleStatus, error)
 }
 
-// Page is a part of the list of events.
+// Page is a part of the list of all events.
 type Page struct {
 	Events []Event
 	// At is the database's time when the page was read.
 	At time.Time
 }
 
-// Writer changes events.
+// Writer changes events in the database.
 type Writer interface {
 	// PutEvent creates or changes an event and returns it as it is stored. ErrLocked when held or
-	// sold places forbid the change, ErrChanged when the stored settings do not meet match (nil:
-	// any do). A repeated call with the same key (nil: none) returns the event that the first call
-	// created.
+	// sold places forbid the change, ErrChanged when the stored settings do not meet the condition
+	// match (nil: no condition). A repeated call with the same key (nil: no key) returns the event
+	// that the first call created.
 	PutEvent(ctx context.Context, e Event, match *Match, key *idempotency.Key) (Event, error)
 	Operator
 }
@@ -75,7 +75,7 @@ type SettingsStore interface {
 	LineSettings(ctx context.Context, eventID string) (LineSettings, error)
 	// ChangeLine changes settings of a line and returns all of them.
 	ChangeLine(ctx context.Context, eventID string, change LineChange) (LineSettings, error)
-	// MarkLineOpened records that a line was opened; first is false when it was recorded before.
+	// MarkLineOpened records that the line was opened; first is false when that was recorded before.
 	MarkLineOpened(ctx context.Context, eventID string) (first bool, err error)
 }
 
@@ -106,14 +106,14 @@ type pageKey struct {
 	after Cursor
 }
 
-// countKey is the cache key of an event's counts. A change of its sections makes a new version.
+// countKey is the cache key of an event's counts. A change of the event's sections changes the version.
 type countKey struct {
 	id      string
 	version int64
 	seating Seating
 }
 
-// NewService makes a Service.
+// NewService makes a Service that reads and changes events through the given stores.
 func NewService(reader Reader, writer Writer, settings SettingsStore) *Service {
 	s := &Service{
 		SettingsStore: settings, reader: reader, writer: writer,

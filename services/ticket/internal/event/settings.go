@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// LineSettings are the stored settings of a waiting line. Lines of promotions and campaigns have
-// them too, so that EventID need not name an event of this service.
+// LineSettings are the stored settings of a waiting line. EventID may also be the id of a promotion
+// or campaign, since these have lines too.
 type LineSettings struct {
 	EventID string
 	// Threshold bounds the users inside at once, SlotSeconds is the length of a slot; nil: queue's
@@ -25,10 +25,10 @@ type LineSettings struct {
 	Closed bool
 	// NeverOpened says that queue has not opened the line yet.
 	NeverOpened bool
-	// Act is the highest order of an act on the line; 0 without one.
+	// Act is the highest number of an operator's act on the line; 0: there was none.
 	Act int64
-	// LaterAct is set only by SettingsStore.ChangeLine: the later act on the same setting, which
-	// counts instead.
+	// LaterAct is set only by SettingsStore.ChangeLine, if it changed nothing: the number of a
+	// later act on the same setting.
 	LaterAct int64
 }
 
@@ -42,12 +42,12 @@ type LineChange struct {
 	Threshold              *int64
 	Paused                 *bool
 	BlockUser, UnblockUser string
-	// Act orders the changes of one setting: a change counts unless one with the same or a higher Act
-	// is stored. 0: it counts. A change with an Act has one setting.
+	// Act numbers the changes of one setting: a change is ignored if a change with the same or a higher
+	// Act was stored before. 0: it is never ignored. A change with an Act changes one setting only.
 	Act int64
 }
 
-// Settings names the settings that are changed, as acts on them are ordered by.
+// Settings returns the names of the settings that are changed; acts are ordered within each name.
 func (c LineChange) Settings() (names []string) {
 	if c.Threshold != nil {
 		names = append(names, "threshold")

@@ -25,9 +25,9 @@ type Snapshot struct {
 	ETag string
 }
 
-// NewCounted makes a snapshot without a bitmap from the counts of the sections: of an event with
-// general admission, or for a list.
-func NewCounted(e Event, at time.Time, counts Counts) Snapshot {
+// NewSnapshotFromCounts makes a snapshot without a bitmap from the counts of the sections: of an
+// event with general admission, or for a list.
+func NewSnapshotFromCounts(e Event, at time.Time, counts Counts) Snapshot {
 	s := Snapshot{Event: e, At: at, Free: e.Free(counts)}
 	for _, c := range counts {
 		s.Sold += c.Sold
@@ -36,7 +36,8 @@ func NewCounted(e Event, at time.Time, counts Counts) Snapshot {
 	return s
 }
 
-// WithStanding returns a snapshot of seats with the counts of the sections that have none.
+// WithStanding returns a copy of a snapshot of seats to which the sections without seats are added:
+// their free and sold places follow from counts.
 func (s Snapshot) WithStanding(counts Counts) Snapshot {
 	s.Free = slices.Clone(s.Free)
 	for i, free := range s.Event.Free(counts) {
@@ -79,8 +80,8 @@ func (s *Snapshot) Status() Status {
 // IsFree reports whether the seat with index i is free.
 func (s *Snapshot) IsFree(i int) bool { return s.Bitmap[i/8]&(0x80>>(i%8)) != 0 }
 
-// maxAge is how long the cache serves the snapshot. The receiver is a value, as the cache passes
-// it.
+// maxAge is how long the cache serves the snapshot. The receiver is a value, since the cache stores
+// values.
 func (s Snapshot) maxAge() time.Duration {
 	if s.Event.Seating != General {
 		return seatsAge

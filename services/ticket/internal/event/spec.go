@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxSeats bounds the seats of an event. One statement inserts them, and must end well within 5
-	// s.
+	// MaxSeats bounds the seats of an event. One statement inserts all of them, and must end well
+	// within 5 s.
 	MaxSeats = 100_000
 	// defaultTimeZone is the time zone of events for which operators have set none.
 	defaultTimeZone = "Asia/Seoul"
@@ -24,7 +24,7 @@ const (
 	defaultReturnWithin = 1200
 )
 
-// Spec has the settings of an event that operators make. Members that may be left out are pointers.
+// Spec has the settings of an event that operators choose. Fields that may be left out are pointers.
 type Spec struct {
 	Title        string
 	Artist       string
@@ -32,8 +32,8 @@ type Spec struct {
 	StartsAt     time.Time
 	SalesOpenAt  time.Time
 	SalesCloseAt time.Time
-	// Seating follows from the sections. An operator may demand that all of them are ASSIGNED, or
-	// GENERAL.
+	// Seating follows from the sections. A request may set it to demand that all sections are
+	// ASSIGNED, or that all are GENERAL.
 	Seating Seating
 	// Currency is an ISO 4217 code.
 	Currency   string
@@ -48,7 +48,7 @@ type Spec struct {
 	TimeZone *string
 	// DoorsAt is when doors open; nil: nobody has said it.
 	DoorsAt *time.Time
-	// ClosesAt ends refunds and transfers; nil: DoorsAt, or an hour before the start.
+	// ClosesAt is the end of refunds and transfers; nil: DoorsAt, or an hour before the start.
 	ClosesAt *time.Time
 	// UserRefunds says until when users may give tickets back; nil: until ClosesAt.
 	UserRefunds *UserRefunds
@@ -64,13 +64,13 @@ type Spec struct {
 	Sections []Section
 }
 
-// UserRefunds is the end of refunds by users, or says that there are None.
+// UserRefunds says until when users may give tickets back, or (None) that they may not at all.
 type UserRefunds struct {
 	None  bool
 	Until time.Time
 }
 
-// Closing returns what a spec says about the end of refunds.
+// Closing returns the times of a spec that end refunds, with defaults for those that are not set.
 func (s *Spec) Closing() Closing {
 	c := Closing{ClosesAt: s.StartsAt.Add(-time.Hour), UserRefunds: true}
 	switch {
@@ -89,7 +89,7 @@ func (s *Spec) Closing() Closing {
 	return c
 }
 
-// CheckComplete checks the rules between optional members of a complete spec. The error is ErrInvalid.
+// CheckComplete checks rules between optional fields of a completed spec. The error is ErrInvalid.
 func (s *Spec) CheckComplete() error {
 	if *s.MaxPerUserInSeries > 0 && *s.SeriesID == "" {
 		return ErrInvalid.WithFields(errs.Field{Path: "maxPerUserInSeries", Message: "needs a seriesId"})
@@ -97,8 +97,8 @@ func (s *Spec) CheckComplete() error {
 	return s.CheckClosing()
 }
 
-// CheckClosing checks the times of the doors and of the end of refunds of a complete spec. The error is
-// ErrInvalid with a field for each broken rule.
+// CheckClosing checks when doors open and refunds end, in a spec that Complete has filled. The
+// error is ErrInvalid with a field for each broken rule.
 func (s *Spec) CheckClosing() error {
 	var bad []errs.Field
 	if s.DoorsAt != nil && s.DoorsAt.After(s.StartsAt) {
@@ -116,9 +116,9 @@ func (s *Spec) CheckClosing() error {
 	return nil
 }
 
-// Moved returns the members of new that move what buyers have paid for: the start, the doors, and the
-// end of refunds.
-func Moved(old, new *Spec) (members []string) {
+// MovedTimes returns the names of those times on which buyers rely that differ between old and new: the
+// start, the doors, and the end of refunds.
+func MovedTimes(old, new *Spec) (members []string) {
 	if !old.StartsAt.Equal(new.StartsAt) {
 		members = append(members, "startsAt")
 	}
@@ -155,7 +155,7 @@ func (s *Section) Seating() Seating {
 	return General
 }
 
-// defaults returns the optional settings of a new event.
+// defaults returns the default values of the optional settings of a new event.
 func defaults() *Spec {
 	return &Spec{
 		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
@@ -163,8 +163,8 @@ func defaults() *Spec {
 	}
 }
 
-// Complete sets the settings that the spec leaves out to the current ones, or to the defaults of a
-// new event when current is nil.
+// Complete fills the settings that the spec leaves out from current, or with the defaults of a new
+// event when current is nil.
 func (s *Spec) Complete(current *Spec) {
 	if current == nil {
 		current = defaults()
@@ -183,8 +183,8 @@ func (s *Spec) encoded() []byte {
 	return b
 }
 
-// Validated returns the spec as it is stored, with computed members set. The error is ErrInvalid
-// with a field for each rule between members that is broken.
+// Validated returns the spec as it is stored, with computed fields set. The error is ErrInvalid
+// with an entry for each rule that is broken.
 func (s Spec) Validated() (Spec, error) {
 	fields := append(s.checkTimes(), s.checkTimeZone()...)
 	fields = append(fields, s.CancellationFees.check()...)

@@ -205,11 +205,11 @@ func TestMoved(t *testing.T) {
 	t.Parallel()
 	old, changed := assigned(), assigned()
 	changed.UserRefunds = &event.UserRefunds{None: true}
-	require.Empty(t, event.Moved(&old, &changed), "users' time may change")
+	require.Empty(t, event.MovedTimes(&old, &changed), "users' time may change")
 	changed.DoorsAt = ptr(changed.StartsAt.Add(-time.Hour))
-	require.Equal(t, []string{"doorsAt"}, event.Moved(&old, &changed), "an hour before the start is when it closed")
+	require.Equal(t, []string{"doorsAt"}, event.MovedTimes(&old, &changed), "an hour before the start is when it closed")
 	changed.StartsAt = changed.StartsAt.Add(time.Hour)
-	require.Equal(t, []string{"startsAt", "doorsAt"}, event.Moved(&old, &changed))
+	require.Equal(t, []string{"startsAt", "doorsAt"}, event.MovedTimes(&old, &changed))
 	changed.ClosesAt = ptr(old.StartsAt)
-	require.Equal(t, []string{"startsAt", "doorsAt", "closesAt"}, event.Moved(&old, &changed))
+	require.Equal(t, []string{"startsAt", "doorsAt", "closesAt"}, event.MovedTimes(&old, &changed))
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// DefaultGrace is the time in which a cancellation can be undone, unless the operator gives another.
+// DefaultGrace is the time in which a cancellation can be undone, unless the operator chooses another.
 const DefaultGrace = 5 * time.Minute
 
 // Act is what an operator does to an event.
 //
 //	OPEN ↔ PAUSED                by PAUSE and RESUME
-//	OPEN, PAUSED → CANCELLED     by CANCEL; back to where it was by UNDO
-//	CANCELLED → ENDED            by REFUND, or when the grace is over
+//	OPEN, PAUSED → CANCELLED     by CANCEL; back to the former state by UNDO
+//	CANCELLED → ENDED            by REFUND, or when the time to undo is over
 type Act string
 
 // The acts.
@@ -24,8 +24,8 @@ const (
 	Refund Act = "REFUND"
 )
 
-// answers has what an act answers in the states that it does not change: nil where the event is
-// already as the act makes it, so that a repeated call succeeds.
+// answers has the error of an act in each state that the act does not change: nil where the event
+// is already in the state that the act makes, so that a repeated call succeeds.
 var answers = map[Act]map[State]error{ //nolint:gochecknoglobals // a constant table
 	Pause:  {Paused: nil, Cancelled: ErrCancelled, Ended: ErrCancelled},
 	Resume: {Open: nil, Cancelled: ErrCancelled, Ended: ErrCancelled},
@@ -34,20 +34,21 @@ var answers = map[Act]map[State]error{ //nolint:gochecknoglobals // a constant t
 	Refund: {Open: ErrNotCancelled, Paused: ErrNotCancelled, Ended: nil},
 }
 
-// Answer returns what the act answers in a state that it does not change. changes means that it does.
+// Answer reports whether the act changes state s. If not, answer is the error to return, nil if the
+// event is already in the state that the act makes.
 func (a Act) Answer(s State) (changes bool, answer error) {
 	answer, known := answers[a][s]
 	return !known, answer
 }
 
-// Standing is the state of an event, and what is left of it.
+// Standing is the state of an event, with the numbers of its holds, orders, tickets and refunds.
 type Standing struct {
 	State State
-	// RefundsAt is that of History.
+	// RefundsAt is when the refunds of a cancelled event begin, or have begun.
 	RefundsAt time.Time
-	// Holds are the unpaid reservations, Orders the paid ones of which a place was not given back.
+	// Holds counts unpaid reservations; Orders counts paid ones with a place that was not given back.
 	Holds, Orders int64
-	// Tickets admit somebody; Refunds of tickets are under way.
+	// Tickets counts valid tickets; Refunds counts refunds of tickets that are under way.
 	Tickets, Refunds int64
 }
 
@@ -59,13 +60,13 @@ type Operator interface {
 	Postpone(ctx context.Context, id string, p Postponement) error
 	// Standing returns the state of an event, or ErrNotFound.
 	Standing(ctx context.Context, id string) (Standing, error)
-	// ChangeHouse makes all of a change, or nothing.
+	// ChangeHouse moves all places of a change, or none.
 	ChangeHouse(ctx context.Context, id string, c HouseChange) error
-	// House returns what the organiser keeps of an event, or ErrNotFound.
+	// House returns the places that the organiser keeps of an event, or ErrNotFound.
 	House(ctx context.Context, id string) (House, error)
 }
 
-// Act changes the state of an event; grace is for Cancel. The errors are those of Act.Answer.
+// Act changes the state of an event; grace is the time to undo a Cancel. Errors: see Act.Answer.
 func (s *Service) Act(ctx context.Context, id string, act Act, grace time.Duration) (Standing, error) {
 	if err := s.writer.Act(ctx, id, act, grace); err != nil {
 		return Standing{}, err

@@ -1,4 +1,4 @@
-// Package kafka consumes payment events.
+// Package kafka consumes the Kafka events of payments: confirmed and refunded ones.
 package kafka
 
 import (
@@ -17,27 +17,27 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// Group is the consumer group of all replicas.
+// Group is the Kafka consumer group of this service.
 const Group = "ticket-service-group"
 
-// maxBatch bounds the payments of one transaction, and so the seats that it locks.
+// maxBatch bounds the payment events of one transaction, and so the seats that it locks.
 const maxBatch = 200
 
-// Settler applies payment events.
+// Settler applies payment events to reservations and tickets.
 type Settler interface {
-	// Settle applies each event once in the consumer group. settlement.ErrUnclaimed for a refund that
-	// has claimed nothing.
+	// Settle applies each event once, however often it is read. It fails with
+	// settlement.ErrUnclaimed for a refund that has not claimed any tickets before.
 	Settle(ctx context.Context, group string, events []settlement.PaymentEvent) error
 }
 
-// NewConsumer makes the consumer of payment-events.
+// NewConsumer makes the consumer of the topic payment-events.
 func NewConsumer(cfg kafka.Config, sold settlement.Targets, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
 	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(sold, s)), log)
 }
 
-// Handle returns the handler of payment-events. Poison, which goes to the dead-letter topic, is a
-// record that cannot be decoded, a payment of a kind that is not sold (no service would refund it),
-// and a refund that has claimed nothing (nobody can know which tickets end).
+// Handle returns the handler of payment events. Three kinds of records go to the dead-letter topic:
+// those that cannot be decoded, payments of a kind that is not sold (no service would refund them),
+// and refunds that have not claimed any tickets (nobody can know which tickets end).
 func Handle(sold settlement.Targets, s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]settlement.PaymentEvent, 0, len(recs))

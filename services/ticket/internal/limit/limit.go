@@ -27,7 +27,7 @@ type Limiter struct {
 	work     sync.WaitGroup // the accepted calls
 }
 
-// New makes a Limiter for `running` calls at once and `waiting` more that wait.
+// New makes a Limiter that runs up to `running` calls at once and lets up to `waiting` more wait.
 func New(running, waiting int) *Limiter {
 	return &Limiter{running: semaphore.NewWeighted(int64(running)), maxAccepted: running + waiting}
 }
@@ -41,9 +41,9 @@ func Do[T any](ctx context.Context, l *Limiter, fn func() (T, error)) (value T, 
 	return value, err
 }
 
-// Do runs fn when its turn has come, and returns its error. Errors: errs.ErrOverloaded when too
-// many calls wait already, errs.ErrUnavailable after Close, that of ctx when it ends before fn has
-// begun.
+// Do waits until fn may run, runs it, and returns its error. Other errors: errs.ErrOverloaded when
+// too many calls wait already, errs.ErrUnavailable after Close, and the error of ctx when ctx ends
+// before fn has begun.
 func (l *Limiter) Do(ctx context.Context, fn func() error) error {
 	if err := l.accept(); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package order shows orders to operators: reservations with all that came of them.
+// Package order shows orders to operators: reservations with their tickets and scans.
 package order
 
 import (
@@ -16,66 +16,66 @@ import (
 type Order struct {
 	reservation.Reservation
 
-	// Origin is SALE, or COMP for what was given away.
+	// Origin is SALE, or COMP for places that the organiser gave away.
 	Origin string
 	// UpdatedAt is the time of the latest change.
 	UpdatedAt time.Time
 }
 
-// Ticket is a ticket with its history.
+// Ticket is a ticket with the ticket that it replaced.
 type Ticket struct {
 	ticket.Ticket
 
-	// Previous is the ticket that was passed on for this one; zero: none.
+	// Previous is the ticket of the former holder, who transferred it; zero: there was none.
 	Previous uuid.UUID
 }
 
-// Detail is an order with all that came of it.
+// Detail is an order with all of its tickets and their scans.
 type Detail struct {
 	Order
 
-	// Tickets are in the order of their places, and of a place in that of their ids.
+	// Tickets are sorted by place, and those of the same place by id.
 	Tickets []Ticket
-	// Scans are in the order of their records.
+	// Scans are in the order in which they were recorded.
 	Scans []checkin.Scan
 }
 
-// Criteria name orders. Those that fit everything that is set are meant.
+// Criteria selects the orders that match all fields that are set.
 type Criteria struct {
 	ReservationID, TicketID uuid.UUID
-	// SeatID is a seat of the event: who has it, and who had a ticket for it.
+	// SeatID is a seat of the event EventID: it selects the orders that have or had a ticket for it.
 	SeatID  string
 	EventID string
-	// UserID has made the order, or has a ticket of it.
+	// UserID is the user who made the order, or who has a ticket of it.
 	UserID string
 }
 
 // Store reads orders.
 type Store interface {
-	// SearchOrders returns orders with smaller ids than before (zero: all), newest first. Of an event
-	// alone they are those that were paid for or given away.
+	// SearchOrders returns up to limit orders with ids below before (zero: all), newest first. If
+	// only EventID is set, orders that were neither paid for nor given away are left out.
 	SearchOrders(ctx context.Context, c Criteria, limit int, before uuid.UUID) ([]Order, error)
 	// FindOrder returns an order, or reservation.ErrNotFound.
 	FindOrder(ctx context.Context, id uuid.UUID) (*Detail, error)
 }
 
-// Codes decodes the codes of tickets.
+// Codes verifies and decodes the codes of tickets.
 type Codes interface {
-	// Verify decodes a genuine code, also one that is not valid any more, else ticket.ErrCodeInvalid.
+	// Verify decodes a genuine code, even of an invalid ticket, or returns ticket.ErrCodeInvalid.
 	Verify(code string) (ticket.Code, error)
 }
 
-// Service answers operators.
+// Service finds orders for operators.
 type Service struct {
 	store Store
 	codes Codes
 }
 
-// NewService makes a Service.
+// NewService makes a Service that reads orders from store.
 func NewService(store Store, codes Codes) *Service { return &Service{store: store, codes: codes} }
 
-// Search returns a page of the orders that fit the criteria and the code of a ticket ("": any), newest
-// first, and the `before` of the next page (zero: none).
+// Search returns a page of the orders that match the criteria and the code of a ticket ("": any),
+// newest first, and the parameter before of the next page (zero: this is the last page).
 func (s *Service) Search(ctx context.Context, c Criteria, code string, limit int, before uuid.UUID) ([]Order, uuid.UUID, error) {
 	if code != "" {
 		genuine, err := s.codes.Verify(code)
@@ -91,7 +91,7 @@ func (s *Service) Search(ctx context.Context, c Criteria, code string, limit int
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Get returns an order, or reservation.ErrNotFound.
+// Get returns an order with its tickets and scans, or reservation.ErrNotFound.
 func (s *Service) Get(ctx context.Context, id uuid.UUID) (*Detail, error) {
 	return s.store.FindOrder(ctx, id)
 }

@@ -8,8 +8,9 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// Closings reads what decides on payments and refunds of events, and the time. The transaction must
-// have taken its locks: whoever waits for them meanwhile must see a later time and state.
+// Closings reads the database's time, and the times and states of events that decide on payments
+// and refunds. It must be called after the transaction has taken its locks, since waiting for a
+// lock takes time, in which an event may close.
 func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[string]event.Closing, now time.Time, err error) {
 	rows, err := tx.Closings(ctx, db.ClosingsParams{EventIds: eventIDs, Now: tx.ClockTime()})
 	closings = make(map[string]event.Closing, len(rows))

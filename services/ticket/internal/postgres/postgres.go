@@ -2,10 +2,10 @@
 // the clock, and the locks of users.
 //
 // Every transaction takes its locks in one order: claims of refunds by id, the advisory locks of
-// payments, then those of (event, user), or (series, user) where the event has a series, then seats by their index (sections with general
-// admission), then reservations by id, then tickets by id. Whoever needs an event's row locks it
-// before all of these. All times are the database's, so that the clocks of replicas need not agree.
-// Tests may replace it.
+// payments, the advisory locks of (event, user), or (series, user) where the event has a series,
+// seats by their index (or sections of general admission), reservations by id, tickets by id. A
+// transaction that needs an event's row locks it before all of these. All times are those of the
+// database's clock, so that the clocks of replicas need not agree. Tests may replace this clock.
 package postgres
 
 import (
@@ -32,7 +32,7 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations create all tables of the service's database.
+// Migrations creates all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "ticket", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
 // Database runs the statements and transactions of all stores.
@@ -42,18 +42,18 @@ type Database struct {
 	clock       func() time.Time
 }
 
-// Options of a Database.
+// Options are the optional parts of a Database.
 type Options struct {
 	// Reads is the pool for visitors' reads of events; nil: the pool of holds and payments.
 	Reads *pgxpool.Pool
-	// Published is called after each commit that wrote events; nil: the relay finds them by
-	// polling.
+	// Published is called after each commit that wrote Kafka events; nil: the outbox's relay finds
+	// them by polling.
 	Published func()
 	// Now replaces the database's clock in tests; nil in production.
 	Now func() time.Time
 }
 
-// New makes a Database.
+// New makes a Database on a pool of connections.
 func New(pool *pgxpool.Pool, opts Options) *Database {
 	if opts.Published == nil {
 		opts.Published = func() {}
@@ -64,18 +64,18 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	return &Database{pool: pool, reads: opts.Reads, published: opts.Published, clock: opts.Now}
 }
 
-// Queries runs SQL statements, in one transaction or outside of any, and has the times to give to
-// them. A nil time, as in production, stands for the database's clock.
+// Queries runs SQL statements, in a transaction or outside of any. It also has the times that are
+// passed to the statements; a nil time, as in production, stands for the database's clock.
 type Queries struct {
 	*db.Queries
 
-	// AsOf replaces now(), which is constant in a transaction.
+	// AsOf replaces SQL's now(), which is constant in a transaction.
 	AsOf *time.Time
 
 	clock func() time.Time
 }
 
-// ClockTime replaces clock_timestamp(), which advances during a transaction.
+// ClockTime replaces SQL's clock_timestamp(), which advances during a transaction.
 func (q *Queries) ClockTime() *time.Time {
 	if q.clock == nil {
 		return nil
@@ -119,7 +119,7 @@ func (d *Database) InSnapshot(ctx context.Context, fn func(ctx context.Context, 
 // Published wakes the outbox relay after a commit that wrote events.
 func (d *Database) Published() { d.published() }
 
-// Now returns the time of this process, for decisions that concern no other one.
+// Now returns the time of this process, for decisions that concern this process only.
 func (d *Database) Now() time.Time {
 	if d.clock != nil {
 		return d.clock()
@@ -127,7 +127,7 @@ func (d *Database) Now() time.Time {
 	return time.Now()
 }
 
-// OrNotFound returns notFound for pgx.ErrNoRows, and any other error as postgres.Err does.
+// OrNotFound returns notFound if err is pgx.ErrNoRows; it converts other errors by postgres.Err.
 func OrNotFound(err, notFound error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return notFound
@@ -138,20 +138,20 @@ func OrNotFound(err, notFound error) error {
 // ErrContradiction means that a bug, or a manual write, has left rows that contradict each other.
 var ErrContradiction = errors.New("the database contradicts itself")
 
-// ExpectRows returns err, or ErrContradiction when a write has changed another number of rows than
-// were locked. The transaction must then not be committed.
-func ExpectRows(changed int64, want int, what string, err error) error {
+// ExpectRows returns err, or ErrContradiction when a statement has changed another number of rows
+// than want; table names the rows in the error. The transaction must then not be committed.
+func ExpectRows(changed int64, want int, table string, err error) error {
 	if err != nil {
 		return err
 	}
 	if changed != int64(want) {
-		return fmt.Errorf("%d %s changed, not %d: %w", changed, what, want, ErrContradiction)
+		return fmt.Errorf("%d %s changed, not %d: %w", changed, table, want, ErrContradiction)
 	}
 	return nil
 }
 
-// OrMaxUUID returns before, or the greatest UUID for the zero one, so that a list begins with its
-// newest element.
+// OrMaxUUID returns before, or the greatest UUID if before is zero: a page of a list then begins
+// with the newest element.
 func OrMaxUUID(before uuid.UUID) uuid.UUID {
 	if before == uuid.Nil {
 		return uuid.Max
@@ -159,7 +159,7 @@ func OrMaxUUID(before uuid.UUID) uuid.UUID {
 	return before
 }
 
-// User is a user of one event, or of all events of its series, unless that is empty.
+// User is a user of one event or, unless SeriesID is empty, of all events of this series.
 type User struct{ EventID, SeriesID, UserID string }
 
 // LockKey returns the key of the advisory lock that must be held to count or change the user's
@@ -171,8 +171,8 @@ func (u User) LockKey() int64 {
 	return lockKey("user\x00" + u.EventID + "\x00" + u.UserID)
 }
 
-func lockKey(of string) int64 {
-	sum := sha256.Sum256([]byte(of))
+func lockKey(name string) int64 {
+	sum := sha256.Sum256([]byte(name))
 	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
 }
 
@@ -182,21 +182,21 @@ func LockKeys(users []User) []int64 {
 	for i, u := range users {
 		keys[i] = u.LockKey()
 	}
-	return inOrder(keys)
+	return sortedUnique(keys)
 }
 
 // PaymentLockKeys returns the keys of the advisory locks of payments, in the order in which all
-// transactions take them, before those of users. A payment's lock keeps its confirmation and its
-// refund by hand apart, of which neither may have left a row yet.
+// transactions take them, before those of users. A payment's lock makes its confirmation and its
+// refund by hand wait for each other, since neither may have inserted a row yet.
 func PaymentLockKeys(payments []uuid.UUID) []int64 {
 	keys := make([]int64, len(payments))
 	for i, id := range payments {
 		keys[i] = lockKey("payment\x00" + id.String())
 	}
-	return inOrder(keys)
+	return sortedUnique(keys)
 }
 
-func inOrder(keys []int64) []int64 {
+func sortedUnique(keys []int64) []int64 {
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }

@@ -10,24 +10,23 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// AskedWithin is the age from which on a request is refused: its answer may have been deleted.
+// AskedWithin is the age at which a request is too old: its stored answer may have been deleted.
 const AskedWithin = 7 * 24 * time.Hour
 
-// Sale has the facts of one event at the time of the decision, after all locks.
+// Sale has what the decision on a refund needs to know about the event. It is read after all locks.
 type Sale struct {
 	event.Closing
 
 	Now time.Time
 }
 
-// takesUserRefunds reports whether users may give tickets back: as the event is set, and in any case
-// for a while after it was postponed.
+// takesUserRefunds reports whether users may give tickets back now: as the event's settings say,
+// and always for some time after a postponement.
 func (s *Sale) takesUserRefunds() bool {
 	return s.Now.Before(s.userRefundsUntil())
 }
 
-// keepsFees reports whether users get no fees back, as they do for a while after the event was
-// postponed.
+// keepsFees reports whether users do not get fees back. They do for some time after a postponement.
 func (s *Sale) keepsFees() bool { return !s.Now.Before(s.FeesUntil) }
 
 // userRefundsUntil is the end of refunds by users; zero: there are none.
@@ -41,8 +40,8 @@ func (s *Sale) userRefundsUntil() (until time.Time) {
 	return until
 }
 
-// Decide answers a request, and changes the tickets that it claims. The tickets are those that the
-// request names, or else all of the payment. They are locked.
+// Decide answers a request for a refund, and changes the tickets that it claims. tickets are those
+// that the request names, or all of its payment if it names none. Their rows must be locked.
 func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
 	c := Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: Begun, BegunAt: sale.Now}
 	if req.Cause == ByHand && !req.Whole { // a person has to say which tickets the money was for
@@ -88,7 +87,7 @@ func giveBack(req *Request, t *ticket.Ticket, sale *Sale) int64 {
 	return max(0, t.Paid-t.Given-kept)
 }
 
-// Offer is what a ticket's holder would get back now.
+// Offer says whether a ticket's holder could give the ticket back now, and for how much.
 type Offer struct {
 	// Until is the end of refunds by users; zero: there are none.
 	Until  time.Time
@@ -97,7 +96,7 @@ type Offer struct {
 	Reason string
 }
 
-// OfferTo decides about a ticket as Decide does about its holder's request for it.
+// OfferTo returns what Decide would answer now if the ticket's holder asked for a refund of the ticket.
 func OfferTo(t *ticket.Ticket, sale Sale) Offer {
 	req := Request{PaymentID: t.PaymentID, Cause: User, UserID: t.UserID, AskedAt: sale.Now}
 	o := Offer{Amount: giveBack(&req, t, &sale), Until: sale.userRefundsUntil()}
@@ -115,8 +114,8 @@ func (c *Claim) refused(reason string) Claim {
 	return *c
 }
 
-// refusal returns why a request is refused whatever its tickets are. An event that is cancelled
-// gives everything back by itself.
+// refusal returns the reason for which a request is refused whatever its tickets are; empty: none.
+// All tickets of a cancelled event are refunded without a request.
 func refusal(req *Request, sale *Sale) string {
 	switch {
 	case !sale.Now.Before(req.AskedAt.Add(AskedWithin)):
@@ -128,7 +127,7 @@ func refusal(req *Request, sale *Sale) string {
 	}
 }
 
-// problemOf returns why a request cannot have a ticket.
+// problemOf returns the reason why a request cannot claim a ticket; empty: it can.
 func problemOf(req *Request, t *ticket.Ticket, sale *Sale) string {
 	switch {
 	case t.PaymentID != req.PaymentID, req.Cause == User && t.UserID != req.UserID:
@@ -139,14 +138,14 @@ func problemOf(req *Request, t *ticket.Ticket, sale *Sale) string {
 		return ProblemNoRefunds
 	case req.Cause == User && !sale.takesUserRefunds():
 		return ProblemTooLate
-	case req.Cause == ByHand && !sale.Now.Before(sale.ClosesAt): // doors may have it on their lists
+	case req.Cause == ByHand && !sale.Now.Before(sale.ClosesAt): // the lists of doors may have the ticket
 		return ProblemTooLate
 	default:
 		return ""
 	}
 }
 
-// addMissing adds the named tickets that do not exist.
+// addMissing adds a problem for each ticket that the request names and that does not exist.
 func (c *Claim) addMissing(req *Request, tickets []*ticket.Ticket) {
 	for _, id := range req.TicketIDs {
 		if !slices.ContainsFunc(tickets, func(t *ticket.Ticket) bool { return t.ID == id }) {

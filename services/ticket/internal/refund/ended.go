@@ -9,9 +9,9 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// ForEnded ends the tickets of an event that has ended: it claims all that is owed, one claim for each
-// payment, and ends those tickets for which nothing is owed, which it returns. The tickets are locked. A
-// ticket in another status is left to what has brought it there.
+// ForEnded decides on tickets of an event that has ended; their rows must be locked. It claims the
+// tickets for which money is owed, one claim per payment, and ends and returns those for which nothing
+// is owed. Tickets that a refund or a transfer is changing are left to that refund or transfer.
 func ForEnded(tickets []*ticket.Ticket, now time.Time) (claims []Claim, free []*ticket.Ticket) {
 	for _, t := range tickets {
 		admits := t.Status == ticket.Valid || t.Status == ticket.Used
@@ -32,7 +32,7 @@ func ForEnded(tickets []*ticket.Ticket, now time.Time) (claims []Claim, free []*
 	return claims, free
 }
 
-// claimOf returns the claim of a payment, and adds it if there is none.
+// claimOf returns the claim of a payment, and appends a new one if there is none.
 func claimOf(claims *[]Claim, payment uuid.UUID, now time.Time) *Claim {
 	i := slices.IndexFunc(*claims, func(c Claim) bool { return c.PaymentID == payment })
 	if i < 0 {

@@ -1,4 +1,4 @@
-// Package refund decides which tickets a refund may end, and what each gives back.
+// Package refund decides which tickets a refund ends, and how much is given back for each.
 package refund
 
 import (
@@ -26,8 +26,8 @@ const (
 // EndsTickets reports whether refunds of this cause claim tickets.
 func (c Cause) EndsTickets() bool { return c != Compensation && c != Transfer }
 
-// Status of a claim: BEGUN → DONE when the refund was made, or → ABORTED when the provider has
-// refused it. A claim may be REFUSED, or ABORTED before it began.
+// Status is the status of a claim: BEGUN → DONE when the refund was made, BEGUN → ABORTED when the
+// provider has refused it. A claim may also be REFUSED at once, or ABORTED before it began.
 type Status string
 
 // The statuses of a claim.
@@ -53,27 +53,27 @@ const (
 	ProblemNotYours  = "NOT_YOURS"
 )
 
-// ReasonNotPaid is why a gift is not given back.
+// ReasonNotPaid is the reason why a ticket that was a gift cannot be given back.
 const ReasonNotPaid = "NOT_PAID"
 
-// Claim is the answer to a request for a refund, which never changes: the tickets that the refund
-// ends.
+// Claim is the answer to a request for a refund: which tickets the refund ends, or why it is
+// refused. The answer never changes.
 type Claim struct {
 	ID uuid.UUID
 	// PaymentID is zero when the claim was aborted before it began.
 	PaymentID uuid.UUID
 	Cause     Cause
 	Status    Status
-	// Reason is that of a refusal.
+	// Reason is the reason of a refusal; empty otherwise.
 	Reason string
 	// BegunAt is when the tickets were claimed.
 	BegunAt time.Time
 	Items   []Item
-	// Problems are the tickets that were not claimed; those of a refusal stand in its way.
+	// Problems are the tickets that were not claimed, and in a refusal its reasons.
 	Problems []Problem
 }
 
-// Item is a claimed ticket, and what it gives back in the currency's minor unit.
+// Item is a claimed ticket, and the amount that is given back for it, in the currency's minor unit.
 type Item struct {
 	TicketID uuid.UUID
 	Amount   int64
@@ -94,7 +94,7 @@ func (c *Claim) TicketIDs() []uuid.UUID {
 	return ids
 }
 
-// Amounts returns what the claimed tickets give back, in the order of TicketIDs.
+// Amounts returns the amounts that are given back for the claimed tickets, in the order of TicketIDs.
 func (c *Claim) Amounts() []int64 {
 	amounts := make([]int64, len(c.Items))
 	for i, item := range c.Items {
@@ -103,19 +103,19 @@ func (c *Claim) Amounts() []int64 {
 	return amounts
 }
 
-// Request asks for a claim.
+// Request asks for the claim of tickets by a refund.
 type Request struct {
-	// ID is the refund's, and becomes the claim's.
+	// ID is the id of the refund, and becomes the id of the claim.
 	ID, PaymentID uuid.UUID
 	Cause         Cause
 	// UserID is the user who asks for a refund of cause User.
 	UserID string
 	// TicketIDs are the tickets, all of them or none; empty: every VALID ticket of the payment.
 	TicketIDs []uuid.UUID
-	// KeepFees leaves the fees with the organiser. A user's refund does, and cancellation fees too, unless
-	// the event was postponed.
+	// KeepFees: the organiser keeps the fees. For a user's refund it always does, unless the event was
+	// postponed, and it keeps cancellation fees too.
 	KeepFees bool
-	// Whole says of a refund by hand that nothing is left of the payment at the provider.
+	// Whole: a refund by hand has given the whole payment back at the provider.
 	Whole   bool
 	AskedAt time.Time
 	// AwaitsTickets says that tickets follow if there are none yet: the payment is for places, and was not
@@ -123,16 +123,16 @@ type Request struct {
 	AwaitsTickets bool
 }
 
-// EndsUnknownPayment reports whether the payment is to pay for nothing from now on: all of it was
-// given back before its confirmation was heard, so that no ticket of it is known.
-func (r *Request) EndsUnknownPayment(tickets int) bool {
-	return r.Cause == ByHand && r.Whole && tickets == 0
+// EndsUnknownPayment reports whether the whole payment was given back before this service has received
+// its confirmation, so that it has no tickets. The payment must then never pay for anything.
+func (r *Request) EndsUnknownPayment(ticketCount int) bool {
+	return r.Cause == ByHand && r.Whole && ticketCount == 0
 }
 
-// Store keeps the claims of refunds.
+// Store stores the claims of refunds.
 type Store interface {
-	// Begin claims tickets, or refuses to. A repeated request gets the first answer.
+	// Begin claims tickets, or refuses the request. A repeated request gets the first answer.
 	Begin(ctx context.Context, req Request) (*Claim, error)
-	// Abort makes the tickets of a claim VALID again. A claim that has not begun never will.
-	Abort(ctx context.Context, refund uuid.UUID) error
+	// Abort makes the tickets of a claim VALID again. If nothing was claimed yet, nothing ever will be.
+	Abort(ctx context.Context, refundID uuid.UUID) error
 }

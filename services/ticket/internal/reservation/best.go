@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// maxAttempts bounds the choices of seats for one request, which then fails with ErrTryAgain.
+// maxAttempts is how often seats are chosen for one request, before it fails with ErrTryAgain.
 const maxAttempts = 6
 
 // picker chooses seats from snapshots. Concurrent requests would all choose the same seats of a
@@ -22,10 +22,10 @@ type picker struct {
 	events map[string]*freeSeats
 }
 
-// freeSeats are the seats of an event that are free in a snapshot and were not chosen since.
+// freeSeats has the seats of an event that are free in a snapshot and were not chosen since.
 type freeSeats struct {
 	at               time.Time // of the snapshot
-	snapshot, bitmap []byte    // the snapshot's bitmap, and that of the seats that are left
+	snapshot, bitmap []byte    // bitmaps of the snapshot's free seats, and of those not chosen since
 	// firstRow is the first row of a section that may have n adjacent seats.
 	firstRow map[adjacentSearch]int
 }
@@ -40,8 +40,8 @@ func newPicker() *picker { return &picker{events: make(map[string]*freeSeats)} }
 func (f *freeSeats) isFree(i int) bool { return f.bitmap[i/8]&(0x80>>(i%8)) != 0 }
 
 // pick returns the indexes of n free seats of the section that it has not chosen yet; nil when
-// there are fewer. Attempt 0 takes the best seats, later attempts any of the best 4, 16, 64 and so
-// on.
+// there are not so many. Attempt 0 takes the best seats; later attempts choose among the best 4,
+// 16, 64 and so on.
 func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent bool, attempt int) []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent b
 	return seats
 }
 
-// release makes chosen seats available again after their request failed for another reason.
+// release makes chosen seats available again, after the request for them failed for another reason.
 func (p *picker) release(eventID string, seats []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,9 +76,9 @@ func (p *picker) release(eventID string, seats []int) {
 	}
 }
 
-// pickAdjacent chooses n adjacent seats: rows from the front, in each row the run nearest to the
-// middle. A run that leaves a single free seat beside it is chosen only if there is no other, since
-// single seats hardly sell.
+// pickAdjacent chooses n adjacent seats, in the rows nearest to the stage and as near as possible
+// to the middle of the row. Seats that leave a single free seat beside them are chosen only if
+// there are no others, since single seats hardly sell.
 func (f *freeSeats) pickAdjacent(sec event.Section, n, candidates int) []int {
 	var withoutSingle, withSingle []int // the first seat of each candidate
 	offsets := middleOut(sec.SeatsPerRow - n + 1)
@@ -117,8 +117,8 @@ func (f *freeSeats) pickAdjacent(sec event.Section, n, candidates int) []int {
 	return seats
 }
 
-// hasAdjacent reports whether n adjacent seats of a section are free in a snapshot, whoever chooses
-// them now.
+// hasAdjacent reports whether n adjacent seats of a section are free in a snapshot, even if they
+// were chosen for other requests since.
 func hasAdjacent(snap *event.Snapshot, section string, n int) bool {
 	sec, _ := snap.Event.Section(section)
 	whole := freeSeats{bitmap: snap.Bitmap, firstRow: make(map[adjacentSearch]int)}
@@ -163,7 +163,7 @@ func allFree(start, n int, free func(int) bool) bool {
 	return true
 }
 
-// middleOut lists 0 to n−1 from the middle outwards; nil for n below 1.
+// middleOut returns the numbers 0 to n−1 from the middle outwards; nil for n below 1.
 func middleOut(n int) []int {
 	if n <= 0 {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"urr.guru/proto/events"
 )
 
-// EventType is the type of an event about a reservation.
+// EventType is the type of a Kafka event about a reservation.
 type EventType string
 
-// The types of events.
+// The types of Kafka events about reservations.
 const (
 	EventCreated         EventType = events.ReservationCreated
 	EventConfirmed       EventType = events.ReservationConfirmed
@@ -21,7 +21,7 @@ const (
 	EventRefundDue       EventType = events.TicketsRefundDue
 )
 
-// Event is a change of a reservation, with the reservation right after the change.
+// Event is the Kafka event of a change of a reservation. Reservation is its state after the change.
 type Event struct {
 	Type        EventType
 	Reservation Reservation
@@ -34,29 +34,29 @@ type Event struct {
 	Due Due
 }
 
-// Due is a refund that payment has to make, since the event is cancelled.
+// Due is a refund that the payment service has to make because the event is cancelled.
 type Due struct {
-	// ClaimID is that of the claim, and becomes the refund's id.
+	// ClaimID is the id of the claim (refund.Claim), and becomes the id of the refund.
 	ClaimID, PaymentID uuid.UUID
 	Cause              string
 	Items              []DueItem
 }
 
-// DueItem is a ticket, and what it gives back in the currency's minor unit.
+// DueItem is a ticket, and the amount to give back for it, in the currency's minor unit.
 type DueItem struct {
 	TicketID uuid.UUID
 	Amount   int64
 }
 
-// OweRefund emits the event on which the payment service refunds tickets of the reservation.
+// OweRefund adds the Kafka event that makes the payment service refund tickets of the reservation.
 func (r *Reservation) OweRefund(due Due, now time.Time) {
 	r.Version++
 	r.emit(EventRefundDue, "", due.PaymentID, now)
 	r.events[len(r.events)-1].Due = due
 }
 
-// TakeEvents returns and removes the events since the reservation was read. The transaction of the
-// change must write them.
+// TakeEvents returns and removes the Kafka events that were added since the reservation was read.
+// The transaction of the change must write them to the outbox.
 func (r *Reservation) TakeEvents() []Event {
 	taken := r.events
 	r.events = nil
@@ -67,14 +67,14 @@ func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now ti
 	r.emitWith(*r, t, reason, payment, now)
 }
 
-// emitWith is emit for an event that does not show the whole reservation.
-func (r *Reservation) emitWith(told Reservation, t EventType, reason string, payment uuid.UUID, now time.Time) {
-	told.events, told.givenBack = nil, nil
-	r.events = append(r.events, Event{Type: t, Reservation: told, Reason: reason, PaymentID: payment, At: now})
+// emitWith adds a Kafka event whose content is shown, which may differ from the reservation itself.
+func (r *Reservation) emitWith(shown Reservation, t EventType, reason string, payment uuid.UUID, now time.Time) {
+	shown.events, shown.givenBack = nil, nil
+	r.events = append(r.events, Event{Type: t, Reservation: shown, Reason: reason, PaymentID: payment, At: now})
 }
 
-// RejectUnknown returns the event that rejects a payment whose reservation does not exist. The
-// payment service refunds every rejected payment.
+// RejectUnknown returns the Kafka event that rejects a payment whose reservation does not exist.
+// The payment service refunds every rejected payment.
 func RejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
 	return Event{
 		Type: EventPaymentRejected, Reason: ReasonUnknown, PaymentID: p.ID, At: now,

@@ -13,8 +13,8 @@ import (
 type SeatsRequest struct {
 	EventID, UserID, SlotID string
 	SeatIDs                 []string
-	// SkipLocked makes a seat that another transaction has locked count as taken. Otherwise the
-	// request waits for the lock.
+	// SkipLocked: a seat that another transaction has locked counts as taken. Otherwise the request
+	// waits for the lock.
 	SkipLocked bool
 	// IdempotencyKey is nil when the client sent none.
 	IdempotencyKey *idempotency.Key
@@ -31,8 +31,8 @@ type BestRequest struct {
 	IdempotencyKey *idempotency.Key
 }
 
-// CheckLimit returns ErrLimitExceeded when used places (bought or held by the user) and wanted ones
-// are together more than the limit.
+// CheckLimit returns ErrLimitExceeded when the user's places (used: bought or held) and the wanted
+// ones together exceed the limit.
 func CheckLimit(used int64, wanted, limit int) error {
 	if used+int64(wanted) <= int64(limit) {
 		return nil
@@ -40,8 +40,8 @@ func CheckLimit(used int64, wanted, limit int) error {
 	return ErrLimitExceeded.With("limit", strconv.Itoa(limit)).With("used", strconv.FormatInt(used, 10))
 }
 
-// LockedSale is the state of an event's sale while a transaction has locked the users whose
-// requests it decides on.
+// LockedSale is the state of an event's sale, read by a transaction after it has locked the users
+// whose requests it answers.
 type LockedSale struct {
 	EventID  string
 	Seating  event.Seating
@@ -50,8 +50,8 @@ type LockedSale struct {
 	// HoldFor is the length of new holds.
 	HoldFor time.Duration
 	Now     time.Time
-	// Used is the number of places that each user has bought or holds, UsedInSeries that in all events
-	// of the event's series.
+	// Used has the number of places that each user has bought or holds, UsedInSeries the number in
+	// all events of the event's series.
 	Used, UsedInSeries map[string]int64
 }
 
@@ -71,7 +71,7 @@ func (s *LockedSale) CheckSeating(wanted event.Seating) error {
 	return nil
 }
 
-// hold makes a held reservation from r (user, section, seats, amount) and adds it to s.Used.
+// hold completes r (user, section, seats, amount) to a held reservation, and adds its places to s.Used.
 func (s *LockedSale) hold(r Reservation) *Reservation {
 	r.ID, r.EventID, r.Currency = NewID(), s.EventID, s.Currency
 	s.Used[r.UserID] += int64(r.Quantity)
@@ -81,7 +81,7 @@ func (s *LockedSale) hold(r Reservation) *Reservation {
 	return NewHeld(r, s.HoldFor, s.Now)
 }
 
-// GeneralSale is the state of an event with general admission while its sections are locked.
+// GeneralSale is the state of an event's sections without seats, read after they were locked.
 type GeneralSale struct {
 	LockedSale
 
@@ -92,8 +92,8 @@ type GeneralSale struct {
 	Prices, Fees map[string]int64 // by section
 }
 
-// Allot reserves the places of a request. A refused request changes nothing. Requests must be given
-// in the order of their arrival.
+// Allot reserves the places of a request. A refused request changes nothing. Allot must be called
+// for requests in the order of their arrival.
 func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 	if err := g.Sale.CheckOpen(g.Now); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 	}), nil
 }
 
-// Release adds the places of expired holds to the free ones.
+// Release adds the places of expired holds to the free places.
 func (g *GeneralSale) Release(expired []*Reservation) {
 	for _, r := range expired {
 		g.Free[r.Section] += int64(r.Quantity)

@@ -16,9 +16,9 @@ type Payable struct {
 	EventTitle  string
 }
 
-// Payable returns a user's reservation if it can be paid. ErrReferenceNotFound when it is another
-// user's; ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or event.ErrCancelled when it can no longer
-// be paid.
+// Payable returns a user's reservation if it can be paid. It fails with ErrReferenceNotFound for
+// another user's reservation; with ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or
+// event.ErrCancelled if the reservation can no longer be paid.
 func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error) {
 	r, now, err := s.store.Find(ctx, id)
 	if errors.Is(err, ErrNotFound) || (err == nil && r.UserID != userID) {
@@ -41,8 +41,8 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Pa
 }
 
 // BeginPayment reserves time for a payment (see Reservation.BeginPayment). It must succeed before
-// the provider is called. For a cancelled event none begins, although the head that Payable reads may be
-// older.
+// the provider is called. It checks again whether the event is cancelled, since Payable may read an
+// event that is 1 s old.
 func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
 	p, err := s.Payable(ctx, userID, id)
 	if err != nil {

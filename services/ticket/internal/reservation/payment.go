@@ -15,8 +15,8 @@ type Payment struct {
 	EventID  string
 	Amount   int64
 	Currency string
-	// EndedWhy is set for a payment that pays for nothing, for good: the reason of its rejection, or
-	// ReasonRefunded when it was given back before its confirmation was delivered.
+	// EndedWhy is set for a payment that can never pay for anything: the reason of its rejection,
+	// or ReasonRefunded if it was given back before its confirmation was delivered.
 	EndedWhy string
 }
 
@@ -52,8 +52,8 @@ func (r *Reservation) Settle(p Payment, now time.Time) (rejected string) {
 	}
 }
 
-// rejectPayment emits the event on which the payment service refunds p. The version grows even when
-// the status stays, so that the event is newer than the one before.
+// rejectPayment adds the Kafka event that makes the payment service refund p. The version grows
+// even if the status stays, so that the event is newer than the one before.
 func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) string {
 	r.Version++
 	r.emit(EventPaymentRejected, reason, p.ID, now)
@@ -64,14 +64,14 @@ func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) str
 type GivenBack struct {
 	// N is the place's number in its reservation, from 1.
 	N int
-	// House says that the organiser keeps the place: doors may have lists with its old ticket, or few
-	// places are left, so that whoever sees it first would know whose it was.
+	// House: the organiser gets the place. Doors may have lists with its old ticket; or so few
+	// places are free that a buyer of this one could guess whose it was.
 	House bool
-	// ReleaseAt is when a place that is not kept is for sale again; zero: at once.
+	// ReleaseAt is when a place that the organiser does not get is for sale again; zero: at once.
 	ReleaseAt time.Time
 }
 
-// SeatStatus is the status of a seat that was given back.
+// SeatStatus returns the status that the seat gets.
 func (g *GivenBack) SeatStatus() string {
 	switch {
 	case g.House:
@@ -83,8 +83,8 @@ func (g *GivenBack) SeatStatus() string {
 	}
 }
 
-// GiveBack gives places of a confirmed reservation back, whose tickets are refunded. The
-// reservation ends with its last place.
+// GiveBack ends places of a confirmed reservation whose tickets were refunded. When the last place
+// has ended, the reservation is REFUNDED.
 func (r *Reservation) GiveBack(places []GivenBack, now time.Time) {
 	if len(places) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Status of a reservation. Its transitions:
+// Status is the status of a reservation. Its transitions:
 //
 //	HELD → PAYING → CONFIRMED          PAYING → HELD after a declined payment
 //	CONFIRMED → REFUNDED               when the last of its places is given back
@@ -29,10 +29,10 @@ const (
 	Refunded  Status = "REFUNDED"
 )
 
-// Live reports whether the places belong to the reservation, so that no other one can have them.
+// Live reports whether a reservation in this status has its places, so that no other one can have them.
 func (s Status) Live() bool { return s == Held || s == Paying || s == Confirmed }
 
-// Unpaid reports whether the reservation expires at its ExpiresAt.
+// Unpaid reports whether a reservation in this status is not paid, and so expires at ExpiresAt.
 func (s Status) Unpaid() bool { return s == Held || s == Paying }
 
 const (
@@ -60,17 +60,17 @@ type Reservation struct {
 	ID      uuid.UUID
 	EventID string
 	UserID  string
-	// SlotID is the tier-2 slot in which it was made.
+	// SlotID is the slot of the waiting line in which the user made the reservation.
 	SlotID string
 	// Section is set for general admission only, and Seats for assigned seating only.
 	Section string
-	// Seats are in the order of their places' numbers, also those that were given back.
+	// Seats are in the order of their places' numbers. They include seats that were given back.
 	Seats    []Seat
 	Quantity int
 	// Released is the number of paid places that were given back.
 	Released int
-	// Amount in the currency's minor unit, by the prices and fees at the time of the hold. Fee is the
-	// part of it that is fees.
+	// Amount is the price with fees at the time of the hold, in the currency's minor unit. Fee is
+	// the part of Amount that is fees.
 	Amount, Fee int64
 	Currency    string
 	Status      Status
@@ -79,7 +79,7 @@ type Reservation struct {
 	// the hold, without extensions by payments.
 	ExpiresAt  time.Time
 	HoldEndsAt time.Time
-	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil without one.
+	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil: none.
 	PaymentID uuid.UUID
 	// Version grows by one with every change.
 	Version   int64
@@ -92,7 +92,7 @@ type Reservation struct {
 // NewID makes the id of a reservation: a UUIDv7, so that ids sort by time.
 func NewID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-// NewHeld completes a new reservation, whose places are held from now on for holdFor.
+// NewHeld completes r to a new reservation, whose places are held from now on for holdFor.
 func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
 	r.Status, r.Version, r.CreatedAt = Held, 1, now
 	r.HoldEndsAt = now.Add(holdFor)
@@ -101,7 +101,7 @@ func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
 	return &r
 }
 
-// NewComp completes an order that the organiser gives away: it is confirmed without a payment.
+// NewComp completes r to a reservation that is given away: it is confirmed without a payment.
 func NewComp(r Reservation, now time.Time) *Reservation {
 	made := NewHeld(r, 0, now)
 	made.Status = Confirmed
@@ -113,7 +113,7 @@ func NewComp(r Reservation, now time.Time) *Reservation {
 // Due reports whether the reservation's time is over, although it may not be EXPIRED yet.
 func (r *Reservation) Due(now time.Time) bool { return r.Status.Unpaid() && !now.Before(r.ExpiresAt) }
 
-// At returns the reservation as users see it at a time: EXPIRED when it is due.
+// At returns the reservation as users see it at a time: EXPIRED if its time is over.
 func (r Reservation) At(now time.Time) Reservation {
 	if r.Due(now) {
 		r.Status, r.Reason = Expired, ReasonHoldExpired
@@ -121,7 +121,7 @@ func (r Reservation) At(now time.Time) Reservation {
 	return r
 }
 
-// AsCreated returns the reservation as it was created, for the answer to a repeated request.
+// AsCreated returns the reservation in its first state (HELD), for the answer to a repeated request.
 func (r Reservation) AsCreated() *Reservation {
 	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
 	r.Released, r.givenBack = 0, nil

@@ -18,7 +18,7 @@ type Seat struct {
 	Price, Fee int64
 }
 
-// NewSeat makes a Seat from its id.
+// NewSeat makes a Seat from its id, which contains section, row and number.
 func NewSeat(id string, price int64) Seat {
 	section, row, number, _ := ids.SplitSeat(id)
 	return Seat{ID: id, Section: section, Row: row, Number: number, Price: price}

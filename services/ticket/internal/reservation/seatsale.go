@@ -10,13 +10,13 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// ErrUndecided is the result of a request that its batch could not decide on: another transaction
-// has locked what the request needs, or the batch failed. The request must then be decided in its
-// own transaction, in which it may wait.
+// ErrUndecided is the result of a request that its batch could not answer: another transaction has
+// locked what the request needs, or the batch failed. The request must then be answered in a
+// transaction of its own, in which it may wait.
 var ErrUndecided = errors.New("to be decided in a transaction of its own")
 
-// SeatSale is the state of an event with assigned seating while a transaction decides on requests.
-// The transaction calls, in this order:
+// SeatSale is the state of an event with seats while a transaction answers requests for seats. The
+// transaction calls, in this order:
 //
 //	CheckUser   after it has locked the users
 //	CheckSeats  after it has read the seats into Unlocked
@@ -24,12 +24,12 @@ var ErrUndecided = errors.New("to be decided in a transaction of its own")
 type SeatSale struct {
 	LockedSale
 
-	// Waits says that the transaction decides on one request and waits for its locks, unless the
-	// request skips locked seats. Otherwise it never waits.
+	// Waits: the transaction answers one request and waits for locks, unless the request skips
+	// locked seats. Otherwise the transaction answers a batch of requests and never waits.
 	Waits bool
 	// BusyUsers are the users that another transaction has locked.
 	BusyUsers map[string]bool
-	// Unlocked has the seats that exist, as they were read before any was locked.
+	// Unlocked has the requested seats that exist, as they were read before any was locked.
 	Unlocked map[string]UnlockedSeat
 	Locked   map[string]*LockedSeat
 	// Expired has the seats of each expired hold that may be taken over.
@@ -41,13 +41,13 @@ type SeatSale struct {
 // UnlockedSeat is a seat as it was read without a lock.
 type UnlockedSeat struct {
 	Price, Fee int64
-	// Takeable says that the seat is free or its hold has expired.
+	// Takeable: the seat is free, or its hold has expired.
 	Takeable bool
 	// HeldBy is the expired hold; zero: none.
 	HeldBy uuid.UUID
 }
 
-// LockedSeat is a locked seat as it is stored, and the decision about it.
+// LockedSeat is a locked seat as it is stored, with the decision about it.
 type LockedSeat struct {
 	Free   bool
 	HeldBy uuid.UUID // an expired hold
@@ -55,7 +55,7 @@ type LockedSeat struct {
 	Owner  uuid.UUID // the new owner; zero: the seat becomes free
 }
 
-// NewSeatSale makes a SeatSale without any data.
+// NewSeatSale makes a SeatSale into which the transaction reads its data.
 func NewSeatSale(waits bool) SeatSale {
 	return SeatSale{
 		Waits: waits, BusyUsers: make(map[string]bool), Unlocked: make(map[string]UnlockedSeat), Locked: make(map[string]*LockedSeat),
@@ -63,7 +63,8 @@ func NewSeatSale(waits bool) SeatSale {
 	}
 }
 
-// CheckUser returns the error of a request that is refused whatever its seats are, or ErrUndecided.
+// CheckUser returns the error of a request that is refused whatever its seats are. It returns
+// ErrUndecided if another transaction has locked the user.
 func (s *SeatSale) CheckUser(req SeatsRequest) error {
 	if s.BusyUsers[req.UserID] {
 		return ErrUndecided
@@ -78,8 +79,8 @@ func (s *SeatSale) checkSale(req SeatsRequest) error {
 	return s.checkLimits(req.UserID, len(req.SeatIDs))
 }
 
-// CheckSeats returns the error of a request for seats that do not exist or are taken, so that it
-// does not wait for their locks.
+// CheckSeats returns the error of a request for seats that do not exist or are taken, so that the
+// request does not wait for their locks.
 func (s *SeatSale) CheckSeats(req SeatsRequest) error {
 	var missing, taken []string
 	for _, id := range req.SeatIDs {
@@ -92,8 +93,8 @@ func (s *SeatSale) CheckSeats(req SeatsRequest) error {
 	return seatsError(missing, taken)
 }
 
-// Allot reserves all seats of a request. A refused request changes nothing. Requests must be given
-// in the order of their arrival.
+// Allot reserves all seats of a request. A refused request changes nothing. Allot must be called
+// for requests in the order of their arrival.
 func (s *SeatSale) Allot(req SeatsRequest) (*Reservation, error) {
 	if err := s.checkSale(req); err != nil {
 		return nil, err
@@ -160,8 +161,8 @@ func (s *SeatSale) reserve(req SeatsRequest) *Reservation {
 	return r
 }
 
-// seatsError returns ErrSeatNotFound for the missing seats, or else ErrSeatTaken for the taken
-// ones; nil without either.
+// seatsError returns ErrSeatNotFound if seats are missing, otherwise ErrSeatTaken if seats are
+// taken, otherwise nil. The error names the seats.
 func seatsError(missing, taken []string) error {
 	switch {
 	case len(missing) > 0:

@@ -25,32 +25,32 @@ type Holder interface {
 	// HoldSeats holds all the seats or none. Seats of expired holds are taken over. Errors:
 	// ErrSeatTaken, event.ErrSeatNotFound, ErrLimitExceeded, event.ErrSaleNotOpen…
 	HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error)
-	// HoldGeneral holds a number of general admissions. ErrSoldOut when fewer are free.
+	// HoldGeneral holds a number of places without seats. ErrSoldOut when fewer are free.
 	HoldGeneral(ctx context.Context, req BestRequest) (*Reservation, error)
 	// Replay returns the reservation that an earlier request with the key made, as it was created;
 	// nil when there was none, idempotency.ErrInProgress while the earlier request runs.
 	Replay(ctx context.Context, key *idempotency.Key) (*Reservation, error)
-	// CountFree counts the free seats of a section with assigned seating.
+	// CountFree returns the number of free seats of a section with seats.
 	CountFree(ctx context.Context, eventID, section string) (int64, error)
 }
 
 // Decide changes a locked reservation; now is the database's time. Store.Change returns its error.
 type Decide func(r *Reservation, now time.Time) error
 
-// Store keeps reservations.
+// Store reads and changes stored reservations.
 type Store interface {
 	// Find returns a reservation and the database's time, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
-	// Show is Find for users who look at their reservations, again and again while they pay: like
-	// List it takes no connections of payments.
+	// Show returns what Find does, for users, who look at a reservation again and again while they
+	// pay. Show and List use connections of their own, and so take none from payments.
 	Show(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
 	// List returns a user's reservations with smaller ids than before (zero: all), newest first.
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)
-	// Change locks a reservation, calls decide, and writes the changes and events in the same
-	// transaction. Nothing is written when decide returns an error.
+	// Change locks a reservation, calls decide, and writes the changes and their Kafka events in
+	// the same transaction. Nothing is written when decide returns an error.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
-	// ChangeOfEvent is Change for an event that takes place; else it returns event.ErrCancelled. The
-	// event's state is read after the locks.
+	// ChangeOfEvent does what Change does, but returns event.ErrCancelled if the event is
+	// cancelled. It reads the event's state after it has taken the locks.
 	ChangeOfEvent(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
 }
 
@@ -73,9 +73,9 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 	return s.holder.HoldSeats(ctx, req)
 }
 
-// HoldBest holds the best free seats of a section, or general admissions. ErrSoldOut when fewer are
-// free; ErrNotAdjacent when no row has as many next to each other; ErrTryAgain when other requests
-// took the seats at every attempt.
+// HoldBest holds the best free seats of a section, or places without seats. ErrSoldOut when fewer
+// are free; ErrNotAdjacent when no row has as many free seats next to each other; ErrTryAgain when
+// other requests took the seats at every attempt.
 func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, error) {
 	e, err := s.events.Head(ctx, req.EventID)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if sec, ok := e.Section(req.Section); e.Seating == event.General || ok && sec.Seating() == event.General {
 		return s.holder.HoldGeneral(ctx, req)
 	}
-	// A repeated request must get its answer even when the section is sold out by now, and so no
-	// transaction would begin.
+	// A repeated request must get its old answer even if the section is sold out by now, in which
+	// case the loop below would not begin a transaction.
 	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
@@ -120,9 +120,9 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	return nil, refusal
 }
 
-// refusal returns the error of a request that got no seats. Errors that other seats would not avoid
-// come first. Then the number of free seats distinguishes ErrSoldOut from the others; seats are
-// counted only while the snapshot has enough free ones.
+// refusal returns the error of a request that got no seats. It first checks for errors that any
+// seats would have caused. Otherwise it counts the free seats, to tell ErrSoldOut from
+// ErrNotAdjacent and ErrTryAgain, unless the snapshot shows that too few are free.
 func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
 	sale := snap.Event.Sale()
 	if err := sale.CheckOpen(snap.At); err != nil {
@@ -147,7 +147,7 @@ func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snap
 	}
 }
 
-// Get returns a user's own reservation, EXPIRED if it is due. ErrNotFound for another user's.
+// Get returns a user's own reservation, EXPIRED if its time is over. ErrNotFound for another user's.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reservation, error) {
 	r, now, err := s.store.Show(ctx, id)
 	if err != nil {
@@ -159,8 +159,8 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reserv
 	return new(r.At(now)), nil
 }
 
-// List returns a user's own reservations, newest first, and the `before` of the next page (zero:
-// none).
+// List returns a page of a user's own reservations, newest first, and the parameter before of the
+// next page (zero: this is the last page).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, uuid.UUID, error) {
 	list, now, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil {
@@ -175,8 +175,8 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Cancel ends a user's own hold. ErrNotFound for another user's, event.ErrWrongEvent when eventID
-// is neither empty nor that of the hold.
+// Cancel ends a user's own hold. ErrNotFound for another user's hold; event.ErrWrongEvent if
+// eventID is not empty and the hold is of another event.
 func (s *Service) Cancel(ctx context.Context, userID, eventID string, id uuid.UUID) error {
 	_, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
 		switch {

@@ -11,18 +11,18 @@ import (
 // sweepBatch bounds the holds that one transaction ends, and so the seats that it locks.
 const sweepBatch = 200
 
-// Expirer ends due reservations.
+// Expirer expires reservations whose time is over.
 type Expirer interface {
-	// ExpireDue ends up to max due reservations and returns their number. The error names the tried
-	// reservations that contradict other rows.
+	// ExpireDue expires up to max reservations whose time is over, and returns their number. The
+	// error names those that it could not expire because they contradict other rows.
 	ExpireDue(ctx context.Context, max int) (int, error)
 	// Inconsistent returns the number of reservations that this process has found to contradict
 	// other rows.
 	Inconsistent() int
 }
 
-// Sweeper ends due holds, so that users, queue and stats get their events. It need not be punctual:
-// the seats of a due hold can be taken before it is swept.
+// Sweeper expires holds whose time is over, so that their Kafka events are published. It need not
+// be punctual: others can hold the seats of such a hold before the sweeper has expired it.
 type Sweeper struct {
 	Expirer Expirer
 	Every   time.Duration

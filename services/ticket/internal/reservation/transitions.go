@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Expire ends the reservation if it is due, and reports whether it was.
+// Expire expires the reservation if its time is over, and reports whether it did.
 func (r *Reservation) Expire(now time.Time) bool {
 	if !r.Due(now) {
 		return false
@@ -17,7 +17,7 @@ func (r *Reservation) Expire(now time.Time) bool {
 	return true
 }
 
-// CancelWithEvent ends an unpaid reservation of an event whose refunds have begun.
+// CancelWithEvent cancels an unpaid reservation because the refunds of its cancelled event have begun.
 func (r *Reservation) CancelWithEvent(now time.Time) {
 	if !r.Status.Unpaid() || r.Expire(now) {
 		return
@@ -27,8 +27,8 @@ func (r *Reservation) CancelWithEvent(now time.Time) {
 	r.emit(EventCancelled, ReasonEventCancelled, uuid.Nil, now)
 }
 
-// Cancel ends a hold. It is idempotent. ErrHoldExpired when the hold's time is over, ErrNotHeld in
-// any other status than HELD: a payment under way must end first.
+// Cancel ends a hold, and may be repeated. ErrHoldExpired when the hold's time is over; ErrNotHeld
+// if the reservation is in another status than HELD: a payment under way must end first.
 func (r *Reservation) Cancel(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
@@ -58,9 +58,9 @@ func (r *Reservation) Payable(now time.Time) error {
 	}
 }
 
-// BeginPayment moves the reservation to PAYING for PayWithin, in which its places stay held; a hold
-// that lasts longer is not shortened. It is idempotent, and a repetition does not move the end. ErrPaymentInProgress while another payment is
-// under way; ErrHoldExpired when the payment would extend the hold by more than maxExtension.
+// BeginPayment moves the reservation to PAYING. Its places stay held for PayWithin, or until the hold
+// ends if that is later. A repeated call does not move this end. ErrPaymentInProgress while another
+// payment is under way; ErrHoldExpired if the hold would be extended by more than maxExtension.
 func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) error {
 	if err := r.Payable(now); err != nil {
 		return err
@@ -84,10 +84,10 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtensio
 }
 
 // AbortPayment returns the reservation to HELD after a payment that was definitely declined. The
-// hold lasts until HoldEndsAt, but at least for RetryWithin, and no longer than another payment
-// could begin within maxExtension; a hold without any time left expires at once. AbortPayment does
-// nothing when the payment is not under way or its time is over: an expired hold is not restored,
-// since its user may hold other places by now.
+// hold then lasts until HoldEndsAt, at least for RetryWithin, but not longer than another payment
+// could still begin within maxExtension; a hold without any time left expires at once. If the
+// payment is not under way, or its time is over, AbortPayment does nothing: an expired hold is not
+// restored, since its user may hold other places by now.
 func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) {
 		return

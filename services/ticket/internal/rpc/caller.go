@@ -1,4 +1,4 @@
-// Package rpc serves the RPCs of the service.
+// Package rpc serves the gRPC services of this module, and converts between messages and domain types.
 package rpc
 
 import (
@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// roleAdmin is required for operators' calls. The gateway has checked it too.
+	// roleAdmin is the role that operators' calls require. The gateway has checked it too.
 	roleAdmin = "admin"
-	// roleStaff is required for the calls of doors, unless the caller is an operator.
+	// roleStaff is the role that calls of doors require, unless the caller is an operator.
 	roleStaff = "staff"
 	// defaultLimit is the length of a page when the request sets none.
 	defaultLimit = 20
@@ -31,7 +31,7 @@ func pageLimit(limit int32) int {
 	return int(limit)
 }
 
-// userInEvent returns the caller's user. The caller's verified entry token must be for this event.
+// userInEvent returns the user of a caller, whose verified entry token must be for this event.
 func userInEvent(c *commonv1.Caller, eventID string) (user string, err error) {
 	switch {
 	case c.GetUserId() == "":

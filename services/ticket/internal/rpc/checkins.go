@@ -15,14 +15,14 @@ import (
 	"urr.guru/services/ticket/internal/checkin"
 )
 
-// CheckIns implements CheckInService.
+// CheckIns serves the RPCs with which doors check tickets in.
 type CheckIns struct {
 	ticketv1.UnimplementedCheckInServiceServer
 
 	doors *checkin.Service
 }
 
-// NewCheckIns makes a CheckIns.
+// NewCheckIns makes a server of the check-ins of s.
 func NewCheckIns(s *checkin.Service) *CheckIns { return &CheckIns{doors: s} }
 
 func (s *CheckIns) CheckIn(ctx context.Context, req *ticketv1.CheckInRequest) (*ticketv1.CheckedIn, error) {
@@ -126,7 +126,7 @@ func (s *CheckIns) ListConflicts(ctx context.Context, req *ticketv1.ListConflict
 	if _, err := rpc.RequireRole(req, roleStaff, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeNumber(req.GetCursor())
+	before, err := decodeNumberCursor(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *CheckIns) ListConflicts(ctx context.Context, req *ticketv1.ListConflict
 	return res, nil
 }
 
-func decodeNumber(cursor string) (int64, error) {
+func decodeNumberCursor(cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
 	}
@@ -164,7 +164,7 @@ func decodeNumber(cursor string) (int64, error) {
 	return n, nil
 }
 
-// positionLength is that of a position: epoch, time, page, ticket, and whether that had no holder.
+// positionLength is the length of an encoded position: epoch, time, page, ticket, Unclaimed.
 const positionLength = 4 + 8 + 4 + 16 + 1
 
 func encodePosition(p *checkin.Position) string {

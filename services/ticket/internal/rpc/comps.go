@@ -12,17 +12,18 @@ import (
 	"urr.guru/services/ticket/internal/comp"
 )
 
-// claimPath is the page of the user's tickets. The claim is in the fragment, which no server logs.
+// claimPath is the link to the page on which a user claims the tickets of a comp. The claim follows
+// in the fragment, which browsers do not send, so that no server logs it.
 const claimPath = "/my#/"
 
-// Comps implements CompService.
+// Comps serves the RPCs for comps: orders that the organiser gives away.
 type Comps struct {
 	ticketv1.UnimplementedCompServiceServer
 
 	comps *comp.Service
 }
 
-// NewComps makes a Comps.
+// NewComps makes a server of the comps of s.
 func NewComps(s *comp.Service) *Comps { return &Comps{comps: s} }
 
 func (s *Comps) CreateComp(ctx context.Context, req *ticketv1.CreateCompRequest) (*ticketv1.Comp, error) {

@@ -13,14 +13,14 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Events implements EventService.
+// Events serves the RPCs with which visitors read events, and queue reads sales and settings of lines.
 type Events struct {
 	ticketv1.UnimplementedEventServiceServer
 
 	events *event.Service
 }
 
-// NewEvents makes an Events.
+// NewEvents makes a server of the events of s.
 func NewEvents(s *event.Service) *Events { return &Events{events: s} }
 
 func (s *Events) ListEvents(ctx context.Context, req *ticketv1.ListEventsRequest) (*ticketv1.ListEventsResponse, error) {
@@ -92,7 +92,7 @@ func (s *Events) GetSaleStatus(ctx context.Context, req *ticketv1.GetSaleStatusR
 }
 
 func (s *Events) GetLineSettings(ctx context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
-	return lineSettings(s.events.LineSettings(ctx, req.GetEventId()))
+	return answerLineSettings(s.events.LineSettings(ctx, req.GetEventId()))
 }
 
 // PutLineSettings accepts any id, since promotions and campaigns have lines too.
@@ -110,7 +110,7 @@ func (s *Events) PutLineSettings(ctx context.Context, req *ticketv1.PutLineSetti
 	if change.Act > 0 && len(change.Settings()) != 1 {
 		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "act", Message: "is for one setting"})
 	}
-	return lineSettings(s.events.ChangeLine(ctx, req.GetEventId(), change))
+	return answerLineSettings(s.events.ChangeLine(ctx, req.GetEventId(), change))
 }
 
 func (s *Events) MarkLineOpened(ctx context.Context, req *ticketv1.MarkLineOpenedRequest) (*ticketv1.MarkLineOpenedResponse, error) {
@@ -121,21 +121,21 @@ func (s *Events) MarkLineOpened(ctx context.Context, req *ticketv1.MarkLineOpene
 	return &ticketv1.MarkLineOpenedResponse{First: first}, nil
 }
 
-func lineSettings(l event.LineSettings, err error) (*ticketv1.LineSettings, error) {
+func answerLineSettings(l event.LineSettings, err error) (*ticketv1.LineSettings, error) {
 	if err != nil {
 		return nil, err
 	}
 	return fromLineSettings(l), nil
 }
 
-// EventAdmin implements EventAdminService.
+// EventAdmin serves the RPCs with which operators change events.
 type EventAdmin struct {
 	ticketv1.UnimplementedEventAdminServiceServer
 
 	events *event.Service
 }
 
-// NewEventAdmin makes an EventAdmin.
+// NewEventAdmin makes a server with which operators change the events of s.
 func NewEventAdmin(s *event.Service) *EventAdmin { return &EventAdmin{events: s} }
 
 func (s *EventAdmin) CreateEvent(ctx context.Context, req *ticketv1.CreateEventRequest) (*ticketv1.Event, error) {
@@ -177,8 +177,8 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 	return s.withSettings(ctx, &snap)
 }
 
-// withSettings makes the answer to an operator's change: the event with its settings as they are
-// now, which another operator may have changed since.
+// withSettings makes the answer to an operator's change: the event with its present settings, which
+// another operator may have changed in the meantime.
 func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*ticketv1.Event, error) {
 	set, err := s.events.Settings(ctx, snap.Event.ID)
 	if err != nil {

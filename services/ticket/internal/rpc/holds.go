@@ -14,11 +14,10 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// maxPlaces bounds the places of one request. It is the highest limit per user that an event may
-// have.
+// maxPlaces bounds the places of one request. No event may allow a user more places than that.
 const maxPlaces = 1000
 
-// Holder holds places. It bounds the requests that run or wait, and refuses further ones.
+// Holder holds places for users. It bounds the requests that run or wait, and refuses further ones.
 type Holder interface {
 	HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error)
 	HoldBest(ctx context.Context, req reservation.BestRequest) (*reservation.Reservation, error)
@@ -26,14 +25,14 @@ type Holder interface {
 
 var _ Holder = (*reservation.Service)(nil)
 
-// Holds implements HoldService. The items of a call are independent of each other.
+// Holds serves the RPCs that hold places. A call has several items, which do not affect each other.
 type Holds struct {
 	ticketv1.UnimplementedHoldServiceServer
 
 	holder Holder
 }
 
-// NewHolds makes a Holds.
+// NewHolds makes a server that holds places by h.
 func NewHolds(h Holder) *Holds { return &Holds{holder: h} }
 
 func (s *Holds) HoldSeats(ctx context.Context, req *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {
@@ -114,8 +113,8 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	return req, err
 }
 
-// userOfItem returns the caller's user (see userInEvent) for one item of a call. It validates the
-// event id, so that an invalid one fails only its item.
+// userOfItem returns the user of a caller (see userInEvent) for one item of a call. It also
+// validates the event id, so that an invalid id fails its item only.
 func userOfItem(c *commonv1.Caller, eventID string) (string, error) {
 	if !ids.ValidEventID(eventID) {
 		return "", errs.ErrInvalidID.WithFields(errs.Field{Path: "eventId", Message: "is not an event id"})

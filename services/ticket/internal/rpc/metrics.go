@@ -20,7 +20,7 @@ func countHold(err error) {
 	holdsTotal.WithLabelValues(result).Inc()
 }
 
-// The doors of a check-in.
+// The values of the label door: with a network, or without one and uploaded later.
 const (
 	doorOnline  = "online"
 	doorOffline = "offline"

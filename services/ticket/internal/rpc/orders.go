@@ -11,14 +11,14 @@ import (
 	"urr.guru/services/ticket/internal/order"
 )
 
-// Orders implements OrderAdminService, without what payment knows.
+// Orders serves the RPCs with which operators find orders. They do not show what payment knows.
 type Orders struct {
 	ticketv1.UnimplementedOrderAdminServiceServer
 
 	orders *order.Service
 }
 
-// NewOrders makes an Orders.
+// NewOrders makes a server of the orders of s.
 func NewOrders(s *order.Service) *Orders { return &Orders{orders: s} }
 
 func (s *Orders) SearchOrders(ctx context.Context, req *ticketv1.SearchOrdersRequest) (*ticketv1.SearchOrdersResponse, error) {
@@ -104,7 +104,7 @@ func fromOrderTicket(t *order.Ticket) *ticketv1.OrderTicket {
 	return out
 }
 
-// optionalID returns nil for the zero id.
+// optionalID returns the text of an id, nil for the zero id.
 func optionalID(id uuid.UUID) *string {
 	if id == uuid.Nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// Payables implements PayableService.
+// Payables serves the RPCs of the payment service: what can be paid, and claims of refunds.
 type Payables struct {
 	ticketv1.UnimplementedPayableServiceServer
 
@@ -30,7 +30,7 @@ type Backlog interface {
 	Age() (oldest, measuredAgo time.Duration, known bool)
 }
 
-// NewPayables makes a Payables.
+// NewPayables makes a server for the payment service.
 func NewPayables(targets settlement.Targets, refunds refund.Store, backlog Backlog) *Payables {
 	return &Payables{targets: targets, refunds: refunds, backlog: backlog}
 }
@@ -43,13 +43,13 @@ func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest
 	return &ticketv1.Settlement{OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds()}, nil
 }
 
-// reference names something to pay, in a request.
+// reference is a request that names what is to be paid, by kind and id.
 type reference interface {
 	GetPaymentType() string
 	GetReferenceId() string
 }
 
-// referenceOf returns what a request names.
+// referenceOf returns the target (the kind) and the id of what a request names.
 func (s *Payables) referenceOf(req reference) (target settlement.Target, id uuid.UUID, err error) {
 	if target, err = s.targets.Of(settlement.Kind(req.GetPaymentType())); err == nil {
 		id, err = parseID(req.GetReferenceId())
@@ -57,7 +57,7 @@ func (s *Payables) referenceOf(req reference) (target settlement.Target, id uuid
 	return target, id, err
 }
 
-// paymentOf returns what a request about a payment names, and the payment.
+// paymentOf returns the target and the id of what a request names, and the id of its payment.
 func (s *Payables) paymentOf(req interface {
 	reference
 	GetPaymentId() string

@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// BeginRefund claims tickets by their payment, whatever it was made for: there are none of what is
-// not sold yet, so nothing of that can be claimed.
+// BeginRefund claims tickets of a payment for a refund. It does not check what the payment was made
+// for: payments of kinds that are not sold yet have no tickets, so that nothing is claimed.
 func (s *Payables) BeginRefund(ctx context.Context, req *ticketv1.BeginRefundRequest) (*ticketv1.RefundClaim, error) {
 	r, err := toRefundRequest(req)
 	if err != nil {

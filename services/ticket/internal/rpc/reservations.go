@@ -13,14 +13,14 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Reservations implements ReservationService.
+// Reservations serves the RPCs with which users see and cancel their reservations.
 type Reservations struct {
 	ticketv1.UnimplementedReservationServiceServer
 
 	reservations *reservation.Service
 }
 
-// NewReservations makes a Reservations.
+// NewReservations makes a server of the reservations of s.
 func NewReservations(s *reservation.Service) *Reservations { return &Reservations{reservations: s} }
 
 func (s *Reservations) GetReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {
@@ -90,15 +90,15 @@ func (s *Reservations) ListMyReservations(
 	return res, nil
 }
 
-// userAndID returns the signed-in user of a request, and the id that the request names.
-func userAndID(req any, text string) (user string, id uuid.UUID, err error) {
+// userAndID returns the signed-in user of a request, and the parsed id.
+func userAndID(req any, idText string) (user string, id uuid.UUID, err error) {
 	if user, err = rpc.UserFrom(req); err == nil {
-		id, err = parseID(text)
+		id, err = parseID(idText)
 	}
 	return user, id, err
 }
 
-// userAndCursor returns the signed-in user of a request, and the id before which its page begins.
+// userAndCursor returns the signed-in user of a request for a list, and the id in its cursor.
 func userAndCursor(req any, cursor string) (user string, before uuid.UUID, err error) {
 	if user, err = rpc.UserFrom(req); err == nil {
 		before, err = decodeIDCursor(cursor)

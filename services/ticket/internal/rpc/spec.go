@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// noRefunds is the refundUntil of an event whose users cannot give tickets back.
+// noRefunds is the value of refundUntil for an event whose users cannot give tickets back.
 const noRefunds = "none"
 
 func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
@@ -48,7 +48,7 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 	return s, nil
 }
 
-// fromSpec is the inverse of toSpec: a PUT of its result changes nothing.
+// fromSpec converts a stored spec to its message. A PUT of this message changes nothing.
 func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 	out := &ticketv1.EventSpec{
 		Title: s.Title, Artist: s.Artist, Venue: s.Venue, StartsAt: timestamppb.New(s.StartsAt),
@@ -111,7 +111,7 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 		feesUntil = closing.ClosesAt
 	}
 	if feesUntil.After(closing.RefundUntil) || !closing.UserRefunds && !feesUntil.IsZero() {
-		out.RefundUntil = timestamppb.New(feesUntil) // it was postponed
+		out.RefundUntil = timestamppb.New(feesUntil) // the event was postponed
 	}
 	return out
 }

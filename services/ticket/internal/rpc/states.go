@@ -46,7 +46,7 @@ func (s *EventAdmin) PostponeEvent(ctx context.Context, req *ticketv1.PostponeEv
 	}))
 }
 
-// actRequest is the request of an act.
+// actRequest is an operator's request to change the state of an event.
 type actRequest interface {
 	GetCaller() *commonv1.Caller
 	GetEventId() string
@@ -71,7 +71,7 @@ func toState(eventID string) func(event.Standing, error) (*ticketv1.EventState, 
 	}
 }
 
-// toTime is the inverse of timestamp.
+// toTime converts a timestamp to a time, nil to the zero time.
 func toTime(t *timestamppb.Timestamp) time.Time {
 	if t == nil {
 		return time.Time{}

@@ -8,14 +8,14 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// Tickets implements TicketService.
+// Tickets serves the RPCs with which users see their tickets.
 type Tickets struct {
 	ticketv1.UnimplementedTicketServiceServer
 
 	tickets *ticket.Service
 }
 
-// NewTickets makes a Tickets.
+// NewTickets makes a server of the tickets of s.
 func NewTickets(s *ticket.Service) *Tickets { return &Tickets{tickets: s} }
 
 func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {

@@ -13,37 +13,37 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// ErrUnclaimed means that a refund was made that has claimed nothing here. Payment makes none
-// before its claim is stored, so that this database has lost the claim, or somebody has published
-// the event by hand. Which tickets end cannot be known.
+// ErrUnclaimed means that a refund was made for which no claim is stored, so that nobody knows
+// which tickets it ends. Payment makes a refund only after its claim was stored. So this database
+// has lost the claim, or somebody has published the Kafka event by hand.
 var ErrUnclaimed = errors.New("the refund has no claim")
 
-// Section is a section of an event.
+// Section names a section of an event.
 type Section struct{ EventID, Name string }
 
-// Batch applies payment events to reservations, claims and tickets whose rows are locked.
+// Batch applies Kafka events of payments to reservations, claims and tickets whose rows are locked.
 type Batch struct {
-	// Reservation and Ticket find what is locked, nil if it does not exist.
+	// Reservation and Ticket return a locked reservation or ticket, nil if it does not exist.
 	Reservation func(id uuid.UUID) *reservation.Reservation
 	Ticket      func(id uuid.UUID) *ticket.Ticket
 	Claims      map[uuid.UUID]*refund.Claim
-	// Ended has, by payment id, why a payment pays for nothing.
+	// Ended has, by payment id, the reasons why payments can never pay for anything.
 	Ended    map[uuid.UUID]string
 	Closings map[string]event.Closing
-	// Scarce are the sections of which less than 5 % is free.
+	// Scarce has the sections of which less than 5 % of the places is free.
 	Scarce map[Section]bool
 	Now    time.Time
 
-	// Rejected are the events of payments whose reservation does not exist; the reservations have the
-	// other events.
+	// Rejected has the Kafka events that reject payments whose reservation does not exist. All
+	// other events are in their reservations.
 	Rejected []reservation.Event
-	// NewlyEnded are the payments that were rejected, and why.
+	// NewlyEnded has, by payment id, the reasons of the rejections that Apply has made.
 	NewlyEnded map[uuid.UUID]string
-	// Done are the claims whose tickets have ended.
+	// Done has the ids of the claims whose tickets Apply has ended.
 	Done []uuid.UUID
 }
 
-// Apply changes what is locked in the order of the events.
+// Apply applies the events, in their order, to the locked reservations, claims and tickets.
 func (b *Batch) Apply(events []PaymentEvent) error {
 	for _, e := range events {
 		switch {
@@ -58,12 +58,12 @@ func (b *Batch) Apply(events []PaymentEvent) error {
 	return nil
 }
 
-// settle lets a payment that was taken confirm its reservation, or rejects it.
+// settle applies a confirmed payment: it confirms the reservation, or rejects the payment.
 func (b *Batch) settle(e PaymentEvent) {
 	r := b.Reservation(e.ReservationID)
 	if r == nil {
 		b.Rejected = append(b.Rejected, reservation.RejectUnknown(e.ReservationID, e.Payment, b.Now))
-		b.end(e.Payment.ID, reservation.ReasonUnknown)
+		b.endPayment(e.Payment.ID, reservation.ReasonUnknown)
 		return
 	}
 	if b.Closings[r.EventID].State == event.Ended {
@@ -71,13 +71,13 @@ func (b *Batch) settle(e PaymentEvent) {
 	}
 	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
 	if reason := r.Settle(e.Payment, b.Now); reason != "" {
-		b.end(e.Payment.ID, reason)
+		b.endPayment(e.Payment.ID, reason)
 	}
 }
 
-// end makes the rejection of a payment final: what it was made for may be open again, and must not
-// be given for money that goes back.
-func (b *Batch) end(payment uuid.UUID, reason string) {
+// endPayment makes the rejection of a payment final. Otherwise a repeated event could confirm a
+// reservation that can be paid again, with money that is given back.
+func (b *Batch) endPayment(payment uuid.UUID, reason string) {
 	if b.Ended[payment] != "" {
 		return
 	}
@@ -87,8 +87,8 @@ func (b *Batch) end(payment uuid.UUID, reason string) {
 	b.Ended[payment], b.NewlyEnded[payment] = reason, reason
 }
 
-// endTickets ends the tickets of a refund's claim and gives their places back, whatever else its
-// payment has paid for. A repeated event changes nothing.
+// endTickets ends the tickets that a refund has claimed, and gives their places back. Other tickets
+// of the payment stay. A repeated event changes nothing.
 func (b *Batch) endTickets(e PaymentEvent) error {
 	c := b.Claims[e.RefundID]
 	if c == nil || (c.Status != refund.Begun && c.Status != refund.Done) {
@@ -124,8 +124,8 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 	return nil
 }
 
-// giveBack decides on the place of a ticket that a claim has ended. Of an event that has ended nothing
-// is for sale.
+// giveBack decides who gets the place of a ticket that a claim has ended: the organiser, or the
+// sale at some time. No places of an event that has ended are for sale, whatever this says.
 func (b *Batch) giveBack(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
 	closing := b.Closings[t.EventID]
 	given := reservation.GivenBack{N: t.N, House: !c.BegunAt.Before(closing.ClosesAt)}

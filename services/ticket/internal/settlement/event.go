@@ -1,5 +1,5 @@
-// Package settlement applies what payment reports: a payment that was taken confirms what it was
-// made for or is rejected, and a refund ends the tickets that it has claimed.
+// Package settlement applies what the payment service reports: a confirmed payment confirms its
+// reservation or is rejected, and a refund ends the tickets that it has claimed.
 package settlement
 
 import (
@@ -9,18 +9,18 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// PaymentEvent reports that a payment was taken or refunded.
+// PaymentEvent is the Kafka event that a payment was confirmed or refunded.
 type PaymentEvent struct {
-	// Key is the id of the event, which is applied once.
+	// Key is the id of the Kafka event, by which it is applied once only.
 	Key           string
 	ReservationID uuid.UUID
 	Payment       reservation.Payment
-	// Refunded says that the payment was refunded, for the Cause, by the refund with this id.
-	// Otherwise it was taken.
+	// Refunded: the refund RefundID, for the cause Cause, was made. Otherwise the payment was
+	// confirmed.
 	Refunded bool
 	Cause    refund.Cause
 	RefundID uuid.UUID
 }
 
-// EndsTickets reports whether the event ends the tickets of a claim.
+// EndsTickets reports whether the event is that of a refund which ends the tickets of its claim.
 func (e *PaymentEvent) EndsTickets() bool { return e.Refunded && e.Cause.EndsTickets() }

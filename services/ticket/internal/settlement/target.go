@@ -21,7 +21,7 @@ const (
 	Membership  Kind = "membership"
 )
 
-// Payable is what a user can pay.
+// Payable is something that a user can pay, such as a reservation.
 type Payable struct {
 	Kind    Kind
 	ID      uuid.UUID
@@ -36,23 +36,23 @@ type Payable struct {
 	Description string
 }
 
-// Target is one kind of thing that payments are made for.
+// Target is a kind of things that users pay. The payment service calls it around a payment.
 type Target interface {
 	// Payable returns what a user can pay; reservation.ErrReferenceNotFound when it is another user's.
 	Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error)
-	// BeginPayment reserves it for a payment. It must succeed before the provider is called.
+	// BeginPayment reserves the thing for a payment. It must succeed before the provider is called.
 	BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error)
 	// AbortPayment undoes BeginPayment for a payment that was definitely declined.
 	AbortPayment(ctx context.Context, id, payment uuid.UUID) error
 }
 
-// Targets are the kinds that are sold here. Payment's calls and its events are dispatched by them.
+// Targets has the kinds of things that are sold here, for calls and Kafka events of payment.
 type Targets map[Kind]Target
 
-// Sold reports whether there can be payments of a kind.
+// Sold reports whether things of a kind are sold here.
 func (t Targets) Sold(k Kind) bool { return t[k] != nil }
 
-// Of returns the target of a kind; reservation.ErrReferenceNotFound for one that is not sold.
+// Of returns the target of a kind, or reservation.ErrReferenceNotFound for a kind that is not sold.
 func (t Targets) Of(k Kind) (Target, error) {
 	if !t.Sold(k) {
 		return nil, reservation.ErrReferenceNotFound
@@ -60,7 +60,7 @@ func (t Targets) Of(k Kind) (Target, error) {
 	return t[k], nil
 }
 
-// Reservations is the Target of reservations.
+// Reservations is the Target whose things are reservations.
 type Reservations struct{ *reservation.Service }
 
 var _ Target = Reservations{}
@@ -84,7 +84,7 @@ func toPayable(p *reservation.Payable, err error) (*Payable, error) {
 	}, nil
 }
 
-// describe returns the event's title and the places.
+// describe returns the title of the event and the places of a reservation.
 func describe(p *reservation.Payable) string {
 	r := &p.Reservation
 	if len(r.Seats) > 0 {

@@ -34,16 +34,16 @@ const (
 	codeDomain  = "urr/ticket/1"
 )
 
-// Keys sign codes with the first key and verify them with any key.
+// Keys is a set of keys: the first one signs codes, all of them verify codes.
 type Keys struct{ set token.SigningKeys }
 
-// ParseKeys reads `kid:seed[,kid:seed…]` (token.ParseSigningKeys). Errors never contain a seed.
+// ParseKeys parses keys of the form `kid:seed[,kid:seed…]`. Its errors never contain a seed.
 func ParseKeys(s config.Secret) (Keys, error) {
 	set, err := token.ParseSigningKeys(s)
 	return Keys{set: set}, err
 }
 
-// Public returns the public keys, in base64 by kid, for the doors.
+// Public returns the public keys by key id (kid), in base64. Doors verify codes with them.
 func (k Keys) Public() map[string]string {
 	public := map[string]string{}
 	for _, kid := range k.set.Kids() {
@@ -95,8 +95,7 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, byte(len(s))), s...) //nolint:gosec // at most 64
 }
 
-// codeReader reads the fields of a decoded code. It returns zeros for missing bytes, and sets
-// short.
+// codeReader reads the fields of a decoded code. If bytes are missing, it returns zeros and sets short.
 type codeReader struct {
 	b     []byte
 	short bool

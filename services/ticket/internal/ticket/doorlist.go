@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// DoorList is a page of the list by which a door admits without a network. A door verifies a page
-// with the public keys alone, and has the whole list once it has the pages 0 to the last one, all of
-// the same epoch and time.
+// DoorList is a page of the list of valid tickets by which a door admits without a network. A door
+// verifies a page with the public keys alone. It has the whole list once it has the pages 0 to the
+// last one, all of the same epoch and time.
 //
 // Layout, big-endian, as base64url without padding:
 //
@@ -21,10 +21,10 @@ import (
 // The signature covers "urr/door-list/1" and all before it. Lengths of strings are one byte.
 type DoorList struct {
 	EventID string
-	// Epoch is the event's. A list of an earlier one is void.
+	// Epoch is the event's epoch, which a postponement increments. Lists of an earlier one are void.
 	Epoch int
-	// Time is before the list was read, and after everything that may be missing on it: a ticket with a
-	// later id, which is a UUIDv7, is admitted by its code.
+	// Time divides tickets by the time in their id, a UUIDv7: earlier tickets are admitted only if
+	// they are on the list. Later ones may be missing on it, and are admitted by their code.
 	Time time.Time
 	Page int
 	// Last says that no page follows.
@@ -67,8 +67,7 @@ func (k Keys) SignDoorList(l *DoorList) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// VerifyDoorList decodes a page that one of the keys has signed, as a door does. ErrCodeInvalid for
-// any other text.
+// VerifyDoorList decodes a page as a door does. ErrCodeInvalid if none of the keys has signed the text.
 func (k Keys) VerifyDoorList(page string) (*DoorList, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(page)
 	if err != nil || len(b) < ed25519.SignatureSize {

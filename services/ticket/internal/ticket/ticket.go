@@ -20,7 +20,7 @@ var (
 	ErrCodeInvalid = errs.ErrTicketCodeInvalid
 )
 
-// Status of a ticket. Its transitions:
+// Status is the status of a ticket. Its transitions:
 //
 //	VALID → USED                         at the door
 //	VALID → REFUNDING → REFUNDED         claimed by a refund, which then was made; or back to VALID
@@ -46,33 +46,33 @@ const (
 type Ticket struct {
 	ID            uuid.UUID
 	ReservationID uuid.UUID
-	// N is the number of its place in the reservation, from 1.
+	// N is the number of the ticket's place in the reservation, from 1.
 	N       int
 	EventID string
-	// UserID is the holder.
+	// UserID is the holder; empty: nobody has claimed the ticket yet.
 	UserID string
-	// Name is that on an order which was given away. Only locked tickets have it.
+	// Name is the name on an order that was given away. Only locked tickets have it.
 	Name    string
 	Section string
 	// Seat is nil for general admission.
 	Seat *reservation.Seat
 	// Price is the face value in the currency's minor unit.
 	Price int64
-	// Paid is what the holder has paid for it, Fee the part of it that is a fee. Given is what was
-	// given back on its account, or has been promised to be.
+	// Paid is what the holder has paid for the ticket, Fee the part of Paid that is a fee. Given is
+	// the part of Paid that was given back, or was promised to be given back.
 	Paid, Fee, Given int64
 	Currency         string
-	// PaymentID is the payment that paid for it; zero: a gift.
+	// PaymentID is the payment that has paid for the ticket; zero: the ticket was a gift.
 	PaymentID uuid.UUID
 	Status    Status
-	// RefundID is the refund that has claimed it; zero: none.
+	// RefundID is the refund that has claimed the ticket; zero: none.
 	RefundID uuid.UUID
-	// Serial grows with every new code, which invalidates the earlier ones.
+	// Serial grows with every new code of the ticket, which makes the earlier codes invalid.
 	Serial   int
 	IssuedAt time.Time
 }
 
-// Issue makes the tickets of a confirmed reservation, one per place.
+// Issue returns new tickets for a confirmed reservation, one per place.
 func Issue(r *reservation.Reservation) []Ticket {
 	tickets := make([]Ticket, r.Quantity)
 	for i := range tickets {
@@ -91,7 +91,7 @@ func Issue(r *reservation.Reservation) []Ticket {
 	return tickets
 }
 
-// Shown is a ticket as its holder sees it, with what decides whether it can be given back.
+// Shown is a ticket with the data that decide whether its holder can give it back.
 type Shown struct {
 	Ticket
 
@@ -108,7 +108,7 @@ type Store interface {
 	ListTickets(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
 }
 
-// Service reads users' own tickets and signs their codes.
+// Service shows users their own tickets, and signs the tickets' codes.
 type Service struct {
 	store Store
 	keys  atomic.Pointer[Keys]
@@ -123,8 +123,8 @@ func NewService(store Store, keys Keys) *Service {
 
 func (s *Service) Rekey(keys Keys) { s.keys.Store(&keys) }
 
-// Get returns a user's own ticket, or, to an operator, one that nobody has claimed yet. ErrNotFound for
-// another user's.
+// Get returns a user's own ticket. To an operator it also returns a ticket that nobody has claimed
+// yet. ErrNotFound for other tickets.
 func (s *Service) Get(ctx context.Context, userID string, operator bool, id uuid.UUID) (*Shown, error) {
 	t, err := s.store.FindTicket(ctx, id)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Service) Get(ctx context.Context, userID string, operator bool, id uuid
 	return t, nil
 }
 
-// List returns a user's own tickets, newest first, and the `before` of the next page (zero: none).
+// List returns a page of a user's tickets, newest first, and before for the next page (zero: none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.ListTickets(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -145,13 +145,13 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Verify decodes a genuine code, else ErrCodeInvalid.
+// Verify decodes a genuine code, even of an invalid ticket, or returns ErrCodeInvalid.
 func (s *Service) Verify(code string) (Code, error) { return s.keys.Load().Verify(code) }
 
 func (s *Service) SignDoorList(l *DoorList) string { return s.keys.Load().SignDoorList(l) }
 
-// Code returns the ticket's signed code, empty unless the ticket is VALID, or its holder may keep it
-// since a buyer has not paid yet: a door that checks signatures only would admit the bearer. Codes are
+// Code returns the ticket's signed code. It is empty unless the ticket is VALID or TRANSFERRING
+// (the buyer may not pay): a door that checks signatures only would admit the bearer. Codes are
 // never stored, so that a stolen database contains no valid ones.
 func (s *Service) Code(t *Ticket) string {
 	if t.Status != Valid && t.Status != Transferring {

@@ -26,7 +26,7 @@ import (
 	"urr.guru/services/vwr/internal/rpc"
 )
 
-// Run runs the service until ctx ends.
+// Run serves the waiting rooms of tier 1 until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, "vwr", cfg.Config, log)
 	if err != nil {
@@ -60,8 +60,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	lobbies := lobby.NewService(cache, store, entries.Lobby(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, beacons, failpoint.Now)
-	driver := lobby.NewDriver(lobbies, entries.Lobby(), log)
+	lobbies := lobby.NewService(cache, store, entries.LobbyStore(), passes, keys, lobby.Schedule{Lead: cfg.LobbyLead}, beacons, failpoint.Now)
+	driver := lobby.NewDriver(lobbies, entries.LobbyStore(), log)
 	service := room.NewService(cache, store, store, passes, claims, lobbies, failpoint.Now, rand.Float64)
 	admin := room.NewAdmin(cache, store, destinations, lobbies, failpoint.Now)
 	closer := room.NewCloser(cache, store, destinations, log)
@@ -87,14 +87,14 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return errors.Join(
 			rekeyLobbies(lobbies, next), passes.Rekey(next.TokenSecret), rekeyPeers(next), server.Rekey(next.RPC.Accept))
 	})
-	a.Ready("counters", firstRead(cache))
+	a.Ready("counters", countersReadCheck(cache))
 	return a.Run(ctx)
 }
 
-// firstRead returns a check that succeeds once the active events were read. Later outages of the
-// store do not make a replica unready: polls are served from the cache, and all replicas are
+// countersReadCheck returns a check that succeeds once the active events were read. Later outages
+// of the store do not make a replica unready: polls are served from the cache, and all replicas are
 // affected.
-func firstRead(cache *room.StateCache) func(context.Context) error {
+func countersReadCheck(cache *room.StateCache) func(context.Context) error {
 	return func(context.Context) error {
 		if !cache.Ready() {
 			return errors.New("the active events have not been read yet")
@@ -111,8 +111,8 @@ func rekeyLobbies(s *lobby.Service, next *Config) error {
 	return err
 }
 
-// dialPeers connects to the services that have an address. It also returns a function that replaces
-// the keys.
+// dialPeers connects to queue, ingest and reward, those of them that have an address. It also
+// returns a function that replaces the RPC keys of these connections.
 func dialPeers(a *lifecycle.App, cfg *Config) (loads *queue.Client, d room.Destinations, rekey func(*Config) error, err error) {
 	loads, d = queue.New(nil), room.Destinations{}
 	var rekeys []func(*Config) error
@@ -147,7 +147,7 @@ func dialPeers(a *lifecycle.App, cfg *Config) (loads *queue.Client, d room.Desti
 	}, nil
 }
 
-// Migrate creates the tables.
+// Migrate creates the DynamoDB tables that do not exist yet.
 func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
 	if err != nil {

@@ -29,7 +29,8 @@ type Config struct {
 	// Ingest tells whether promotions exist and have ended; without an address rooms that lead to one
 	// are not checked.
 	Ingest rpc.OptionalPeer `env:", prefix=INGEST_"`
-	// Reward tells the same of campaigns.
+	// Reward tells whether campaigns exist and have ended; without an address rooms that lead to one
+	// are not checked.
 	Reward rpc.OptionalPeer `env:", prefix=REWARD_"`
 	// RecordsPerWrite is how many new positions are stored by one call: 1 puts each by itself; more
 	// make one transaction, which saves calls and costs twice the write units.
@@ -47,7 +48,7 @@ type Config struct {
 	// DrawStatementKeys sign the lists of entries, as in worker: Ed25519, kid:seed[,kid:seed…] with 32 bytes in base64
 	// each.
 	DrawStatementKeys config.Secret `env:"DRAW_STATEMENT_KEYS"`
-	// DrawReceiptKeys sign receipts, as in ingest, likewise.
+	// DrawReceiptKeys sign receipts, as in ingest: Ed25519, in the same form.
 	DrawReceiptKeys config.Secret `env:"DRAW_RECEIPT_KEYS"`
 	// BeaconURLs are the base URLs from which the values of beacons are fetched, such as https://api.drand.sh; they
 	// need no trust.

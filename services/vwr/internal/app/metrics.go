@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// stateCollector exports the cache when it is scraped. It exports only active events, to bound the
-// number of labels.
+// stateCollector exports the cached counters of rooms whenever Prometheus scrapes the process. It
+// exports only active events, to bound the number of labels.
 type stateCollector struct {
 	cache    *room.StateCache
 	advancer *room.Advancer
@@ -95,7 +95,7 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (f *stateCollector) collectLobbies(out chan<- prometheus.Metric) {
-	latest := make(map[string]lobby.Key) // an event has one series: that of its latest round
+	latest := make(map[string]lobby.Key) // only the latest round of an event is exported
 	progress := f.driver.Progress()
 	for k := range progress {
 		if k.Round > latest[k.EventID].Round {

@@ -18,10 +18,10 @@ const (
 	// never wait for claims.
 	maxQueuedClaims   = 20_000
 	maxClaimsPerGroup = 500 // the maximum number of claims in a group
-	// claimGroupInterval is the minimum time between two groups of a round. It limits writes to the
-	// counter item; the share is measured over 20 s, so the delay does not matter.
+	// claimGroupInterval is the minimum time between two groups of claims of a round, which limits
+	// writes to its count. The claim share is measured over 20 s, so the delay does not matter.
 	claimGroupInterval     = 200 * time.Millisecond
-	maxParallelClaimWrites = 8               // bounds the sets of a round that a replica writes in parallel
+	maxParallelClaimWrites = 8               // bounds the claim sets of a round that a replica writes in parallel
 	claimsFlushTimeout     = 3 * time.Second // bounds the write of queued claims at shutdown
 	// maxRememberedClaims is how many claimed positions a replica remembers (at most twice as
 	// many), so that repeated checks cost no write.
@@ -33,15 +33,15 @@ var (
 	_ room.ClaimCounter  = (*Claims)(nil)
 )
 
-// Claims counts claimed positions, each once across all replicas. It adds the positions of a group
-// to a set, whose previous content tells which are new, and then adds the number of new ones to the
-// round's count. A crash between the two writes loses counts but never counts twice. Each round
-// with queued claims has its own queue and writer, so that a burst or a slow partition of one event
-// delays no other event.
+// Claims counts the positions whose visitors fetched a token, each once across all replicas. It
+// adds a group of positions to a stored set, whose previous content tells which are new, and then
+// adds the number of new ones to the round's count. A crash between the two writes loses the number
+// of that group; no position is ever counted twice. Each round with queued claims has its own queue
+// and writer, so that a burst or a slow partition of one event delays no other event.
 type Claims struct {
 	store        *Store
 	flushTimeout time.Duration
-	newQueues    chan *claimQueue // queues without a writer; the capacity covers all of queues
+	newQueues    chan *claimQueue // queues for which no writer runs yet; holds as many as queues may
 	mu           sync.Mutex
 	recent       recentIDs
 	queues       map[roundKey]*claimQueue
@@ -103,7 +103,7 @@ func (c *Claims) queueLocked(k roundKey) *claimQueue {
 	return q
 }
 
-// Run writes groups until ctx ends, then flushes the queues.
+// Run writes queued claims in groups until ctx ends, then writes once what is left in the queues.
 func (c *Claims) Run(ctx context.Context) error {
 	var writers sync.WaitGroup
 	for {
@@ -118,9 +118,9 @@ func (c *Claims) Run(ctx context.Context) error {
 	}
 }
 
-// drainQueue writes the groups of a queue until it is empty or ctx ends.
+// drainQueue writes the claims of a queue, group by group, until it is empty or ctx ends.
 func (c *Claims) drainQueue(ctx context.Context, q *claimQueue) {
-	for group := c.takeGroup(q); len(group) > 0; group = c.takeGroup(q) {
+	for group := c.takeClaims(q); len(group) > 0; group = c.takeClaims(q) {
 		c.writeGroup(context.WithoutCancel(ctx), q, group)
 		select {
 		case <-time.After(claimGroupInterval):
@@ -130,8 +130,9 @@ func (c *Claims) drainQueue(ctx context.Context, q *claimQueue) {
 	}
 }
 
-// takeGroup removes up to one group from a queue. It deletes an empty queue.
-func (c *Claims) takeGroup(q *claimQueue) []claim {
+// takeClaims removes at most maxClaimsPerGroup claims from a queue and returns them. It deletes an
+// empty queue.
+func (c *Claims) takeClaims(q *claimQueue) []claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(q.waiting), maxClaimsPerGroup)
@@ -155,7 +156,7 @@ func (c *Claims) flushQueues(ctx context.Context) {
 		writers.Go(func() {
 			// Claims that a failed write requeues are not flushed again.
 			for left := c.queueLen(q); left > 0 && ctx.Err() == nil; {
-				group := c.takeGroup(q)
+				group := c.takeClaims(q)
 				left -= len(group)
 				c.writeGroup(ctx, q, group)
 			}
@@ -170,7 +171,7 @@ func (c *Claims) queueLen(q *claimQueue) int {
 	return len(q.waiting)
 }
 
-// writeGroup adds the positions of a group to their sets, and counts the new ones for the round.
+// writeGroup adds the positions of claims to stored sets, and the number of new ones to the count.
 func (c *Claims) writeGroup(ctx context.Context, q *claimQueue, group []claim) {
 	blocks := make(map[int64][]claim)
 	for _, cl := range group {
@@ -196,14 +197,14 @@ func (c *Claims) writeGroup(ctx context.Context, q *claimQueue, group []claim) {
 		})
 	}
 	work.Wait()
-	c.addToCount(ctx, q.roundKey, added.Load())
+	c.countNewClaims(ctx, q.roundKey, added.Load())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q.incomplete = failed.Load()
 }
 
-// requeue queues claims again that could not be written: if they were lost, their visitors would
-// count as gone, which would speed the counter up.
+// requeue puts claims that could not be written back into the queue. If they were lost, their
+// visitors would count as gone, and the serving counter would move too fast.
 func (c *Claims) requeue(q *claimQueue, claims []claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,28 +214,29 @@ func (c *Claims) requeue(q *claimQueue, claims []claim) {
 	claimsTotal.WithLabelValues("failed").Add(float64(len(claims)))
 }
 
-func (c *Claims) addToCount(ctx context.Context, k roundKey, added int64) {
+func (c *Claims) countNewClaims(ctx context.Context, k roundKey, added int64) {
 	if added == 0 {
 		return
 	}
 	result := "counted"
-	if _, err := c.store.addCount(ctx, k, added); err != nil {
+	if _, err := c.store.addClaimCount(ctx, k, added); err != nil {
 		result = "lost"
 	}
 	claimsTotal.WithLabelValues(result).Add(float64(added))
 }
 
-// Claimed returns the number of claims of a round. It reads by a write to the partition of the
-// claims, so that it fails when claims cannot be written.
+// Claimed returns the stored number of claims of a round. It adds 0 to the number instead of
+// reading it, so that it fails when claims cannot be written.
 func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) (int64, error) {
 	k := roundKey{eventID, round}
 	if c.countIncomplete(k) {
 		return 0, room.ErrUnavailable
 	}
-	return c.store.addCount(ctx, k, 0)
+	return c.store.addClaimCount(ctx, k, 0)
 }
 
-// countIncomplete reports whether this replica has more unwritten claims than fit in the next group.
+// countIncomplete reports whether the stored count of a round is too small: this replica has lost
+// claims of the round, or has more unwritten ones than fit in the next group.
 func (c *Claims) countIncomplete(k roundKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

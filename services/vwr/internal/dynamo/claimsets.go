@@ -14,10 +14,10 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// claimsTimeout bounds one write.
+// claimsTimeout bounds one write of claims.
 const claimsTimeout = 3 * time.Second
 
-// addClaims adds positions to a set and returns how many of them were new.
+// addClaims adds claimed positions to a stored set, and returns how many of them were new.
 func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
@@ -49,8 +49,8 @@ func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64,
 	return added, nil
 }
 
-// addCount adds n claims to the count of a round and returns the new count, without retries.
-func (s *Store) addCount(ctx context.Context, k roundKey, n int64) (int64, error) {
+// addClaimCount adds n claims to the count of a round and returns the new count, without retries.
+func (s *Store) addClaimCount(ctx context.Context, k roundKey, n int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
 	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{

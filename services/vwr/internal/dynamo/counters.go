@@ -12,13 +12,13 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Read reads one event consistently; the read begins after the call. Concurrent calls share reads.
+// Read reads an event's counters consistently, and after the call began. Concurrent calls share it.
 func (s *Store) Read(ctx context.Context, eventID string) (room.Counters, bool, error) {
 	got, err := s.reads.Do(ctx, eventID)
 	return got.counters, got.ok, err
 }
 
-func (s *Store) readGroup(ctx context.Context, ids []string) ([]readResult, error) {
+func (s *Store) readCounterGroup(ctx context.Context, ids []string) ([]readResult, error) {
 	counters, err := s.ReadMany(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *Store) readGroup(ctx context.Context, ids []string) ([]readResult, erro
 	return out, nil
 }
 
-// ReadMany reads events consistently; duplicate ids are read once.
+// ReadMany reads the counters of several events consistently; a duplicate id is read once.
 func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counters, error) {
 	unique := slices.Clone(eventIDs)
 	slices.Sort(unique)
@@ -42,7 +42,8 @@ func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counter
 	return counters, err
 }
 
-// ReadActive reads the known events with the registry. Other events in the registry cost a second
+// ReadActive returns the counters of the known events and of all active ones. It reads the known
+// events together with the registry of active events; further events of the registry cost a second
 // read.
 func (s *Store) ReadActive(ctx context.Context, known []string) ([]room.Counters, error) {
 	registry, counters, err := s.readItems(ctx, append([]string{registryID}, known...))
@@ -81,7 +82,7 @@ func (s *Store) readItems(ctx context.Context, ids []string) (registry []string,
 	return registry, counters, nil
 }
 
-// isActiveRound is the condition of writes to one round while it is active.
+// isActiveRound is the condition that the event's stored round is :round and active.
 const isActiveRound = attrRound + " = :round AND " + attrActive + " = :true"
 
 func (s *Store) SetServing(ctx context.Context, c room.Counters, to int64) error {
@@ -99,10 +100,10 @@ func (s *Store) SetServing(ctx context.Context, c room.Counters, to int64) error
 	return conditionalError(err)
 }
 
-// Start replaces the whole item, so that a round keeps nothing of an earlier one: not even attributes
-// that this replica does not know, since a replica of another release wrote them.
+// Start stores a new round of an event. It replaces the whole item, so that a round keeps nothing
+// of an earlier one: not even attributes of another release, which this replica does not know.
 func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round, opening *room.LobbyOpening) error {
-	put := &types.Put{TableName: &s.counters, Item: s.fromStart(next), ConditionExpression: aws.String("attribute_not_exists(" + attrRound + ")")}
+	put := &types.Put{TableName: &s.counters, Item: s.newRoundItem(next), ConditionExpression: aws.String("attribute_not_exists(" + attrRound + ")")}
 	if earlier != 0 {
 		put.ConditionExpression = aws.String(attrRound + " = :earlier AND " + attrActive + " = :false")
 		put.ExpressionAttributeValues = item{":earlier": num(int64(earlier)), ":false": boolean(false)}
@@ -114,8 +115,8 @@ func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Roun
 	return s.writeWithRegistry(ctx, types.TransactWriteItem{Put: put}, "ADD", next.EventID, more...)
 }
 
-// fromStart is the item of a round that starts.
-func (s *Store) fromStart(next room.Counters) item {
+// newRoundItem returns the stored item of a round that starts.
+func (s *Store) newRoundItem(next room.Counters) item {
 	it := fromSettings(next.Settings)
 	it[attrEvent] = str(next.EventID)
 	it[attrIssued], it[attrServing] = num(0), num(0)
@@ -142,21 +143,22 @@ func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) erro
 	}}, "DELETE", eventID)
 }
 
-// writeWithRegistry writes an event's item, its registry entry and more in one transaction.
-// registryAct is ADD or DELETE.
-func (s *Store) writeWithRegistry(ctx context.Context, event types.TransactWriteItem, registryAct, eventID string, more ...types.TransactWriteItem) error {
+// writeWithRegistry writes an event's item, the registry of active events and more in one
+// transaction. registryAction is ADD or DELETE: the event enters the registry, or leaves it.
+func (s *Store) writeWithRegistry(ctx context.Context, event types.TransactWriteItem, registryAction, eventID string, more ...types.TransactWriteItem) error {
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: append([]types.TransactWriteItem{
-		event, {Update: s.registryUpdate(registryID, registryAct, eventID)},
+		event, {Update: s.registryUpdate(registryID, registryAction, eventID)},
 	}, more...)})
 	return conditionalError(err)
 }
 
-// registryUpdate adds a member to a registry (ADD), or removes it (DELETE).
-func (s *Store) registryUpdate(id, act, member string) *types.Update {
+// registryUpdate returns the update that adds a member to the registry with the given id (action
+// ADD), or removes the member (DELETE).
+func (s *Store) registryUpdate(id, action, member string) *types.Update {
 	return &types.Update{
 		TableName:                 &s.counters,
 		Key:                       counterKey(id),
-		UpdateExpression:          aws.String(act + " #events :event"),
+		UpdateExpression:          aws.String(action + " #events :event"),
 		ExpressionAttributeNames:  map[string]string{"#events": attrRegistry},
 		ExpressionAttributeValues: item{":event": set(member)},
 	}

@@ -2,8 +2,9 @@ package dynamo
 
 import "github.com/google/uuid"
 
-// recentIDs is a bounded set with two generations. When the young generation is full, it becomes
-// the old one, and the previous old one is dropped.
+// recentIDs is a set that remembers the last ids added to it: at least max, at most twice as many.
+// It has two generations: when the young one is full, it becomes the old one, and the previous old
+// one is dropped.
 type recentIDs struct {
 	max        int
 	young, old map[uuid.UUID]bool

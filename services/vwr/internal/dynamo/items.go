@@ -63,8 +63,8 @@ const (
 	claimedKeyForm  = "%d#count" // round
 )
 
-// shardSign separates an event from the number of a shard in the partition key of its positions. No
-// event id contains it.
+// shardSign stands between the event id and the number of a shard, in the partition key of a
+// position. No event id contains it.
 const shardSign = "#"
 
 // positionTTL is how long a position is kept.
@@ -96,7 +96,7 @@ func set(members ...string) types.AttributeValue {
 
 func counterKey(eventID string) item { return item{attrEvent: str(eventID)} }
 
-// positionID is the key of a position.
+// positionID is the primary key of a stored position: its partition, and the visitor's request id.
 type positionID struct {
 	partition string
 	id        uuid.UUID
@@ -106,9 +106,9 @@ func positionKey(p positionID) item {
 	return item{attrEvent: str(p.partition), attrRequest: str(p.id.String())}
 }
 
-// positionIn returns the key of a position of a round that is divided into shards. The request id
-// chooses the shard; it is a MAC, so that the shards grow alike.
-func positionIn(eventID string, shards int, id uuid.UUID) positionID {
+// shardedPositionID returns the key of a position in a round whose positions are divided into
+// shards. The request id chooses the shard; it is a MAC, so the shards grow alike.
+func shardedPositionID(eventID string, shards int, id uuid.UUID) positionID {
 	if shards <= 1 {
 		return positionID{eventID, id}
 	}
@@ -177,7 +177,7 @@ func toRecord(it item) (room.Record, error) {
 }
 
 func fromRecord(rec room.Record, shards int, now time.Time) item {
-	it := positionKey(positionIn(rec.EventID, shards, rec.RequestID))
+	it := positionKey(shardedPositionID(rec.EventID, shards, rec.RequestID))
 	it[attrRound] = num(int64(rec.Round))
 	it[attrPosition] = num(rec.Position)
 	it[attrVisitor] = str(rec.Visitor)

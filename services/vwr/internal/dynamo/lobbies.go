@@ -34,18 +34,18 @@ var (
 // NewLobbies returns Lobbies over the tables of s.
 func NewLobbies(s *Store) *Lobbies {
 	l := &Lobbies{Store: s}
-	// A group has one transaction in flight per replica, since each writes the group's counter.
+	// Each group of entries has one transaction in flight per replica, since all write its counter.
 	l.joins = batch.NewGroups(batch.Config{Max: maxJoins, Inflight: 1, Timeout: takesTimeout}, maxEvents, l.joinGroup)
 	return l
 }
 
 func (l *Lobbies) Close(ctx context.Context) error { return l.joins.Close(ctx) }
 
-func (l *Lobbies) Lobby() lobby.Store {
+func (l *Lobbies) LobbyStore() lobby.Store {
 	return lobby.Store{Entries: l, Shuffles: l, Steps: l, Unfinished: l}
 }
 
-// lobbyOpeningWrites returns the writes that open a lobby with its round.
+// lobbyOpeningWrites returns the writes that open a lobby when its round starts.
 func (s *Store) lobbyOpeningWrites(next room.Counters, o *room.LobbyOpening) []types.TransactWriteItem {
 	return []types.TransactWriteItem{
 		{Put: &types.Put{TableName: &s.positions, Item: fromOpening(next, o), ConditionExpression: aws.String(isAbsent)}},
@@ -127,7 +127,8 @@ func (l *Lobbies) Shuffles(ctx context.Context, eventID string, before room.Roun
 	return all[:min(limit, len(all))], nil
 }
 
-// changeShuffle updates a shuffle on a condition.
+// changeShuffle updates a stored shuffle that is not final. condition is a further condition,
+// beginning with AND. If one of them does not hold, it fails with room.ErrStale.
 func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condition string, values item) error {
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &l.positions, Key: shuffleKey(k), UpdateExpression: &update,
@@ -136,10 +137,10 @@ func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condit
 	return conditionalError(err)
 }
 
-// isUndecided is the condition of every change: the shuffle is stored, and not final.
+// isUndecided is the condition of every change of a shuffle: it is stored and not final.
 const isUndecided = "attribute_exists(" + attrCommitment + ") AND attribute_not_exists(" + attrSeed + ") AND attribute_not_exists(" + attrVoided + ")"
 
-const setValue = attrValueRound + " = :beaconRound, " + attrValue + " = :beaconValue, " + attrValueSign + " = :beaconSignature"
+const setBeaconValue = attrValueRound + " = :beaconRound, " + attrValue + " = :beaconValue, " + attrValueSign + " = :beaconSignature"
 
 func (l *Lobbies) SetStatement(ctx context.Context, k lobby.Key, before, statement string) error {
 	condition, values := " AND attribute_not_exists("+attrStatement+")", item{":statement": str(statement)}
@@ -157,7 +158,7 @@ func (l *Lobbies) SetSignature(ctx context.Context, k lobby.Key, statement, sign
 }
 
 func (l *Lobbies) SetBeaconRound(ctx context.Context, k lobby.Key, r beacon.Round) error {
-	return l.changeShuffle(ctx, k, "SET "+setValue, " AND attribute_exists("+attrSignature+")", roundValues(r))
+	return l.changeShuffle(ctx, k, "SET "+setBeaconValue, " AND attribute_exists("+attrSignature+")", beaconRoundValues(r))
 }
 
 func (l *Lobbies) SetResult(ctx context.Context, k lobby.Key, seed, orderHash string, r *beacon.Round) error {
@@ -167,7 +168,7 @@ func (l *Lobbies) SetResult(ctx context.Context, k lobby.Key, seed, orderHash st
 		condition += " AND attribute_not_exists(" + attrValueRound + ")"
 	} else {
 		condition += " AND " + attrValueRound + " = :beaconRound AND " + attrValue + " = :beaconValue"
-		decided := roundValues(*r)
+		decided := beaconRoundValues(*r)
 		values[":beaconRound"], values[":beaconValue"] = decided[":beaconRound"], decided[":beaconValue"]
 	}
 	return l.changeShuffle(ctx, k, "SET "+attrSeed+" = :seed, "+attrOrder+" = :order", condition, values)
@@ -201,5 +202,5 @@ func (l *Lobbies) changeRoom(ctx context.Context, k lobby.Key, set, condition st
 	return conditionalError(err)
 }
 
-// errConflict means that writes of other replicas failed every attempt to store a group's entries.
+// errConflict means that every attempt to store entries of a group met a write of another replica.
 var errConflict = errors.New("the group of entries was written by others all the time")

@@ -26,13 +26,15 @@ const (
 	maxJoinTries = 10                        // bounds the attempts to store entries of a group that other replicas write too
 )
 
-// joinRequest is an entry to store. Unless open is set, only a stored entry may be returned.
+// joinRequest asks to store an entry. Unless open is set, the lobby takes no new entries, and the
+// request can only find an entry that is stored already.
 type joinRequest struct {
 	entry lobby.Entry
 	open  bool
 }
 
-// Join collects the joins that arrive while a transaction of their group runs, for the next one.
+// Join stores an entry unless its user has one, and returns the stored one. Joins that arrive while
+// a transaction of their group runs share the next one.
 func (l *Lobbies) Join(ctx context.Context, e lobby.Entry, open bool) (lobby.Entry, error) {
 	return l.joins.Do(ctx, groupOf(e.Key, e.RequestID), joinRequest{e, open})
 }
@@ -82,7 +84,7 @@ func (l *Lobbies) joinGroup(ctx context.Context, g entryGroup, in []joinRequest)
 	return nil, unavailable(errConflict)
 }
 
-// setResults sets the results of the requests for fresh entries.
+// setResults sets the result of each request in `in` that asked to store one of the fresh entries.
 func setResults(in []joinRequest, fresh []lobby.Entry, out []batch.Result[lobby.Entry], err error) {
 	for i, r := range in {
 		for _, e := range fresh {
@@ -119,8 +121,8 @@ func (l *Lobbies) readEntries(ctx context.Context, g entryGroup, in []joinReques
 	return stored, nil
 }
 
-// storeNewEntries stores new entries in one transaction with the group's counter, which must not be
-// closed.
+// storeNewEntries stores new entries and adds them to the counter of their group, in one
+// transaction. It fails with room.ErrLobbyClosed if the group is closed.
 func (l *Lobbies) storeNewEntries(ctx context.Context, g entryGroup, fresh []lobby.Entry) error {
 	writes := []types.TransactWriteItem{{Update: &types.Update{
 		TableName: &l.positions, Key: g.key(),
@@ -159,7 +161,7 @@ func (l *Lobbies) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, erro
 	}
 	filled := selectGroups(k, func(g entryGroup) bool { return !states[g.number].closed || states[g.number].entries > 0 })
 	var lists [lobbyGroups]fairdraw.Entries
-	if err := inParallel(filled, func(g entryGroup) (err error) {
+	if err := forEachGroup(filled, func(g entryGroup) (err error) {
 		lists[g.number], err = l.listGroup(ctx, g)
 		return err
 	}); err != nil {
@@ -183,7 +185,7 @@ func (l *Lobbies) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, erro
 	return all, unavailable(err)
 }
 
-// listGroup reads the ids of a group, which its sort keys order.
+// listGroup reads the ids of a group's entries, in ascending order: the sort keys end with them.
 func (l *Lobbies) listGroup(ctx context.Context, g entryGroup) (fairdraw.Entries, error) {
 	var ids bytes.Buffer
 	query := dynamodb.NewQueryPaginator(l.db, &dynamodb.QueryInput{

@@ -18,7 +18,7 @@ import (
 // maxParallelGroups bounds the groups of a lobby that are read or closed in parallel.
 const maxParallelGroups = 8
 
-// groupState is the content of a group's item. A closed group gets no more entries.
+// groupState is the stored state of one group of entries. A closed group takes no more entries.
 type groupState struct {
 	entries int64
 	closed  bool
@@ -54,8 +54,8 @@ func (l *Lobbies) Joined(ctx context.Context, k lobby.Key) (n int64, err error) 
 	return n, err
 }
 
-// CloseJoining closes the open groups by one transaction, or one by one if joins are writing some
-// of them.
+// CloseJoining closes all groups of entries that are open: in one transaction, or one by one if
+// joins are writing some of them.
 func (l *Lobbies) CloseJoining(ctx context.Context, k lobby.Key) error {
 	states, err := l.groupStates(ctx, k)
 	if err != nil {
@@ -73,7 +73,7 @@ func (l *Lobbies) CloseJoining(ctx context.Context, k lobby.Key) error {
 	if err = conditionalError(err); !errors.Is(err, room.ErrStale) {
 		return err
 	}
-	return inParallel(open, func(g entryGroup) error { return l.closeGroup(ctx, g) })
+	return forEachGroup(open, func(g entryGroup) error { return l.closeGroup(ctx, g) })
 }
 
 func (l *Lobbies) closingUpdate(g entryGroup) *types.Update {
@@ -108,8 +108,9 @@ func selectGroups(k lobby.Key, wanted func(entryGroup) bool) []entryGroup {
 	return all
 }
 
-// inParallel calls do for groups, and returns the error of the first group that failed.
-func inParallel(groups []entryGroup, do func(entryGroup) error) error {
+// forEachGroup calls do for all groups, several in parallel, and returns the error of the first
+// group, in the given order, whose call failed.
+func forEachGroup(groups []entryGroup, do func(entryGroup) error) error {
 	failed := make([]error, len(groups))
 	var work sync.WaitGroup
 	slots := make(chan struct{}, maxParallelGroups)

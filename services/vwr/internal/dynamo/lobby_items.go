@@ -55,8 +55,9 @@ const (
 )
 
 // Attributes of the positions table for lobbies. Entries are at groupPartition, `<round>#<request
-// id>`, and have no position, so they are not in the index. Each group has an item with the number
-// of its entries, which closes it. The shuffle is at lobbyPartition, `<round>`.
+// id>`, and have no position, so they are not in the index. Each group has an item that counts its
+// entries, and has attrClosed once the group takes no more. The shuffle is at lobbyPartition,
+// `<round>`.
 const (
 	attrCount      = "n"
 	attrClosed     = "closed"
@@ -125,7 +126,7 @@ func fromEntry(e lobby.Entry) item {
 	return it
 }
 
-// toEntry converts an item. The key and the request id come from the requested entry.
+// toEntry converts a stored item to an entry. Key and request id are those of the requested entry.
 func toEntry(it item, requested lobby.Entry) (lobby.Entry, error) {
 	r := dynamo.Reader{Item: it}
 	e := lobby.Entry{
@@ -166,7 +167,7 @@ func toShuffle(it item, eventID string) (lobby.Shuffle, error) {
 	return s, r.Err()
 }
 
-func roundValues(r beacon.Round) item {
+func beaconRoundValues(r beacon.Round) item {
 	return item{
 		":beaconRound": &types.AttributeValueMemberN{Value: strconv.FormatUint(r.Round, 10)},
 		":beaconValue": str(r.Randomness), ":beaconSignature": str(r.Signature),

@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// maxPacerEntries is the number of entries above which expired ones are removed.
+// maxPacerEntries is the number of events above which a writePacer forgets those that may write.
 const maxPacerEntries = 1000
 
 // writePacer keeps a minimum interval between writes of one event.
@@ -44,7 +44,7 @@ const (
 	// minSampleSize is the minimum group size for measuring the cost of an assign. In smaller
 	// groups the fixed cost dominates.
 	minSampleSize = 50
-	maxBacklogs   = 1000 // above it idle ones are removed
+	maxBacklogs   = 1000 // with so many backlogs those without a waiting assign are removed
 )
 
 // backlogs holds one backlog per event, so that a slow event refuses only its own visitors.
@@ -70,7 +70,8 @@ func (q *backlogs) forEvent(eventID string) *assignBacklog {
 	return b
 }
 
-// assignBacklog estimates the wait of an assign from the number of waiting ones and their cost.
+// assignBacklog estimates how long a visitor's request for a position (an assign) would wait: the
+// number of waiting assigns times the measured time of one.
 type assignBacklog struct {
 	mu        sync.Mutex
 	waiting   int
@@ -101,7 +102,7 @@ func (b *assignBacklog) idle() bool {
 	return b.waiting == 0
 }
 
-// observeGroup updates the estimate by the duration of a group of n. Small groups can only lower it.
+// observeGroup updates the measured time of an assign by a group of n. Small groups only lower it.
 func (b *assignBacklog) observeGroup(n int, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,14 +22,14 @@ import (
 type takeRequest struct {
 	roundKey
 
-	shards  int // of the round
+	shards  int // the number of shards of the round
 	visitor string
 	ids     []uuid.UUID
 }
 
-func (t takeRequest) key(id uuid.UUID) positionID { return positionIn(t.eventID, t.shards, id) }
+func (t takeRequest) key(id uuid.UUID) positionID { return shardedPositionID(t.eventID, t.shards, id) }
 
-// findResult is a record; ok is false when there is none.
+// findResult is what a search for a visitor's record found; ok is false when there is none.
 type findResult struct {
 	record room.Record
 	ok     bool
@@ -47,14 +47,14 @@ func (s *Store) Take(ctx context.Context, c room.Counters, visitor string, ids [
 	return s.takes.Do(ctx, c.EventID, takeRequest{roundKey: roundKey{c.EventID, c.Round}, shards: c.Shards, visitor: visitor, ids: ids})
 }
 
-// roundKey identifies the requests that one counter write can serve.
+// roundKey names one round of an event. One write of the counter serves requests of the same round.
 type roundKey struct {
 	eventID string
 	round   room.Round
 }
 
-// takeGroup handles the requests of an event's group, each round separately.
-func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest) ([]batch.Result[room.Record], error) {
+// takePositions gives positions to a group of visitors of one event, each round separately.
+func (s *Store) takePositions(ctx context.Context, eventID string, in []takeRequest) ([]batch.Result[room.Record], error) {
 	start := time.Now()
 	defer func() { s.backlogs.forEvent(eventID).observeGroup(len(in), time.Since(start)) }()
 	out := make([]batch.Result[room.Record], len(in))
@@ -70,9 +70,10 @@ func (s *Store) takeGroup(ctx context.Context, eventID string, in []takeRequest)
 	return out, nil
 }
 
-// takeRound handles in[members], all of one round: one consistent read finds stored records, one
-// write of the counter issues positions to the others in order of arrival, then their records are
-// written in parallel. A crash between the two writes leaves only gaps in the positions.
+// takeRound answers the requests in[i] for i in members, all of one round: one consistent read
+// finds stored records, one write of the counter issues positions to the others in order of
+// arrival, then their records are written in parallel. A crash between the two writes leaves only
+// gaps in the positions.
 func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
 	groupSize.Observe(float64(len(members)))
 	known, err := s.lookUpRecords(ctx, in, members)
@@ -88,7 +89,7 @@ func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, mem
 		return
 	}
 	for _, i := range members {
-		if rec, ok := storedFor(known, in[i]); ok {
+		if rec, ok := findStored(known, in[i]); ok {
 			out[i].Value = rec
 			continue
 		}
@@ -110,7 +111,7 @@ func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, mem
 		return
 	}
 	failpoint.Hit("vwr.after_counter")
-	s.putAll(ctx, first, unassigned, func(id uuid.UUID, rec room.Record, err error) {
+	s.putRecords(ctx, first, unassigned, func(id uuid.UUID, rec room.Record, err error) {
 		for _, i := range waiters[id] {
 			out[i] = batch.Result[room.Record]{Value: rec, Err: err}
 		}
@@ -118,7 +119,7 @@ func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, mem
 	failpoint.Hit("vwr.records_stored")
 }
 
-// newRecord is a record to store in a round that is divided into shards.
+// newRecord is a record to store, with the number of shards of its round.
 type newRecord struct {
 	room.Record
 
@@ -127,8 +128,9 @@ type newRecord struct {
 
 func (r newRecord) item(now time.Time) item { return fromRecord(r.Record, r.shards, now) }
 
-// putAll stores records with consecutive positions from first on, and calls done for each.
-func (s *Store) putAll(ctx context.Context, first int64, unassigned []takeRequest, done func(uuid.UUID, room.Record, error)) {
+// putRecords stores a record for each unassigned request, with consecutive positions from first on,
+// and calls done after each.
+func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRequest, done func(uuid.UUID, room.Record, error)) {
 	records := make([]newRecord, len(unassigned))
 	for n, t := range unassigned {
 		records[n] = newRecord{shards: t.shards, Record: room.Record{
@@ -169,7 +171,7 @@ func (s *Store) putInTransaction(ctx context.Context, records []newRecord) error
 // isAbsent is the condition that a record does not exist yet.
 const isAbsent = "attribute_not_exists(" + attrEvent + ")"
 
-// putRecord stores a new record. When two replicas race for a visitor, both return the first one.
+// putRecord stores a new record. If two replicas store one for a visitor, both return the first.
 func (s *Store) putRecord(ctx context.Context, r newRecord) (room.Record, error) {
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.positions,
@@ -218,7 +220,7 @@ func (s *Store) issuePositions(ctx context.Context, k roundKey, n int64) (int64,
 	return last - n + 1, nil
 }
 
-func storedFor(known map[positionID]room.Record, t takeRequest) (room.Record, bool) {
+func findStored(known map[positionID]room.Record, t takeRequest) (room.Record, bool) {
 	for _, id := range t.ids {
 		if rec, ok := known[t.key(id)]; ok {
 			return rec, true
@@ -234,16 +236,16 @@ func (s *Store) lookUpRecords(ctx context.Context, in []takeRequest, members []i
 			ids = append(ids, in[i].key(id))
 		}
 	}
-	return s.positionsOf(ctx, ids)
+	return s.readRecords(ctx, ids)
 }
 
 func (s *Store) Find(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
-	got, err := s.finds.Do(ctx, positionIn(c.EventID, c.Shards, id))
+	got, err := s.finds.Do(ctx, shardedPositionID(c.EventID, c.Shards, id))
 	return got.record, got.ok, err
 }
 
-func (s *Store) findGroup(ctx context.Context, ids []positionID) ([]findResult, error) {
-	records, err := s.positionsOf(ctx, ids)
+func (s *Store) findRecordGroup(ctx context.Context, ids []positionID) ([]findResult, error) {
+	records, err := s.readRecords(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +256,7 @@ func (s *Store) findGroup(ctx context.Context, ids []positionID) ([]findResult, 
 	return out, nil
 }
 
-func (s *Store) positionsOf(ctx context.Context, ids []positionID) (map[positionID]room.Record, error) {
+func (s *Store) readRecords(ctx context.Context, ids []positionID) (map[positionID]room.Record, error) {
 	added := make(map[positionID]bool, len(ids))
 	var keys []item
 	for _, id := range ids {

@@ -68,11 +68,11 @@ func New(db *dynamodb.Client, cfg dynamo.Config, perWrite int, now func() time.T
 		perWrite: max(1, min(perWrite, MaxPerWrite)),
 		pacer:    writePacer{gap: minCounterInterval, last: make(map[string]time.Time)},
 	}
-	s.reads = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 2, Timeout: readTimeout}, s.readGroup)
-	s.finds = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findGroup)
+	s.reads = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 2, Timeout: readTimeout}, s.readCounterGroup)
+	s.finds = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findRecordGroup)
 	// An event has one group in flight: positions are issued in order of arrival, and a slow store
 	// leads to larger groups.
-	s.takes = batch.NewGroups(batch.Config{Max: maxTakesPerGroup, Inflight: 1, Timeout: takesTimeout}, maxEvents, s.takeGroup)
+	s.takes = batch.NewGroups(batch.Config{Max: maxTakesPerGroup, Inflight: 1, Timeout: takesTimeout}, maxEvents, s.takePositions)
 	return s
 }
 

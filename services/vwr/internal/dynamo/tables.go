@@ -15,7 +15,7 @@ const (
 	positionsTable = "vwr-positions"
 )
 
-// positionIndex finds the visitor of a position. Only operators use it, not the service.
+// positionIndex finds the visitor of a position. Only operators use it, by hand.
 const positionIndex = "eventId-position-index"
 
 // Migrate creates both tables unless they exist. It is idempotent and may run concurrently.

@@ -12,18 +12,18 @@ import (
 
 var _ room.Destination = (*Client)(nil)
 
-// Client calls ingest.
+// Client asks the ingest service whether promotions have ended.
 type Client struct {
 	rpc ingestv1.IngestServiceClient
 }
 
-// New returns a Client.
+// New returns a Client that calls ingest over conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: ingestv1.NewIngestServiceClient(conn)}
 }
 
-// Ended reports whether a promotion has ended, before its time too. It fails with
-// room.ErrNoPromotion when no promotion has the id.
+// Ended reports whether a promotion has ended, be it early. It fails with room.ErrNoPromotion when
+// no promotion has the id.
 func (c *Client) Ended(ctx context.Context, id string) (bool, error) {
 	res, err := c.rpc.GetPromotion(ctx, &ingestv1.GetPromotionRequest{EventId: id})
 	if err != nil {

@@ -18,10 +18,10 @@ const (
 	// workTimeout bounds the work on one lobby in one scan. Listing a million entries takes most of it.
 	workTimeout  = 5 * time.Minute
 	writeTimeout = 3 * time.Second // bounds one write
-	// voidLead is how long before the result can be known the driver stops to void lobbies: a clock may
-	// be slow, and the write takes time.
+	// voidLead is the time before a lobby's result can be known in which the driver no longer voids
+	// the lobby: a clock may be slow, and the write takes time.
 	voidLead = 10 * time.Second
-	// countInterval is the time between two counts of the entries of a lobby, which read every group.
+	// countInterval is the time between two counts of a lobby's entries. Each count reads all groups.
 	countInterval = 30 * time.Second
 	maxSteps      = 10 // bounds the steps of one lobby in one scan
 )
@@ -37,7 +37,7 @@ type Driver struct {
 	working sync.WaitGroup
 
 	mu      sync.Mutex
-	busy    map[Key]bool // lobbies that are being worked on
+	busy    map[Key]bool // the lobbies on which a goroutine works now
 	states  map[Key]LobbyProgress
 	failing map[Key]string // the last error of each lobby
 	joined  map[Key]entryCount
@@ -102,22 +102,23 @@ func (d *Driver) startScan(ctx context.Context) error {
 	for _, k := range keys {
 		wanted[k] = true
 	}
-	d.forgetOthers(wanted)
+	d.retainLobbies(wanted)
 	for k, unfinished := range wanted {
 		if d.acquireLobby(k) {
 			d.working.Go(func() {
 				defer d.releaseLobby(k)
 				ctx, cancel := context.WithTimeout(ctx, workTimeout)
 				defer cancel()
-				d.workOn(ctx, k, unfinished)
+				d.advanceLobby(ctx, k, unfinished)
 			})
 		}
 	}
 	return nil
 }
 
-// workOn does what can be done now for a lobby.
-func (d *Driver) workOn(ctx context.Context, k Key, unfinished bool) {
+// advanceLobby takes the steps that an unfinished lobby can take now. It also loads the positions
+// of a shuffled lobby whose room is active.
+func (d *Driver) advanceLobby(ctx context.Context, k Key, unfinished bool) {
 	var err error
 	if unfinished {
 		var p LobbyProgress
@@ -132,7 +133,7 @@ func (d *Driver) workOn(ctx context.Context, k Key, unfinished bool) {
 	d.logFailure(ctx, k, err)
 }
 
-// acquireLobby marks a lobby as being worked on. It returns false if it is already.
+// acquireLobby marks a lobby as busy. It returns false if an earlier scan still works on it.
 func (d *Driver) acquireLobby(k Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,8 +150,8 @@ func (d *Driver) releaseLobby(k Key) {
 	delete(d.busy, k)
 }
 
-// forgetOthers drops the data of lobbies that are not in wanted, and the progress of finished ones.
-func (d *Driver) forgetOthers(wanted map[Key]bool) {
+// retainLobbies drops the data of lobbies not in wanted, and the progress of finished ones.
+func (d *Driver) retainLobbies(wanted map[Key]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.states, func(k Key, _ LobbyProgress) bool { return !wanted[k] })

@@ -12,10 +12,10 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// labelRequest is the derivation label, from DRAW_SECRET, of the keys for the ids of entries.
+// labelRequest is the label for deriving, from DRAW_SECRET, the keys for the ids of entries.
 const labelRequest = "urr/lobby-request"
 
-// Keys are the operator's keys of shuffles. The zero value has none: then no lobby can open.
+// Keys are the secret keys for lobbies and their shuffles. With the zero value no lobby can open.
 type Keys struct {
 	fairdraw.Keys
 
@@ -23,7 +23,7 @@ type Keys struct {
 	requests token.MACSet
 }
 
-// ParseKeys parses the secrets. Without all there are no keys.
+// ParseKeys parses the three secrets. If none of them is set, it returns no keys and no error.
 func ParseKeys(c fairdraw.KeyConfig, r fairdraw.ReceiptConfig) (Keys, error) {
 	if c.DrawSecret == "" && c.DrawStatementKeys == "" && r.DrawReceiptKeys == "" {
 		return Keys{}, nil

@@ -14,13 +14,13 @@ import (
 
 // DriverStats counts the failures of this replica's work on lobbies.
 type DriverStats struct {
-	Failures       atomic.Int64 // steps of lobbies
-	BeaconFailures atomic.Int64 // fetches of rounds
+	Failures       atomic.Int64 // failed steps of lobbies
+	BeaconFailures atomic.Int64 // failed fetches of beacon rounds
 }
 
 func (d *Driver) Stats() *DriverStats { return &d.stats }
 
-// Progress returns the progress of the unfinished lobbies after the last work on each.
+// Progress returns the progress of each unfinished lobby as of the driver's last work on it.
 func (d *Driver) Progress() map[Key]LobbyProgress {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *lobbySnapshot) progress(ctx context.Context) LobbyProgress {
 	return p
 }
 
-// countJoined returns the number of entries, at most countInterval old: a figure for operators.
+// countJoined returns the number of entries, for operators; it may be countInterval old.
 func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 	now := d.now()
 	d.mu.Lock()
@@ -60,7 +60,7 @@ func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 	return last.entries
 }
 
-// loadRanks computes the positions of a shuffled lobby from its stored shuffle and its entries.
+// loadRanks computes the positions of a shuffled lobby from the store, and keeps them in memory.
 func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	sh, found, err := s.shuffles.Shuffle(ctx, k)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	if !found || sh.Seed == "" {
 		return fmt.Errorf("lobby %s: no result is stored", k)
 	}
-	t, err := termsOf(&sh)
+	t, err := parseTerms(&sh)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,8 @@ func (s *Service) computeRanks(ctx context.Context, sh *Shuffle, t *terms, st *f
 	return ranked, nil
 }
 
-// orderKey derives the key of the order from the seed and the value of the beacon's round, if any.
+// orderKey derives the key that decides the order of the entries, from the seed and the value of
+// the beacon's round, if there is a beacon.
 func (s *Shuffle) orderKey(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
 	seed, err := fairdraw.ParseHash(s.Seed)
 	if err != nil {
@@ -138,7 +139,7 @@ func phaseOf(s *Shuffle, t *terms, now time.Time) fairdraw.Phase {
 	}
 }
 
-// ReadFigures returns what operators see of the lobby of a round.
+// ReadFigures returns the number of entries and the phase of a round's lobby, for operators.
 func (s *Service) ReadFigures(ctx context.Context, c room.Counters) (joined int64, p fairdraw.Phase, err error) {
 	if !c.Lobby.Exists() {
 		return 0, "", nil
@@ -148,7 +149,7 @@ func (s *Service) ReadFigures(ctx context.Context, c room.Counters) (joined int6
 	if err != nil || !found {
 		return 0, "", err
 	}
-	t, err := termsOf(&sh)
+	t, err := parseTerms(&sh)
 	if err != nil {
 		return 0, "", room.ErrUnavailable.Wrap(err)
 	}

@@ -3,9 +3,9 @@
 // arrivals queue behind them.
 //
 //	joining   an entry per user; each gets a signed receipt
-//	closed    the groups of entries take no more; then every replica lists the same entries
+//	closed    the groups take no more entries; from then on every replica lists the same entries
 //	root      the statement is stored once, then signed as stored, at least a minute before the round
-//	value     of the beacon's round
+//	value     the value of the beacon's round is fetched and stored
 //	shuffled  at the start: the seed is published, and the entries have the positions 1…n
 //
 // Every replica runs the Driver, without a leader. Each step is one conditional write, so several
@@ -40,7 +40,7 @@ type Entry struct {
 	RequestID uuid.UUID
 	User      string
 	JoinedAt  int64 // ms since the epoch
-	StartsAt  int64 // of the lobby, in ms; decides how long a new entry is kept
+	StartsAt  int64 // start of the room in ms; decides how long a new entry is kept
 }
 
 // Shuffle is the stored state of a shuffle. Members are set in this order, each once.
@@ -60,7 +60,7 @@ type Shuffle struct {
 // isFinal reports whether nothing of the shuffle can change any more.
 func (s *Shuffle) isFinal() bool { return s.Seed != "" || s.VoidedAt != 0 }
 
-// signedStatement returns the statement as published; nil before the signature.
+// signedStatement returns the statement with its signature, as published; nil until it is signed.
 func (s *Shuffle) signedStatement() *fairdraw.SignedStatement {
 	if s.Signature == "" {
 		return nil
@@ -93,7 +93,7 @@ type Entries interface {
 	List(ctx context.Context, k Key) (fairdraw.Entries, error)
 }
 
-// Shuffles reads the shuffles.
+// Shuffles reads stored shuffles.
 type Shuffles interface {
 	// Shuffle reads a shuffle consistently.
 	Shuffle(ctx context.Context, k Key) (s Shuffle, found bool, err error)
@@ -131,12 +131,12 @@ type Unfinished interface {
 	Finish(ctx context.Context, k Key) error
 }
 
-// Rooms reads the state of rooms.
+// Rooms reads the counters of rooms.
 type Rooms interface {
 	Read(ctx context.Context, eventID string) (c room.Counters, found bool, err error)
 }
 
-// Beacons fetches verified rounds.
+// Beacons fetches rounds of randomness beacons, and verifies them.
 type Beacons interface {
 	// Get fails with beacon.ErrNotPublished before the round is published.
 	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
@@ -168,5 +168,5 @@ func (s Schedule) delaySeconds() int64 {
 	return int64(max(s.Lead-margin, min(s.Lead-minMargin, minDelay), time.Second) / time.Second)
 }
 
-// errNoKeys is for operators who open a lobby on an installation without keys.
+// errNoKeys is returned to operators who open a lobby on an installation without keys.
 var errNoKeys = errors.New("a lobby needs DRAW_SECRET, DRAW_STATEMENT_KEYS and DRAW_RECEIPT_KEYS")

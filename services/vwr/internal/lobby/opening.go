@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// maxAhead is the longest time until the start.
+// maxAhead is the longest time from the opening of a lobby to the start of its room.
 const maxAhead = 365 * 24 * time.Hour
 
 // OpenLobby returns a new lobby's schedule, and the commitment to its shuffle with the current keys.

@@ -32,13 +32,13 @@ type publications struct {
 	files     map[Key]*entriesFile
 	listLocks map[Key]*listLock
 
-	listings chan struct{} // bounds the files that are listed in parallel, since anybody may request old ones
+	listSlots chan struct{} // bounds the lobbies whose entries are read in parallel, since anybody may request old ones
 }
 
-// listLock lets one call at a time list a lobby.
+// listLock lets one call at a time read the entries of a lobby from the store.
 type listLock struct {
 	held  chan struct{} // full while a call has the lock
-	calls int           // that have or want the lock; changed under publications.mu
+	calls int           // the calls that have the lock or wait for it; guarded by publications.mu
 }
 
 // cachedDocument is the published state of a shuffle, as last read from the store.
@@ -48,7 +48,7 @@ type cachedDocument struct {
 	terms   *terms
 }
 
-// entriesFile is the file of entries of one lobby.
+// entriesFile is the public list of the entries of one lobby, with what proves and ranks them.
 type entriesFile struct {
 	entries   fairdraw.Entries
 	statement fairdraw.Statement
@@ -59,8 +59,9 @@ type entriesFile struct {
 	ranks   *ranks // nil until the first request after the shuffle
 }
 
-// ranked returns the ranks of a shuffled lobby. It computes them once: a million take a second.
-func (f *entriesFile) ranked(key fairdraw.Hash) *ranks {
+// ranksBy returns the position of every entry in the order that key decides. It computes them once:
+// a million take a second.
+func (f *entriesFile) ranksBy(key fairdraw.Hash) *ranks {
 	f.ranking.Lock()
 	defer f.ranking.Unlock()
 	if f.ranks == nil {
@@ -72,7 +73,7 @@ func (f *entriesFile) ranked(key fairdraw.Hash) *ranks {
 func newPublications(s *Service) *publications {
 	return &publications{
 		service: s, documents: make(map[Key]cachedDocument), files: make(map[Key]*entriesFile), listLocks: make(map[Key]*listLock),
-		listings: make(chan struct{}, maxFiles),
+		listSlots: make(chan struct{}, maxFiles),
 	}
 }
 
@@ -94,7 +95,7 @@ func (p *publications) readDocument(ctx context.Context, k Key) (cachedDocument,
 		return cachedDocument{}, room.ErrLobbyNotFound
 	}
 	d = cachedDocument{readAt: now, shuffle: sh}
-	if d.terms, err = termsOf(&sh); err != nil {
+	if d.terms, err = parseTerms(&sh); err != nil {
 		return cachedDocument{}, room.ErrUnavailable.Wrap(err)
 	}
 	p.mu.Lock()
@@ -114,8 +115,8 @@ func (s *Service) readShuffle(ctx context.Context, k Key) (Shuffle, bool, error)
 	return s.shuffles.Shuffle(ctx, k)
 }
 
-// voidReason names why a lobby was cancelled when its order could be known; empty: it was cancelled
-// before, or not at all.
+// voidReason returns BEACON_LOST for a lobby that was voided when its order could be known already,
+// and an empty string for every other.
 func (d *cachedDocument) voidReason() string {
 	st, err := fairdraw.ParseStatement([]byte(d.shuffle.Statement))
 	if c := &d.terms.commitment; err == nil && c.Beacon != nil && d.shuffle.VoidedAt >= c.BeaconLostAt(st.Round).UnixMilli() {
@@ -140,7 +141,7 @@ func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, erro
 	return text, sh.Round, err
 }
 
-// Part is a part of the file of entries.
+// Part is a part of the file of a lobby's entries; Total is the size of the file in bytes.
 type Part struct {
 	Bytes []byte
 	Total int64
@@ -151,7 +152,7 @@ type Part struct {
 // Entries returns the part of the file of a lobby that begins at an offset. It fails with
 // room.ErrLobbyNotFound before the root is public.
 func (s *Service) Entries(ctx context.Context, k Key, offset int64) (Part, error) {
-	f, d, err := s.public.fileOf(ctx, k)
+	f, d, err := s.public.readFile(ctx, k)
 	if err != nil {
 		return Part{}, err
 	}
@@ -171,7 +172,7 @@ type Proof struct {
 // Proof proves that an entry is in the lobby's list. It fails with room.ErrLobbyNotFound for an
 // unknown entry, and before the root is public.
 func (s *Service) Proof(ctx context.Context, k Key, id uuid.UUID) (Proof, error) {
-	f, d, err := s.public.fileOf(ctx, k)
+	f, d, err := s.public.readFile(ctx, k)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -191,12 +192,13 @@ func (s *Service) Proof(ctx context.Context, k Key, id uuid.UUID) (Proof, error)
 	if err != nil {
 		return Proof{}, room.ErrUnavailable.Wrap(err)
 	}
-	p.Rank, _ = f.ranked(key).positionOf(id)
+	p.Rank, _ = f.ranksBy(key).positionOf(id)
 	return p, nil
 }
 
-// fileOf returns the entries once the root is public.
-func (p *publications) fileOf(ctx context.Context, k Key) (*entriesFile, cachedDocument, error) {
+// readFile returns the file of a lobby's entries, and its document. It fails with
+// room.ErrLobbyNotFound before the root is public.
+func (p *publications) readFile(ctx context.Context, k Key) (*entriesFile, cachedDocument, error) {
 	d, err := p.readDocument(ctx, k)
 	if err != nil {
 		return nil, cachedDocument{}, err
@@ -222,9 +224,9 @@ func newEntriesFile(entries fairdraw.Entries, st fairdraw.Statement) *entriesFil
 	return &entriesFile{entries: entries, statement: st, prover: sync.OnceValue(func() *fairdraw.Prover { return fairdraw.NewProver(entries) })}
 }
 
-// listEntries lists the entries of a lobby, or waits while another call does.
+// listEntries reads the entries of a lobby into a file, or waits for the call that is reading them.
 func (p *publications) listEntries(ctx context.Context, k Key, st fairdraw.Statement) (*entriesFile, error) {
-	unlock, err := p.lockListing(ctx, k)
+	unlock, err := p.lockEntryList(ctx, k)
 	if err != nil {
 		return nil, unavailableError(err)
 	}
@@ -233,8 +235,8 @@ func (p *publications) listEntries(ctx context.Context, k Key, st fairdraw.State
 		return f, nil
 	}
 	select {
-	case p.listings <- struct{}{}:
-		defer func() { <-p.listings }()
+	case p.listSlots <- struct{}{}:
+		defer func() { <-p.listSlots }()
 	case <-ctx.Done():
 		return nil, unavailableError(ctx.Err())
 	}
@@ -245,8 +247,8 @@ func (p *publications) listEntries(ctx context.Context, k Key, st fairdraw.State
 	return p.cacheFile(k, newEntriesFile(entries, st)), nil
 }
 
-// lockListing acquires the listLock of a lobby, unless ctx ends first.
-func (p *publications) lockListing(ctx context.Context, k Key) (unlock func(), err error) {
+// lockEntryList acquires the listLock of a lobby. It fails if ctx ends first.
+func (p *publications) lockEntryList(ctx context.Context, k Key) (unlock func(), err error) {
 	p.mu.Lock()
 	t := p.listLocks[k]
 	if t == nil {

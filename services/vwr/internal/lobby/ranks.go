@@ -49,6 +49,7 @@ type lobbyMemory struct {
 	known map[string]*cachedLobby
 }
 
+// cachedLobby is what a replica keeps in memory of one lobby.
 type cachedLobby struct {
 	key         Key
 	entries     fairdraw.Entries
@@ -58,9 +59,9 @@ type cachedLobby struct {
 	void        bool   // takes no entries, though the room is open
 }
 
-func newMemory() *lobbyMemory { return &lobbyMemory{known: make(map[string]*cachedLobby)} }
+func newLobbyMemory() *lobbyMemory { return &lobbyMemory{known: make(map[string]*cachedLobby)} }
 
-// get returns a copy of a lobby's data; the zero data of a lobby that is not held.
+// get returns a copy of a lobby's data. For a lobby that is not held it has only the key.
 func (m *lobbyMemory) get(k Key) cachedLobby {
 	m.mu.Lock()
 	defer m.mu.Unlock()

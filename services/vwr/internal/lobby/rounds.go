@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// maxRounds is the most lobbies of one list.
+// maxRounds is the maximum number of lobbies in one answer of ListLobbies.
 const maxRounds = 100
 
 // LobbySummary describes one lobby in the list of an event's lobbies.
@@ -30,7 +30,7 @@ func (s *Service) ListLobbies(ctx context.Context, eventID string, before room.R
 	now := s.now()
 	for i := range shuffles {
 		sh := &shuffles[i]
-		t, err := termsOf(sh)
+		t, err := parseTerms(sh)
 		if err != nil {
 			return nil, 0, room.ErrUnavailable.Wrap(err)
 		}

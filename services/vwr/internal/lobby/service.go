@@ -22,11 +22,11 @@ type JoinResult struct {
 	Entry
 
 	ClosesAt, StartsAt int64  // ms since the epoch
-	Ticket             string // without a position
+	Ticket             string // a tier-1 ticket without a position
 	Receipt            string
 }
 
-// Service takes the entries of lobbies, and answers from them. It is safe for concurrent use.
+// Service takes users' entries, answers users, and publishes shuffles. Concurrent use is safe.
 type Service struct {
 	cache    *room.StateCache
 	rooms    Rooms
@@ -50,7 +50,7 @@ func NewService(
 ) *Service {
 	sv := &Service{
 		cache: sc, rooms: rooms, entries: s.Entries, shuffles: s.Shuffles, passes: p, schedule: schedule, beacons: b,
-		terms: newTermsCache(s.Shuffles), memory: newMemory(), now: now,
+		terms: newTermsCache(s.Shuffles), memory: newLobbyMemory(), now: now,
 	}
 	sv.public = newPublications(sv)
 	sv.keys.Store(&k)
@@ -175,8 +175,8 @@ func (s *Service) PositionOf(eventID string, round room.Round, id uuid.UUID) (in
 	return r.positionOf(id)
 }
 
-// finalEntries lists the entries of a closed lobby, or returns those in memory. They must agree with
-// the statement, if it is known (nil: not yet).
+// finalEntries returns the entries of a closed lobby from memory, or else from the store. Those
+// from the store must agree with the statement st (nil: none is stored yet).
 func (s *Service) finalEntries(ctx context.Context, k Key, st *fairdraw.Statement) (fairdraw.Entries, error) {
 	if r := s.memory.get(k); r.listed {
 		return r.entries, nil
@@ -188,7 +188,7 @@ func (s *Service) finalEntries(ctx context.Context, k Key, st *fairdraw.Statemen
 	return entries, err
 }
 
-// loadEntries returns finalEntries and keeps them in memory as long as the lobby needs them.
+// loadEntries does what finalEntries does, and keeps the entries in memory for the lobby.
 func (s *Service) loadEntries(ctx context.Context, k Key, st *fairdraw.Statement) (fairdraw.Entries, error) {
 	entries, err := s.finalEntries(ctx, k, st)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// lobbySnapshot is the state of one lobby as it was read.
+// lobbySnapshot is the stored state of one lobby, as the driver read it to choose the next step.
 type lobbySnapshot struct {
 	*Driver
 
@@ -37,7 +37,7 @@ func (d *Driver) readSnapshot(ctx context.Context, k Key) (lobbySnapshot, error)
 	if !found {
 		return r, errors.Join(errNoShuffle, d.store.Unfinished.Finish(ctx, k))
 	}
-	if r.terms, err = termsOf(&r.shuffle); err != nil {
+	if r.terms, err = parseTerms(&r.shuffle); err != nil {
 		return r, err
 	}
 	if r.counters, found, err = d.service.rooms.Read(ctx, k.EventID); err != nil {
@@ -56,7 +56,7 @@ func (d *Driver) readSnapshot(ctx context.Context, k Key) (lobbySnapshot, error)
 	return r, nil
 }
 
-// step does the next thing that can be done now, and reports whether there may be more to do.
+// step takes the lobby's next step if it is due. more reports that another step may follow.
 func (r *lobbySnapshot) step(ctx context.Context) (more bool, err error) {
 	c, s := &r.terms.commitment, &r.shuffle
 	switch {
@@ -151,8 +151,8 @@ func (r *lobbySnapshot) storeStatement(ctx context.Context, root fairdraw.Hash, 
 }
 
 // signStatement signs the stored statement, which makes it public. If that would be too late for
-// the beacon round of the statement, it is replaced by one with a later round: nobody has seen it
-// yet.
+// the statement's beacon round, it replaces the statement by one with a later round: nobody has
+// seen the old one.
 func (r *lobbySnapshot) signStatement(ctx context.Context) (more bool, err error) {
 	signed, err := fairdraw.SignStatement(r.service.keys.Load().Statements, &r.terms.commitment, []byte(r.shuffle.Statement))
 	if err != nil {
@@ -174,8 +174,8 @@ func (r *lobbySnapshot) signStatement(ctx context.Context) (more bool, err error
 func (r *lobbySnapshot) publishResult(ctx context.Context) (more bool, err error) {
 	c := &r.terms.commitment
 	seed, known := r.service.keys.Load().Seed(c, r.terms.nonce)
-	// Zeros take the place of a seed that is not revealed in time, also if its key is found again:
-	// whoever has it would choose between two results that are known.
+	// Zeros take the place of a seed that is not revealed in time, even if its key is found again:
+	// whoever has the key could choose between two known results.
 	withheld := c.Beacon != nil && !r.now.Before(c.Beacon.TimeOf(c.ZeroSeedRound(r.statement.Round)))
 	if !known || withheld {
 		seed = fairdraw.Hash{}
@@ -236,8 +236,9 @@ func (r *lobbySnapshot) storeBeaconRound(ctx context.Context, round uint64) (mor
 	return true, err
 }
 
-// finishLobby records the shuffle at the room, then removes the lobby from the list. A void lobby
-// whose room is open stays on the list, so that the alert goes on: nobody is served there.
+// finishLobby records in the room's counters that the lobby is shuffled, then removes the lobby
+// from the list of unfinished ones. A void lobby whose room is open stays on the list, so that the
+// alert goes on: nobody is served there.
 func (r *lobbySnapshot) finishLobby(ctx context.Context) error {
 	if r.voidWhileRoomOpen() {
 		r.service.memory.update(r.shuffle.Key, func(m *cachedLobby) { m.void = true })

@@ -15,14 +15,14 @@ import (
 // errNoShuffle means that a lobby's shuffle is not stored (any more).
 var errNoShuffle = errors.New("lobby: no shuffle is stored")
 
-// terms are the constant part of a shuffle.
+// terms are the parts of a shuffle that never change: its commitment with the hash, and the nonce.
 type terms struct {
 	commitment fairdraw.Commitment
 	hash       fairdraw.Hash
 	nonce      fairdraw.Nonce
 }
 
-func termsOf(s *Shuffle) (*terms, error) {
+func parseTerms(s *Shuffle) (*terms, error) {
 	c, hash, err := fairdraw.ParseCommitment([]byte(s.Commitment))
 	if err != nil {
 		return nil, fmt.Errorf("commitment of %s: %w", s.Key, err)
@@ -30,8 +30,8 @@ func termsOf(s *Shuffle) (*terms, error) {
 	return &terms{commitment: c, hash: hash, nonce: s.Nonce}, nil
 }
 
-// maxCloseGrace covers 5 s for a driver whose clock is ahead, and most of the 10 s for which a join
-// may wait for its group: the time of the request decides whether an entry is taken.
+// maxCloseGrace covers 5 s for a driver whose clock is ahead, and most of the 10 s that a join may
+// wait for its group. A join that arrived before the closing counts, even if it is stored later.
 const maxCloseGrace = 12 * time.Second
 
 // closeGrace returns how long after the closing the entries accepted before it may still be stored.
@@ -53,8 +53,8 @@ func (t *terms) signTimeout() time.Duration {
 	return t.signMargin() * 4 / 5
 }
 
-// beaconRoundAt returns the beacon round that decides if the root is signed now. timely is false
-// when the root may be public too late for it.
+// beaconRoundAt returns the beacon round that decides the order if the root is signed at now.
+// timely is false when the root may become public too late for that round.
 func (t *terms) beaconRoundAt(now time.Time) (round uint64, timely bool) {
 	round, _ = t.commitment.RoundFor(now)
 	later, _ := t.commitment.RoundFor(now.Add(t.signMargin()))
@@ -81,6 +81,7 @@ type termsCache struct {
 	known map[string]cachedTerms // by event
 }
 
+// cachedTerms are the terms of one round of an event.
 type cachedTerms struct {
 	round room.Round
 	*terms
@@ -104,7 +105,7 @@ func (c *termsCache) get(ctx context.Context, k Key) (*terms, error) {
 	if !found {
 		return nil, errNoShuffle
 	}
-	t, err := termsOf(&s)
+	t, err := parseTerms(&s)
 	if err != nil {
 		return nil, room.ErrUnavailable.Wrap(err)
 	}

@@ -16,12 +16,12 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// labelRequest is the derivation label of the keys for request ids.
+// labelRequest is the label with which the keys for request ids are derived.
 const labelRequest = "urr/vwr-request"
 
 var _ room.Passes = (*Passes)(nil)
 
-// Passes holds the keys and implements room.Passes. It is safe for concurrent use.
+// Passes makes request ids, tickets and tokens, and verifies them. It is safe for concurrent use.
 type Passes struct {
 	current atomic.Pointer[keys]
 }

@@ -16,7 +16,8 @@ var (
 	_ room.Destination = (*Client)(nil)
 )
 
-// Client calls queue. Without a connection its methods fail with errs.ErrUnavailable.
+// Client asks the queue service how full tier 2 is, and whether sales have ended. Without a
+// connection its methods fail with errs.ErrUnavailable.
 type Client struct {
 	rpc queuev1.QueueServiceClient // nil without a connection
 }
@@ -29,8 +30,8 @@ func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: queuev1.NewQueueServiceClient(conn)}
 }
 
-// ReadLoad returns how many are in tier 2 of an event, and how many arrived there since the round
-// began.
+// ReadLoad returns how many users wait and how many are inside in tier 2 of an event, and how many
+// arrived there since the round began.
 func (c *Client) ReadLoad(ctx context.Context, eventID string) (room.Load, error) {
 	if c.rpc == nil {
 		return room.Load{}, errs.ErrUnavailable

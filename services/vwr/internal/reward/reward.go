@@ -12,18 +12,18 @@ import (
 
 var _ room.Destination = (*Client)(nil)
 
-// Client calls reward.
+// Client asks the reward service whether campaigns have ended.
 type Client struct {
 	rpc rewardv1.RewardServiceClient
 }
 
-// New returns a Client.
+// New returns a Client that calls reward over conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: rewardv1.NewRewardServiceClient(conn)}
 }
 
-// Ended reports whether a campaign has ended, before its time too. It fails with
-// room.ErrNoCampaign when no campaign has the id.
+// Ended reports whether a campaign has ended, be it early. It fails with room.ErrNoCampaign when no
+// campaign has the id.
 func (c *Client) Ended(ctx context.Context, id string) (bool, error) {
 	res, err := c.rpc.GetCampaign(ctx, &rewardv1.GetCampaignRequest{EventId: id})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// RoomStore has the conditional writes of an operator. Each fails with ErrStale when the stored
+// RoomStore reads and changes rooms for operators. A write fails with ErrStale when the stored
 // state differs from the expected one.
 type RoomStore interface {
 	Reader
@@ -31,7 +31,7 @@ type ServingWriter interface {
 	SetServing(ctx context.Context, c Counters, to int64) error
 }
 
-// Admin implements the operators' calls. It is safe for concurrent use.
+// Admin activates, changes, advances and ends rooms for operators. It is safe for concurrent use.
 type Admin struct {
 	cache        *StateCache
 	rooms        RoomStore
@@ -45,17 +45,16 @@ func NewAdmin(sc *StateCache, r RoomStore, d Destinations, l Lobbies, now func()
 	return &Admin{cache: sc, rooms: r, destinations: d, lobbies: l, now: now}
 }
 
-// maxAttempts bounds the attempts of an operator's write. Visitors and the advancing replicas write
-// the same item, so its condition may fail.
+// maxAttempts bounds the attempts of an operator's write. Its condition may fail, since visitors'
+// requests and the Advancers write the same item.
 const maxAttempts = 8
 
 // Activate starts a new round for an inactive event, with default settings where none are given.
-// For an active event it only changes the given settings. It fails with ErrNoEvent, ErrNoPromotion or
-// ErrNoCampaign when the room would newly lead to what does not exist. When that cannot be checked,
-// the round starts: an operator must be able to open a waiting room while other services are
-// overloaded. A new round for which
-// terms of a lobby are given begins with the lobby. A running round keeps its lobby (ErrLobbyFixed)
-// and its number of shards (ErrShardsFixed).
+// For an active event it only changes the given settings. It fails with ErrNoEvent, ErrNoPromotion
+// or ErrNoCampaign when the settings lead the room to something that does not exist. When that
+// cannot be checked, the round starts: an operator must be able to open a waiting room while other
+// services are overloaded. A new round begins with a lobby if terms of one are given. A running
+// round keeps its lobby (ErrLobbyFixed) and its number of shards (ErrShardsFixed).
 func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		active, before := found && c.Active, DefaultSettings()
@@ -73,7 +72,7 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 			return false, err
 		}
 		if active {
-			err := a.sameLobby(ctx, c, change.Lobby)
+			err := a.requireSameLobby(ctx, c, change.Lobby)
 			if err == nil && change.Shards != nil && *change.Shards != c.Shards {
 				err = ErrShardsFixed.With("shards", strconv.Itoa(c.Shards))
 			}
@@ -99,9 +98,9 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (St
 	})
 }
 
-// sameLobby fails with ErrLobbyFixed if the given terms differ from those of the running round.
+// requireSameLobby fails with ErrLobbyFixed if the terms differ from those of the running round.
 // Equal terms are accepted, since an operator may repeat an activation.
-func (a *Admin) sameLobby(ctx context.Context, c Counters, t LobbyTerms) error {
+func (a *Admin) requireSameLobby(ctx context.Context, c Counters, t LobbyTerms) error {
 	different := func(at time.Time, ms int64) bool { return !at.IsZero() && at.UnixMilli() != ms }
 	if different(t.OpensAt, c.Lobby.OpensAt) || different(t.StartsAt, c.Lobby.StartsAt) {
 		return c.Lobby.withSchedule(ErrLobbyFixed)
@@ -184,8 +183,8 @@ func (a *Admin) readModifyWrite(ctx context.Context, eventID string, step func(c
 				return State{}, err
 			}
 		}
-		counting, cancel := context.WithTimeout(ctx, claimsTimeout)               // the act has succeeded already
-		if n, err := a.rooms.ClaimCount(counting, eventID, c.Round); err == nil { // else what the cache knows
+		counting, cancel := context.WithTimeout(ctx, claimsTimeout)               // short, since the write has succeeded
+		if n, err := a.rooms.ClaimCount(counting, eventID, c.Round); err == nil { // else the cached count is returned
 			c.Claimed = n
 		}
 		cancel()

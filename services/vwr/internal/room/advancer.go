@@ -14,13 +14,14 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// ReadInterval is the time between a replica's reads of the counters. A takeover takes as long.
+// ReadInterval is the time between a replica's reads of the counters. When the replica that moves a
+// counter stops, another one moves it after about this time.
 const ReadInterval = 400 * time.Millisecond
 
 const (
 	stepTimeout = 2 * time.Second // bounds one step, so that a store that hangs does not block the replica
-	// loadTimeout bounds the call to tier 2, claimsTimeout the read of the claims. A step takes as
-	// long as its slowest event.
+	// loadTimeout bounds the call to queue, claimsTimeout the read of the claims. They are short,
+	// since a step takes as long as its slowest event.
 	loadTimeout    = 300 * time.Millisecond
 	claimsTimeout  = 300 * time.Millisecond
 	claimsInterval = time.Second // the minimum time between two successful reads of an event's claims
@@ -31,14 +32,15 @@ const (
 	maxParallelSteps = 32        // bounds the events advanced in parallel
 )
 
-// CounterSource reads and advances the counters; it is the part of the store for an Advancer.
+// CounterSource reads and advances the counters of rooms for an Advancer.
 type CounterSource interface {
 	ServingWriter
-	// ReadActive reads the registry's events consistently, and the known ones, which may have left it.
+	// ReadActive reads the counters of all active events consistently, and those of the known events,
+	// which may have become inactive.
 	ReadActive(ctx context.Context, known []string) ([]Counters, error)
 }
 
-// LoadSource returns the load of tier 2.
+// LoadSource tells how full tier 2 of an event is.
 type LoadSource interface {
 	ReadLoad(ctx context.Context, eventID string) (Load, error)
 }
@@ -189,7 +191,7 @@ func (a *Advancer) sweepCacheIfDue(now time.Time) {
 	}
 }
 
-// closeDeleted closes the known events that the store no longer has.
+// closeDeleted closes, in the cache, the known events that the store no longer has.
 func (a *Advancer) closeDeleted(known []string, counters []Counters) {
 	for _, id := range known {
 		if !slices.ContainsFunc(counters, func(c Counters) bool { return c.EventID == id }) {
@@ -221,7 +223,7 @@ func (a *Advancer) advanceCounter(ctx context.Context, tr *tracker, c Counters) 
 // updateClaimShare updates the claim share. If the read fails, the share stays unchanged: claims
 // that cannot be written look like visitors who have left, and would raise the rate.
 func (a *Advancer) updateClaimShare(ctx context.Context, tr *tracker, c Counters) {
-	if !tr.share.Due(c, a.now()) {
+	if !tr.share.ReadDue(c, a.now()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
@@ -249,7 +251,7 @@ func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate 
 	if err == nil {
 		tr.unansweredSince = time.Time{}
 		tr.inFlight.Observe(c, load, start)
-		tr.full = tr.inFlight.Room(c, load) <= 0
+		tr.full = tr.inFlight.Headroom(c, load) <= 0
 		return tr.inFlight.Allowance(c, load), start
 	}
 	if tr.unansweredSince.IsZero() {
@@ -259,7 +261,7 @@ func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate 
 		return 0, start
 	}
 	a.stats.Fallbacks.Add(1)
-	tr.limiter.NotBefore(tr.unansweredSince.Add(LoadGrace))
+	tr.limiter.IgnoreTimeBefore(tr.unansweredSince.Add(LoadGrace))
 	return tr.limiter.Allowance(c, rate, start), start
 }
 

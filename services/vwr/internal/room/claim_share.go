@@ -33,7 +33,7 @@ type shareSample struct {
 	serving, claimed int64
 }
 
-func (s *ClaimShare) Due(c Counters, now time.Time) bool {
+func (s *ClaimShare) ReadDue(c Counters, now time.Time) bool {
 	return s.round != c.Round || len(s.samples) == 0 || now.Sub(s.samples[len(s.samples)-1].at) >= claimsInterval
 }
 

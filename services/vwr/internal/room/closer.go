@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	closeInterval      = 30 * time.Second // the time between two checks whether what active rooms lead to has ended
-	endedTimeout       = time.Second      // bounds one such check
+	closeInterval      = 30 * time.Second // the time between two checks of all active rooms
+	endedTimeout       = time.Second      // bounds the check whether a sale, promotion or campaign has ended
 	stopTimeout        = 5 * time.Second  // bounds the write that ends one room
 	maxParallelQueries = 8                // bounds the checks in parallel
 )
 
-// Destination tells what rooms lead to: the sales of events, promotions, or campaigns.
+// Destination tells whether what a room leads to has ended: a sale, a promotion, or a campaign.
 type Destination interface {
 	// Ended reports whether the sale, promotion or campaign has ended. It fails with ErrNoEvent,
 	// ErrNoPromotion or ErrNoCampaign when none has the id.
 	Ended(ctx context.Context, id string) (bool, error)
 }
 
-// Destinations are those of each kind. A kind that is missing is not checked.
+// Destinations has the Destination to ask for each kind of page. A kind without one is not checked.
 type Destinations map[NextPage]Destination
 
 func (d Destinations) ended(ctx context.Context, next NextPage, id string) (bool, error) {
@@ -37,7 +37,8 @@ func (d Destinations) ended(ctx context.Context, next NextPage, id string) (bool
 	return kind.Ended(ctx, id)
 }
 
-// requireExists fails if nothing of the kind has the id. When that cannot be checked, it does not.
+// requireExists fails if no sale, promotion or campaign (by next) has the id. If it cannot ask, it
+// returns nil.
 func (d Destinations) requireExists(ctx context.Context, next NextPage, id string) error {
 	_, err := d.ended(ctx, next, id)
 	if errors.Is(err, ErrNoEvent) || errors.Is(err, ErrNoPromotion) || errors.Is(err, ErrNoCampaign) {
@@ -46,8 +47,8 @@ func (d Destinations) requireExists(ctx context.Context, next NextPage, id strin
 	return nil
 }
 
-// Closer ends the rooms whose sale, promotion or campaign has ended, so that nobody waits in vain:
-// visitors of the room are admitted, and tier 2 or the page tells them. Every replica runs one.
+// Closer ends the rooms whose sale, promotion or campaign has ended, so that nobody waits in vain.
+// Their visitors are then admitted, and tier 2 or the page tells them. Every replica runs a Closer.
 type Closer struct {
 	cache        *StateCache
 	rooms        RoomStore

@@ -8,9 +8,9 @@ import (
 	"urr.guru/pkg/waits"
 )
 
-// lobbyPlace returns the record of a user who has joined the lobby of the round. It fails with
-// ErrLobbyOpen while no positions are issued, and for users with an entry until it has its position.
-func (s *Service) lobbyPlace(ctx context.Context, st State, user string) (Record, bool, error) {
+// findLobbyPosition returns the record of a user who has joined the lobby of the round. It fails
+// with ErrLobbyOpen while no positions are issued, and for a user whose entry has no position yet.
+func (s *Service) findLobbyPosition(ctx context.Context, st State, user string) (Record, bool, error) {
 	if !st.Lobby.Assigns(s.now()) {
 		return Record{}, false, st.Lobby.NotYetError()
 	}
@@ -24,8 +24,8 @@ func (s *Service) lobbyPlace(ctx context.Context, st State, user string) (Record
 	return rec, found, err
 }
 
-// findEntry returns the user's entry in the lobby of the round if it has the id. When nobody is
-// signed in, it fails with ErrSignedOut, not ErrUnknown: the user may have an entry or a position.
+// findEntry returns the user's entry in the lobby if it has this id. If nobody is signed in, it
+// fails with ErrSignedOut, not ErrUnknown: the user may have an entry or a position.
 func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.UUID) (Record, error) {
 	if user == "" && st.Active && (st.Lobby.Exists() || st.Settings.SignIn) {
 		return Record{}, ErrSignedOut

@@ -34,18 +34,18 @@ func (f *InFlightLimiter) Observe(c Counters, l Load, now time.Time) {
 	f.samples = append(f.samples[:0], f.samples[drop:]...)
 }
 
-// Allowance returns how many positions may be served so that those waiting, active and in transit
-// stay within the maximum: at most one batch, never past the last issued position.
+// Allowance returns how many positions may be served, so that the visitors waiting, active and in
+// transit stay within the maximum: at most one batch, never past the last issued position.
 func (f *InFlightLimiter) Allowance(c Counters, l Load) int64 {
-	return max(0, min(f.Room(c, l), c.Settings.Batch, c.Waiting()))
+	return max(0, min(f.Headroom(c, l), c.Settings.Batch, c.Waiting()))
 }
 
-// Room returns how many visitors tier 2 has room for; 0 or less when it is full.
-func (f *InFlightLimiter) Room(c Counters, l Load) int64 {
+// Headroom returns how many more visitors tier 2 can take; 0 or less when it is full.
+func (f *InFlightLimiter) Headroom(c Counters, l Load) int64 {
 	return c.Settings.MaxInFlight - l.Waiting - l.Active - f.inTransit(c, l)
 }
 
-// inTransit returns how many of those served in the last 60 s have not arrived.
+// inTransit returns how many visitors served in the last 60 s have not arrived at tier 2.
 // A replica that has observed a shorter time, and not the start of the round, counts everyone ever
 // served. That overestimates, for at most a minute.
 func (f *InFlightLimiter) inTransit(c Counters, l Load) int64 {

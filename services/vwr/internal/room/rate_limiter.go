@@ -27,8 +27,8 @@ func (l *RateLimiter) Observe(c Counters, now time.Time) {
 	*l = RateLimiter{observed: true, round: c.Round, serving: c.Serving, since: now}
 }
 
-// NotBefore moves the start of the measurement to t if it is earlier: only later time counts.
-func (l *RateLimiter) NotBefore(t time.Time) {
+// IgnoreTimeBefore makes time before t not count: a measurement that started earlier starts at t.
+func (l *RateLimiter) IgnoreTimeBefore(t time.Time) {
 	if l.since.Before(t) {
 		l.since = t
 	}

@@ -12,8 +12,8 @@ const (
 	// meterMinSeconds is how many seconds of a non-empty queue are observed before there is a
 	// measured rate.
 	meterMinSeconds = 3.0
-	// stalledAfter, and two intervals of the inlet, is how long the counter does not move until nobody
-	// counts as being served.
+	// stalledAfter plus two intervals of the inlet is the time after which a counter that has not
+	// moved counts as stalled, if visitors wait.
 	stalledAfter = 30 * time.Second
 )
 
@@ -22,7 +22,7 @@ const (
 type RateMeter struct {
 	observed           bool
 	last               Counters
-	at, moved          time.Time // of the last observation, and of the last in which nobody waited in vain
+	at, moved          time.Time // of the last observation, and of the last with a moving counter or an empty queue
 	positions, seconds float64   // decayed positions and seconds
 }
 

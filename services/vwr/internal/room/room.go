@@ -44,7 +44,7 @@ type Settings struct {
 // NextPage is where a room leads: the kind of page to which admitted visitors go.
 type NextPage string
 
-// Values of Next.
+// The kinds of pages to which a room can lead.
 const (
 	NextQueue  NextPage = "QUEUE"  // the page of an event, with the line of tier 2
 	NextPromo  NextPage = "PROMO"  // the page of a promotion
@@ -77,11 +77,11 @@ type Change struct {
 	ProofOfWork *int64
 	SignIn      *bool
 	Next        *NextPage
-	Lobby       LobbyTerms // of a new round
-	Shards      *int       // of a new round, 1 to MaxShards
+	Lobby       LobbyTerms // the lobby of a new round
+	Shards      *int       // the number of shards of a new round, 1 to MaxShards
 }
 
-// MaxShards is the most shards of a round.
+// MaxShards is the maximum number of shards into which the positions of a round are divided.
 const MaxShards = 64
 
 // With returns the settings after a change. It fails with ErrInvalidSettings, which names the
@@ -128,7 +128,7 @@ func setIfGiven[T any](dst, src *T) {
 	}
 }
 
-// Counters are one event's item in the store.
+// Counters are the stored state of one event's waiting room: its counters and settings.
 type Counters struct {
 	EventID  string
 	Active   bool

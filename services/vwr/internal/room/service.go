@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/waits"
 )
 
-// Reader reads counters.
+// Reader reads the counters of rooms.
 type Reader interface {
 	// Read reads one event consistently; found is false when the event never had a waiting room.
 	Read(ctx context.Context, eventID string) (c Counters, found bool, err error)
@@ -90,7 +90,7 @@ func (v VisitorIDs) owner(s Settings) (string, error) {
 	return UserVisitor(v.User), nil
 }
 
-// owners returns whose positions the caller may hold.
+// owners returns the visitors whose positions the caller may hold: the browser's and the user's.
 func (v VisitorIDs) owners() []string {
 	if v.User == "" {
 		return []string{v.Visitor}
@@ -98,7 +98,7 @@ func (v VisitorIDs) owners() []string {
 	return []string{v.Visitor, UserVisitor(v.User)}
 }
 
-// Service implements the visitors' calls. It is safe for concurrent use.
+// Service gives visitors their positions and admits the served. It is safe for concurrent use.
 type Service struct {
 	cache     *StateCache
 	counters  Reader
@@ -138,7 +138,7 @@ func (s *Service) Assign(ctx context.Context, eventID string, caller VisitorIDs)
 			return AssignResult{}, ErrInactive
 		}
 		if st.Lobby.Exists() {
-			rec, found, err := s.lobbyPlace(ctx, st, caller.User)
+			rec, found, err := s.findLobbyPosition(ctx, st, caller.User)
 			if err != nil {
 				return AssignResult{}, err
 			}
@@ -193,7 +193,8 @@ func (s *Service) Check(ctx context.Context, eventID string, caller VisitorIDs, 
 	return s.checkResult(rec, st, ticket == "")
 }
 
-// estimatedWait is 0 while nobody is served.
+// estimatedWait returns the wait, in seconds, of a visitor whose position is `ahead` above the
+// serving counter; 0 while nobody is served.
 func (st State) estimatedWait(ahead int64) int64 {
 	if st.Stalled || st.Lobby.Pending() {
 		return 0
@@ -201,7 +202,7 @@ func (st State) estimatedWait(ahead int64) int64 {
 	return waits.EstimatedWait(ahead, st.Rate, st.Settings.Rate())
 }
 
-// checkResult answers a visitor with a position; newTicket adds a ticket.
+// checkResult answers a visitor who has a position. The answer has a ticket if newTicket is set.
 func (s *Service) checkResult(rec Record, st State, newTicket bool) (out CheckResult, err error) {
 	out = CheckResult{Position: rec.Position, Serving: st.Serving}
 	if newTicket {

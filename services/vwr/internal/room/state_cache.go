@@ -181,7 +181,7 @@ func (sc *StateCache) Ready() bool {
 	}
 }
 
-// Watch returns a watcher whose first update is a snapshot. It needs no closing.
+// Watch returns a Watcher whose first update has the state of every event. It needs no closing.
 func (sc *StateCache) Watch() *Watcher { return &Watcher{cache: sc} }
 
 // Watcher returns changes of the cache. It is not safe for concurrent use.

@@ -15,7 +15,7 @@ import (
 // roleAdmin is required by every operator's call; the gateway checks it too.
 const roleAdmin = "admin"
 
-// Operators implements VwrAdminService.
+// Operators serves the operators' calls over gRPC (VwrAdminService).
 type Operators struct {
 	vwrv1.UnimplementedVwrAdminServiceServer
 

@@ -23,7 +23,7 @@ func fromAssignResult(a room.AssignResult) *vwrv1.Assigned {
 	return out
 }
 
-// estimate returns nil for a wait that is not known: 0 of a position that is not served.
+// estimate returns an estimated wait; nil if it is not known, which is 0 s of an unserved position.
 func estimate(seconds int64, served bool) *int64 {
 	if seconds == 0 && !served {
 		return nil

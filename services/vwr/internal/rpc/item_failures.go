@@ -9,7 +9,7 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// itemFailures counts the failed items of one call, and logs those of the server.
+// itemFailures counts the failed items of one call, and logs those that failed by a server's fault.
 type itemFailures struct {
 	call string
 

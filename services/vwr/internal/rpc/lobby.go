@@ -58,7 +58,7 @@ func lobbyOf(req interface {
 	return lobby.Key{EventID: req.GetEventId(), Round: room.Round(req.GetRound())}
 }
 
-// ListShuffles lists the lobbies of an event. A cursor is the earliest round of the page before.
+// ListShuffles lists the lobbies of an event. The cursor is the earliest round of the page before.
 func (v *Visitors) ListShuffles(ctx context.Context, req *vwrv1.ListShufflesRequest) (*vwrv1.ListShufflesResponse, error) {
 	var before int64
 	if cursor := req.GetCursor(); cursor != "" {

@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Visitors implements VwrService.
+// Visitors serves the visitors' calls over gRPC (VwrService).
 type Visitors struct {
 	vwrv1.UnimplementedVwrServiceServer
 

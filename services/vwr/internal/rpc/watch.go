@@ -14,8 +14,8 @@ import (
 // to five per second.
 const watchInterval = 200 * time.Millisecond
 
-// heartbeatInterval is the maximum time without a message. After it an empty message shows that the
-// replica is alive.
+// heartbeatInterval is the maximum time between two messages of a stream. A message without
+// counters shows that the replica is alive.
 const heartbeatInterval = time.Second
 
 func (v *Visitors) WatchCounters(_ *vwrv1.WatchCountersRequest, stream grpc.ServerStreamingServer[vwrv1.WatchCountersResponse]) error {

@@ -18,7 +18,7 @@ const (
 	// passEvery is the interval of passes over all partitions. A pass finds what other processes have
 	// written, and what could not be published. Nearly all partitions are empty.
 	passEvery = 5 * time.Second
-	// slices divide the partitions among replicas.
+	// slices is the number of parts of the partitions; the replica with a part's lease publishes it.
 	slices = 8
 	// hintedTimeout bounds the publishing of the hinted partitions.
 	hintedTimeout = 10 * time.Second
@@ -26,12 +26,13 @@ const (
 
 // Store reads and deletes the announcements of the outbox in the table.
 type Store interface {
-	// Acquire takes or renews a slice of the partitions for some seconds.
+	// Acquire takes or renews this replica's lease of a slice of the partitions, for some seconds. It
+	// returns false while another replica has the lease.
 	Acquire(ctx context.Context, slice string) (bool, error)
-	// Announcements reads the first page of a partition.
+	// Announcements reads the first page of the unpublished announcements of a partition.
 	Announcements(ctx context.Context, partition int) (page []promotion.Outbox, more bool, err error)
-	// Published deletes what was published of a partition.
-	Published(ctx context.Context, partition int, done []promotion.Outbox) error
+	// DeletePublished deletes published announcements of a partition.
+	DeletePublished(ctx context.Context, partition int, done []promotion.Outbox) error
 }
 
 // Publisher sends announcements and waits until all are stored.
@@ -50,10 +51,10 @@ type Relay struct {
 	mu     sync.Mutex
 	hinted map[int]bool
 	wake   chan struct{}
-	oldest time.Time // of the last pass
+	oldest time.Time // as Oldest returns it
 }
 
-// New makes a relay; Run starts it.
+// New returns a Relay; Run starts it.
 func New(store Store, publisher Publisher, log *slog.Logger) *Relay {
 	return &Relay{store: store, publisher: publisher, log: log, hinted: map[int]bool{}, wake: make(chan struct{}, 1)}
 }
@@ -105,7 +106,7 @@ func (r *Relay) publishHinted(ctx context.Context) {
 	}
 }
 
-// Pass publishes the partitions that no other replica has taken.
+// Pass publishes the partitions of which no other replica has the lease.
 func (r *Relay) Pass(ctx context.Context) error {
 	failures, oldest := make([]error, slices), make([]time.Time, slices)
 	var work sync.WaitGroup
@@ -148,14 +149,14 @@ func (r *Relay) publishPartition(ctx context.Context, partition int) (oldest tim
 			return oldest, err
 		}
 		failpoint.Hit("worker.published")
-		if err := r.store.Published(ctx, partition, page); err != nil {
+		if err := r.store.DeletePublished(ctx, partition, page); err != nil {
 			return oldest, err
 		}
 	}
 	return oldest, nil
 }
 
-// earlier returns the earlier of two times, of which the zero time does not count.
+// earlier returns the earlier of two times; a zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -163,8 +164,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Oldest is the time of the oldest announcement that the last pass found, in the partitions that
-// this replica passes over; zero without any.
+// Oldest returns the time of the oldest announcement that the last pass of this replica found, in
+// the partitions of which it has the lease; zero if it found none.
 func (r *Relay) Oldest() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// Run serves the RPCs and runs the background workers until ctx ends.
+// Run serves the RPCs of worker and runs its background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return run(ctx, cfg, log, failpoint.Now)
 }
@@ -53,7 +53,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	store := dynamo.New(db, cfg.Dynamo, now, func(partition int) { relay.Hint(partition) })
 	store.Log = log
 	relay = announce.New(store, kafka.New(producer), log)
-	// The relay stops after the settler, and publishes what it has written last.
+	// The relay stops after the settler, and publishes what the settler has written last.
 	a.Go("relay", relay.Run)
 	requests, dead := queue.New(client, cfg.Queue), queue.NewDeadLetters(client, cfg.Queue)
 	settler := settle.New(store, requests, dead, settle.Options{
@@ -61,7 +61,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	}, log)
 	a.Go("settler", settler.Run(cfg.Receivers))
 	table.StartMetrics()
-	a.Go("metrics", measure(map[string]*queue.Queue{"requests": requests, "dead": dead}, relay, log))
+	a.Go("metrics", backlogWorker(map[string]*queue.Queue{"requests": requests, "dead": dead}, relay, log))
 
 	keys, err := fairdraw.NewKeyring(cfg.Draw)
 	if err != nil {
@@ -79,14 +79,14 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 		return err
 	}
 	workerv1.RegisterWorkerServiceServer(server, rpc.NewService(drawer))
-	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, drawer, log).WithAdmissions(admissions(a, cfg, client, store, log)))
+	workerv1.RegisterWorkerAdminServiceServer(server, rpc.NewAdmin(store, settler, drawer, log).WithAdmissions(startAdmissions(a, cfg, client, store, log)))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(keys.Rekey(next.Draw), server.Rekey(next.RPC.Accept))
 	})
 	return a.Run(ctx)
 }
 
-// Migrate creates the topic. The table and the queues are those of ingest.
+// Migrate creates the Kafka topic. The table and the queues are created by ingest.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Requests})
 }

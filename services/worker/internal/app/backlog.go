@@ -21,8 +21,9 @@ var (
 		"Age of the oldest end of a request that is not published, in the partitions of this replica; 0: there is none.").WithLabelValues()
 )
 
-// measure returns the worker that measures the queues and the relay.
-func measure(queues map[string]*queue.Queue, relay *announce.Relay, log *slog.Logger) func(context.Context) error {
+// backlogWorker returns a background worker that exports as gauges how many messages are in the
+// queues, and how old the oldest unpublished announcement is.
+func backlogWorker(queues map[string]*queue.Queue, relay *announce.Relay, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Every(ctx, measureEvery, func(ctx context.Context) {
 			for name, q := range queues {

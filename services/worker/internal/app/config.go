@@ -27,7 +27,7 @@ type Config struct {
 	SQSEndpoint string `env:"SQS_ENDPOINT"`
 	Draw        fairdraw.KeyConfig
 
-	// Admissions is the name of the queue of admissions that queue publishes, without the suffix
+	// Admissions is the name of the SQS queue to which queue publishes admissions, without the suffix
 	// .fifo; empty: they are not read.
 	Admissions string `env:"ADMISSIONS_QUEUE"`
 	// BeaconURLs are the relays of randomness beacons, asked in this order. What they answer is
@@ -56,7 +56,7 @@ func (c *Config) Validate() error {
 	return err
 }
 
-// beaconTimeout bounds one request, whatever the caller's deadline is.
+// beaconTimeout bounds one request to a relay of beacons, whatever the caller's deadline is.
 const beaconTimeout = 10 * time.Second
 
 func (c *Config) beacons() (*beacon.Sources, error) {

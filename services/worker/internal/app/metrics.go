@@ -25,7 +25,8 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	})
 )
 
-// newDrawsPassedAt begins with the time of the start, so that a replica which never passes is noticed.
+// newDrawsPassedAt returns the gauge with the time of the last pass. It begins with the time of the
+// start, so that a replica which never reads the open draws is noticed.
 func newDrawsPassedAt() prometheus.Gauge {
 	g := promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_draws_passed_timestamp_seconds", Help: "When this replica last read the open draws; until then the other figures of draws are old.",

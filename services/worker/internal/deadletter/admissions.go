@@ -27,7 +27,7 @@ type Admissions struct {
 	log   *slog.Logger
 }
 
-// NewAdmissions makes the Admissions of a queue; without one only its dead letters are served.
+// NewAdmissions returns the Admissions of a queue. If queue is nil, only dead letters are served.
 func NewAdmissions(store Store, queue Queue, count func(action string), log *slog.Logger) *Admissions {
 	return &Admissions{store: store, queue: queue, count: count, log: log}
 }
@@ -42,7 +42,7 @@ type admission struct {
 
 var errIncomplete = errors.New("no eventId or no userId")
 
-// decode reads a message. Its error never contains any of it.
+// decode parses a message. Its error quotes nothing of the message, which contains a token.
 func decode(body string) (a admission, err error) {
 	if err := json.Unmarshal([]byte(body), &a); err != nil {
 		return admission{}, fmt.Errorf("%d bytes are no admission in JSON", len(body))
@@ -58,8 +58,8 @@ func readable(body string) bool {
 	return err == nil
 }
 
-// Handle logs, counts and deletes received messages. A process that dies before the deletion has
-// them logged and counted twice, which is all.
+// Handle logs, counts and deletes received messages. If the process dies before the deletion, the
+// messages are logged and counted twice, which is harmless.
 func (a *Admissions) Handle(ctx context.Context, batch []promotion.Delivery) error {
 	for _, m := range batch {
 		adm, err := decode(m.Body)
@@ -69,7 +69,7 @@ func (a *Admissions) Handle(ctx context.Context, batch []promotion.Delivery) err
 			}
 			continue
 		}
-		a.count(action(adm.Action))
+		a.count(actionLabel(adm.Action))
 		a.log.InfoContext(ctx, "admission", "action", adm.Action, "event_id", adm.EventID, "user_id", adm.UserID,
 			"admitted_at", time.UnixMilli(adm.Timestamp).UTC())
 	}
@@ -111,8 +111,8 @@ func (a *Admissions) keepUnreadable(ctx context.Context, m promotion.Delivery, a
 	return a.store.PutAdmission(ctx, l)
 }
 
-// action bounds the values of a metric's label.
-func action(name string) string {
+// actionLabel returns the value of a metric's label for an action. There are only two values.
+func actionLabel(name string) string {
 	if name == "admitted" {
 		return name
 	}

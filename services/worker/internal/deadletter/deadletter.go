@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// MaxRedrives is the most dead letters that one call puts back.
+	// MaxRedrives is the maximum number of dead letters that one call sends again.
 	MaxRedrives = 100
 	// A call without ids looks through at most maxPages of MaxRedrives dead letters.
 	maxPages = 10
 )
 
-// Result of a redrive, by the ids of letters.
+// Result has the ids of the dead letters that a redrive has sent again, and that it has refused.
 type Result struct {
 	Redriven, Refused []string
 	// Next is the cursor behind the letters that were looked at; empty at the end.
@@ -38,8 +38,8 @@ func (a *Admissions) List(ctx context.Context, cursor string, limit int) (page [
 	return a.store.Admissions(ctx, cursor, limit)
 }
 
-// Redrive puts dead letters back, each once. Without ids it takes the oldest behind a cursor that
-// have not been redriven.
+// Redrive sends dead letters to the queue of admissions again, each once. Without ids it takes the
+// oldest behind a cursor that have not been redriven.
 func (a *Admissions) Redrive(ctx context.Context, ids []string, cursor string) (out Result, err error) {
 	if len(ids) == 0 {
 		return a.redriveOldest(ctx, cursor)
@@ -85,8 +85,8 @@ func (a *Admissions) redriveOldest(ctx context.Context, cursor string) (out Resu
 	return out, nil
 }
 
-// redrive sends a letter again. A process that dies before MarkRedriven has it logged and counted
-// twice.
+// redrive sends a dead letter to the queue again. If the process dies before MarkRedriven, the
+// letter may be sent twice; then its admission is logged and counted twice.
 func (a *Admissions) redrive(ctx context.Context, l promotion.DeadLetter, out *Result) error {
 	if a.queue == nil || !readable(l.Body) {
 		out.Refused = append(out.Refused, l.ID)

@@ -30,8 +30,8 @@ import (
 // ErrChanged means that another process has changed the draw since it was read.
 var ErrChanged = errors.New("the draw has changed meanwhile")
 
-// ErrUnreadable means that a draw or its promotion cannot be read, or some of its requests, or that
-// these are missing. The other requests have been handled.
+// ErrUnreadable means that stored items of a draw are missing or cannot be decoded: the draw
+// itself, its promotion, or some of its requests. The other requests have been handled.
 var ErrUnreadable = errors.New("items of the draw cannot be read")
 
 // Lottery is a promotion with the state of its draw.
@@ -40,8 +40,8 @@ type Lottery struct {
 	Draw      promotion.Draw
 	// Unreadable is why one of the two items cannot be read; only the event's id is known then.
 	Unreadable error
-	// ListedAt is when its next step is due by the list of open draws, of a lottery that OpenDraws
-	// read.
+	// ListedAt is when the next step is due according to the list of open draws. Only OpenDraws sets
+	// it.
 	ListedAt int64
 }
 
@@ -55,9 +55,10 @@ type Stores struct {
 
 // Draws stores the draws that are not settled.
 type Draws interface {
-	// Acquire takes or renews the lease of a draw for some seconds.
+	// Acquire takes or renews this process's lease of a draw, for some seconds. It returns false while
+	// another process has the lease.
 	Acquire(ctx context.Context, name string) (bool, error)
-	// OpenDraws reads the lotteries whose next step is due until a time, or AllDraws.
+	// OpenDraws reads the lotteries whose next step is due by a time, or with AllDraws every open one.
 	OpenDraws(ctx context.Context, until int64) ([]Lottery, error)
 	// Advance changes a draw, or fails with ErrChanged. It moves the draw in the list of open draws to
 	// after.DueAt, and removes it from there if it is settled.
@@ -66,7 +67,7 @@ type Draws interface {
 	Forget(ctx context.Context, event string, listedAt int64) error
 }
 
-// AllDraws makes OpenDraws read all.
+// AllDraws makes OpenDraws read every open draw, whenever its next step is due.
 const AllDraws = 0
 
 // Lotteries reads lotteries and stores operators' changes of them.
@@ -83,19 +84,19 @@ type Requests interface {
 	Unsettled(ctx context.Context, event string, before int64) (bool, error)
 	// CloseGroups makes all groups refuse further entries.
 	CloseGroups(ctx context.Context, event string) error
-	// Counted returns how many entries the counter of each group has counted.
+	// Counted returns the number in the stored entry counter of each group.
 	Counted(ctx context.Context, event string) (map[string]int64, error)
 	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the
 	// end.
 	Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error)
-	// PutEntries stores a chunk of the entries with a root (fairdraw.ChunkSize), which is public with
-	// it.
+	// PutEntries stores chunk n of the entries with this root. A chunk has fairdraw.ChunkSize entries,
+	// and becomes public with the root.
 	PutEntries(ctx context.Context, event string, root fairdraw.Hash, n int, chunk fairdraw.Entries, endsAt int64) error
 	// Exclusions reads all exclusions, sorted by request id.
 	Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error)
 }
 
-// DecideEntry returns the change of an entry at a time, nil for none.
+// DecideEntry returns the change to make to an entry at the time now; nil: none.
 type DecideEntry func(r *promotion.Request, now int64) *promotion.Change
 
 // Results stores the winners, and how requests end.
@@ -103,15 +104,15 @@ type Results interface {
 	// PutWinners stores the winners of a draw before it enters the phase DRAWN.
 	PutWinners(ctx context.Context, d promotion.Draw, winners []uuid.UUID, endsAt int64) error
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
-	// PutRanks stores the ranks of the entries of a chunk before the phase DRAWN.
+	// PutRanks stores the ranks of the entries in chunk n before the phase DRAWN.
 	PutRanks(ctx context.Context, d promotion.Draw, n int, ranks promotion.Ranks, endsAt int64) error
-	// SettleEntries writes the changes that decide returns for at most MaxSettled entries. After
-	// ErrUnreadable, which is about some of them, the others have been written.
+	// SettleEntries writes the changes that decide returns for at most MaxSettled entries. It fails
+	// with ErrUnreadable if some of them cannot be decoded; it has written the others then.
 	SettleEntries(ctx context.Context, entries []uuid.UUID, decide DecideEntry) error
 }
 
-// MaxSettled is the most entries in one transaction: each has two items in it, the request and its
-// log.
+// MaxSettled is the maximum number of entries in one transaction: each has two items in it, the
+// request and its log.
 const MaxSettled = 40
 
 // Beacons are the sources of randomness.
@@ -137,35 +138,35 @@ type Figures struct {
 	Failing int
 }
 
-// Options of a Drawer.
+// Options are the times and clocks of a Drawer.
 type Options struct {
 	// After is the time from the cutoff to the begin of the draw. It must be longer than a request can
 	// take from its time stamp to its receipt.
 	After time.Duration
 	Now   func() time.Time
-	// Skew is by how much the clock is wrong, 0 when it is right enough (dynamo.ClockSkew). A process with
+	// Skew returns by how much this machine's clock is wrong; 0 if it is right enough. A process with
 	// a wrong clock takes no step: it could close a lottery early, or sign a list too late.
 	Skew func() time.Duration
 }
 
 const (
-	passEvery  = time.Second      // over the open draws whose next step is due
-	listEvery  = 10 * time.Minute // all open draws, for the figures: what lacks a key, or cannot be read
-	renewEvery = 5 * time.Second  // of the lease of a draw
-	// maxDraws is how many draws are processed at a time, and of how many the results are written:
-	// large draws need memory.
+	passEvery  = time.Second      // between two passes over the open draws whose next step is due
+	listEvery  = 10 * time.Minute // between two reads of all open draws, for the figures about them
+	renewEvery = 5 * time.Second  // between two renewals of a draw's lease
+	// maxDraws bounds the draws before their announcement that are worked on at a time, and those
+	// whose results are written at a time: large draws need memory.
 	maxDraws = 4
 	// maxGroups is how many groups of a draw are processed in parallel.
 	maxGroups = 8
-	// A draw in which requests cannot be read rests before its entries are read again, from
-	// unreadablePause on twice as long each time, up to maxUnreadablePause.
+	// unreadablePause is the time until the entries of a draw are read again, if some of its requests
+	// could not be read. It doubles each time, up to maxUnreadablePause.
 	unreadablePause    = time.Minute
 	maxUnreadablePause = time.Hour
 	// callTries is how often a call is tried while the store does not answer.
 	callTries = 5
 )
 
-// Drawer takes the steps of draws. Any number of drawers may run.
+// Drawer takes the steps of all open draws, through their phases. Any number of drawers may run.
 type Drawer struct {
 	store   Stores
 	beacons Beacons
@@ -175,11 +176,11 @@ type Drawer struct {
 	log     *slog.Logger
 	terms   termsCache
 
-	// Semaphores of the draws that are not announced yet, and of those whose results are written.
+	// Semaphores: one for work on draws before their announcement, one for writing results.
 	drawPermits, settlePermits chan struct{}
 
 	mu       sync.Mutex
-	open     map[string]Lottery       // as they were last read or written
+	open     map[string]Lottery       // the open draws by event, as they were last read or written
 	listAt   time.Time                // when all open draws are to be read again
 	busy     map[string]bool          // draws that this process works on
 	failing  map[string]bool          // draws whose last step failed
@@ -187,10 +188,10 @@ type Drawer struct {
 	pause    map[string]time.Duration // the length of that pause
 }
 
-// errClock means that the clock of this process is wrong, so that it may not say what is in time.
+// errClock means that this machine's clock is wrong, so that it must not decide what is in time.
 var errClock = errors.New("the clock of this process is off by more than 2 s")
 
-// New makes a drawer; Run starts it.
+// New returns a Drawer; Run starts it.
 func New(store Stores, beacons Beacons, keys *fairdraw.Keyring, meter Meter, opts Options, log *slog.Logger) *Drawer {
 	if opts.Skew == nil {
 		opts.Skew = func() time.Duration { return 0 }
@@ -213,7 +214,7 @@ func (d *Drawer) Run(ctx context.Context) error {
 			}
 			return
 		}
-		d.observe()
+		d.reportFigures()
 		d.startDraws(ctx, due, &work)
 	})
 	work.Wait()
@@ -229,7 +230,7 @@ func (d *Drawer) Pass(ctx context.Context) error {
 	var work sync.WaitGroup
 	d.startDraws(ctx, due, &work)
 	work.Wait()
-	d.observe()
+	d.reportFigures()
 	return nil
 }
 
@@ -260,8 +261,8 @@ func (d *Drawer) tryStart(event string) (free bool) {
 	return true
 }
 
-// finishDraw ends the work on a draw. If something of it cannot be read, the next work begins after a
-// pause, which grows when that work reads all entries again.
+// finishDraw records the end of the work on a draw. If something of the draw cannot be read, the
+// next work begins after a pause; the pause grows if the work reads all entries again.
 func (d *Drawer) finishDraw(l *Lottery, failed, unreadable bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -282,14 +283,14 @@ func (d *Drawer) finishDraw(l *Lottery, failed, unreadable bool) {
 	}
 }
 
-// process takes one step after another until the draw has to wait, and stores its state in l. The
-// results have their own permits, so that they delay no draw that must be in time for its beacon
-// round.
+// process takes one step of a draw after another until the draw has to wait, and sets l to the new
+// state. Writing results needs another permit than the other steps, so that it delays no draw that
+// must be in time for its beacon round.
 func (d *Drawer) process(ctx context.Context, l *Lottery) error {
 	if l.Unreadable != nil {
 		return l.Unreadable
 	}
-	terms, err := d.terms.of(&l.Promotion)
+	terms, err := d.terms.termsOf(&l.Promotion)
 	if err != nil {
 		return err
 	}
@@ -324,7 +325,7 @@ func (d *Drawer) takeSteps(ctx context.Context, s *step) (moved bool, err error)
 	held, stop := d.keepLease(ctx, leaseName(s.Promotion.EventID))
 	defer stop()
 	for moved = true; moved && s.settling() == settling; {
-		if moved, err = s.next(held); err != nil {
+		if moved, err = s.takeStep(held); err != nil {
 			if held.Err() != nil && ctx.Err() == nil { // another process has the lease
 				return false, ErrChanged
 			}

@@ -141,7 +141,7 @@ func TestSubmittedValueIsSeenInTime(t *testing.T) {
 	c, _, err := fairdraw.ParseCommitment([]byte(l.Promotion.Commitment))
 	require.NoError(t, err)
 	value := w.source.Round(c.Round)
-	_, err = w.drawer(w.store).Submit(t.Context(), w.event, value.Randomness, value.Signature)
+	_, err = w.drawer(w.store).SubmitBeacon(t.Context(), w.event, value.Randomness, value.Signature)
 	require.NoError(t, err)
 	w.clock.Set(cutoff.Add(ranked - time.Millisecond))
 	require.NoError(t, drawer.Pass(t.Context()))

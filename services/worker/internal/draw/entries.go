@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// putEntries stores the chunks of the entries, before anybody can ask for them. Every process
-// stores the same ones.
+// putEntries stores the entries in chunks, before their root is public. Every process stores the
+// same chunks.
 func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries fairdraw.Entries) error {
 	return forEach(ctx, fairdraw.Chunks(int64(entries.Len())), func(ctx context.Context, n int) error {
 		err := retry(ctx, func() error {
@@ -22,7 +22,7 @@ func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries faird
 	})
 }
 
-// putRanks stores the rank of each entry, beside the chunk that the entry is in.
+// putRanks stores the rank of each entry, in chunks like those of the entries.
 func (s *step) putRanks(ctx context.Context, order []uint32) error {
 	ranks := make([]uint32, len(order))
 	for i, at := range order {
@@ -36,8 +36,8 @@ func (s *step) putRanks(ctx context.Context, order []uint32) error {
 	})
 }
 
-// entries lists the entries and compares their number with the counters.
-func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
+// listEntries reads all entries, sorted. It fails if their number differs from the counters.
+func (s *step) listEntries(ctx context.Context) (fairdraw.Entries, error) {
 	counted, err := retryRead(ctx, func() (map[string]int64, error) { return s.store.Counted(ctx, s.Promotion.EventID) })
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *step) entries(ctx context.Context) (fairdraw.Entries, error) {
 	return fairdraw.MergeAll(lists)
 }
 
-// readGroup reads the entries of a group page by page.
+// readGroup reads the entries of a group, and calls take with each page.
 func (s *step) readGroup(ctx context.Context, group string, take func(page fairdraw.Entries) error) error {
 	for after := ""; ; {
 		var page fairdraw.Entries

@@ -10,13 +10,13 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// readDue reads the draws whose next step is due. It reads all from time to time, and whenever
-// another process has brought one forward, so that the figures are about all.
+// readDue reads the draws whose next step is due. From time to time, and whenever another process
+// has taken a step, it reads all open draws, so that the figures are about all.
 func (d *Drawer) readDue(ctx context.Context) (due []Lottery, err error) {
 	now := d.opts.Now()
 	if now.Before(d.nextList()) {
 		due, err = d.store.OpenDraws(ctx, now.UnixMilli())
-		if err != nil || d.update(due, now) {
+		if err != nil || d.recordDue(due, now) {
 			return due, err
 		}
 	}
@@ -39,8 +39,9 @@ func (d *Drawer) nextList() time.Time {
 	return d.listAt
 }
 
-// update keeps the due draws as they were read; ok is false if a draw that was due is not any more.
-func (d *Drawer) update(due []Lottery, now time.Time) (ok bool) {
+// recordDue keeps the due draws in d.open, as they were read. ok is false if a draw in d.open
+// should be due but was not read: another process has taken its step.
+func (d *Drawer) recordDue(due []Lottery, now time.Time) (ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	read := make(map[string]bool, len(due))
@@ -56,7 +57,7 @@ func (d *Drawer) update(due []Lottery, now time.Time) (ok bool) {
 	return true
 }
 
-// dueAt is when the next step of an open draw is due, as far as that is known.
+// dueAt returns when the next step of an open draw is due, as far as that is known, in epoch ms.
 func (l *Lottery) dueAt() int64 {
 	if l.Unreadable != nil {
 		return l.ListedAt
@@ -64,8 +65,8 @@ func (l *Lottery) dueAt() int64 {
 	return l.Draw.DueAt
 }
 
-// observe reports the figures of the open draws.
-func (d *Drawer) observe() {
+// reportFigures computes the figures of the open draws and passes them to the meter.
+func (d *Drawer) reportFigures() {
 	d.mu.Lock()
 	maps.DeleteFunc(d.failing, func(event string, _ bool) bool {
 		_, open := d.open[event]
@@ -86,7 +87,7 @@ func (d *Drawer) observe() {
 		if !l.Draw.Announced() {
 			f.Late = max(f.Late, now.Sub(time.UnixMilli(l.Promotion.AnnouncedAt)))
 		}
-		if terms, err := d.terms.of(&l.Promotion); err == nil && !hasKeys(keys, &l, &terms) {
+		if terms, err := d.terms.termsOf(&l.Promotion); err == nil && !hasKeys(keys, &l, &terms) {
 			f.KeyMissing++
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// Open checks that the beacon of a new draw is alive, and seals the terms. It fails with
-// errs.ErrInvalidRequest for terms or a chain that cannot be used, and with errs.ErrBeaconUnavailable
-// when no source shows that the beacon is alive: such a draw might never end.
+// Open checks that a new draw's beacon is alive, and returns the final terms and the seed's nonce.
+// It fails with errs.ErrInvalidRequest for unusable terms or an unusable chain, and with
+// errs.ErrBeaconUnavailable if no source shows a living beacon: the draw might never end.
 func (d *Drawer) Open(ctx context.Context, c fairdraw.Commitment) (text []byte, nonce fairdraw.Nonce, err error) {
 	if c.Beacon != nil {
 		err := d.beacons.Check(ctx, c.Beacon.Chain, d.opts.Now())

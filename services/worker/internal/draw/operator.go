@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// voidLead is how long before the round a draw can still be cancelled: a clock may be slow by some
-	// seconds, and the write takes up to voidTimeout.
+	// voidLead is the time before the deciding round in which a draw cannot be cancelled any more: a
+	// clock may be slow by some seconds, and the write takes up to voidTimeout.
 	voidLead = 10 * time.Second
-	// voidTimeout bounds the write, so that it cannot arrive after the round.
+	// voidTimeout bounds the write that cancels a draw, so that it cannot arrive after the round.
 	voidTimeout = 2 * time.Second
 	// operatorTries is how often an operator's change is tried while others change the draw.
 	operatorTries = 5
 )
 
-// Submit stores the beacon's value for the round that decides. It fails with
+// SubmitBeacon stores the beacon's value for the round that decides a draw. It fails with
 // errs.ErrPromotionNotFound, errs.ErrInvalidRequest for a value that the beacon did not sign, and
 // errs.ErrConflict when the draw does not wait for a value.
-func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (promotion.Draw, error) {
+func (d *Drawer) SubmitBeacon(ctx context.Context, event, value, signature string) (promotion.Draw, error) {
 	return d.changeLottery(ctx, event, func(s *step) (Lottery, error) {
 		after := s.Lottery
 		if s.terms.Beacon == nil || !s.Draw.Public() {
@@ -45,7 +45,7 @@ func (d *Drawer) Submit(ctx context.Context, event, value, signature string) (pr
 			return after, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "signature", Message: "is not the beacon's for this round and value"})
 		case s.Draw.Beacon == nil:
 			after.Draw.Beacon = &round
-			after.Draw = s.listed(after.Draw)
+			after.Draw = s.withDueAt(after.Draw)
 		}
 		return after, nil
 	}, d.store.ChangeLottery)
@@ -86,9 +86,9 @@ func (l *Lottery) void(now time.Time) {
 	l.Promotion.Version++
 }
 
-// giveUp cancels a draw whose beacon has not published the deciding round, although it was asked just
-// now: nothing else can end it.
-func (s *step) giveUp(ctx context.Context) (moved bool, err error) {
+// voidForLostBeacon cancels a draw whose beacon, asked just now, has not published the deciding
+// round in time: nothing else can end such a draw.
+func (s *step) voidForLostBeacon(ctx context.Context) (moved bool, err error) {
 	after := s.Lottery
 	after.void(s.now())
 	after.Draw.VoidReason = promotion.BeaconLost
@@ -135,8 +135,8 @@ func (s *step) voidable(now time.Time) (bool, error) {
 	return now.Add(voidLead).Before(until), nil
 }
 
-// changeLottery reads a lottery, decides, and writes the change. It begins again when the lottery
-// was changed meanwhile.
+// changeLottery reads a lottery, has decide change it, and writes the change. It begins again when
+// the lottery was changed meanwhile.
 func (d *Drawer) changeLottery(
 	ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error,
 ) (promotion.Draw, error) {
@@ -154,7 +154,7 @@ func (d *Drawer) changeLottery(
 		if l.Promotion.EventType != promotion.Lottery {
 			return l.Draw, errs.ErrConflict
 		}
-		t, err := d.terms.of(&l.Promotion)
+		t, err := d.terms.termsOf(&l.Promotion)
 		if err != nil {
 			return l.Draw, err
 		}

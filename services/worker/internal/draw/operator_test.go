@@ -29,7 +29,7 @@ func TestSubmit(t *testing.T) {
 	number := w.source.Chain().FirstAt(cutoff.Add(round))
 	value := w.source.Round(number)
 	submit := func(value, signature string) error {
-		_, err := drawer.Submit(t.Context(), w.event, value, signature)
+		_, err := drawer.SubmitBeacon(t.Context(), w.event, value, signature)
 		return err
 	}
 	require.ErrorIs(t, submit(value.Randomness, value.Signature), errs.ErrConflict, "no root yet")
@@ -44,7 +44,7 @@ func TestSubmit(t *testing.T) {
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.True(t, w.verify(t).Complete)
-	_, err := drawer.Submit(t.Context(), "none", value.Randomness, value.Signature)
+	_, err := drawer.SubmitBeacon(t.Context(), "none", value.Randomness, value.Signature)
 	require.ErrorIs(t, err, errs.ErrPromotionNotFound)
 }
 

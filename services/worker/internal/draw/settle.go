@@ -15,24 +15,24 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// announce stores the seed, by which the result becomes public. A draw whose seed is overdue is
-// decided again by zeros instead.
+// announce stores the seed, which makes the result public. If the seed is overdue, the draw is
+// decided again with zeros in its place.
 func (s *step) announce(ctx context.Context) (moved bool, err error) {
 	overdue, err := s.overdue()
 	if err != nil {
 		return false, err
 	}
 	if overdue {
-		return s.withoutSeed(ctx)
+		return s.decideByZeros(ctx)
 	}
 	seed, ok := s.seed()
 	if !ok {
 		return false, nil
 	}
-	// The promotion says that the result is out when it is.
+	// The same write marks the promotion as published.
 	after := s.Lottery
 	after.Draw.Seed, after.Draw.AnnouncedAt = seed.String(), s.now().UnixMilli()
-	after.Draw = s.listed(after.Draw)
+	after.Draw = s.withDueAt(after.Draw)
 	after.Promotion.PublishedAt = after.Draw.AnnouncedAt
 	after.Promotion.Version++
 	if err := retry(ctx, func() error { return s.store.ChangeLottery(ctx, s.Lottery, after) }); err != nil {
@@ -69,7 +69,7 @@ func (s *step) settle(ctx context.Context) (moved bool, err error) {
 	if failure != nil && (!errors.Is(failure, ErrUnreadable) || errors.Is(failure, errs.ErrUnavailable) || ctx.Err() != nil) {
 		return false, failure
 	}
-	if failure = errors.Join(failure, s.endGroups(ctx, sortedIDs(winners), promotion.RejectedLotteryLose)); failure != nil {
+	if failure = errors.Join(failure, s.rejectAllExcept(ctx, sortedIDs(winners), promotion.RejectedLotteryLose)); failure != nil {
 		return false, failure
 	}
 	if _, err := s.advance(ctx, "settled", func(d *promotion.Draw) {
@@ -93,15 +93,15 @@ func (s *step) rejectEntries(ctx context.Context) error {
 	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
 		return err
 	}
-	if err := s.endGroups(ctx, nil, promotion.RejectedVoid); err != nil {
+	if err := s.rejectAllExcept(ctx, nil, promotion.RejectedVoid); err != nil {
 		return err
 	}
 	_, err := s.advance(ctx, "void_settled", func(d *promotion.Draw) { d.SettledAt = s.now().UnixMilli() })
 	return err
 }
 
-// endGroups rejects all entries but the given ones.
-func (s *step) endGroups(ctx context.Context, except fairdraw.Entries, code promotion.ResultCode) error {
+// rejectAllExcept rejects all entries except the given ones, with a result code.
+func (s *step) rejectAllExcept(ctx context.Context, except fairdraw.Entries, code promotion.ResultCode) error {
 	groups := promotion.LotteryGroups()
 	return forEach(ctx, len(groups), func(ctx context.Context, i int) error {
 		return s.readGroup(ctx, groups[i], func(page fairdraw.Entries) error {
@@ -125,7 +125,7 @@ func (s *step) endEntries(ctx context.Context, entries []uuid.UUID, status promo
 	return retry(ctx, func() error { return s.store.SettleEntries(ctx, entries, endUndecided(status, code)) })
 }
 
-// endUndecided gives a result to an entry that has none yet.
+// endUndecided returns a function that gives a result to an entry unless it has one.
 func endUndecided(status promotion.Status, code promotion.ResultCode) DecideEntry {
 	return func(r *promotion.Request, now int64) *promotion.Change {
 		if r.Status.Final() {

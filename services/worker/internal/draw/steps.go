@@ -14,8 +14,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// step is the work on one draw. Its Lottery is as this process has last read or written it, and is
-// not read again between two steps.
+// step is the work on one draw. Its Lottery is the state that this process has last read or
+// written; it is not read again between two steps.
 type step struct {
 	*Drawer
 	Lottery
@@ -25,8 +25,8 @@ type step struct {
 
 func (s *step) now() time.Time { return s.opts.Now() }
 
-// rankLead is how long before the announcement the entries are ranked: a million take less. Until then
-// no result lies in the table, whoever may read it or its backups.
+// rankLead is how long before the announcement the entries are ranked; a million take less time.
+// Until then no result is in the table or its backups, which some people can read.
 const rankLead = 5 * time.Minute
 
 // waits reports whether the next step is not due yet. It makes no calls.
@@ -36,7 +36,7 @@ func (s *step) waits() bool {
 	case promotion.DrawOpen:
 		at = at.Add(s.opts.After)
 	case promotion.DrawClosed:
-		if _, timely := s.round(); !timely && s.Draw.Statement == "" {
+		if _, timely := s.nextRound(); !timely && s.Draw.Statement == "" {
 			return true
 		}
 	case promotion.DrawRoot, promotion.DrawDrawn, promotion.DrawSettled, promotion.DrawVoid:
@@ -44,8 +44,8 @@ func (s *step) waits() bool {
 	return s.now().Before(at)
 }
 
-// dueAt is the time before which no step of a draw can follow; zero: at once. It follows from the
-// draw and its terms alone, so that the list of open draws can be sorted by it.
+// dueAt returns the time before which a draw in state d cannot take its next step; zero: at once.
+// It depends only on the draw and its terms, so that the list of open draws can be sorted by it.
 func (s *step) dueAt(d *promotion.Draw) time.Time {
 	switch d.Phase {
 	case promotion.DrawOpen:
@@ -67,8 +67,8 @@ func (s *step) dueAt(d *promotion.Draw) time.Time {
 	return time.Time{}
 }
 
-// listed sets when the next step of a changed draw is due.
-func (s *step) listed(d promotion.Draw) promotion.Draw {
+// withDueAt returns a changed draw with the time at which its next step is due.
+func (s *step) withDueAt(d promotion.Draw) promotion.Draw {
 	if d.DueAt = 0; !s.dueAt(&d).IsZero() {
 		d.DueAt = s.dueAt(&d).UnixMilli()
 	}
@@ -80,8 +80,8 @@ func (s *step) settling() bool {
 	return s.Draw.Announced() || s.Draw.Phase == promotion.DrawSettled || s.Draw.Phase == promotion.DrawVoid
 }
 
-// next takes one step; moved is false when the draw has to wait, or is over.
-func (s *step) next(ctx context.Context) (moved bool, err error) {
+// takeStep takes the draw's next step; moved is false when the draw has to wait, or is over.
+func (s *step) takeStep(ctx context.Context) (moved bool, err error) {
 	if s.waits() {
 		return false, nil
 	}
@@ -108,10 +108,11 @@ func (s *step) next(ctx context.Context) (moved bool, err error) {
 	return false, fmt.Errorf("the phase %q is not known", s.Draw.Phase)
 }
 
+// advance writes a change of the draw, then hits the failpoint worker.draw.<point>.
 func (s *step) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
 	after := s.Draw
 	change(&after)
-	after = s.listed(after)
+	after = s.withDueAt(after)
 	err = retry(ctx, func() error { return s.store.Advance(ctx, s.Draw, after) })
 	if err != nil {
 		return false, err
@@ -148,10 +149,10 @@ func (s *step) closeGroups(ctx context.Context) error {
 	return err
 }
 
-// storeStatement lists the entries and the exclusions and stores the statement, which fixes its
-// time.
+// storeStatement lists the entries and the exclusions, and stores the statement about them, dated
+// now.
 func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
-	entries, err := s.entries(ctx)
+	entries, err := s.listEntries(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -164,7 +165,7 @@ func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 	if err := s.putEntries(ctx, root, entries); err != nil {
 		return false, err
 	}
-	if _, timely := s.round(); !timely { // the listing took too long
+	if _, timely := s.nextRound(); !timely { // the listing took too long
 		return false, nil
 	}
 	statement, err := fairdraw.NewStatement(&s.terms.Commitment, s.terms.hash, root, int64(entries.Len()), excluded, s.now())
@@ -189,10 +190,10 @@ func (s *step) margin() time.Duration {
 	return min(signMargin, max(delay/12, min(delay/2, 2*time.Second)))
 }
 
-// round returns the beacon round that a root signed now would name. timely is false when the root
-// may become public too late for that round: the draw then waits until the round is missed, and the
-// statement lists it.
-func (s *step) round() (round uint64, timely bool) {
+// nextRound returns the beacon round that decides the draw if its root is signed now. timely is
+// false when the root may become public too late for that round: the draw then waits until the
+// round is over, and the statement lists it as missed.
+func (s *step) nextRound() (round uint64, timely bool) {
 	if s.terms.Beacon == nil {
 		return 0, true
 	}
@@ -222,11 +223,11 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	}
 	// The deadline begins before the clock is read, and the write is tried once: a later try would
 	// have to look at the clock again, as the next pass does.
-	if round, timely := s.round(); !timely || round != statement.Round {
+	if round, timely := s.nextRound(); !timely || round != statement.Round {
 		return s.advance(ctx, "dropped", func(d *promotion.Draw) { d.Statement = "" })
 	}
 	after.RootAt = s.now().UnixMilli()
-	after = s.listed(after)
+	after = s.withDueAt(after)
 	if err := s.store.Advance(ctx, s.Draw, after); err != nil {
 		return false, err
 	}
@@ -237,13 +238,13 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// decide stores the value of the beacon, and later the winners.
+// decide stores the beacon's value when it is published, and before the announcement the winners.
 func (s *step) decide(ctx context.Context) (moved bool, err error) {
 	if overdue, err := s.overdue(); err != nil || overdue {
 		if err != nil {
 			return false, err
 		}
-		return s.withoutSeed(ctx)
+		return s.decideByZeros(ctx)
 	}
 	if s.terms.Beacon != nil && s.Draw.Beacon == nil {
 		return s.fetchRound(ctx)
@@ -255,8 +256,8 @@ func (s *step) decide(ctx context.Context) (moved bool, err error) {
 	return s.storeWinners(ctx, seed)
 }
 
-// overdue reports whether the seed was not revealed in time, so that zeros and a later round
-// decide.
+// overdue reports whether the seed was not revealed in time, so that zeros in its place and a later
+// round decide.
 func (s *step) overdue() (bool, error) {
 	if s.terms.Beacon == nil || s.Draw.ZeroSeed {
 		return false, nil
@@ -268,14 +269,14 @@ func (s *step) overdue() (bool, error) {
 	return !s.now().Before(s.terms.Beacon.TimeOf(s.terms.ZeroSeedRound(statement.Round))), nil
 }
 
-func (s *step) withoutSeed(ctx context.Context) (moved bool, err error) {
+func (s *step) decideByZeros(ctx context.Context) (moved bool, err error) {
 	s.log.ErrorContext(ctx, "the seed of a draw was not revealed in time, zeros decide", "event_id", s.Promotion.EventID)
 	return s.advance(ctx, "overdue", func(d *promotion.Draw) {
 		d.Phase, d.ZeroSeed, d.Beacon, d.WinnersCount, d.DrawnAt = promotion.DrawRoot, true, nil, 0, 0
 	})
 }
 
-// seed returns the operator's seed, or zeros; ok is false when the key is missing.
+// seed returns the draw's seed, or zeros if it is overdue; ok is false when its key is missing.
 func (s *step) seed() (seed fairdraw.Hash, ok bool) {
 	if s.Draw.ZeroSeed {
 		return fairdraw.Hash{}, true
@@ -294,7 +295,7 @@ func (s *step) fetchRound(ctx context.Context) (moved bool, err error) {
 			if bad != nil {
 				return false, bad
 			}
-			return s.giveUp(ctx)
+			return s.voidForLostBeacon(ctx)
 		}
 	}
 	if errors.Is(err, beacon.ErrNotPublished) {
@@ -306,7 +307,7 @@ func (s *step) fetchRound(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "fetched", func(d *promotion.Draw) { d.Beacon = &round })
 }
 
-// beaconLost reports whether the beacon has had its time to publish the round.
+// beaconLost reports whether the beacon's time to publish the deciding round is over.
 func (s *step) beaconLost() (bool, error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	return err == nil && !s.now().Before(s.terms.BeaconLostAt(statement.Round)), err
@@ -326,7 +327,7 @@ func (s *step) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool
 		}
 		value = hash[:]
 	}
-	entries, err := s.entries(ctx)
+	entries, err := s.listEntries(ctx)
 	if err != nil {
 		return false, err
 	}

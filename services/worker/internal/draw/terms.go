@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// terms are the parsed commitment of a lottery.
+// terms are the parsed commitment of a lottery, its hash, and the nonce of the seed.
 type terms struct {
 	fairdraw.Commitment
 
@@ -20,7 +20,7 @@ type terms struct {
 	nonce fairdraw.Nonce
 }
 
-const maxTerms = 1000 // in the cache
+const maxTerms = 1000 // lotteries in a termsCache
 
 // termsCache keeps parsed terms: they never change, and checking a beacon's key takes a
 // millisecond.
@@ -30,7 +30,7 @@ func newTermsCache() termsCache {
 	return termsCache{otter.Must(&otter.Options[string, terms]{MaximumSize: maxTerms})}
 }
 
-func (c termsCache) of(p *promotion.Promotion) (terms, error) {
+func (c termsCache) termsOf(p *promotion.Promotion) (terms, error) {
 	var err error
 	t, _ := c.ComputeIfAbsent(p.EventID, func() (t terms, cancel bool) {
 		t, err = parseTerms(p)

@@ -24,7 +24,7 @@ var (
 	_ draw.Results   = (*Store)(nil)
 )
 
-// drawsPerRead is the number of lotteries per read, of two items each.
+// drawsPerRead is the number of lotteries that one call reads; each has two items.
 const drawsPerRead = 50
 
 func (s *Store) OpenDraws(ctx context.Context, until int64) ([]draw.Lottery, error) {
@@ -67,7 +67,8 @@ func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, foun
 }
 
 // lotteries reads the promotions of the events, each with its draw. Events without a promotion are
-// left out; a promotion without a stored draw has an open one. One that cannot be read stops no other.
+// left out; a promotion without a stored draw has an open one. Lotteries that cannot be decoded
+// have Unreadable set.
 func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery, error) {
 	var keys []dynamo.Item
 	for _, event := range events {
@@ -153,7 +154,7 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 			if err != nil {
 				return false, err
 			}
-			if found, err := s.concerns(ctx, it, event); err != nil || found {
+			if found, err := s.isMarkerOf(ctx, it, event); err != nil || found {
 				return found, err
 			}
 		}
@@ -161,10 +162,10 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 	return false, nil
 }
 
-// concerns reports whether a marker is of a request to an event. If the marker cannot be read, its
-// request decides. A request that cannot be read either counts for every event, until ingest has
-// ended it.
-func (s *Store) concerns(ctx context.Context, it dynamo.Item, event string) (bool, error) {
+// isMarkerOf reports whether the item `it` is the marker of a request to an event. If the marker
+// cannot be decoded, the request tells its event. A request that cannot be decoded either counts
+// for every event, until ingest has ended it.
+func (s *Store) isMarkerOf(ctx context.Context, it dynamo.Item, event string) (bool, error) {
 	m, err := table.DecodeMarker(it)
 	if err == nil {
 		return m.EventID == event, nil
@@ -207,7 +208,7 @@ func (s *Store) PutRanks(ctx context.Context, d promotion.Draw, n int, ranks pro
 	return s.put(ctx, table.RanksItem(&d, n, ranks, endsAt))
 }
 
-// put writes an item that every process writes alike.
+// put writes an item without a condition, since every process would write the same one.
 func (s *Store) put(ctx context.Context, it dynamo.Item) error {
 	_, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.Table, Item: it})
 	return dynamo.Err(err)
@@ -223,7 +224,7 @@ func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid
 	return nil
 }
 
-// maxSettleTries is how often entries are read while another process settles them too.
+// maxSettleTries bounds the attempts to settle entries while another process settles them too.
 const maxSettleTries = 5
 
 func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {

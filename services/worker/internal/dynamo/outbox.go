@@ -14,8 +14,8 @@ func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
 }
 
-// Announcements makes a dead letter of an item that cannot be read, so that those behind it are
-// published.
+// Announcements reads the first page of a partition of the outbox. It makes a dead letter of an
+// item that cannot be decoded, so that the announcements behind it are published.
 func (s *Store) Announcements(ctx context.Context, partition int) (page []promotion.Outbox, more bool, err error) {
 	for more = true; more && len(page) == 0; {
 		var items []dynamo.Item
@@ -37,7 +37,7 @@ func (s *Store) Announcements(ctx context.Context, partition int) (page []promot
 	return page, more, nil
 }
 
-// buryAnnouncement moves an item to the dead letters, once.
+// buryAnnouncement moves an item of the outbox to the dead letters, unless another process has.
 func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause error) error {
 	s.ReportSkipped(ctx, it, cause)
 	rows := dynamo.Reader{Item: it}
@@ -56,7 +56,7 @@ func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause erro
 	return err
 }
 
-func (s *Store) Published(ctx context.Context, partition int, done []promotion.Outbox) error {
+func (s *Store) DeletePublished(ctx context.Context, partition int, done []promotion.Outbox) error {
 	keys := make([]dynamo.Item, len(done))
 	for i, o := range done {
 		keys[i] = table.OutboxKey(partition, o.ID)

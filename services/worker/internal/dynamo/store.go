@@ -26,7 +26,7 @@ var (
 	_ announce.Store = (*Store)(nil)
 )
 
-// Store reads and writes the table for worker. It is safe for concurrent use.
+// Store reads and writes requests, draws and dead letters. It is safe for concurrent use.
 type Store struct {
 	table.Store
 
@@ -66,7 +66,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// Snapshot reads the capacity, the requests and the locks consistently.
+// Snapshot reads the promotion's capacity, or the lottery's draw and entry counter, and the
+// requests and locks of the messages, consistently.
 func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (settle.Snapshot, error) {
 	out := settle.Snapshot{Requests: map[string]promotion.Request{}, Unreadable: map[string]error{}, Locks: map[string]string{}}
 	if len(messages) == 0 {
@@ -75,7 +76,7 @@ func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (set
 	first := messages[0]
 	keys := []dynamo.Item{table.CapacityKey(first.EventID)}
 	if first.EventType == promotion.Lottery {
-		keys = []dynamo.Item{groupOf(first), table.DrawKey(first.EventID)}
+		keys = []dynamo.Item{entryCounterKey(first), table.DrawKey(first.EventID)}
 	}
 	for _, m := range messages {
 		keys = append(keys, table.RequestKey(m.RequestID), table.LockKey(m.EventID, m.UserID))
@@ -113,11 +114,11 @@ func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (set
 	return out, nil
 }
 
-func groupOf(m promotion.Message) dynamo.Item {
+func entryCounterKey(m promotion.Message) dynamo.Item {
 	return table.EntryCounterKey(m.EventID, promotion.LotteryGroup(m.RequestID))
 }
 
-// readPromotion decodes the items that the messages of a group have in common.
+// readPromotion sets what the messages of a group have in common: capacity, or draw and group.
 func readPromotion(out *settle.Snapshot, items table.Items, m promotion.Message) error {
 	if m.EventType == promotion.Lottery {
 		draw, err := table.DecodeDraw(m.EventID, items.Get(table.DrawKey(m.EventID)))
@@ -125,7 +126,7 @@ func readPromotion(out *settle.Snapshot, items table.Items, m promotion.Message)
 			return err
 		}
 		out.Voided = draw.Phase == promotion.DrawVoid
-		out.Group, err = table.DecodeEntryCounter(items.Get(groupOf(m)))
+		out.Group, err = table.DecodeEntryCounter(items.Get(entryCounterKey(m)))
 		return err
 	}
 	it := items.Get(table.CapacityKey(m.EventID))

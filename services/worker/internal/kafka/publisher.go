@@ -1,4 +1,4 @@
-// Package kafka publishes request-events.
+// Package kafka publishes the ends of requests to the topic of request events.
 package kafka
 
 import (
@@ -15,12 +15,12 @@ import (
 	"urr.guru/services/worker/internal/announce"
 )
 
-// source is the header ce_source.
+// source is the value of the header ce_source.
 const source = "worker"
 
 var _ announce.Publisher = (*Publisher)(nil)
 
-// Producer is the part of kafka.Producer in use.
+// Producer publishes records to Kafka; kafka.Producer is one.
 type Producer interface {
 	Publish(ctx context.Context, recs ...kafka.Record) error
 }
@@ -28,7 +28,7 @@ type Producer interface {
 // Publisher publishes the ends of requests.
 type Publisher struct{ producer Producer }
 
-// New makes a Publisher.
+// New returns a Publisher.
 func New(p Producer) *Publisher { return &Publisher{p} }
 
 func (p *Publisher) Publish(ctx context.Context, rows []promotion.Announcement) error {

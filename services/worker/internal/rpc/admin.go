@@ -1,4 +1,4 @@
-// Package rpc serves operators over gRPC.
+// Package rpc serves the calls of ingest and of operators over gRPC.
 package rpc
 
 import (
@@ -19,8 +19,8 @@ import (
 const (
 	admin        = "admin"
 	defaultLimit = 20
-	maxRedrives  = 100  // of one call
-	maxPages     = 20   // of dead letters that one call looks through
+	maxRedrives  = 100  // requests that one call redrives
+	maxPages     = 20   // pages of dead letters that one call looks through
 	maxBody      = 4096 // bytes of a message that operators see
 )
 
@@ -40,11 +40,11 @@ type Sender interface {
 
 // Drawer changes draws as operators request it.
 type Drawer interface {
-	Submit(ctx context.Context, event, value, signature string) (promotion.Draw, error)
+	SubmitBeacon(ctx context.Context, event, value, signature string) (promotion.Draw, error)
 	Void(ctx context.Context, event string) (promotion.Draw, error)
 }
 
-// Admin implements WorkerAdminService.
+// Admin serves the operators' RPCs (WorkerAdminService).
 type Admin struct {
 	workerv1.UnimplementedWorkerAdminServiceServer
 
@@ -55,12 +55,12 @@ type Admin struct {
 	log        *slog.Logger
 }
 
-// NewAdmin makes the server of operators' RPCs.
+// NewAdmin returns the server of the operators' RPCs.
 func NewAdmin(store Store, sender Sender, drawer Drawer, log *slog.Logger) *Admin {
 	return &Admin{store: store, sender: sender, drawer: drawer, log: log}
 }
 
-// WithAdmissions also serves the dead letters of admissions, and returns s.
+// WithAdmissions makes s serve the dead letters of admissions too, and returns s.
 func (s *Admin) WithAdmissions(a Admissions) *Admin {
 	s.admissions = a
 	return s
@@ -145,7 +145,7 @@ func (s *Admin) redriveOldest(ctx context.Context, after string, out *workerv1.R
 	return after, nil
 }
 
-// redriveIDs redrives requests in the order of their acceptance, which that of their ids is.
+// redriveIDs redrives requests in the order of their ids, which is that of their acceptance.
 func (s *Admin) redriveIDs(ctx context.Context, ids []string, out *workerv1.RedriveRequestsResponse) error {
 	letters := map[string]*promotion.DeadLetter{} // the latest of each request, if it has one
 	for _, id := range ids {
@@ -175,8 +175,8 @@ func (s *Admin) redriveIDs(ctx context.Context, ids []string, out *workerv1.Redr
 	return nil
 }
 
-// redrive begins a request anew, sends it, and notes that in its dead letter, unless that is nil. If
-// the sending fails, ingest finds the marker and sends it.
+// redrive begins a failed request anew, sends it to the queue, and marks its dead letter l (nil: it
+// has none). If sending fails, ingest finds the request's marker and sends it.
 func (s *Admin) redrive(ctx context.Context, id string, l *promotion.DeadLetter, out *workerv1.RedriveRequestsResponse) error {
 	r, err := s.store.Redrive(ctx, id)
 	if errors.Is(err, promotion.ErrNotRedrivable) {

@@ -39,7 +39,7 @@ func (s *sender) Send(_ context.Context, r promotion.Request) error {
 // drawer answers as a draw in phase ROOT, whose result cannot be known yet, would.
 type drawer struct{}
 
-func (*drawer) Submit(_ context.Context, event, value, signature string) (promotion.Draw, error) {
+func (*drawer) SubmitBeacon(_ context.Context, event, value, signature string) (promotion.Draw, error) {
 	return promotion.Draw{
 		EventID: event, Phase: promotion.DrawRoot, Beacon: &beacon.Round{Round: 7, Randomness: value, Signature: signature},
 	}, nil

@@ -12,7 +12,7 @@ func (s *Admin) SubmitBeacon(ctx context.Context, in *workerv1.SubmitBeaconReque
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	d, err := s.drawer.Submit(ctx, in.GetEventId(), in.GetValue(), in.GetSignature())
+	d, err := s.drawer.SubmitBeacon(ctx, in.GetEventId(), in.GetValue(), in.GetSignature())
 	if err != nil {
 		return nil, err
 	}

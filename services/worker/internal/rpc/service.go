@@ -14,14 +14,14 @@ type Opener interface {
 	Open(ctx context.Context, c fairdraw.Commitment) (text []byte, nonce fairdraw.Nonce, err error)
 }
 
-// Service implements WorkerService.
+// Service serves the calls of ingest (WorkerService).
 type Service struct {
 	workerv1.UnimplementedWorkerServiceServer
 
 	opener Opener
 }
 
-// NewService serves ingest.
+// NewService returns the server of ingest's calls.
 func NewService(opener Opener) *Service { return &Service{opener: opener} }
 
 func (s *Service) OpenDraw(ctx context.Context, in *workerv1.OpenDrawRequest) (*workerv1.OpenDrawResponse, error) {

@@ -13,7 +13,7 @@ import (
 func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) error {
 	var all []error
 	for _, m := range batch {
-		err := s.deadLetter(ctx, m)
+		err := s.handleDeadLetter(ctx, m)
 		if err == nil {
 			err = s.dead.Delete(ctx, []promotion.Delivery{m})
 		}
@@ -28,10 +28,10 @@ func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) er
 	return errors.Join(all...)
 }
 
-func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
+func (s *Settler) handleDeadLetter(ctx context.Context, m promotion.Delivery) error {
 	message, err := promotion.DecodeMessage(m.Body)
 	if err != nil {
-		l := deadLetterOf(m, promotion.Message{})
+		l := newDeadLetter(m, promotion.Message{})
 		l.ErrorCode, l.ErrorMessage = "UNREADABLE", err.Error()
 		return s.store.PutDeadLetter(ctx, l, nil)
 	}
@@ -40,7 +40,7 @@ func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
 		return err
 	}
 	if unreadable := snapshot.Unreadable[message.RequestID]; unreadable != nil {
-		l := deadLetterOf(m, message)
+		l := newDeadLetter(m, message)
 		l.ErrorCode, l.ErrorMessage = string(promotion.FailedSerde), unreadable.Error()
 		return s.store.PutUnreadable(ctx, l, message)
 	}
@@ -51,14 +51,15 @@ func (s *Settler) deadLetter(ctx context.Context, m promotion.Delivery) error {
 	if r.Attempts < s.opts.MaxAttempts {
 		return s.sendBack(ctx, r)
 	}
-	l := deadLetterOf(m, message)
+	l := newDeadLetter(m, message)
 	l.ErrorCode, l.ErrorMessage = r.ErrorCode, r.ErrorMessage
 	end := r.Failed(s.millis(), promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: r.ErrorCode, Message: r.ErrorMessage})
 	return s.store.PutDeadLetter(ctx, l, &end)
 }
 
-// deadLetterOf makes a dead letter. Its key is the same each time the message is received.
-func deadLetterOf(m promotion.Delivery, message promotion.Message) promotion.DeadLetter {
+// newDeadLetter makes a dead letter of a received message. It has the same key each time the
+// message is received.
+func newDeadLetter(m promotion.Delivery, message promotion.Message) promotion.DeadLetter {
 	id := message.RequestID
 	if id == "" {
 		id = m.ID
@@ -68,8 +69,8 @@ func deadLetterOf(m promotion.Delivery, message promotion.Message) promotion.Dea
 	return l
 }
 
-// sendBack sends a request under a new generation. If the process dies before Send, ingest finds
-// the marker and sends the request.
+// sendBack sends a request to the queue under a new generation. If the process dies before Send,
+// ingest finds the request's marker and sends it.
 func (s *Settler) sendBack(ctx context.Context, r promotion.Request) error {
 	c := r.Requeued()
 	if err := s.store.Change(ctx, c); err != nil {

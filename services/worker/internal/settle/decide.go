@@ -8,8 +8,9 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// triage reads the state of the messages of a group, all of one event, and sorts them.
-func (s *Settler) triage(ctx context.Context, all []delivery) (t triage, err error) {
+// sortMessages reads the stored state of the requests of a group's messages, all of one event, and
+// sorts the messages by what must be done with them.
+func (s *Settler) sortMessages(ctx context.Context, all []delivery) (t sortedMessages, err error) {
 	messages := make([]promotion.Message, len(all))
 	for i, d := range all {
 		messages[i] = d.message
@@ -108,7 +109,7 @@ func decide(snapshot Snapshot, live []delivery, now int64) Settlement {
 }
 
 // enter makes entries of the requests of one group of a lottery while the group is open. The
-// transaction requires that it is open still.
+// transaction requires that the group is still open.
 func enter(snapshot Snapshot, live []delivery, now int64) Settlement {
 	out := Settlement{SentAt: snapshot.Group.SentAt}
 	for _, d := range live {

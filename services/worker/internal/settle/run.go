@@ -22,9 +22,9 @@ const (
 	probeTimeout = 3 * time.Second
 )
 
-// Run receives and settles with a number of parallel receivers until ctx ends. A batch that was
-// received before is handled to its end; what the last call brings is released. While the store does
-// not answer, each receiver keeps its batch.
+// Run returns a worker that receives and settles messages, with a number of parallel receivers,
+// until ctx ends. Batches received before that are handled to their end; later ones are released.
+// While the store does not answer, each receiver keeps its batch.
 func (s *Settler) Run(parallel int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var work sync.WaitGroup
@@ -45,14 +45,14 @@ func (s *Settler) receive(ctx context.Context, from Queue, handle func(context.C
 			return
 		}
 		if err == nil && len(batch) > 0 {
-			err = s.handle(ctx, batch, handle)
+			err = s.handleWithTimeout(ctx, batch, handle)
 		}
 		for errors.Is(err, ErrStoreUnavailable) {
 			s.log.WarnContext(ctx, "requests not settled, the store does not answer", "messages", len(batch), "error", err)
 			if !s.awaitStore(ctx, from, batch) {
 				return
 			}
-			err = s.handle(ctx, batch, handle)
+			err = s.handleWithTimeout(ctx, batch, handle)
 		}
 		if err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "requests not settled, trying again", "error", err)
@@ -89,7 +89,7 @@ func (s *Settler) probe(ctx context.Context) error {
 	return s.store.Ping(ctx)
 }
 
-func (s *Settler) handle(ctx context.Context, batch []promotion.Delivery, handle func(context.Context, []promotion.Delivery) error) error {
+func (s *Settler) handleWithTimeout(ctx context.Context, batch []promotion.Delivery, handle func(context.Context, []promotion.Delivery) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handleTimeout)
 	defer cancel()
 	return handle(ctx, batch)

@@ -20,8 +20,8 @@ import (
 var (
 	// ErrChanged means that what was read has changed meanwhile and must be read again.
 	ErrChanged = errors.New("changed meanwhile")
-	// ErrStoreUnavailable means that the store does not answer, or refuses for a reason that lies in no
-	// request.
+	// ErrStoreUnavailable means that the store does not answer, or refuses a write for a reason that
+	// no request has caused.
 	ErrStoreUnavailable = errors.New("the store does not answer")
 	// ErrThrottled is an ErrStoreUnavailable that may be over some milliseconds later.
 	ErrThrottled = fmt.Errorf("%w: throttled", ErrStoreUnavailable)
@@ -40,9 +40,9 @@ func (e *ItemError) Error() string { return e.Err.Error() }
 
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// Snapshot is what a decision is based on, read consistently.
+// Snapshot is the stored state on which the decision about requests is based, read consistently.
 type Snapshot struct {
-	// Capacity of the promotion; nil when it has none.
+	// Capacity is the number of places of the promotion; nil when it has none.
 	Capacity *promotion.Capacity
 	// Group is the entry counter of the messages' group, in a lottery.
 	Group promotion.EntryCounter
@@ -67,10 +67,10 @@ type Settlement struct {
 	SentAt int64
 }
 
-// Store reads and writes requests. Its errors are ErrChanged, ErrStoreUnavailable, an ItemError, or
-// others that name no request; of Snapshot also ErrPromotionUnreadable. Reading and writing are two calls, not one with a decision in
-// between, since the Snapshot also shows which messages need no settling, and which must be settled
-// alone.
+// Store reads and writes requests. It fails with ErrChanged, ErrStoreUnavailable, an ItemError, or
+// others that name no request; Snapshot also with ErrPromotionUnreadable. Reading and writing are
+// two calls, not one with a decision in between, since the Snapshot also shows which messages need
+// no settling, and which must be settled alone.
 type Store interface {
 	// Snapshot reads the state of the requests that messages of one event name.
 	Snapshot(ctx context.Context, messages []promotion.Message) (Snapshot, error)
@@ -94,7 +94,7 @@ type Queue interface {
 	Forward(ctx context.Context, m promotion.Delivery, id string) error
 }
 
-// Options of a Settler.
+// Options are the limits and the clock of a Settler.
 type Options struct {
 	// MaxAttempts is the number of failed attempts after which a request is a dead letter.
 	MaxAttempts int64
@@ -107,12 +107,12 @@ const (
 	// A message that was received suspiciousReceives times is handled alone, and its attempt is
 	// counted first, since it may be what kills the process.
 	suspiciousReceives = 10
-	// maxPasses is how often the messages of one batch are read and decided.
+	// maxPasses bounds how often the state of a group's messages is read before they are released.
 	maxPasses = 30
-	// foreignDelay is how long messages stay hidden that this replica cannot settle.
+	// foreignDelay is how long messages of a type that this replica cannot settle stay hidden.
 	foreignDelay = 30 * time.Second
-	// unreadableDelay is how long messages stay hidden whose promotion cannot be read. SQS makes a dead
-	// letter of a message that was received 100 times, which is then after 8 hours.
+	// unreadableDelay is how long messages stay hidden if their promotion cannot be read. SQS makes a
+	// dead letter of a message that was received 100 times, which then takes 8 hours.
 	unreadableDelay = 5 * time.Minute
 	// throttleTries is how often a group is tried in a row while the store is throttled. The pauses grow
 	// from about 10 ms to about 320 ms.
@@ -129,14 +129,14 @@ type Settler struct {
 	log   *slog.Logger
 }
 
-// New makes a settler.
+// New returns a Settler.
 func New(store Store, queue, dead Queue, opts Options, log *slog.Logger) *Settler {
 	return &Settler{store: store, queue: queue, dead: dead, opts: opts, log: log}
 }
 
 func (s *Settler) millis() int64 { return s.opts.Now().UnixMilli() }
 
-// delivery is a message that can be read, with its request.
+// delivery is a received message, decoded, with its request.
 type delivery struct {
 	promotion.Delivery
 
@@ -178,8 +178,8 @@ func (s *Settler) moveToDeadLetters(ctx context.Context, m promotion.Delivery, i
 	return s.queue.Delete(ctx, []promotion.Delivery{m})
 }
 
-// triage is the messages of a group, sorted by what is stored of their requests.
-type triage struct {
+// sortedMessages are the messages of a group, sorted by what is stored of their requests.
+type sortedMessages struct {
 	done        []promotion.Delivery // settled already: to be deleted
 	live        []delivery           // to be settled, in the order of the queue, one of each request
 	rest        []delivery           // everything that is not done
@@ -187,10 +187,10 @@ type triage struct {
 	unsupported bool // the first one is of a type that this replica cannot settle
 }
 
-// group is what is left of the messages of one group.
+// group has the messages of one message group of the queue that are not handled yet.
 type group struct {
 	all     []delivery
-	limit   int             // of the requests in the next transaction; 0: no limit
+	limit   int             // the maximum number of requests in the next transaction; 0: no limit
 	counted map[string]bool // requests whose attempt was counted before it began
 }
 
@@ -199,7 +199,7 @@ func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
 	g := &group{all: all, counted: map[string]bool{}}
 	throttled := 0
 	for range maxPasses {
-		again, after, err := s.pass(ctx, g)
+		again, after, err := s.settleFirst(ctx, g)
 		if errors.Is(err, ErrThrottled) && throttled < throttleTries && loop.Sleep(ctx, jitter(throttlePause<<throttled)) {
 			throttled++
 			continue
@@ -211,10 +211,10 @@ func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
 	return s.release(ctx, g.all, 0, nil)
 }
 
-// pass settles the first messages of a group. Unless others can be settled at once, those that are
-// left are released after a time.
-func (s *Settler) pass(ctx context.Context, g *group) (again bool, after time.Duration, err error) {
-	t, err := s.triage(ctx, g.all)
+// settleFirst settles the first messages of a group. again reports that others can be settled at
+// once; if not, the caller must release the messages left, and hide them for the time `after`.
+func (s *Settler) settleFirst(ctx context.Context, g *group) (again bool, after time.Duration, err error) {
+	t, err := s.sortMessages(ctx, g.all)
 	if errors.Is(err, ErrPromotionUnreadable) {
 		return false, unreadableDelay, nil
 	}
@@ -268,7 +268,7 @@ func (s *Settler) pass(ctx context.Context, g *group) (again bool, after time.Du
 	return true, 0, nil
 }
 
-// jitter is half of a pause, up to one and a half, so that callers which collided do not collide again.
+// jitter returns a random time from d/2 to 3d/2: callers that collided do not collide again.
 func jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d) //nolint:gosec // jitter
 }
@@ -293,8 +293,8 @@ func (s *Settler) countAttempt(ctx context.Context, r promotion.Request, code st
 	return s.store.Change(ctx, r.Attempted(s.millis(), promotion.Failure{Class: promotion.Retryable, Code: code, Message: cause.Error()}))
 }
 
-// release makes messages visible to receivers after a time and returns the reason. While the store
-// does not answer they stay hidden, since Run tries again.
+// release makes messages visible to receivers after a time, and returns reason. If the store does
+// not answer, they stay hidden for outageHold, since Run handles them again.
 func (s *Settler) release(ctx context.Context, all []delivery, after time.Duration, reason error) error {
 	if len(all) == 0 {
 		return reason

@@ -19,13 +19,13 @@ type Ticket struct {
 	Status           string // VALID, REFUNDING or REFUNDED
 }
 
-// claim is the first answer to BeginRefund of a refund, or the abort that came before it.
+// claim is the first answer to BeginRefund for a refund, or the AbortRefund that came before it.
 type claim struct {
 	paymentID string
 	answer    *ticketv1.RefundClaim
 }
 
-// maxAge is the age from which requests for refunds are refused.
+// maxAge is the age of a payment from which requests for refunds are refused.
 const maxAge = 7 * 24 * time.Hour
 
 // Issue gives a payment its tickets.

@@ -1,4 +1,4 @@
-// Package linetest has what tests of the line share.
+// Package linetest has a store without time limits, which the tests of several packages use.
 package linetest
 
 import (
@@ -7,26 +7,26 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Unlimited returns the store without the service's time limits. The service limits these calls
-// to some 100 ms, and goes on without the answer; on a slow machine a call may take longer.
+// Unlimited returns a store that ignores the time limits of the service. The service limits some calls
+// to a few 100 ms, and goes on without the answer; on a slow machine a call may take longer.
 func Unlimited(s line.Store) line.Store { return unlimited{s} }
 
 type unlimited struct{ line.Store }
 
-func (u unlimited) Peek(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
-	return u.Store.Peek(context.WithoutCancel(ctx), eventID, m)
+func (u unlimited) Peek(ctx context.Context, eventID string, known line.KnownState) (line.State, error) {
+	return u.Store.Peek(context.WithoutCancel(ctx), eventID, known)
 }
 
-func (u unlimited) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
-	return u.Store.Open(context.WithoutCancel(ctx), eventID, m)
+func (u unlimited) Open(ctx context.Context, eventID string, known line.KnownState) (line.State, error) {
+	return u.Store.Open(context.WithoutCancel(ctx), eventID, known)
 }
 
-func (u unlimited) Apply(ctx context.Context, eventID string, m line.KnownState, s line.Settings, readAt int64) (line.State, error) {
-	return u.Store.Apply(context.WithoutCancel(ctx), eventID, m, s, readAt)
+func (u unlimited) Apply(ctx context.Context, eventID string, known line.KnownState, s line.Settings, readAt int64) (line.State, error) {
+	return u.Store.Apply(context.WithoutCancel(ctx), eventID, known, s, readAt)
 }
 
-func (u unlimited) Block(ctx context.Context, eventID string, m line.KnownState, users []string) (line.State, error) {
-	return u.Store.Block(context.WithoutCancel(ctx), eventID, m, users)
+func (u unlimited) Block(ctx context.Context, eventID string, known line.KnownState, users []string) (line.State, error) {
+	return u.Store.Block(context.WithoutCancel(ctx), eventID, known, users)
 }
 
 func (u unlimited) Events(ctx context.Context) ([]string, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Admission is one user's admission. Since says from when the user was present (ms), Tick and At say
-// when the user was admitted (s, ms).
+// Admission is one user's admission. Since is the time (ms) from which the user was present in the
+// line. The admission was in the tick of second Tick, at the time At (ms).
 type Admission struct {
 	User            string
 	Score           int64
@@ -45,7 +45,7 @@ func Read(t testing.TB, client redis.Cmdable, stream string) (all []Admission) {
 	return all
 }
 
-// fieldPairs splits a field of a stream's record into lines and pairs each two of them.
+// fieldPairs splits a field of a stream record into lines, and returns them as pairs of two lines each.
 func fieldPairs(t testing.TB, field any) (all [][2]string) {
 	t.Helper()
 	if field == "" {
@@ -66,8 +66,8 @@ func parseNumber(t testing.TB, text any) int64 {
 	return n
 }
 
-// FindOvertaken finds visitors who were present when a visitor with a higher score was admitted,
-// and were admitted at a later tick.
+// FindOvertaken describes each visitor who was present when a visitor with a higher score was admitted,
+// but was admitted only at a later tick.
 func FindOvertaken(all []Admission) []string {
 	var out []string
 	for i, a := range all {

@@ -1,5 +1,5 @@
-// Package schema has the tables of the figures with their inbox and offsets. They are in a schema of
-// their own, which can be dropped to count everything anew.
+// Package schema has the migrations of the figures, their inbox and their offsets. These tables
+// have a database schema of their own, which can be dropped to count everything anew.
 package schema
 
 import (

@@ -8,9 +8,9 @@ import (
 )
 
 // SnapshotWithSold returns the snapshot of an event whose seats with these indexes are sold.
-func SnapshotWithSold(e event.Event, at time.Time, seats ...int32) event.Snapshot {
+func SnapshotWithSold(e event.Event, at time.Time, soldSeats ...int32) event.Snapshot {
 	o := event.NewOccupancy(&e)
-	for _, i := range seats {
+	for _, i := range soldSeats {
 		o.Set(i, event.SeatSold)
 	}
 	return o.Snapshot(&e, at)

@@ -1,4 +1,4 @@
-// Package cancellations stores the ends of cancelled events.
+// Package cancellations reads and ends what belongs to cancelled events in PostgreSQL.
 package cancellations
 
 import (
@@ -23,10 +23,10 @@ import (
 
 var _ cancellation.Store = (*Store)(nil)
 
-// Store ends events.
+// Store ends cancelled events, and refunds their tickets.
 type Store struct{ database *postgres.Database }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 func (s *Store) EndCancelled(ctx context.Context) ([]string, error) {
@@ -54,8 +54,9 @@ func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
 	return pkgpostgres.Err(err)
 }
 
-// Orders leaves out the last reservation if there are more tickets than max, since some of its tickets
-// may be among those: its payment is refunded at once. The next walk begins with its user.
+// Orders returns the orders of an event whose tickets must be refunded, by user. If there are more than
+// max tickets it leaves out the last reservation, some of whose tickets may not have been read: all
+// tickets of a payment are refunded together. The next call then begins with this reservation's user.
 func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (orders []cancellation.Order, after string, err error) {
 	rows, err := s.database.Queries().OwedTickets(ctx, db.OwedTicketsParams{EventID: at.EventID, After: at.After, Max: int32(max)}) //nolint:gosec // a batch
 	if err != nil {
@@ -80,8 +81,8 @@ func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (
 	return orders, rows[max-1].UserID, nil
 }
 
-// Refund takes the locks in the order of all transactions. A claim's id is new, so that nobody waits for
-// it.
+// Refund refunds the tickets of an order. It takes locks in the order in which all transactions do.
+// The row of a claim is new, so that nobody waits for its lock.
 func (s *Store) Refund(ctx context.Context, order cancellation.Order) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := reservations.Lock(ctx, tx, []uuid.UUID{order.ReservationID})
@@ -98,7 +99,7 @@ func (s *Store) Refund(ctx context.Context, order cancellation.Order) error {
 			return err
 		}
 		claims, free := refund.ForEnded(owed.All(), now)
-		apply(r, claims, free, closings[r.EventID], now)
+		applyRefund(r, claims, free, closings[r.EventID], now)
 		if err := save(ctx, tx, claims, owed, locked); err != nil {
 			return err
 		}
@@ -111,8 +112,9 @@ func (s *Store) Refund(ctx context.Context, order cancellation.Order) error {
 	return err
 }
 
-// apply tells payment of the claims, and gives the places of free tickets back.
-func apply(r *reservation.Reservation, claims []refund.Claim, free []*ticket.Ticket, closing event.Closing, now time.Time) {
+// applyRefund adds the Kafka events that ask payment for the claimed refunds, and gives the places
+// of tickets back for which nothing is owed.
+func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*ticket.Ticket, closing event.Closing, now time.Time) {
 	for _, c := range claims {
 		due := reservation.Due{ClaimID: c.ID, PaymentID: c.PaymentID, Cause: string(c.Cause)}
 		for _, item := range c.Items {
@@ -143,7 +145,7 @@ func save(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *tic
 	return reservations.InsertEvents(ctx, tx, events)
 }
 
-func (s *Store) Left(ctx context.Context) (cancellation.Left, error) {
+func (s *Store) Left(ctx context.Context) (cancellation.Remaining, error) {
 	row, err := s.database.Queries().LeftOfEnded(ctx)
-	return cancellation.Left{Holds: row.Holds, Orders: row.Orders}, pkgpostgres.Err(err)
+	return cancellation.Remaining{Holds: row.Holds, Orders: row.Orders}, pkgpostgres.Err(err)
 }

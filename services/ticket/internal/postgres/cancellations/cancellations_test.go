@@ -206,7 +206,7 @@ func TestEndAfterTheGrace(t *testing.T) {
 	require.Equal(t, ticket.Refunding, status(t, svc, svc.TicketIDs(t, other)[0]))
 	left, err := svc.Walker.Store.Left(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, cancellation.Left{Orders: 1}, left)
+	require.Equal(t, cancellation.Remaining{Orders: 1}, left)
 	var owed []storetest.OutboxEvent
 	for _, id := range svc.TicketIDs(t, other) {
 		found, err := svc.Tickets.FindTicket(t.Context(), id)

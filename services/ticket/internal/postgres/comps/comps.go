@@ -1,4 +1,4 @@
-// Package comps stores orders without a payment, from the house.
+// Package comps stores comps: orders without a payment, of places that the organiser gives away.
 package comps
 
 import (
@@ -22,10 +22,10 @@ import (
 
 var _ comp.Store = (*Store)(nil)
 
-// Store keeps orders.
+// Store stores comps in PostgreSQL.
 type Store struct{ database *postgres.Database }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 func (s *Store) Make(ctx context.Context, req comp.Request, claimHash []byte) (order comp.Comp, renewed bool, err error) {
@@ -69,8 +69,8 @@ func renew(ctx context.Context, tx *postgres.Tx, made string, claimHash []byte) 
 	return id, n == 1, err
 }
 
-// makeTx is the transaction of a new order. It locks seats, then the section of general admission, then
-// those of seats, as all transactions do.
+// makeTx is the transaction that makes a comp. It locks seats, then sections of general admission,
+// then sections with seats, as all transactions do.
 type makeTx struct {
 	*postgres.Tx
 
@@ -84,7 +84,7 @@ func (t *makeTx) run(ctx context.Context, claimHash []byte) (uuid.UUID, error) {
 	if err := t.lock(ctx); err != nil {
 		return uuid.Nil, err
 	}
-	// The state may be another one now.
+	// The state of the event may have changed while the transaction waited for the locks.
 	sale, err := t.SaleOf(ctx, db.SaleOfParams{EventID: t.req.EventID, Now: t.ClockTime()})
 	if err != nil {
 		return uuid.Nil, err
@@ -102,7 +102,7 @@ func (t *makeTx) run(ctx context.Context, claimHash []byte) (uuid.UUID, error) {
 	return wanted.ID, t.save(ctx, reservation.NewComp(wanted, sale.Now.UTC()), claimHash)
 }
 
-// lock locks the places, and checks that they are in the house.
+// lock locks the places, and checks that the organiser keeps them (they are in the house).
 func (t *makeTx) lock(ctx context.Context) error {
 	if len(t.req.SeatIDs) == 0 {
 		return t.lockStanding(ctx)
@@ -202,7 +202,7 @@ func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.C
 	return list, nil
 }
 
-// Claim locks the order's row before its tickets.
+// Claim gives the tickets of a comp to a user. It locks the row of the order before its tickets.
 func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string) (comp.Comp, error) {
 	var id uuid.UUID
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

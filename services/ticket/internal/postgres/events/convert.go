@@ -42,7 +42,7 @@ func timeOrZero(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// orNull is the inverse of timeOrZero.
+// orNull returns nil, which is stored as NULL, for the zero time.
 func orNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -71,7 +71,7 @@ func orZero(n *int32) int {
 	return int(*n)
 }
 
-// toRow is the inverse of toEvent. Its result serves InsertEvent and UpdateEvent.
+// toRow converts an event to the parameters of the statements InsertEvent and UpdateEvent.
 func toRow(e *event.Event) db.InsertEventParams {
 	row := db.InsertEventParams{
 		EventID: e.ID, Title: e.Title, Artist: e.Artist, Venue: e.Venue,

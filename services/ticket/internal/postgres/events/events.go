@@ -17,13 +17,13 @@ var (
 	_ event.SettingsStore = (*Store)(nil)
 )
 
-// Store keeps events. Reads for visitors use a separate pool of connections.
+// Store stores events and their seats. Reads for visitors use a separate pool of connections.
 type Store struct {
 	database *postgres.Database
 	seats    seatCache
 }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store {
 	return &Store{database: d, seats: seatCache{now: time.Now, entries: make(map[string]*cachedSeats)}}
 }
@@ -109,8 +109,8 @@ func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]even
 	return found, pkgpostgres.Err(err)
 }
 
-// SoldByEvent counts the sold places by event, of up to max sales that are open or ended less than
-// a day ago.
+// SoldByEvent returns the numbers of sold places by event id, for up to max events whose sale is
+// open or ended less than a day ago.
 func (s *Store) SoldByEvent(ctx context.Context, max int) (map[string]int64, error) {
 	q := s.database.Queries()
 	rows, err := q.SoldByEvent(ctx, db.SoldByEventParams{Now: q.AsOf, Max: int32(max)}) //nolint:gosec // a batch

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// dueBatch bounds the holds that are ended for a change of the house, whose time is over.
+	// dueBatch bounds the expired holds that are ended at once to make room for a change of the house.
 	dueBatch = 1000
-	// houseAttempts bounds the times that a change is begun anew after such holds were ended.
+	// houseAttempts bounds how often a change is tried again after expired holds were ended.
 	houseAttempts = 20
 )
 
@@ -48,8 +48,9 @@ func houseSections(ctx context.Context, q *postgres.Queries, id string) ([]event
 	return sections, err
 }
 
-// ChangeHouse counts holds whose time is over as free, as buyers do: it ends those that are in the way
-// in transactions of their own, since a hold's row comes after all seats in the order of locks.
+// ChangeHouse moves places between the sale and the house. Expired holds count as free, as they do
+// for buyers. Those that are in the way are ended in transactions of their own before, since a
+// transaction must lock all seats before the row of a hold.
 func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange) error {
 	for range houseAttempts {
 		var due []uuid.UUID
@@ -68,18 +69,18 @@ func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange)
 	return fmt.Errorf("holds of event %s end again and again", id)
 }
 
-// houseTx is the transaction of a change. It locks seats, then the sections of general admission, then
-// those of seats, as all transactions do.
+// houseTx is the transaction that changes a house. It locks seats, then sections of general
+// admission, then sections with seats, as all transactions do.
 type houseTx struct {
 	*postgres.Tx
 
 	id     string
 	change event.HouseChange
-	moves  postgres.Moves // of the houses of sections
-	due    []uuid.UUID    // holds in the way, whose time is over
+	moves  postgres.Moves // changes of the counters of sections
+	due    []uuid.UUID    // expired holds of places that the house shall get
 }
 
-// run makes the change, or returns the holds that must be ended before.
+// run makes the change, or returns the expired holds that must be ended before it can be made.
 func (t *houseTx) run(ctx context.Context) (due []uuid.UUID, err error) {
 	sections, err := houseSections(ctx, t.Queries, t.id)
 	if err != nil {
@@ -124,7 +125,7 @@ func (t *houseTx) lockSeats(ctx context.Context) (take, release []string, err er
 	return take, release, err
 }
 
-// lockStanding locks sections of general admission, and decides on their houses.
+// lockStanding locks sections of general admission, and computes how their counters must change.
 func (t *houseTx) lockStanding(ctx context.Context) error {
 	if len(t.change.Standing) == 0 {
 		return nil

@@ -43,7 +43,7 @@ func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *ev
 	created := e
 	created.Complete(nil)
 	if err := created.CheckComplete(); err != nil {
-		// Of an event that exists, what is left out may be other than the default.
+		// If the event exists, its stored settings may complete the spec where the defaults do not.
 		if changed := changeEvent(ctx, q, &e, match); !errors.Is(changed, pgx.ErrNoRows) {
 			return changed
 		}
@@ -69,8 +69,8 @@ func saveLineSettings(ctx context.Context, q *postgres.Queries, e *event.Event) 
 	return q.PutLine(ctx, db.PutLineParams{EventID: e.ID, Threshold: e.Threshold, SlotSeconds: e.SlotSeconds})
 }
 
-// changeEvent changes an existing event. The lock of its row serializes operators' changes; buyers
-// never wait for it. Settings that the new version leaves out stay unchanged.
+// changeEvent changes an existing event. It locks the event's row, so that operators change it one
+// after the other; buyers never wait for this lock. Settings that e leaves out stay unchanged.
 func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match *event.Match) error {
 	now, old, err := lockSettings(ctx, q, e.ID)
 	if err != nil {
@@ -113,13 +113,13 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 
-// checkTimes checks the times of the changed event, and refuses to move those of an event with buyers:
-// they would not be told.
+// checkTimes checks the times of a changed event. It refuses to move the start, the doors or the
+// end of refunds once somebody has bought: only Postpone tells buyers of new times.
 func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *event.Event) error {
 	if err := e.CheckComplete(); err != nil {
 		return err
 	}
-	moved := event.Moved(old, &e.Spec)
+	moved := event.MovedTimes(old, &e.Spec)
 	if len(moved) == 0 {
 		return nil
 	}
@@ -130,7 +130,8 @@ func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *ev
 	return err
 }
 
-// checkSeries refuses another series once the sale has opened, or has sold: users are locked by it.
+// checkSeries returns ErrLocked if the series can no longer be changed: the sale has opened, or
+// somebody holds or has bought a place. Transactions of holds lock users by the event's series.
 func checkSeries(ctx context.Context, q *postgres.Queries, old *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, old.ID)
 	if err != nil {
@@ -142,8 +143,8 @@ func checkSeries(ctx context.Context, q *postgres.Queries, old *event.Event, now
 	return nil
 }
 
-// lockSettings locks an existing event and its line against changes, and returns the event with all
-// of its settings, and the database's time.
+// lockSettings locks the rows of an existing event and of its line. It returns the event with all
+// settings, and the database's time.
 func lockSettings(ctx context.Context, q *postgres.Queries, id string) (now time.Time, e event.Event, err error) {
 	row, err := q.LockEvent(ctx, db.LockEventParams{EventID: id, Now: q.AsOf})
 	if err != nil {
@@ -168,7 +169,7 @@ func readLineSettings(ctx context.Context, q *postgres.Queries, e *event.Event) 
 }
 
 // replacePlaces replaces all seats and sections. It returns ErrLocked once the sale has opened,
-// since visitors then have the map, and while anything is held.
+// since visitors have the seat map then, and while a place is held or sold.
 func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, e.ID)
 	if err != nil {
@@ -216,8 +217,8 @@ func insertPlaces(ctx context.Context, q *postgres.Queries, e *event.Event) erro
 	return err
 }
 
-// updateSections sets prices and capacities. ErrLocked when a capacity would be below the number of
-// held and sold places.
+// updateSections sets prices and capacities. It returns ErrLocked when a capacity would be below
+// the number of held and sold places.
 func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) error {
 	arg := db.UpdateSectionsParams{EventID: e.ID}
 	for _, s := range e.Sections {

@@ -11,11 +11,11 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// returnBatch bounds the places that one transaction releases, and so the seats that it locks.
+// returnBatch bounds the places that one transaction puts on sale again, and so the seats it locks.
 const returnBatch = 200
 
-// ReleaseReturns puts the places on sale again whose time has come, of those that were given back. The
-// organiser keeps those of events that close before. Any number of replicas may release.
+// ReleaseReturns puts places on sale again that were given back and whose waiting time is over. If the
+// event has closed by then, the organiser gets them instead. Any number of replicas may call it.
 func (s *Store) ReleaseReturns(ctx context.Context) error {
 	for n := returnBatch; n == returnBatch && ctx.Err() == nil; {
 		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
@@ -32,8 +32,8 @@ func (s *Store) ReleaseReturns(ctx context.Context) error {
 	return nil
 }
 
-// release locks seats, then the sections of general admission, then those of seats, as all transactions
-// do.
+// release puts places on sale, or into the house if their event has closed. It locks seats, then
+// sections of general admission, then sections with seats, as all transactions do.
 func release(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) error {
 	var eventIDs, sections []string
 	var seats db.ReleaseSeatsParams
@@ -77,7 +77,7 @@ func release(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) e
 	return tx.MoveSold(ctx, moves)
 }
 
-// Releaser returns a worker that releases places until its context ends.
+// Releaser returns a worker that puts places that were given back on sale again.
 func (s *Store) Releaser(every time.Duration, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, every, log, "places given back not released", s.ReleaseReturns)

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// maxCachedEvents bounds the events whose seats are cached, at most 1 MB each.
+	// maxCachedEvents bounds the events whose seats are cached; each takes at most 1 MB.
 	maxCachedEvents = 128
-	// readAttempts bounds the reads of an event whose seats are replaced between two statements.
+	// readAttempts bounds how often an event is read anew because it was changed during the read.
 	readAttempts = 3
-	// The cache reads all seats again after readAllEvery plus up to readAllJitter, so that a change
-	// that it has missed is shown by then.
+	// The cache reads all seats again after readAllEvery plus a random time up to readAllJitter, so
+	// that it shows even a change that it has missed by then.
 	readAllEvery, readAllJitter = 25 * time.Second, 10 * time.Second
 	// pruneEvery is the interval of Pruner, pruneRows the number of rows that one statement
 	// deletes.
@@ -29,7 +29,7 @@ const (
 	pruneRows  = 5000
 )
 
-// seatCache has the seats of events that have some, so that a snapshot reads only the
+// seatCache keeps the states of seats by event, so that a snapshot of an event reads only the
 // changes since the last one.
 type seatCache struct {
 	now     func() time.Time
@@ -37,14 +37,14 @@ type seatCache struct {
 	entries map[string]*cachedSeats
 }
 
-// cachedSeats are the seats of an event as a snapshot of the database shows them.
+// cachedSeats has the seats of one event as a snapshot of the database showed them.
 type cachedSeats struct {
 	mu       sync.Mutex
 	event    event.Event
 	seats    *event.Occupancy // nil: not read yet
-	snapshot string           // a pg_snapshot
-	// serverStarted is when the server of the snapshot started. The transactions of another server,
-	// or of a restored one, may have the same ids.
+	snapshot string           // the pg_snapshot of the last read
+	// serverStarted is when the database server of the snapshot started. Another server, or one
+	// that was restored from a backup, may use the same transaction ids again.
 	serverStarted time.Time
 	readAllAt     time.Time // the time from which on all seats are read again
 	used          time.Time // guarded by seatCache.mu
@@ -97,7 +97,7 @@ func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error)
 	return s.readAll(ctx, q, id, c)
 }
 
-// snapshotAt returns the snapshot of the cached seats at a time. Admissions are not cached.
+// snapshotAt returns the cached seats at a time. It reads the places of sections without seats.
 func (c *cachedSeats) snapshotAt(ctx context.Context, q *postgres.Queries, at time.Time) (event.Snapshot, error) {
 	snap := c.seats.Snapshot(&c.event, at)
 	if c.event.Seating != event.Mixed {
@@ -107,8 +107,8 @@ func (c *cachedSeats) snapshotAt(ctx context.Context, q *postgres.Queries, at ti
 	return snap.WithStanding(counts), err
 }
 
-// update applies the changes since the last snapshot, and returns the time of the new one. ok is
-// false when the changes are not enough and all seats must be read.
+// update reads and applies the changes since the last snapshot, and returns the time of the new
+// one. ok is false when the stored changes are not complete, so that all seats must be read.
 func (c *cachedSeats) update(ctx context.Context, q *postgres.Queries, id string) (at time.Time, ok bool, err error) {
 	rows, err := q.SeatChanges(ctx, db.SeatChangesParams{EventID: id, Since: c.snapshot, Now: q.AsOf})
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *cachedSeats) update(ctx context.Context, q *postgres.Queries, id string
 	return rows[0].Now.UTC(), true, nil
 }
 
-// hasAllChanges reports whether the row has every change since the cached snapshot.
+// hasAllChanges reports whether the row has all changes of seats since the cached snapshot.
 func (c *cachedSeats) hasAllChanges(r *db.SeatChangesRow) bool {
 	return r.Complete && r.ServerStarted.Equal(c.serverStarted) && r.Version == c.event.Version && event.State(r.State) == c.event.State
 }
@@ -148,7 +148,7 @@ func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *
 		}
 		if e.Seating == event.General {
 			taken, err := countTakenAdmissions(ctx, q, id)
-			return event.NewCounted(e, now, taken), err
+			return event.NewSnapshotFromCounts(e, now, taken), err
 		}
 		row, err := q.TakenSeats(ctx, db.TakenSeatsParams{EventID: id, Now: q.AsOf})
 		if err != nil {
@@ -165,8 +165,8 @@ func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *
 	return event.Snapshot{}, fmt.Errorf("event %s is being changed", id)
 }
 
-// PruneChanges deletes changes of seats that are at least 30 s old. A replica that has not read
-// them by then reads all seats instead. Any number of replicas may prune at the same time.
+// PruneChanges deletes the rows about changes of seats that are at least 30 s old. A replica that has
+// not read them by then reads all seats instead. Any number of replicas may call it at the same time.
 func (s *Store) PruneChanges(ctx context.Context) error {
 	q := s.database.Queries()
 	if err := q.MoveSeatChangesBound(ctx, q.AsOf); err != nil {
@@ -180,7 +180,7 @@ func (s *Store) PruneChanges(ctx context.Context) error {
 	return nil
 }
 
-// Pruner returns a worker that prunes changes until its context ends.
+// Pruner returns a worker that deletes old rows about changes of seats, until its context ends.
 func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(pruneEvery, log, "changes of seats not pruned", s.PruneChanges)
 }

@@ -11,15 +11,15 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// actAttempts bounds the tries of an act on an event whose state others change meanwhile.
+// actAttempts bounds how often an act is tried again after another one has changed the state.
 const actAttempts = 5
 
-// Act writes by one conditional statement, so that of two acts at once one changes nothing and is
-// answered by the state that the other has made.
+// Act changes the state of an event by one conditional statement. Of two acts at the same time, the
+// second changes nothing; its answer depends on the state that the first has made.
 func (s *Store) Act(ctx context.Context, id string, act event.Act, grace time.Duration) error {
 	q := s.database.Queries()
 	for range actAttempts {
-		changed, err := change(ctx, q, id, act, grace)
+		changed, err := applyAct(ctx, q, id, act, grace)
 		if err != nil || changed == 1 {
 			return pkgpostgres.Err(err)
 		}
@@ -34,7 +34,7 @@ func (s *Store) Act(ctx context.Context, id string, act event.Act, grace time.Du
 	return fmt.Errorf("the state of event %s is being changed", id)
 }
 
-func change(ctx context.Context, q *postgres.Queries, id string, act event.Act, grace time.Duration) (int64, error) {
+func applyAct(ctx context.Context, q *postgres.Queries, id string, act event.Act, grace time.Duration) (int64, error) {
 	switch act {
 	case event.Pause:
 		return q.MoveState(ctx, db.MoveStateParams{EventID: id, Was: string(event.Open), State: string(event.Paused)})
@@ -62,8 +62,8 @@ func (s *Store) Standing(ctx context.Context, id string) (event.Standing, error)
 	}, nil
 }
 
-// Postpone writes no ticket, of which there may be 100,000: those that were used in an earlier epoch than
-// the event's are VALID.
+// Postpone moves the date of an event. It writes no tickets, of which there may be 100,000: a
+// ticket that was used in an earlier epoch of the event counts as VALID again.
 func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		row, err := tx.LockEvent(ctx, db.LockEventParams{EventID: id, Now: tx.AsOf})

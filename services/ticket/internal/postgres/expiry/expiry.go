@@ -1,4 +1,4 @@
-// Package expiry ends due reservations.
+// Package expiry ends unpaid reservations whose time is over, or whose event has ended.
 package expiry
 
 import (
@@ -19,20 +19,20 @@ import (
 
 var _ reservation.Expirer = (*Store)(nil)
 
-// Store expires reservations, and remembers those that it could not expire.
+// Store ends unpaid reservations, and remembers those that it could not end.
 type Store struct {
 	database *postgres.Database
-	failures failures
+	failures expiryFailures
 }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store {
-	return &Store{database: d, failures: failures{rows: make(map[uuid.UUID]failure)}}
+	return &Store{database: d, failures: expiryFailures{rows: make(map[uuid.UUID]expiryFailure)}}
 }
 
-// ExpireDue skips reservations that another transaction has locked, so that any number of replicas
-// may sweep. A reservation that contradicts other rows is named in the error, and then skipped for
-// a minute, so that it does not block the others.
+// ExpireDue expires up to max reservations whose time is over. It skips those that another transaction
+// has locked, so that any number of replicas may call it. A reservation that contradicts other rows is
+// named in the error, and then skipped for a minute, so that it does not block the others.
 func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	now, q := s.database.Now(), s.database.Queries()
 	arg := db.DueReservationsParams{Now: q.AsOf, Max: int32(max), Skipped: s.failures.paused(now)} //nolint:gosec // a batch
@@ -40,7 +40,7 @@ func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	if err != nil {
 		return 0, pkgpostgres.Err(err)
 	}
-	if len(ids) < max { // these are all due reservations
+	if len(ids) < max { // ids has all due reservations
 		s.failures.retain(ids, now)
 	}
 	if len(ids) == 0 {
@@ -49,7 +49,7 @@ func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	return s.endEach(ctx, ids, func(l *reservations.Locked) int { return len(l.Expire()) })
 }
 
-// CancelWithEvent ends up to max unpaid reservations of an event that has ended, as ExpireDue does.
+// CancelWithEvent cancels up to max unpaid reservations of an event that has ended.
 func (s *Store) CancelWithEvent(ctx context.Context, eventID string, max int) (int, error) {
 	ids, err := s.database.Queries().HoldsOf(ctx, db.HoldsOfParams{EventID: eventID, Max: int32(max)}) //nolint:gosec // a batch
 	if err != nil || len(ids) == 0 {
@@ -58,16 +58,16 @@ func (s *Store) CancelWithEvent(ctx context.Context, eventID string, max int) (i
 	return s.endEach(ctx, ids, (*reservations.Locked).CancelWithEvent)
 }
 
-// endEach ends reservations in one transaction, or, if one of them contradicts other rows, each in a
-// transaction of its own.
+// endEach calls end for reservations in one transaction. If one of them contradicts other rows, it
+// does so again for each in a transaction of its own.
 func (s *Store) endEach(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
-	ended, err := s.end(ctx, ids, end)
+	ended, err := s.endInTx(ctx, ids, end)
 	if !isContradiction(err) {
 		return ended, err
 	}
 	var bad []error
 	for _, id := range ids {
-		n, err := s.end(ctx, []uuid.UUID{id}, end)
+		n, err := s.endInTx(ctx, []uuid.UUID{id}, end)
 		switch ended += n; {
 		case isContradiction(err):
 			s.failures.addInconsistent(id, s.database.Now())
@@ -81,8 +81,9 @@ func (s *Store) endEach(ctx context.Context, ids []uuid.UUID, end func(*reservat
 
 func (s *Store) Inconsistent() int { return s.failures.inconsistent() }
 
-// end ends those reservations that end decides on and no other transaction has locked.
-func (s *Store) end(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
+// endInTx locks those reservations that no other transaction has locked, has end change them, and
+// saves them. It returns the result of end: how many it has ended.
+func (s *Store) endInTx(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
 	ended := 0
 	var locked *reservations.Locked
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
@@ -112,8 +113,8 @@ func (s *Store) end(ctx context.Context, ids []uuid.UUID, end func(*reservations
 	return ended, nil
 }
 
-// isContradiction reports errors that the state of a row causes: a conditional write that found
-// another state, a violated constraint (SQLSTATE class 23), or an invalid value (class 22).
+// isContradiction reports whether the state of a row has caused the error: a conditional write found
+// another state, a constraint was violated (SQLSTATE class 23), or a value is invalid (class 22).
 func isContradiction(err error) bool {
 	var pe *pgconn.PgError
 	return errors.Is(err, postgres.ErrContradiction) ||

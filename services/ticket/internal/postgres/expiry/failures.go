@@ -18,21 +18,21 @@ const (
 	maxPause = time.Minute
 )
 
-// failures remembers the due reservations that this process could not expire, so that a sweep finds
-// others.
-type failures struct {
+// expiryFailures remembers the reservations that this process could not expire, so that the next attempt
+// leaves them out and finds others.
+type expiryFailures struct {
 	mu   sync.Mutex
-	rows map[uuid.UUID]failure
+	rows map[uuid.UUID]expiryFailure
 }
 
-type failure struct {
+type expiryFailure struct {
 	tries   int
 	nextTry time.Time
 }
 
 // paused returns the reservations whose next try is later than now. It never returns nil, which SQL
 // would take for NULL.
-func (f *failures) paused(now time.Time) []uuid.UUID {
+func (f *expiryFailures) paused(now time.Time) []uuid.UUID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ids := make([]uuid.UUID, 0, len(f.rows))
@@ -44,16 +44,16 @@ func (f *failures) paused(now time.Time) []uuid.UUID {
 	return ids
 }
 
-// retain removes the reservations that are not paused and no longer due.
-func (f *failures) retain(due []uuid.UUID, now time.Time) {
+// retain forgets the reservations that are neither paused nor among due, the reservations still due.
+func (f *expiryFailures) retain(due []uuid.UUID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.rows, func(id uuid.UUID, r failure) bool { return !r.nextTry.After(now) && !slices.Contains(due, id) })
+	maps.DeleteFunc(f.rows, func(id uuid.UUID, r expiryFailure) bool { return !r.nextTry.After(now) && !slices.Contains(due, id) })
 }
 
 // addLocked records that another transaction had locked the reservation. Since such a lock is
 // usually short, the next tries follow at once, then after 1, 2, 4 … s.
-func (f *failures) addLocked(id uuid.UUID, now time.Time) {
+func (f *expiryFailures) addLocked(id uuid.UUID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.rows[id]
@@ -63,19 +63,19 @@ func (f *failures) addLocked(id uuid.UUID, now time.Time) {
 	f.rows[id] = r
 }
 
-func (f *failures) addInconsistent(id uuid.UUID, now time.Time) {
+func (f *expiryFailures) addInconsistent(id uuid.UUID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.rows[id] = failure{tries: inconsistentAfter, nextTry: now.Add(maxPause)}
+	f.rows[id] = expiryFailure{tries: inconsistentAfter, nextTry: now.Add(maxPause)}
 }
 
-func (f *failures) remove(id uuid.UUID) {
+func (f *expiryFailures) remove(id uuid.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.rows, id)
 }
 
-func (f *failures) inconsistent() int {
+func (f *expiryFailures) inconsistent() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0

@@ -20,8 +20,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// holdBatch is a transaction that decides on a batch of requests for one event. keys and results
-// have an element for each request. A refused request does not affect the others.
+// holdBatch is a transaction that answers a batch of requests for holds of one event. keys and
+// results have an element for each request. A refused request does not affect the others.
 type holdBatch struct {
 	*postgres.Tx
 
@@ -30,16 +30,16 @@ type holdBatch struct {
 	keys    []*idempotency.Key
 	results []result
 
-	// series is that of the event as it was read last, by which users are locked.
+	// series is the series to which the event belonged when it was last read. Users are locked in it.
 	series string
 	row    db.SaleOfRow
 	used   map[string]int64 // the places that each user has bought or holds
-	// usedInSeries are those in all events of the series.
+	// usedInSeries has the places that each user has bought or holds in all events of the series.
 	usedInSeries map[string]int64
 	events       []reservation.Event
 }
 
-// errOtherSeries means that users were locked in another series than the event's.
+// errOtherSeries means that users were locked in a series to which the event does not belong any more.
 var errOtherSeries = errors.New("the event is of another series")
 
 // runBatch runs fn in a transaction and returns the requests' results after the commit.
@@ -67,8 +67,8 @@ func (s *Store) runBatch(ctx context.Context, eventID string, keys []*idempotenc
 	return results, nil
 }
 
-// replayKnown gives repeated requests the answers of their first calls, and returns the indexes of
-// the other requests.
+// replayKnown answers repeated requests as the first time, and returns the indexes of the other
+// requests.
 func (t *holdBatch) replayKnown(ctx context.Context) ([]int, error) {
 	states, err := answers.ClaimAll(ctx, t, t.keys)
 	if err != nil {
@@ -96,9 +96,9 @@ func (t *holdBatch) refuseAll(pending []int, err error) {
 	}
 }
 
-// allot calls decide for the pending requests in the order of their arrival, and returns the
+// decideAll calls decide for the pending requests in the order of their arrival, and returns the
 // indexes of those that got a reservation.
-func (t *holdBatch) allot(pending []int, decide func(i int) (*reservation.Reservation, error)) (held []int) {
+func (t *holdBatch) decideAll(pending []int, decide func(i int) (*reservation.Reservation, error)) (held []int) {
 	for _, i := range pending {
 		r, err := decide(i)
 		if err != nil {
@@ -112,7 +112,7 @@ func (t *holdBatch) allot(pending []int, decide func(i int) (*reservation.Reserv
 	return held
 }
 
-func (t *holdBatch) sale() reservation.LockedSale {
+func (t *holdBatch) lockedSale() reservation.LockedSale {
 	r := &t.row
 	holdFor := t.store.holdFor
 	if r.HoldSeconds != nil {
@@ -128,15 +128,15 @@ func (t *holdBatch) sale() reservation.LockedSale {
 	}
 }
 
-// seriesOf returns the series of an event as the latest transaction has read it; empty: none, or no
-// transaction has read it yet. So users are locked without reading the event first.
+// seriesOf returns the series of an event as the latest transaction of this replica has read it;
+// empty: none, or not read yet. So a transaction can lock users without reading the event before.
 func (s *Store) seriesOf(eventID string) string {
 	series, _ := s.series.Load(eventID)
 	known, _ := series.(string)
 	return known
 }
 
-// checkSeries returns errOtherSeries when the locks are not those of the event's series.
+// checkSeries returns errOtherSeries if users are locked in a series that is not the event's.
 func (t *holdBatch) checkSeries() error {
 	if t.row.SeriesID == t.series {
 		return nil
@@ -157,7 +157,7 @@ func (t *holdBatch) user(id string) postgres.User {
 	return postgres.User{EventID: t.eventID, SeriesID: t.series, UserID: id}
 }
 
-// queueSale reads the event's sale; pgx.ErrNoRows when the event does not exist.
+// queueSale queues the read of the event's sale; pgx.ErrNoRows if the event does not exist.
 func (t *holdBatch) queueSale(b *pgx.Batch) {
 	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
 		s := &t.row
@@ -188,8 +188,8 @@ func (t *holdBatch) queueUsed(b *pgx.Batch, users []string) {
 	})
 }
 
-// pipeline queues statements and sends them in one round trip. Their results are checked at its
-// end.
+// pipeline collects statements that holdBatch.saveAnswersAndEvents sends in one round trip. Their
+// results are checked after that.
 type pipeline struct {
 	pgx.Tx
 
@@ -202,16 +202,16 @@ func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.Comm
 	return pgconn.CommandTag{}, nil
 }
 
-// expect queues a statement that must change that many rows; what names them in the error.
-func (p *pipeline) expect(rows int, what, sql string, args ...any) {
+// expectRows queues a statement that must change this number of rows; table names them in the error.
+func (p *pipeline) expectRows(rows int, table, sql string, args ...any) {
 	p.batch.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
-		return postgres.ExpectRows(tag.RowsAffected(), rows, what, nil)
+		return postgres.ExpectRows(tag.RowsAffected(), rows, table, nil)
 	})
 }
 
-// save queues the answers of held requests and the events, and sends the pipeline. With fewer round
-// trips the locks are held for a shorter time.
-func (t *holdBatch) save(ctx context.Context, p *pipeline, held []int) error {
+// saveAnswersAndEvents queues the answers to requests that got a hold, and the Kafka events, and
+// sends the pipeline. One round trip holds the locks for a shorter time than several.
+func (t *holdBatch) saveAnswersAndEvents(ctx context.Context, p *pipeline, held []int) error {
 	keys, replies := make([]*idempotency.Key, len(held)), make([]string, len(held))
 	for n, i := range held {
 		keys[n], replies[n] = t.keys[i], t.results[i].Value.ID.String()
@@ -228,15 +228,15 @@ func (t *holdBatch) save(ctx context.Context, p *pipeline, held []int) error {
 	return t.SendBatch(ctx, &p.batch).Close()
 }
 
-// holdRows has the column values of the reservations to insert.
-type holdRows struct {
+// holdColumns has the values of the reservations to insert, by column.
+type holdColumns struct {
 	ids                    []uuid.UUID
 	users, slots, sections []string
 	quantities             []int32
 	amounts, fees          []int64
 }
 
-func (t *holdBatch) rows(held []int) (c holdRows) {
+func (t *holdBatch) columnsOf(held []int) (c holdColumns) {
 	for _, i := range held {
 		r := t.results[i].Value
 		c.ids, c.users, c.slots = append(c.ids, r.ID), append(c.users, r.UserID), append(c.slots, r.SlotID)
@@ -246,11 +246,11 @@ func (t *holdBatch) rows(held []int) (c holdRows) {
 	return c
 }
 
-// distinct returns the values of one field of the pending requests, each once.
-func distinct(pending []int, member func(i int) string) []string {
+// distinctValues returns the values of one field of the pending requests, sorted and each once.
+func distinctValues(pending []int, field func(i int) string) []string {
 	values := make([]string, len(pending))
 	for n, i := range pending {
-		values[n] = member(i)
+		values[n] = field(i)
 	}
 	slices.Sort(values)
 	return slices.Compact(values)

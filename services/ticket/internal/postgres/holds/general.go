@@ -21,31 +21,31 @@ func (s *Store) HoldGeneral(ctx context.Context, req reservation.BestRequest) (*
 	return s.general.Do(ctx, req.EventID, req)
 }
 
-// holdGeneral decides on requests for one event in one transaction.
+// holdGeneral answers requests for places without seats of one event, in one transaction.
 func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservation.BestRequest) ([]result, error) {
 	keys := make([]*idempotency.Key, len(reqs))
 	for i, r := range reqs {
 		keys[i] = r.IdempotencyKey
 	}
-	// The context is that of the batch: when it ends, all callers get its error and nothing may be
+	// ctx belongs to the batch: when it ends, all callers get its error, so that nothing may be
 	// held for them.
 	return limit.Do(ctx, s.limiter, func() ([]result, error) {
 		return s.runBatch(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
-			return (&generalTx{holdBatch: t, reqs: reqs}).run(ctx)
+			return (&generalTx{holdBatch: t, reqs: reqs}).holdAll(ctx)
 		})
 	})
 }
 
-// generalTx is the transaction of a batch of requests for general admission.
+// generalTx is the transaction that answers a batch of requests for places without seats.
 type generalTx struct {
 	*holdBatch
 
 	reqs []reservation.BestRequest
 	sale reservation.GeneralSale
-	due  []uuid.UUID // up to releaseBatch due holds
+	due  []uuid.UUID // up to releaseBatch holds whose time is over
 }
 
-func (t *generalTx) run(ctx context.Context) error {
+func (t *generalTx) holdAll(ctx context.Context) error {
 	pending, err := t.replayKnown(ctx)
 	if err != nil || len(pending) == 0 {
 		return err
@@ -56,21 +56,20 @@ func (t *generalTx) run(ctx context.Context) error {
 	if err := t.releaseDueHolds(ctx, pending); err != nil {
 		return err
 	}
-	held := t.allot(pending, func(i int) (*reservation.Reservation, error) { return t.sale.Allot(t.reqs[i]) })
+	held := t.decideAll(pending, func(i int) (*reservation.Reservation, error) { return t.sale.Allot(t.reqs[i]) })
 	p := &pipeline{Tx: t.Tx}
 	if err := t.insertReservations(ctx, p, held); err != nil {
 		return err
 	}
-	return t.save(ctx, p, held)
+	return t.saveAnswersAndEvents(ctx, p, held)
 }
 
-// lockAndRead locks the users, then the sections, and reads what the decision needs. All
-// transactions
-// lock in the same order. The statements are sent in one round trip and run one after the other, so
-// that the reads see everything that was committed before the locks were taken.
+// lockAndRead locks the users, then the sections, as all transactions do, and reads what the
+// decision needs. The statements are sent in one round trip and run one after the other, so that
+// the reads see everything that was committed before the locks were taken.
 func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
-	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
-	sections := distinct(pending, func(i int) string { return t.reqs[i].Section })
+	users := distinctValues(pending, func(i int) string { return t.reqs[i].UserID })
+	sections := distinctValues(pending, func(i int) string { return t.reqs[i].Section })
 	t.sale = reservation.GeneralSale{Free: make(map[string]int64), Prices: make(map[string]int64), Fees: make(map[string]int64)}
 	var b pgx.Batch
 	b.Queue(db.LockUsers, t.lockKeys(users))
@@ -97,11 +96,11 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	if err := t.checkSeries(); err != nil {
 		return err
 	}
-	t.sale.LockedSale = t.holdBatch.sale()
+	t.sale.LockedSale = t.holdBatch.lockedSale()
 	return t.sale.CheckSeating(event.General)
 }
 
-// releaseDueHolds expires due holds until all requests can be met or no due hold is left.
+// releaseDueHolds expires holds whose time is over until all requests can be met or none is left.
 func (t *generalTx) releaseDueHolds(ctx context.Context, pending []int) error {
 	wanted := make(map[string]int64)
 	for _, i := range pending {
@@ -135,7 +134,7 @@ func (t *generalTx) insertReservations(ctx context.Context, p *pipeline, held []
 	if len(held) == 0 {
 		return nil
 	}
-	c, now := t.rows(held), t.sale.Now
+	c, now := t.columnsOf(held), t.sale.Now
 	err := db.New(p).InsertGeneralHolds(ctx, db.InsertGeneralHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: now.Add(t.sale.HoldFor), CreatedAt: now, ReservationIds: c.ids,
 		UserIds: c.users, SlotIds: c.slots, Sections: c.sections, Quantities: c.quantities, Amounts: c.amounts, Fees: c.fees,
@@ -152,6 +151,6 @@ func (t *generalTx) insertReservations(ctx context.Context, p *pipeline, held []
 		move.EventIds, move.Sections = append(move.EventIds, t.eventID), append(move.Sections, name)
 		move.Held, move.Sold = append(move.Held, n), append(move.Sold, 0)
 	}
-	p.expect(len(taken), "sections", db.MoveCounters, move.EventIds, move.Sections, move.Held, move.Sold)
+	p.expectRows(len(taken), "sections", db.MoveCounters, move.EventIds, move.Sections, move.Held, move.Sold)
 	return nil
 }

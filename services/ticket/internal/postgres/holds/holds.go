@@ -32,16 +32,16 @@ const (
 	maxWaiting = 5000
 	// maxEvents bounds the events that have requests at the same time.
 	maxEvents = 10_000
-	// seatBatches bounds the concurrent batches of an event with assigned seating: while one is
-	// being committed, the next one reads.
+	// seatBatches bounds the concurrent batches of an event with seats: while one batch is being
+	// committed, the next one reads.
 	seatBatches = 2
 	// batchDelay is the time for which the first request of an idle event waits for others, since a
 	// gateway sends many requests at the same time.
 	batchDelay = 300 * time.Microsecond
-	// seriesAttempts bounds the transactions that begin anew since the event's series was another one.
-	// It changes only before the sale.
+	// seriesAttempts bounds how often a transaction is repeated because the event's series has
+	// changed, which it can before the sale only.
 	seriesAttempts = 3
-	// releaseBatch bounds the due holds that are released by the same statements.
+	// releaseBatch bounds the expired holds that the same statements release.
 	releaseBatch = 1000
 	// defaultTimeout bounds the time of a request in the database.
 	defaultTimeout = 5 * time.Second
@@ -54,10 +54,10 @@ type (
 
 var _ reservation.Holder = (*Store)(nil)
 
-// Store makes holds. Requests for an event are batched: one transaction decides on all requests
-// that arrived while the last one was being committed. With general admission all requests write
-// the row of their section, so that one batch of an event runs at a time. Batches of named seats do
-// not wait for locks; a request that has to wait is decided in its own transaction.
+// Store makes holds. Requests for an event are batched: one transaction answers all requests that
+// arrived while the previous one was being committed. Requests for places without seats write the row
+// of their section, so that one such batch of an event runs at a time. Batches of requests for named
+// seats do not wait for locks; a request that must wait is answered in a transaction of its own.
 //
 // All transactions and reads are bounded by one limiter, so that payments find connections however
 // many holds are requested. Transactions that wait for locks use at most half of them.
@@ -75,11 +75,11 @@ type Store struct {
 // Option changes a Store.
 type Option func(*Store)
 
-// WithTimeout replaces the default of 5 s for the time of a request in the database.
+// WithTimeout sets how long a request may take in the database, by default 5 s.
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
-// NewStore makes a Store for that many concurrent transactions and reads. holdFor is the length of
-// a hold when the event does not set one.
+// NewStore makes a Store that runs up to `concurrent` transactions and reads at once. holdFor is
+// the length of a hold of events that set none.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration, opts ...Option) *Store {
 	s := &Store{
 		database: d, holdFor: holdFor, timeout: defaultTimeout,
@@ -101,8 +101,8 @@ func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.general.Close(ctx), s.seats.Close(ctx), s.waitsLimiter.Close(ctx), s.limiter.Close(ctx))
 }
 
-// runLimited runs fn when the limiter admits it. The end of ctx does not stop a running fn, since
-// pgx would then close the connection.
+// runLimited waits until the limiter admits fn, and runs it. If ctx ends meanwhile, fn goes on,
+// since pgx would close its connection otherwise.
 func runLimited[T any](ctx context.Context, s *Store, fn func(context.Context) (T, error)) (T, error) {
 	return limit.Do(ctx, s.limiter, func() (T, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)

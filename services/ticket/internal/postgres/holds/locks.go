@@ -16,7 +16,7 @@ import (
 // one round trip and run one after the other, so the reads see everything that was committed before
 // the users were locked.
 func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
-	users := distinct(pending, func(i int) string { return t.reqs[i].UserID })
+	users := distinctValues(pending, func(i int) string { return t.reqs[i].UserID })
 	byLock := make(map[int64]string, len(users))
 	for _, u := range users {
 		byLock[t.user(u).LockKey()] = u
@@ -46,7 +46,7 @@ func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
 	return t.SendBatch(ctx, &b).Close()
 }
 
-// seatsOf lists the seats of those pending requests for whose number of seats include is true.
+// seatsOf returns the seats of those pending requests for which include(number of seats) is true.
 func (t *seatsTx) seatsOf(pending []int, include func(n int) bool) (seats []string) {
 	for _, i := range pending {
 		if ids := t.reqs[i].SeatIDs; include(len(ids)) {
@@ -63,7 +63,7 @@ func (t *seatsTx) addUnlocked(rows []db.SeenSeatsRow) {
 }
 
 // checkRequests refuses requests that cannot succeed, before any seat is locked, and returns the
-// others. The seats of a large request are read only after the user's limit has admitted it.
+// others. It reads the seats of a large request only if the user's limit allows so many.
 func (t *seatsTx) checkRequests(ctx context.Context, pending []int) ([]int, error) {
 	pending = t.refuse(pending, t.sale.CheckUser)
 	if many := t.seatsOf(pending, func(n int) bool { return n > smallRequest }); len(many) > 0 {
@@ -76,7 +76,7 @@ func (t *seatsTx) checkRequests(ctx context.Context, pending []int) ([]int, erro
 	return t.refuse(pending, t.sale.CheckSeats), nil
 }
 
-// refuse refuses the requests for which check returns an error, and returns the other ones.
+// refuse refuses the requests for which check returns an error, and returns the other requests.
 func (t *seatsTx) refuse(pending []int, check func(reservation.SeatsRequest) error) (others []int) {
 	for _, i := range pending {
 		if t.results[i].Err = check(t.reqs[i]); t.results[i].Err == nil {
@@ -86,8 +86,8 @@ func (t *seatsTx) refuse(pending []int, check func(reservation.SeatsRequest) err
 	return others
 }
 
-// lockSeatsAndHolds locks the seats of requests, and all seats of the expired holds that they would
-// take over: seats of these holds that nobody requests become free.
+// lockSeatsAndHolds locks the requested seats, and all seats of the expired holds that have some of
+// these seats: the other seats of such a hold become free.
 func (t *seatsTx) lockSeatsAndHolds(ctx context.Context, pending []int) error {
 	if len(pending) == 0 {
 		return nil
@@ -123,8 +123,8 @@ func (t *seatsTx) lockSeatsAndHolds(ctx context.Context, pending []int) error {
 	return t.lockDue(ctx, expired)
 }
 
-// lockDue locks the rows of expired holds all of whose seats are locked, so that no other
-// transaction has locked these rows. A hold that is no longer due by its row keeps its seats.
+// lockDue locks the rows of those expired holds all of whose seats are locked; no other transaction
+// can have locked these rows. A hold that its row shows as not expired keeps its seats.
 func (t *seatsTx) lockDue(ctx context.Context, expired []uuid.UUID) (err error) {
 	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.sale.FullyLocked(id) })
 	if t.due, err = reservations.LockDue(ctx, t.Tx, complete); err != nil {

@@ -26,7 +26,7 @@ func (s *Store) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*r
 	return limit.Do(ctx, s.waitsLimiter, func() (*reservation.Reservation, error) { return s.holdWaiting(ctx, req) })
 }
 
-// holdWaiting decides on one request in a transaction that waits for the locks of others.
+// holdWaiting answers one request in a transaction that waits for locks which other transactions have.
 func (s *Store) holdWaiting(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
 	return runLimited(ctx, s, func(ctx context.Context) (*reservation.Reservation, error) {
 		results, err := s.decideSeats(ctx, req.EventID, []reservation.SeatsRequest{req}, true)
@@ -37,9 +37,9 @@ func (s *Store) holdWaiting(ctx context.Context, req reservation.SeatsRequest) (
 	})
 }
 
-// holdSeats decides on requests for one event in one transaction that does not wait for locks, so
-// that a lock delays only the requests that need it. After an internal error, which one request may
-// have caused, each request is decided in its own transaction.
+// holdSeats answers requests for seats of one event in one transaction, which waits for no locks.
+// After an internal error, which one request may have caused, all requests are ErrUndecided:
+// HoldSeats then answers each in a transaction of its own.
 func (s *Store) holdSeats(ctx context.Context, eventID string, reqs []reservation.SeatsRequest) ([]result, error) {
 	results, err := limit.Do(ctx, s.limiter, func() ([]result, error) { return s.decideSeats(ctx, eventID, reqs, false) })
 	if err != nil && errs.From(err).Kind == errs.Internal && ctx.Err() == nil {
@@ -58,20 +58,20 @@ func (s *Store) decideSeats(ctx context.Context, eventID string, reqs []reservat
 		keys[i] = r.IdempotencyKey
 	}
 	return s.runBatch(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
-		return (&seatsTx{holdBatch: t, reqs: reqs, sale: reservation.NewSeatSale(wait)}).run(ctx)
+		return (&seatsTx{holdBatch: t, reqs: reqs, sale: reservation.NewSeatSale(wait)}).holdAll(ctx)
 	})
 }
 
-// seatsTx is the transaction of a batch of requests for named seats.
+// seatsTx is the transaction that answers a batch of requests for named seats.
 type seatsTx struct {
 	*holdBatch
 
 	reqs []reservation.SeatsRequest
 	sale reservation.SeatSale
-	due  *reservations.Locked // the expired holds that are locked with all of their seats
+	due  *reservations.Locked // expired holds whose rows and seats are all locked
 }
 
-func (t *seatsTx) run(ctx context.Context) error {
+func (t *seatsTx) holdAll(ctx context.Context) error {
 	pending, err := t.replayKnown(ctx)
 	if err != nil || len(pending) == 0 {
 		return err
@@ -86,7 +86,7 @@ func (t *seatsTx) run(ctx context.Context) error {
 	if err := t.checkSeries(); err != nil {
 		return err
 	}
-	t.sale.LockedSale = t.holdBatch.sale()
+	t.sale.LockedSale = t.holdBatch.lockedSale()
 	if err := t.sale.CheckSeating(event.Assigned); err != nil {
 		t.refuseAll(pending, err)
 		return nil
@@ -97,7 +97,7 @@ func (t *seatsTx) run(ctx context.Context) error {
 	if err := t.lockSeatsAndHolds(ctx, pending); err != nil {
 		return err
 	}
-	held := t.allot(pending, func(i int) (*reservation.Reservation, error) { return t.sale.Allot(t.reqs[i]) })
+	held := t.decideAll(pending, func(i int) (*reservation.Reservation, error) { return t.sale.Allot(t.reqs[i]) })
 	return t.writeHolds(ctx, held)
 }
 
@@ -118,10 +118,10 @@ func (t *seatsTx) writeHolds(ctx context.Context, held []int) error {
 	if err := t.insertReservations(ctx, p, held, until); err != nil {
 		return err
 	}
-	return t.save(ctx, p, held)
+	return t.saveAnswersAndEvents(ctx, p, held)
 }
 
-// moveSeats writes the new owners of the locked seats, as they were decided.
+// moveSeats queues the statement that writes the new owners of locked seats.
 func (t *seatsTx) moveSeats(p *pipeline, until time.Time) error {
 	var seats []string
 	owners := make(map[string]*uuid.UUID) // nil: free
@@ -138,12 +138,12 @@ func (t *seatsTx) moveSeats(p *pipeline, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	p.expect(len(seats), "seats", db.MoveSeats, encoded, until, t.eventID, seats)
+	p.expectRows(len(seats), "seats", db.MoveSeats, encoded, until, t.eventID, seats)
 	return nil
 }
 
 func (t *seatsTx) insertReservations(ctx context.Context, p *pipeline, held []int, until time.Time) error {
-	c := t.rows(held)
+	c := t.columnsOf(held)
 	arg := db.InsertHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: until, CreatedAt: t.sale.Now, ReservationIds: c.ids,
 		UserIds: c.users, SlotIds: c.slots, Quantities: c.quantities, Amounts: c.amounts, Fees: c.fees,

@@ -1,4 +1,4 @@
-// Package orders reads reservations with all that came of them, for operators.
+// Package orders reads orders from PostgreSQL for operators: reservations with their tickets and scans.
 package orders
 
 import (
@@ -19,27 +19,27 @@ import (
 
 var _ order.Store = (*Store)(nil)
 
-// Store reads orders, by the pool of connections for reads.
+// Store reads orders. It uses the pool of connections for reads.
 type Store struct{ database *postgres.Database }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 func (s *Store) SearchOrders(ctx context.Context, c order.Criteria, limit int, before uuid.UUID) ([]order.Order, error) {
 	q := s.database.ReadQueries()
 	if c.ReservationID == uuid.Nil && c.TicketID == uuid.Nil && c.SeatID == "" {
-		ids, err := page(ctx, q, c, limit, postgres.OrMaxUUID(before))
+		ids, err := pageOfIDs(ctx, q, c, limit, postgres.OrMaxUUID(before))
 		if err != nil {
 			return nil, pkgpostgres.Err(err)
 		}
-		return read(ctx, q, ids)
+		return readOrders(ctx, q, ids)
 	}
-	// A ticket and a seat have few orders: those that do not fit are left out here.
-	ids, err := named(ctx, q, c)
+	// A reservation, a ticket or a seat has few orders, so the other criteria are applied here.
+	ids, err := idsOfNamed(ctx, q, c)
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
-	list, err := read(ctx, q, ids)
+	list, err := readOrders(ctx, q, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func (s *Store) SearchOrders(ctx context.Context, c order.Criteria, limit int, b
 	return list[:min(limit, len(list))], nil
 }
 
-// page returns the ids of the orders of a user or an event.
-func page(ctx context.Context, q *postgres.Queries, c order.Criteria, limit int, before uuid.UUID) ([]uuid.UUID, error) {
+// pageOfIDs returns the ids of orders of a user, of an event, or of a user for an event.
+func pageOfIDs(ctx context.Context, q *postgres.Queries, c order.Criteria, limit int, before uuid.UUID) ([]uuid.UUID, error) {
 	if c.UserID == "" {
 		return q.OrdersOfEvent(ctx, db.OrdersOfEventParams{EventID: c.EventID, Before: before, Max: int32(limit)}) //nolint:gosec // at most 101
 	}
@@ -64,8 +64,9 @@ func page(ctx context.Context, q *postgres.Queries, c order.Criteria, limit int,
 	})
 }
 
-// named returns the ids of the orders that the named reservation, ticket and seat have in common.
-func named(ctx context.Context, q *postgres.Queries, c order.Criteria) ([]uuid.UUID, error) {
+// idsOfNamed returns the ids of the orders that match the reservation, the ticket and the seat that
+// the criteria name.
+func idsOfNamed(ctx context.Context, q *postgres.Queries, c order.Criteria) ([]uuid.UUID, error) {
 	var all [][]uuid.UUID
 	if c.ReservationID != uuid.Nil {
 		all = append(all, []uuid.UUID{c.ReservationID})
@@ -89,7 +90,7 @@ func named(ctx context.Context, q *postgres.Queries, c order.Criteria) ([]uuid.U
 	}), nil
 }
 
-// holdersOf returns the orders of which a user has had a ticket; none if no user is named.
+// holdersOf returns the orders of which the user has or had a ticket; none if userID is empty.
 func holdersOf(ctx context.Context, q *postgres.Queries, ids []uuid.UUID, userID string) (map[uuid.UUID]bool, error) {
 	if userID == "" {
 		return nil, nil //nolint:nilnil // an empty map
@@ -102,8 +103,8 @@ func holdersOf(ctx context.Context, q *postgres.Queries, ids []uuid.UUID, userID
 	return holders, err
 }
 
-// read returns the orders of ids, newest first.
-func read(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) ([]order.Order, error) {
+// readOrders reads the orders with these ids, newest first.
+func readOrders(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) ([]order.Order, error) {
 	rows, err := q.FindOrders(ctx, db.FindOrdersParams{ReservationIds: ids, Now: q.AsOf})
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
@@ -125,7 +126,7 @@ func read(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) ([]order.Or
 
 func (s *Store) FindOrder(ctx context.Context, id uuid.UUID) (*order.Detail, error) {
 	q := s.database.ReadQueries()
-	found, err := read(ctx, q, []uuid.UUID{id})
+	found, err := readOrders(ctx, q, []uuid.UUID{id})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package refunds stores the claims of refunds.
+// Package refunds stores claims of refunds: which tickets a refund ends, and for how much.
 package refunds
 
 import (
@@ -22,17 +22,17 @@ import (
 
 var _ refund.Store = (*Store)(nil)
 
-// Store keeps claims.
+// Store stores claims in PostgreSQL.
 type Store struct{ database *postgres.Database }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Begin inserts the claim before it decides, so that a concurrent call for the same refund waits
-// for the answer.
+// Begin claims tickets for a refund, or returns the answer of an earlier call. It inserts the claim
+// before it decides, so that a concurrent call for the same refund waits for the answer.
 func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Claim, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		known, err := insert(ctx, tx, refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun})
+		known, err := insertClaim(ctx, tx, refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun})
 		if claim = known; claim != nil || err != nil {
 			return err
 		}
@@ -48,8 +48,9 @@ func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Cl
 	return claim, nil
 }
 
-// insert stores a new claim. It returns the claim that is stored already, locked, or else nil.
-func insert(ctx context.Context, tx *postgres.Tx, c refund.Claim) (known *refund.Claim, err error) {
+// insertClaim stores a new claim and returns nil. If the id is stored already, it locks that claim
+// and returns it.
+func insertClaim(ctx context.Context, tx *postgres.Tx, c refund.Claim) (known *refund.Claim, err error) {
 	n, err := tx.InsertClaim(ctx, db.InsertClaimParams{
 		RefundID: c.ID, PaymentID: uuid.NullUUID{UUID: c.PaymentID, Valid: c.PaymentID != uuid.Nil}, Cause: string(c.Cause),
 		Status: string(c.Status), Now: tx.ClockTime(),
@@ -61,7 +62,7 @@ func insert(ctx context.Context, tx *postgres.Tx, c refund.Claim) (known *refund
 	return claims[c.ID], err
 }
 
-// begin decides on a new claim, and stores the answer.
+// begin decides which tickets a new claim ends, and stores the answer.
 func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Claim, error) {
 	if err := tx.LockUsers(ctx, postgres.PaymentLockKeys([]uuid.UUID{req.PaymentID})); err != nil {
 		return nil, err
@@ -98,11 +99,11 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	if err := locked.Save(ctx, tx.Queries); err != nil {
 		return nil, err
 	}
-	return &claim, answer(ctx, tx.Queries, &claim)
+	return &claim, storeAnswer(ctx, tx.Queries, &claim)
 }
 
-// saleOf reads the facts of the tickets' event. All tickets of a payment are of one; those of
-// another payment are refused whatever their event is.
+// saleOf reads what the tickets' event says about refunds. All tickets of a payment are of one
+// event; tickets of another payment are refused whatever their event is.
 func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Sale, error) {
 	var ids []string
 	if len(list) > 0 {
@@ -116,7 +117,7 @@ func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund
 	return sale, err
 }
 
-// InsertBegun stores a claim that has begun, under an id that nobody else knows.
+// InsertBegun stores a claim that has begun. Its id must be new, so that no row has it.
 func InsertBegun(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 	arg := db.InsertBegunClaimParams{
 		RefundID: c.ID, PaymentID: uuid.NullUUID{UUID: c.PaymentID, Valid: true}, Cause: string(c.Cause), BegunAt: c.BegunAt,
@@ -125,8 +126,8 @@ func InsertBegun(ctx context.Context, q *postgres.Queries, c *refund.Claim) erro
 	return q.InsertBegunClaim(ctx, arg)
 }
 
-// answer stores the answer of a claim whose row is locked.
-func answer(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
+// storeAnswer writes the decision on a claim into its row, which must be locked.
+func storeAnswer(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 	arg := db.AnswerClaimParams{
 		RefundID: c.ID, Status: string(c.Status), Reason: c.Reason, BegunAt: c.BegunAt, TicketIds: c.TicketIDs(), Amounts: c.Amounts(),
 		ProblemIds: []uuid.UUID{}, ProblemReasons: []string{},
@@ -138,10 +139,11 @@ func answer(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 	return postgres.ExpectRows(n, 1, "claims", err)
 }
 
-// Abort stores the end of a refund also when nothing was claimed for it yet.
+// Abort ends a refund that was not made. It stores that even if no claim is stored for the refund
+// yet, so that a late call of Begin claims nothing.
 func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		known, err := insert(ctx, tx, refund.Claim{ID: id, Status: refund.Aborted})
+		known, err := insertClaim(ctx, tx, refund.Claim{ID: id, Status: refund.Aborted})
 		if err != nil || known == nil {
 			return err
 		}
@@ -163,7 +165,7 @@ func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// abort makes the tickets of a locked claim VALID again.
+// abort ends a claim whose row is locked, and makes its tickets VALID again.
 func abort(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 	locked, err := tickets.Lock(ctx, q, c.TicketIDs())
 	if err != nil {
@@ -184,7 +186,7 @@ func abort(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 	return End(ctx, q, refund.Aborted, []uuid.UUID{c.ID})
 }
 
-// Lock locks and reads claims, which a transaction does before it locks payments, users and places.
+// Lock locks and reads claims. A transaction must do so before it locks payments, users and places.
 func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uuid.UUID]*refund.Claim, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -197,7 +199,7 @@ func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uuid.U
 	return claims, err
 }
 
-// End ends claims that have begun, whose rows must be locked.
+// End sets the final status of claims that have begun, whose rows must be locked.
 func End(ctx context.Context, q *postgres.Queries, status refund.Status, ids []uuid.UUID) error {
 	if len(ids) == 0 {
 		return nil
@@ -225,7 +227,7 @@ const (
 	pruneRows  = 1000
 )
 
-// Prune deletes old claims that claim nothing. Replicas may prune at the same time.
+// Prune deletes old claims that claim no tickets. Any number of replicas may call it at the same time.
 func (s *Store) Prune(ctx context.Context) error {
 	q := s.database.Queries()
 	_, err := loop.Batches(ctx, pruneRows, func(ctx context.Context, size int32) (int64, error) {
@@ -234,7 +236,7 @@ func (s *Store) Prune(ctx context.Context) error {
 	return pkgpostgres.Err(err)
 }
 
-// Pruner returns a worker that prunes claims until its context ends.
+// Pruner returns a worker that deletes old claims without tickets, until its context ends.
 func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(pruneEvery, log, "claims of refunds not pruned", s.Prune)
 }

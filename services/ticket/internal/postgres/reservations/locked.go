@@ -13,20 +13,21 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Locked are reservations whose rows, and seats or sections, one transaction has locked.
+// Locked has reservations that one transaction has locked, with their seats or sections.
 type Locked struct {
-	changes []*change
-	// Now is the database's time at which all were locked; zero without any reservation.
+	changes []*reservationChange
+	// Now is the database's time at which all locks were taken; zero if there are no reservations.
 	Now time.Time
 }
 
-// change is a locked reservation as it was read, and as the domain has changed it.
-type change struct {
+// reservationChange is a locked reservation as it was read (before), and as it shall be written
+// (current).
+type reservationChange struct {
 	before  reservation.Reservation
 	current *reservation.Reservation
 }
 
-func (c *change) changed() bool { return c.current.Version != c.before.Version }
+func (c *reservationChange) changed() bool { return c.current.Version != c.before.Version }
 
 // Find returns a locked reservation, nil when it is not locked.
 func (l *Locked) Find(id uuid.UUID) *reservation.Reservation {
@@ -48,7 +49,7 @@ func (l *Locked) EventIDs() []string {
 	return slices.Compact(ids)
 }
 
-// Expire ends the due reservations and returns them.
+// Expire expires those reservations whose time is over, and returns them.
 func (l *Locked) Expire() []*reservation.Reservation {
 	var expired []*reservation.Reservation
 	for _, c := range l.changes {
@@ -59,7 +60,7 @@ func (l *Locked) Expire() []*reservation.Reservation {
 	return expired
 }
 
-// CancelWithEvent ends the unpaid reservations, whose event has ended, and returns their number.
+// CancelWithEvent cancels unpaid reservations, whose event has ended, and returns their number.
 func (l *Locked) CancelWithEvent() (ended int) {
 	for _, c := range l.changes {
 		if c.current.CancelWithEvent(l.Now); c.changed() {
@@ -69,8 +70,8 @@ func (l *Locked) CancelWithEvent() (ended int) {
 	return ended
 }
 
-// Lock locks and reads reservations, after the locks of the payments that change them, of their
-// users and of their seats or sections.
+// Lock locks and reads reservations. Before them it locks the payments that change them, their
+// users, and their seats or sections.
 func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, payments ...uuid.UUID) (*Locked, error) {
 	if err := lockUsersOf(ctx, tx, ids, payments); err != nil {
 		return nil, err
@@ -85,8 +86,8 @@ func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, payments ...uui
 	return lockRows(ctx, tx, ids, seats)
 }
 
-// LockAvailable is Lock for transactions that only end reservations. It does not lock users, and
-// leaves out reservations of which another transaction has locked a seat.
+// LockAvailable locks reservations for a transaction that only ends unpaid ones. It does not lock
+// users, and leaves out reservations of which another transaction has locked a seat.
 func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	locked, err := tx.LockFreeSeatsOf(ctx, ids)
 	if err != nil {
@@ -99,8 +100,7 @@ func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Lock
 	return lockRows(ctx, tx, withAllSeats(ids, locked, seats), seats)
 }
 
-// lockSections locks the sections of reservations with general admission, and reads the seats of
-// the other ones.
+// lockSections locks the sections of reservations without seats, and reads the seats of the others.
 func lockSections(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
 	if err := tx.LockSectionsOf(ctx, ids); err != nil {
 		return nil, err
@@ -108,13 +108,13 @@ func lockSections(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uu
 	return seatsOf(ctx, tx.Queries, ids)
 }
 
-// LockGeneral locks and reads reservations with general admission, whose sections must be locked.
+// LockGeneral locks and reads reservations without seats. Their sections must be locked before.
 func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	return lockRows(ctx, tx, ids, nil)
 }
 
 // lockUsersOf locks payments, and then the users of reservations: while a payment extends a hold
-// beyond its end, no other transaction may count the user's places without those of the hold.
+// whose time is over, no other transaction may count the user's places without those of the hold.
 func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID) error {
 	rows, err := tx.UsersOf(ctx, ids)
 	if err != nil {
@@ -127,8 +127,8 @@ func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID
 	return tx.LockUsers(ctx, append(postgres.PaymentLockKeys(payments), postgres.LockKeys(users)...))
 }
 
-// withAllSeats returns those ids all of whose seats are locked. locked has an id once per locked
-// seat.
+// withAllSeats returns the ids of those reservations all of whose seats are locked. locked has the
+// id of a reservation once per locked seat.
 func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) []uuid.UUID {
 	count := make(map[uuid.UUID]int, len(ids))
 	for _, id := range locked {
@@ -143,25 +143,25 @@ func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Sea
 	return complete
 }
 
-// lockRows locks and reads the rows of reservations, whose seats or sections must be locked.
+// lockRows locks and reads the rows of reservations. Their seats or sections must be locked before.
 func lockRows(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) (*Locked, error) {
 	rows, err := tx.LockReservations(ctx, db.LockReservationsParams{ReservationIds: ids, Now: tx.ClockTime()})
 	if err != nil {
 		return nil, err
 	}
-	l := &Locked{changes: make([]*change, len(rows))}
+	l := &Locked{changes: make([]*reservationChange, len(rows))}
 	for i, row := range rows {
 		r := toReservation(row.Reservation, seats[row.Reservation.ReservationID])
-		l.changes[i] = &change{before: *r, current: r}
+		l.changes[i] = &reservationChange{before: *r, current: r}
 		l.Now = row.Now.UTC()
 	}
 	return l, nil
 }
 
-// Save writes the changed reservations and returns their events. Every write names the status that
-// it expects to change.
+// Save writes the changed reservations and returns the events of their changes. Every statement
+// names the status that it expects in a row, and fails if the row has another one.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event, error) {
-	var changed []*change
+	var changed []*reservationChange
 	for _, c := range l.changes {
 		if c.changed() {
 			changed = append(changed, c)
@@ -170,7 +170,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	for _, write := range []func(context.Context, *postgres.Queries, []*change) error{
+	for _, write := range []func(context.Context, *postgres.Queries, []*reservationChange) error{
 		updateReservations, updateSeats, endSeats, giveBack, moveCounters, issueTickets, moveSold,
 	} {
 		if err := write(ctx, tx.Queries, changed); err != nil {
@@ -180,7 +180,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 	return takeEvents(changed), nil
 }
 
-// LockDue locks reservations, all of whose seats must be locked, and keeps the due ones.
+// LockDue locks reservations whose seats are all locked, and returns those whose time is over.
 func LockDue(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil
@@ -193,17 +193,17 @@ func LockDue(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, er
 	if err != nil {
 		return nil, err
 	}
-	l.changes = slices.DeleteFunc(l.changes, func(c *change) bool { return !c.current.Due(l.Now) })
+	l.changes = slices.DeleteFunc(l.changes, func(c *reservationChange) bool { return !c.current.Due(l.Now) })
 	return l, nil
 }
 
-// ExpireTakenOver ends locked reservations and returns their events. The caller must move or free
-// their seats.
+// ExpireTakenOver expires those of the locked reservations that have these ids, and returns their
+// events. The caller must give their seats to others, or free them.
 func (l *Locked) ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]reservation.Event, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	var changed []*change
+	var changed []*reservationChange
 	for _, c := range l.changes {
 		if slices.Contains(ids, c.before.ID) && c.current.Expire(l.Now) {
 			changed = append(changed, c)
@@ -218,7 +218,7 @@ func (l *Locked) ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uui
 	return takeEvents(changed), endSeats(ctx, tx.Queries, changed)
 }
 
-func takeEvents(changed []*change) []reservation.Event {
+func takeEvents(changed []*reservationChange) []reservation.Event {
 	var events []reservation.Event
 	for _, c := range changed {
 		events = append(events, c.current.TakeEvents()...)
@@ -226,8 +226,8 @@ func takeEvents(changed []*change) []reservation.Event {
 	return events
 }
 
-// issueTickets issues the tickets of confirmed reservations.
-func issueTickets(ctx context.Context, q *postgres.Queries, changed []*change) error {
+// issueTickets inserts the tickets of reservations that have just been confirmed.
+func issueTickets(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var confirmed []*reservation.Reservation
 	for _, c := range changed {
 		if c.before.Status != reservation.Confirmed && c.current.Status == reservation.Confirmed {

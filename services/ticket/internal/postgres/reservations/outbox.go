@@ -17,8 +17,8 @@ import (
 // source is the CloudEvents source of this service's events.
 const source = "ticket"
 
-// InsertEvents inserts events into the outbox. The rows of their reservations must be locked or
-// new.
+// InsertEvents inserts Kafka events into the outbox. The rows of their reservations must be locked,
+// or new.
 func InsertEvents(ctx context.Context, tx pgx.Tx, list []reservation.Event) error {
 	out := make([]outbox.Event, len(list))
 	for i, e := range list {

@@ -17,10 +17,10 @@ import (
 
 var _ reservation.Store = (*Store)(nil)
 
-// Store keeps reservations. Reads for their users use a separate pool of connections.
+// Store stores reservations. Reads for users use a separate pool of connections.
 type Store struct{ database *postgres.Database }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 func (s *Store) Find(ctx context.Context, id uuid.UUID) (*reservation.Reservation, time.Time, error) {
@@ -62,7 +62,7 @@ func (s *Store) List(
 	return list, rows[0].Now.UTC(), err
 }
 
-// FromRows reads the seats of reservations, and returns them in the order of their rows.
+// FromRows returns the reservations of rows, in their order. It reads their seats.
 func FromRows(ctx context.Context, q *postgres.Queries, rows []db.Reservation) ([]reservation.Reservation, error) {
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
@@ -80,13 +80,13 @@ func FromRows(ctx context.Context, q *postgres.Queries, rows []db.Reservation) (
 }
 
 func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, error) {
-	return s.change(ctx, id, func(_ context.Context, _ *postgres.Tx, r *reservation.Reservation, now time.Time) error {
+	return s.lockAndChange(ctx, id, func(_ context.Context, _ *postgres.Tx, r *reservation.Reservation, now time.Time) error {
 		return decide(r, now)
 	})
 }
 
 func (s *Store) ChangeOfEvent(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, error) {
-	return s.change(ctx, id, func(ctx context.Context, tx *postgres.Tx, r *reservation.Reservation, _ time.Time) error {
+	return s.lockAndChange(ctx, id, func(ctx context.Context, tx *postgres.Tx, r *reservation.Reservation, _ time.Time) error {
 		closings, now, err := postgres.Closings(ctx, tx, []string{r.EventID})
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func (s *Store) ChangeOfEvent(ctx context.Context, id uuid.UUID, decide reservat
 	})
 }
 
-// Expire ends those of the reservations that are due.
+// Expire expires those of the reservations with these ids whose time is over.
 func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
 	err := d.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := Lock(ctx, tx, ids)
@@ -118,8 +118,9 @@ func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
 	return err
 }
 
-// change locks a reservation, lets decide change it, and writes the changes and events.
-func (s *Store) change(
+// lockAndChange locks a reservation, calls decide to change it, and writes the changes and their
+// Kafka events.
+func (s *Store) lockAndChange(
 	ctx context.Context, id uuid.UUID, decide func(context.Context, *postgres.Tx, *reservation.Reservation, time.Time) error,
 ) (changed *reservation.Reservation, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
@@ -156,7 +157,7 @@ func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Rese
 	}
 }
 
-// seatsOf reads the seats of reservations, in the order of their places' numbers.
+// seatsOf reads the seats of reservations, by reservation id, in the order of the places' numbers.
 func seatsOf(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
 	rows, err := q.SeatsOf(ctx, ids)
 	if err != nil {

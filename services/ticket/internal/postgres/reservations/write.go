@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-func updateReservations(ctx context.Context, q *postgres.Queries, changed []*change) error {
+func updateReservations(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var arg db.UpdateReservationsParams
 	for _, c := range changed {
 		arg.ReservationIds = append(arg.ReservationIds, c.before.ID)
@@ -28,7 +28,7 @@ func updateReservations(ctx context.Context, q *postgres.Queries, changed []*cha
 	return postgres.ExpectRows(n, len(changed), "reservations", err)
 }
 
-// seatStatus returns the status of the seats of a reservation in status s.
+// seatStatus returns the status that the seats of a reservation in status s have.
 func seatStatus(s reservation.Status) string {
 	switch {
 	case s == reservation.Confirmed:
@@ -40,8 +40,8 @@ func seatStatus(s reservation.Status) string {
 	}
 }
 
-// updateSeats sets the status and the end of the hold of the seats of unpaid reservations.
-func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
+// updateSeats writes the status and the end of the hold to the seats of reservations that were unpaid.
+func updateSeats(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var arg db.UpdateSeatsParams
 	seats := 0
 	for _, c := range changed {
@@ -64,7 +64,7 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*change) er
 
 // endSeats marks the seats of reservations that end unpaid as not live, so that the unique index
 // lets others reserve them.
-func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error {
+func endSeats(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var ended []uuid.UUID
 	seats := 0
 	for _, c := range changed {
@@ -80,8 +80,9 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*change) error
 	return postgres.ExpectRows(n, seats, "seats of reservations", err)
 }
 
-// giveBack ends the places that refunds have given back, and frees their seats or keeps them.
-func giveBack(ctx context.Context, q *postgres.Queries, changed []*change) error {
+// giveBack ends the places that refunds have given back. Their seats become free, go to the
+// organiser (HOUSE), or wait to be released (RETURNED).
+func giveBack(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var arg db.GiveSeatsBackParams
 	var kept db.InsertReturnsParams
 	seats := 0
@@ -113,17 +114,17 @@ func giveBack(ctx context.Context, q *postgres.Queries, changed []*change) error
 	return q.InsertReturns(ctx, kept)
 }
 
-// place returns the section and the seat (empty: general admission) of the reservation's n-th place.
-func (c *change) place(n int) (section, seat string) {
+// place returns the section and the seat of the reservation's n-th place; seat "": it has no seats.
+func (c *reservationChange) place(n int) (section, seat string) {
 	if len(c.current.Seats) == 0 {
 		return c.before.Section, ""
 	}
 	return c.current.Seats[n-1].Section, c.current.Seats[n-1].ID
 }
 
-type section struct{ eventID, name string }
+type sectionKey struct{ eventID, name string }
 
-// counters are the numbers of held and sold places of a section with general admission.
+// counters has the numbers of held and sold places by which a section without seats changes.
 type counters struct{ held, sold int64 }
 
 func (c *counters) add(s reservation.Status, n int) {
@@ -135,14 +136,15 @@ func (c *counters) add(s reservation.Status, n int) {
 	}
 }
 
-// moveCounters moves reservations that were unpaid in the held and sold counters of their sections.
-func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) error {
-	deltas := make(map[section]counters)
+// moveCounters updates the numbers of held and sold places of sections without seats, for
+// reservations that were unpaid before the change.
+func moveCounters(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
+	deltas := make(map[sectionKey]counters)
 	for _, c := range changed {
 		if c.before.Section == "" || !c.before.Status.Unpaid() {
 			continue
 		}
-		key := section{eventID: c.before.EventID, name: c.before.Section}
+		key := sectionKey{eventID: c.before.EventID, name: c.before.Section}
 		d := deltas[key]
 		d.add(c.before.Status, -c.before.Quantity)
 		d.add(c.current.Status, c.current.Quantity)
@@ -163,9 +165,9 @@ func moveCounters(ctx context.Context, q *postgres.Queries, changed []*change) e
 	return postgres.ExpectRows(n, len(arg.Sections), "sections", err)
 }
 
-// moveSold adds seats that were paid, and all places that were given back, to the counters of their
-// sections.
-func moveSold(ctx context.Context, q *postgres.Queries, changed []*change) error {
+// moveSold updates the counters of sections of seats that were just paid, and of all places that
+// were given back.
+func moveSold(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	moves := make(postgres.Moves)
 	for _, c := range changed {
 		if c.before.Status != reservation.Confirmed && c.current.Status == reservation.Confirmed {

@@ -1,4 +1,4 @@
-// Package scans stores what doors have scanned.
+// Package scans stores scans: the codes that doors have read, with their results.
 package scans
 
 import (
@@ -21,13 +21,14 @@ import (
 
 var _ checkin.Store = (*Store)(nil)
 
-// Store keeps scans. Reads use the pool of connections for reads.
+// Store stores scans in PostgreSQL. Reads use the pool of connections for reads.
 type Store struct{ database *postgres.Database }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Record locks the tickets of a batch in one order, so that of two batches with a ticket one waits.
+// Record decides on the codes of a batch and stores the results. It locks the tickets in the order
+// of their ids: of two batches with the same ticket, the second waits for the first.
 func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin.Outcome, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		e, err := lockEvent(ctx, tx, b.EventID)
@@ -54,7 +55,8 @@ func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin
 	return outcomes, err
 }
 
-// lockEvent reads the event before the tickets: while they are waited for, it stays as it is.
+// lockEvent locks and reads an event. It is called before tickets are locked, so that the event
+// does not change while the transaction waits for them.
 func lockEvent(ctx context.Context, tx *postgres.Tx, id string) (checkin.Event, error) {
 	row, err := tx.LockDoor(ctx, db.LockDoorParams{EventID: id, Now: tx.ClockTime()})
 	if err != nil {
@@ -77,7 +79,7 @@ func ticketIDs(b *checkin.Batch) (ids []uuid.UUID) {
 // findScans reads those scans of a batch that were recorded before.
 func findScans(ctx context.Context, tx *postgres.Tx, b *checkin.Batch) (map[uuid.UUID]checkin.Scan, error) {
 	known := make(map[uuid.UUID]checkin.Scan)
-	if b.Online() { // its id is new
+	if b.Online() { // the scan has a new id
 		return known, nil
 	}
 	arg := db.FindScansParams{EventID: b.EventID}
@@ -91,8 +93,8 @@ func findScans(ctx context.Context, tx *postgres.Tx, b *checkin.Batch) (map[uuid
 	return known, err
 }
 
-// decide decides on the scans that are not known, in their order. Of scans with one id, the first
-// counts.
+// decide returns the outcomes of all codes of a batch. It decides on codes whose scan is not known,
+// in their order; of codes with the same scan id the first one counts.
 func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, known map[uuid.UUID]checkin.Scan) []checkin.Outcome {
 	outcomes := make([]checkin.Outcome, len(b.Reads))
 	decided := make(map[uuid.UUID]checkin.Scan)
@@ -118,7 +120,7 @@ func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, known ma
 	return outcomes
 }
 
-// insert stores the new scans. A door with a network has admitted nobody yet when it is refused.
+// insert stores the new scans, except refusals at a door with a network: it has not admitted anybody.
 func insert(
 	ctx context.Context, tx *postgres.Tx, e *checkin.Event, b *checkin.Batch, outcomes []checkin.Outcome, known map[uuid.UUID]checkin.Scan,
 ) error {
@@ -145,11 +147,11 @@ func insert(
 	return err
 }
 
-// errConcurrent means that another call has recorded one of the scans meanwhile, without a common
-// ticket whose lock it would have waited for. A repeated call finds that scan.
+// errConcurrent means that another call has recorded one of the scans in the meantime. The calls had no
+// ticket in common, and so did not wait for each other. A repeated call finds the recorded scan.
 var errConcurrent = errs.ErrUnavailable.Wrap(errors.New("a scan was recorded by another call"))
 
-// findEarlier adds the scan by which a ticket is used.
+// findEarlier adds to an outcome ALREADY_USED the earlier scan that used the ticket.
 func findEarlier(ctx context.Context, tx *postgres.Tx, e *checkin.Event, o *checkin.Outcome) error {
 	if o.Scan.Result != checkin.AlreadyUsed {
 		return nil
@@ -247,7 +249,7 @@ func (s *Store) ListConflicts(ctx context.Context, eventID string, limit int, be
 	return list, pkgpostgres.Err(err)
 }
 
-// FromRow returns the scan of a row.
+// FromRow converts a row to a scan.
 func FromRow(r db.Scan) checkin.Scan {
 	return checkin.Scan{
 		ID: r.ScanID, N: r.N, TicketID: r.TicketID.UUID, Epoch: int(r.Epoch), Device: r.Device, UserID: r.UserID,

@@ -1,4 +1,4 @@
-// Package settlement applies payment events to reservations, tickets and claims, each once.
+// Package settlement applies payment events to reservations, tickets and claims, each event once.
 package settlement
 
 import (
@@ -19,14 +19,15 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// Store keeps the ids of applied payment events, and the payments that pay for nothing.
+// Store applies payment events in transactions. It stores which events it has applied, and which
+// payments have ended without paying for anything.
 type Store struct{ database *postgres.Database }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Settle applies payment events in one transaction, without those that the consumer group has
-// settled before.
+// Settle applies payment events in one transaction. It skips events that the consumer group has
+// applied before.
 func (s *Store) Settle(ctx context.Context, group string, events []settlement.PaymentEvent) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		keys := make([]string, len(events))
@@ -50,7 +51,7 @@ func (s *Store) Settle(ctx context.Context, group string, events []settlement.Pa
 	return nil
 }
 
-// firstDeliveries returns the events whose keys are fresh, each once.
+// firstDeliveries returns the events that were not applied before (their key is in fresh), each once.
 func firstDeliveries(events []settlement.PaymentEvent, fresh map[string]bool) (first []settlement.PaymentEvent) {
 	for _, e := range events {
 		if fresh[e.Key] {
@@ -90,10 +91,10 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	return l.save(ctx, tx, &batch)
 }
 
-// locked is what payment events change: claims, reservations with their places, and tickets, locked
-// in this order.
+// locked has what payment events change: claims, reservations with their places, and tickets. They
+// were locked in this order.
 type locked struct {
-	payments     []uuid.UUID // that were taken
+	payments     []uuid.UUID // confirmed payments
 	claims       map[uuid.UUID]*refund.Claim
 	reservations *reservations.Locked
 	tickets      *tickets.Locked
@@ -115,7 +116,7 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	for _, c := range l.claims {
 		ticketIDs = append(ticketIDs, c.TicketIDs()...)
 	}
-	if len(ticketIDs) > 0 { // without locks: a ticket's reservation never changes
+	if len(ticketIDs) > 0 { // needs no locks: a ticket's reservation never changes
 		of, err := tx.ReservationsOf(ctx, ticketIDs)
 		if err != nil {
 			return l, err
@@ -148,7 +149,8 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	return reservations.InsertEvents(ctx, tx, append(saved, b.Rejected...))
 }
 
-// endedPayments reads, by payment id, why payments pay for nothing. Their locks must be held.
+// endedPayments reads which payments have ended without paying for anything, and returns the
+// reasons by payment id. The locks of the payments must be held.
 func endedPayments(ctx context.Context, q *postgres.Queries, payments []uuid.UUID) (map[uuid.UUID]string, error) {
 	ended := make(map[uuid.UUID]string)
 	if len(payments) == 0 {
@@ -172,7 +174,7 @@ func endPayments(ctx context.Context, q *postgres.Queries, ended map[uuid.UUID]s
 	return q.EndPayments(ctx, arg)
 }
 
-// scarceSections reads of which sections of tickets that may end less than 5 % is free.
+// scarceSections returns the sections of the tickets of which less than 5 % of the places is free.
 func scarceSections(ctx context.Context, q *postgres.Queries, list []*ticket.Ticket) (map[settlement.Section]bool, error) {
 	scarce := make(map[settlement.Section]bool)
 	if len(list) == 0 {

@@ -11,9 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// invariants are queries that return the rows that violate a rule of the service. At any time there
-// are none. They read only the tables, so that they do not repeat a mistake of the code. A query
-// that needs the time gets it as $1.
+// invariants has, by rule, a query that returns the rows that violate the rule; at any time there are
+// none. The queries use only SQL, so that they do not repeat a mistake of the Go code. $1 is the time.
 var invariants = map[string]string{
 	"sold + held + house + returning + free = capacity, seat by seat": `
 		SELECT s.event_id || ' ' || s.section
@@ -127,7 +126,7 @@ func (s *Service) Violations(ctx context.Context) (string, error) {
 	return Violations(ctx, s.Pool, s.Clock.Now)
 }
 
-// Violations is Service.Violations on a pool.
+// Violations checks all invariants in the database of a pool, and lists the rows that violate them.
 func Violations(ctx context.Context, pool *pgxpool.Pool, clock func() time.Time) (string, error) {
 	var found []string
 	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
@@ -166,8 +165,8 @@ func (s *Service) RequireInvariants(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// RequireNoDeadlocks fails if PostgreSQL has reported a deadlock, which the order of locks
-// excludes. Other tests do not notice one, since the aborted transaction is retried.
+// RequireNoDeadlocks fails the test if PostgreSQL has counted a deadlock. The order of locks excludes
+// deadlocks. Tests would not notice one otherwise, since an aborted transaction is repeated.
 func (s *Service) RequireNoDeadlocks(t *testing.T) {
 	t.Helper()
 	require.Zero(t, s.Count(t, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))

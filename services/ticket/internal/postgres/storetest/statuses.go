@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// BeginPayment begins a payment of a reservation and returns it.
+// BeginPayment begins the payment of a reservation, and returns the payment.
 func (s *Service) BeginPayment(t *testing.T, held *reservation.Reservation) reservation.Payment {
 	t.Helper()
 	p := Payment(held)
@@ -23,7 +23,7 @@ func (s *Service) BeginPayment(t *testing.T, held *reservation.Reservation) rese
 	return p
 }
 
-// confirm confirms a payment of a reservation and returns it.
+// confirm makes a confirmed payment of a reservation, and returns the payment.
 func confirm(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
 	t.Helper()
 	p := Payment(held)
@@ -31,8 +31,8 @@ func confirm(t *testing.T, s *Service, held *reservation.Reservation) reservatio
 	return p
 }
 
-// transitions bring a new hold into a status. They return the payment of the transition, or else a
-// payment that could be made now.
+// transitions has, by status, a function that brings a new hold into this status. It returns the
+// payment that it has made, or else a payment that could be made now.
 var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment{
 	reservation.Held: func(_ *testing.T, _ *Service, held *reservation.Reservation) reservation.Payment {
 		return Payment(held)
@@ -67,7 +67,7 @@ var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *re
 	},
 }
 
-// InStatus is a reservation in a status, with the payment that its transition returned.
+// InStatus is a reservation in a status, with the payment that the function of transitions returned.
 type InStatus struct {
 	*Service
 
@@ -105,8 +105,8 @@ func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
 	return ids
 }
 
-// ticketSteps bring the first ticket of a payment from VALID into a status. What doors and
-// transfers will do is written by hand.
+// ticketSteps has, by status, a function that brings a VALID ticket of a payment into this status.
+// SQL stands for what doors and transfers do.
 var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID){
 	ticket.Valid:        func(*testing.T, *Service, reservation.Payment, uuid.UUID) {},
 	ticket.Used:         setStatus(`UPDATE tickets SET status = 'USED' WHERE ticket_id = $1`),
@@ -140,7 +140,7 @@ func (s *Service) claimOne(t *testing.T, p reservation.Payment, id uuid.UUID) *r
 	return s.BeginRefund(t, req)
 }
 
-// TicketInStatus is a ticket in a status. Its payment has paid for a VALID one too.
+// TicketInStatus is a ticket in a status. The same payment has paid for another ticket, which is VALID.
 type TicketInStatus struct {
 	*Service
 
@@ -176,7 +176,7 @@ func ForEachTicketStatus(t *testing.T, test func(t *testing.T, in TicketInStatus
 	}
 }
 
-// SetFees sets the fee of every place to be held.
+// SetFees sets the fee of all places that will be held from now on.
 func (s *Service) SetFees(t *testing.T, fee int64) {
 	t.Helper()
 	_, err := s.Pool.Exec(t.Context(), `UPDATE sections SET fee = $1`, fee)

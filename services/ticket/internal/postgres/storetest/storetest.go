@@ -1,5 +1,5 @@
-// Package storetest runs all stores and the domain's services on a database of its own, for the
-// tests of the stores.
+// Package storetest runs all stores and services of this module on a new database, for tests of the
+// stores.
 package storetest
 
 import (
@@ -47,11 +47,11 @@ const (
 	HoldFor = 5 * time.Minute
 )
 
-// Start is the initial time of every test's clock. It is far from the real time, so that a
-// statement that uses the database's time instead of the clock's is noticed.
+// Start is the initial time of every test's clock. It is far from the real time, so that tests
+// notice a statement that uses the database's clock instead of the test's.
 var Start = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
-// Service is one process: all stores and services on a database, with a clock that its test sets.
+// Service stands for one process: all stores and services on a database, with the test's clock.
 type Service struct {
 	Clock            *testkit.Clock
 	Pool, Reads      *pgxpool.Pool
@@ -114,7 +114,7 @@ func (s *Service) Replica(t *testing.T) *Service {
 	return other
 }
 
-// Spec is an event whose sale is open when the clock starts, and whose places are for sale as soon as
+// Spec returns an event whose sale is open at Start, and whose places are for sale again as soon as
 // they are given back.
 func Spec(id string, seating event.Seating, sections ...event.Section) event.Event {
 	return event.Event{ID: id, Spec: event.Spec{
@@ -124,12 +124,12 @@ func Spec(id string, seating event.Seating, sections ...event.Section) event.Eve
 	}}
 }
 
-// Rows is a section of n rows of seats.
+// Rows returns a section with n rows of perRow seats.
 func Rows(name string, price int64, n, perRow int) event.Section {
 	return event.Section{Name: name, Price: price, Rows: n, SeatsPerRow: perRow}
 }
 
-// Admissions is a section of general admission.
+// Admissions returns a section without seats (general admission).
 func Admissions(name string, price, capacity int64) event.Section {
 	return event.Section{Name: name, Price: price, Capacity: capacity}
 }
@@ -191,12 +191,12 @@ func (s *Service) Find(t *testing.T, id uuid.UUID) *reservation.Reservation {
 	return found
 }
 
-// Payment is a new payment of a reservation's amount.
+// Payment returns a new payment of a reservation's amount.
 func Payment(r *reservation.Reservation) reservation.Payment {
 	return reservation.Payment{ID: uuid.New(), UserID: r.UserID, EventID: r.EventID, Amount: r.Amount, Currency: r.Currency}
 }
 
-// Confirm settles the event that a payment of a reservation was taken.
+// Confirm applies the Kafka event that a payment of a reservation was confirmed.
 func (s *Service) Confirm(t *testing.T, r *reservation.Reservation, p reservation.Payment) {
 	t.Helper()
 	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p})
@@ -207,7 +207,7 @@ func (s *Service) Settle(t *testing.T, events ...settlement.PaymentEvent) {
 	require.NoError(t, s.Settlement.Settle(t.Context(), Group, events))
 }
 
-// RefundRequest asks for a refund of all valid tickets of a payment.
+// RefundRequest returns a request for a refund of all valid tickets of a payment.
 func (s *Service) RefundRequest(p reservation.Payment, cause refund.Cause) refund.Request {
 	return refund.Request{
 		ID: uuid.New(), PaymentID: p.ID, Cause: cause, UserID: p.UserID, Whole: cause == refund.ByHand, AskedAt: s.Clock.Now(),
@@ -221,12 +221,12 @@ func (s *Service) BeginRefund(t *testing.T, req refund.Request) *refund.Claim {
 	return c
 }
 
-// MadeRefund is the event that a claimed refund was made.
+// MadeRefund returns the Kafka event that payment has made a claimed refund.
 func MadeRefund(c *refund.Claim, p reservation.Payment) settlement.PaymentEvent {
 	return settlement.PaymentEvent{Key: uuid.NewString(), Payment: p, Refunded: true, Cause: c.Cause, RefundID: c.ID}
 }
 
-// Refund gives the valid tickets of a payment back.
+// Refund claims all valid tickets of a payment and applies the event that their refund was made.
 func (s *Service) Refund(t *testing.T, p reservation.Payment, cause refund.Cause) *refund.Claim {
 	t.Helper()
 	c := s.BeginRefund(t, s.RefundRequest(p, cause))
@@ -235,7 +235,7 @@ func (s *Service) Refund(t *testing.T, p reservation.Payment, cause refund.Cause
 	return c
 }
 
-// OutboxEvent is an event as the outbox has it.
+// OutboxEvent is the payload of a Kafka event in the outbox.
 type OutboxEvent struct {
 	Type          string   `json:"type"`
 	ReservationID string   `json:"reservationId"`
@@ -256,13 +256,13 @@ type OutboxEvent struct {
 	Items []DueItem `json:"items"`
 }
 
-// DueItem is what payment is told to give back for a ticket.
+// DueItem is the amount that payment must give back for a ticket.
 type DueItem struct {
 	TicketID string `json:"ticketId"`
 	Amount   int64  `json:"amount"`
 }
 
-// OutboxEvents returns the events of a reservation, in order.
+// OutboxEvents returns the Kafka events about a reservation, oldest first.
 func (s *Service) OutboxEvents(t *testing.T, id uuid.UUID) []OutboxEvent {
 	t.Helper()
 	rows, err := s.Pool.Query(t.Context(), `SELECT payload, topic, type, entity_version FROM outbox WHERE key = $1 ORDER BY id`, id.String())
@@ -287,7 +287,7 @@ func (s *Service) OutboxEvents(t *testing.T, id uuid.UUID) []OutboxEvent {
 	return list
 }
 
-// EventTypes lists the types of a reservation's events, in order.
+// EventTypes returns the types of the Kafka events about a reservation, oldest first.
 func (s *Service) EventTypes(t *testing.T, id uuid.UUID) []string {
 	t.Helper()
 	var types []string
@@ -305,7 +305,8 @@ func (s *Service) Count(t *testing.T, sql string, args ...any) int64 {
 	return n
 }
 
-// RequireFromNow fails unless `at` is d from now, with a tolerance for readings of the test clock.
+// RequireFromNow fails the test unless `at` is d after the test clock's time; each reading of the
+// clock advances it a little, so that 1 ms of difference is allowed.
 func (s *Service) RequireFromNow(t *testing.T, d time.Duration, at time.Time) {
 	t.Helper()
 	require.WithinDuration(t, s.Clock.Now().Add(d), at, time.Millisecond)

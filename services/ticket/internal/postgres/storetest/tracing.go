@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Statements counts the statements sent to the database, by the names of their queries.
+// Statements is a tracer of pgx that counts the statements sent to the database, by query name.
 type Statements struct {
 	mu    sync.Mutex
 	names map[string]int
@@ -48,7 +48,7 @@ func (s *Statements) Sent(name string) int {
 	return s.names[name]
 }
 
-// Connections counts the connections of a pool that are in use.
+// Connections is a tracer of pgx that counts the connections of a pool that are in use.
 type Connections struct {
 	*Statements
 
@@ -74,7 +74,7 @@ func (c *Connections) TraceRelease(*pgxpool.Pool, pgxpool.TraceReleaseData) {
 	c.used--
 }
 
-// Peak returns the most connections that were in use at once while fn ran.
+// Peak runs fn and returns the largest number of connections that were in use at once meanwhile.
 func (c *Connections) Peak(fn func()) int {
 	c.mu.Lock()
 	c.peak = c.used

@@ -10,18 +10,19 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// Locked are tickets whose rows one transaction has locked.
-type Locked struct{ changes []change }
+// Locked has tickets whose rows one transaction has locked.
+type Locked struct{ changes []ticketChange }
 
-// change is a locked ticket as it was read, and as the domain has changed it.
-type change struct {
+// ticketChange is a locked ticket as it was read (before), and as it shall be written (current).
+type ticketChange struct {
 	before  ticket.Ticket
 	current *ticket.Ticket
-	// stored is the status in its row: a ticket that was used before the event was postponed is VALID.
+	// stored is the status in the row. It differs from before.Status for a ticket that was used
+	// before the event was postponed: that counts as VALID.
 	stored string
 }
 
-func (c *change) changed() bool {
+func (c *ticketChange) changed() bool {
 	return c.before.Status != c.current.Status || c.before.Given != c.current.Given || c.before.RefundID != c.current.RefundID
 }
 
@@ -34,11 +35,11 @@ func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, e
 	if err != nil {
 		return nil, err
 	}
-	l := &Locked{changes: make([]change, len(rows))}
+	l := &Locked{changes: make([]ticketChange, len(rows))}
 	for i, r := range rows {
 		t := FromRow(r.Ticket, r.UsedBefore)
 		t.Name = r.Name
-		l.changes[i] = change{before: t, current: &t, stored: r.Ticket.Status}
+		l.changes[i] = ticketChange{before: t, current: &t, stored: r.Ticket.Status}
 	}
 	return l, nil
 }
@@ -62,7 +63,8 @@ func (l *Locked) Find(id uuid.UUID) *ticket.Ticket {
 	return nil
 }
 
-// Save writes the changed tickets. Every write names the status that it expects to change.
+// Save writes the changed tickets. The statement names the status that it expects in each row, and
+// fails if a row has another one.
 func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 	var arg db.UpdateTicketsParams
 	for _, c := range l.changes {

@@ -16,10 +16,10 @@ import (
 
 var _ ticket.Store = (*Store)(nil)
 
-// Store reads tickets, by the pool of connections for reads.
+// Store reads tickets from PostgreSQL. It uses the pool of connections for reads.
 type Store struct{ database *postgres.Database }
 
-// NewStore makes a Store.
+// NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 func (s *Store) FindTicket(ctx context.Context, id uuid.UUID) (*ticket.Shown, error) {

@@ -29,13 +29,13 @@ var (
 // ErrDown is returned by a Memory after SetDown(true).
 var ErrDown = errors.New("roomtest: the store is down")
 
-// Memory is an in-memory store.
+// Memory is an in-memory store of tier 1 for tests.
 type Memory struct {
 	mu         sync.Mutex
 	events     map[string]room.Counters
 	records    map[positionID]room.Record
 	claimed    map[positionID]bool
-	counts     map[roundKey]int64 // of claims
+	counts     map[roundKey]int64 // numbers of claims
 	down       bool
 	claimsDown bool // makes only the claims fail
 	now        func() time.Time

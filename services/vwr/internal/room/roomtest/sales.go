@@ -36,7 +36,7 @@ func (s *Sales) OnQuery(fn func(eventID string)) {
 	s.onQuery = fn
 }
 
-// Destinations are of every kind.
+// Destinations returns s as the destination of rooms of every kind.
 func (s *Sales) Destinations() room.Destinations {
 	return room.Destinations{room.NextQueue: s, room.NextPromo: s, room.NextReward: s}
 }

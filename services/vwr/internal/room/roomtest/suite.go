@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Suite tests a store. replica is called at least twice and returns stores over the same data. The
-// positions of every round are divided into shards.
+// Suite tests a store. It calls replica at least twice, for stores over the same data. shards is
+// the number of shards of every round.
 func Suite(t *testing.T, shards int, replica func(t *testing.T) Store) {
 	t.Helper()
 	a, b := replica(t), replica(t)
@@ -77,9 +77,9 @@ func TakeMany(t *testing.T, s Store, c room.Counters, n int) []room.Record {
 	return records
 }
 
-func requireStale(t *testing.T, what string, err error) {
+func requireStale(t *testing.T, attempt string, err error) {
 	t.Helper()
-	require.ErrorIs(t, err, room.ErrStale, what)
+	require.ErrorIs(t, err, room.ErrStale, attempt)
 }
 
 // readActive returns an event from the result of ReadActive; ok is false when it is missing.
@@ -94,11 +94,12 @@ func readActive(t *testing.T, s Store, eventID string, also ...string) (c room.C
 	return cs[i], true
 }
 
-// requireListed requires that the registry has an event, or has not.
-func requireListed(t *testing.T, want bool, s Store, eventID, what string) {
+// requireListed requires that the registry of active events has an event, or if want is false that
+// it has not.
+func requireListed(t *testing.T, want bool, s Store, eventID, message string) {
 	t.Helper()
 	_, ok := readActive(t, s, eventID)
-	require.Equal(t, want, ok, what)
+	require.Equal(t, want, ok, message)
 }
 
 func testRounds(t *testing.T, shards int, a, b Store) {

@@ -23,10 +23,10 @@ import (
 	"urr.guru/services/worker/internal/dynamo"
 )
 
-// Times of the lotteries, after their cutoff.
+// Times after the cutoff of the lotteries.
 const (
-	Round     = 10 * time.Minute // of the beacon
-	Announced = 30 * time.Minute
+	Round     = 10 * time.Minute // the delay of the beacon's round
+	Announced = 30 * time.Minute // the announcement
 )
 
 // Winners is the number of places of the lotteries.
@@ -36,12 +36,12 @@ const Winners = 3
 // It publishes by the real clock; its rounds can be computed at any time.
 var Beacon = sync.OnceValues(func() (*beacontest.Beacon, error) { return NewBeacon(time.Now) })
 
-// NewBeacon makes the same beacon with another clock.
+// NewBeacon returns a beacon with the keys of Beacon and another clock.
 func NewBeacon(now func() time.Time) (*beacontest.Beacon, error) {
 	return beacontest.New(slices.Repeat([]byte{7}, 32), beacontest.Options{Now: now})
 }
 
-// KeyConfig is the n-th set of an operator's secrets of seeds; the key of statements is the same in all.
+// KeyConfig returns the n-th set of secrets for seeds. All sets have the same key of statements.
 func KeyConfig(n byte) fairdraw.KeyConfig {
 	secret := config.Secret(fmt.Sprintf("s-%d:%s", n, slices.Repeat([]byte{'a' + n}, 32)))
 	return fairdraw.KeyConfig{DrawSecret: secret, DrawStatementKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
@@ -108,7 +108,7 @@ func receive(t *testing.T, store *dynamo.Store, p *promotion.Promotion) promotio
 	return r
 }
 
-// Enter stores entries and returns their requests.
+// Enter stores n requests that have become entries of the draw, and returns them.
 func Enter(t *testing.T, store *dynamo.Store, event string, n int) []promotion.Request {
 	t.Helper()
 	var out []promotion.Request
@@ -122,7 +122,7 @@ func Enter(t *testing.T, store *dynamo.Store, event string, n int) []promotion.R
 	return out
 }
 
-// Verify checks a draw by what is public of it now.
+// Verify verifies a draw as anybody can, from what is public of it now.
 func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.VerificationReport {
 	t.Helper()
 	l := Read(t, store, event)
@@ -149,8 +149,8 @@ func Verify(t *testing.T, store *dynamo.Store, event string) *fairdraw.Verificat
 	return report
 }
 
-// verifyChunks checks what is stored of the entries in chunks: themselves and, of an announced
-// draw, their ranks.
+// verifyChunks checks the stored chunks of the entries and, if the draw is announced, the stored
+// ranks.
 func verifyChunks(t *testing.T, store *dynamo.Store, d *promotion.Draw, root fairdraw.Hash, entries fairdraw.Entries) {
 	t.Helper()
 	var winners []uuid.UUID
@@ -178,7 +178,7 @@ func verifyChunks(t *testing.T, store *dynamo.Store, d *promotion.Draw, root fai
 	}
 }
 
-// entryFile is the published file of the entries, made in another way than the draw does.
+// entryFile returns the public file of the entries, computed in another way than by the draw.
 func entryFile(t *testing.T, store *dynamo.Store, event string) fairdraw.Entries {
 	t.Helper()
 	var all []uuid.UUID
