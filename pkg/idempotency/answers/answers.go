@@ -255,7 +255,11 @@ const pruneEvery = 10 * time.Minute
 
 // Pruner returns a worker that calls Prune every ten minutes until its context ends.
 func Pruner(pool *pgxpool.Pool, log *slog.Logger) func(context.Context) error {
-	return loop.Pruner(pruneEvery, log, "idempotency keys not pruned", func(ctx context.Context) error { return Prune(ctx, pool) })
+	return pruner(pool, pruneEvery, log)
+}
+
+func pruner(pool *pgxpool.Pool, every time.Duration, log *slog.Logger) func(context.Context) error {
+	return loop.Pruner(every, log, "idempotency keys not pruned", func(ctx context.Context) error { return Prune(ctx, pool) })
 }
 
 // keyColumns holds many keys as one array per column, for unnest.

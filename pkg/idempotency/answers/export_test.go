@@ -10,3 +10,6 @@ type Store = store
 
 // At returns the package's functions at a fixed time.
 func At(now time.Time) Store { return Store{now: &now} }
+
+// PrunerEvery makes a Pruner with an interval that a test can wait for.
+var PrunerEvery = pruner

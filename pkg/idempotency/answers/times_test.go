@@ -92,7 +92,7 @@ func TestPruner(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- answers.Pruner(pool, slog.New(slog.DiscardHandler))(ctx) }()
+	go func() { done <- answers.PrunerEvery(pool, 10*time.Millisecond, slog.New(slog.DiscardHandler))(ctx) }()
 	testkit.Until(t, func() bool {
 		var left int
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency_keys`).Scan(&left))
