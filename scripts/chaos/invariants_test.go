@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/scripts/platform"
@@ -57,18 +58,21 @@ func (r *run) requireInvariants() {
 func (r *run) requireSettled() {
 	r.t.Helper()
 	ticket, payment := r.DB(platform.Ticket), r.DB(platform.Payment)
-	r.Eventually(func(ctx context.Context) error {
-		var open, refunds, held int
-		err := errors.Join(
-			payment.QueryRow(ctx, `SELECT count(*) FROM payments WHERE status IN ('CONFIRMING', 'UNKNOWN')`).Scan(&open),
-			payment.QueryRow(ctx, `SELECT count(*) FROM refunds WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED', 'HELD') OR abort_due`).Scan(&refunds),
-			ticket.QueryRow(ctx, `SELECT count(*) FROM reservations
-				WHERE status IN ('HELD', 'PAYING') AND expires_at < now() - interval '5 seconds'`).Scan(&held))
-		if err == nil && open+refunds+held > 0 {
-			err = fmt.Errorf("open: %d payments, %d refunds; %d holds overdue", open, refunds, held)
-		}
-		return err
-	})
+	r.Eventually(func(ctx context.Context) error { return settled(ctx, ticket, payment) })
+}
+
+// settled returns an error while a payment or a refund is open, or a hold is overdue.
+func settled(ctx context.Context, ticket, payment *pgxpool.Pool) error {
+	var open, refunds, held int
+	err := errors.Join(
+		payment.QueryRow(ctx, `SELECT count(*) FROM payments WHERE status IN ('CONFIRMING', 'UNKNOWN')`).Scan(&open),
+		payment.QueryRow(ctx, `SELECT count(*) FROM refunds WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED', 'HELD') OR abort_due`).Scan(&refunds),
+		ticket.QueryRow(ctx, `SELECT count(*) FROM reservations
+			WHERE status IN ('HELD', 'PAYING') AND expires_at < now() - interval '5 seconds'`).Scan(&held))
+	if err == nil && open+refunds+held > 0 {
+		err = fmt.Errorf("open: %d payments, %d refunds; %d holds overdue", open, refunds, held)
+	}
+	return err
 }
 
 // requireConsistent compares the stores and the provider's ledger for one sale.

@@ -66,7 +66,7 @@ func (p *promotions) fillLottery(size promotionSize, open time.Duration) (eventI
 	for ; ; open *= 2 {
 		p.revive()
 		p.receipts = nil
-		eventID = p.openLottery(size, open)
+		eventID = p.openLottery(size, open, *full)
 		a = p.apply(eventID, size)
 		if *full {
 			p.kill(replicaID{platform.Worker, 0}, "worker.settled@2=exit")
@@ -82,8 +82,8 @@ func (p *promotions) fillLottery(size promotionSize, open time.Duration) (eventI
 	}
 }
 
-// openLottery creates a lottery that closes after a time; in the full form a beacon decides.
-func (p *promotions) openLottery(size promotionSize, open time.Duration) (eventID string) {
+// openLottery creates a lottery that closes after a time, with or without a beacon.
+func (p *promotions) openLottery(size promotionSize, open time.Duration, withBeacon bool) (eventID string) {
 	p.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
 		now := time.Now().Truncate(time.Second)
@@ -91,7 +91,7 @@ func (p *promotions) openLottery(size promotionSize, open time.Duration) (eventI
 			Caller: promotionOperator(), Title: "Draw", EventType: "LOTTERY", CapacityTotal: int64(size.places),
 			OpensAt: timestamppb.New(now.Add(-time.Hour)), ClosesAt: timestamppb.New(now.Add(open)), AnnouncedAt: timestamppb.New(now.Add(open + 3*time.Second)),
 		}
-		if *full {
+		if withBeacon {
 			beacon, err := beacontest.New([]byte(p.Secrets().Beacon), beacontest.Options{Period: time.Second})
 			if err != nil {
 				return err

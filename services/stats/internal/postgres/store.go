@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/postgres"
 	"urr.guru/proto/events"
@@ -43,7 +44,7 @@ func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()
 // Apply adds a batch to the figures and records the ids of its events and its offset, all in one
 // transaction, so that each event counts exactly once in spite of crashes.
 func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
-	return postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
+	err := postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		ids, err := s.possiblyUncounted(ctx, tx, b)
 		if err != nil {
 			return err
@@ -70,8 +71,12 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 		if err != nil {
 			return fmt.Errorf("add figures: %w", err)
 		}
-		return nil
+		return failpoint.Err("stats.count.before_commit")
 	})
+	if err == nil {
+		failpoint.Hit("stats.count.after_commit")
+	}
+	return err
 }
 
 func (s *Store) add(ctx context.Context, tx db.DBTX, d *figures.Delta) error {

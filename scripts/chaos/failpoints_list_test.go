@@ -1,0 +1,152 @@
+package chaos_test
+
+import (
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/platform"
+)
+
+// Outcomes of a buyer of two tickets.
+var (
+	both     = outcome{tickets: 2, paid: 2 * seatPrice}
+	one      = outcome{tickets: 1, paid: 2 * seatPrice, givenBack: seatPrice}
+	refunded = outcome{paid: 2 * seatPrice, givenBack: 2 * seatPrice}
+)
+
+// deaths lists a death, at least, at each failpoint of the services of a sale and their relays.
+func deaths() []death {
+	checkout := steps(enter, hold, prepare)
+	buyNow := steps(checkout, pay("ok-"))
+	buy := steps(buyNow, haveTickets)
+	buyInLine := steps(hold, prepare, pay("ok-"), leaveLine)
+	disputed := steps(buy, dispute)
+	late := steps(checkout, payTooLate)
+	at := func(service, point, journey string, before, act, after step, want outcome) death {
+		return death{place: place{service, point}, journey: journey, before: before, act: act, after: after, want: want}
+	}
+	slow := func(d death) death {
+		d.slow = true
+		return d
+	}
+	const queue, stats, ticket, payment = platform.Queue, platform.Stats, platform.Ticket, platform.Payment
+	return []death{
+		at(queue, "queue.open.after_ticket", "the first visitor comes", nil, enter, buyInLine, both),
+		at(queue, "queue.open.after_line", "the first visitor comes", nil, enter, buyInLine, both),
+		at(queue, "queue.act.in_force", "an operator sets the line", enter, setThreshold, steps(haveThreshold, buyInLine), both),
+		at(queue, "queue.settings.after_ticket", "an operator sets the line", enter, setThreshold, steps(haveThreshold, buyInLine), both),
+		at(queue, "queue.settings.after_ticket", "before anybody came", nil, setThreshold, steps(enter, haveThreshold, buyInLine), both),
+		at(queue, "queue.reservation.after_effect", "hold", enter, hold, steps(prepare, pay("ok-"), leaveLine), both),
+		at(queue, "queue.reservation.after_effect", "purchase", checkout, pay("ok-"), leaveLine, both),
+
+		at(stats, "stats.count.before_commit", "purchase", checkout, pay("ok-"), nil, both),
+		at(stats, "stats.count.after_commit", "refund by user", buy, refund(1), nil, one),
+
+		at(ticket, "ticket.hold.after_commit", "hold", enter, hold, steps(prepare, pay("ok-")), both),
+		at(ticket, "ticket.confirm.before_commit", "purchase", checkout, pay("ok-"), nil, both),
+		at(ticket, "ticket.confirm.before_commit", "refund by user", buy, refund(1), nil, one),
+		at(ticket, "ticket.confirm.after_commit", "purchase", checkout, pay("ok-"), nil, both),
+		at(ticket, "ticket.confirm.after_commit", "refund by operator", buy, refundByOperator, nil, refunded),
+		at(ticket, "ticket.claim.before_commit", "refund by user", buy, refund(1), nil, one),
+		at(ticket, "ticket.claim.after_commit", "refund by operator", buy, refundByOperator, nil, refunded),
+		at(ticket, "ticket.claim.after_commit", "refund by hand", buy, refundByHand, nil, refunded),
+		slow(at(ticket, "ticket.abort.before_commit", "refused refund", disputed, refund(1), settleDispute, both)),
+		slow(at(ticket, "ticket.abort.after_commit", "refused refund", disputed, refund(2), settleDispute, both)),
+		slow(at(ticket, "ticket.walk.before_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
+		slow(at(ticket, "ticket.walk.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
+		at(ticket, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
+		at(ticket, "outbox.after_publish", "refund by user", buy, refund(1), nil, one),
+
+		slow(at(payment, "payment.confirm.after_confirming", "purchase, paid again", checkout, pay("ok-"), payAgain, both)),
+		at(payment, "payment.confirm.after_provider", "purchase", checkout, pay("ok-"), nil, both),
+		at(payment, "payment.confirm.after_commit", "purchase", checkout, pay("ok-"), nil, both),
+		at(payment, "payment.confirm.after_commit", "decline, paid again", checkout, pay("decline-"), payAgain, both),
+		slow(at(payment, "payment.confirm.after_release", "ticket hangs, paid again", checkout, payWhileTicketHangs, payAgain, both)),
+		slow(at(payment, "payment.settle.after_captured", "refund by hand before the answer", checkout, payAndRefundByHand, nil, refunded)),
+		at(payment, "payment.refund.adopted", "refund by hand", buy, refundByHand, nil, refunded),
+		at(payment, "payment.refund.requested", "refund by user", buy, refund(1), nil, one),
+		at(payment, "payment.refund.after_begin", "refund by operator", buy, refundByOperator, nil, refunded),
+		at(payment, "payment.refund.before_send", "refund by user", buy, refund(1), nil, one),
+		at(payment, "payment.refund.after_provider", "refund by user", buy, refund(1), nil, one),
+		slow(at(payment, "payment.refund.after_provider", "charge after the hold's end", late, resumeSandbox, nil, refunded)),
+		slow(at(payment, "payment.refund.before_publish", "cancelled sale", buy, cancelSale, nil, refunded)),
+		at(payment, "payment.refund.after_publish", "refund by user", buy, refund(2), nil, refunded),
+		slow(at(payment, "payment.refund.after_abort", "refused refund", disputed, refund(1), settleDispute, both)),
+		slow(at(payment, "payment.event.before_commit", "charge after the hold's end", late, resumeSandbox, nil, refunded)),
+		slow(at(payment, "payment.event.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
+		at(payment, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
+		at(payment, "outbox.after_publish", "refund by operator", buy, refundByOperator, nil, refunded),
+	}
+}
+
+// TestFailpointsAreListed compares the list of deaths with the failpoints that the code names: none is
+// missing, and each that is listed exists.
+func TestFailpointsAreListed(t *testing.T) {
+	t.Parallel()
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	named := map[place]bool{}
+	for _, service := range []string{platform.Queue, platform.Stats, platform.Ticket, platform.Payment} {
+		for _, point := range failpointsOf(t, filepath.Join(layout.Root, "services", service)) {
+			named[place{service, point}] = true
+		}
+	}
+	for _, point := range failpointsOf(t, filepath.Join(layout.Root, "pkg")) { // of the relay
+		named[place{platform.Ticket, point}], named[place{platform.Payment, point}] = true, true
+	}
+	require.Greater(t, len(named), 30)
+	listed := map[place]bool{}
+	for _, d := range deaths() {
+		listed[d.place] = true
+	}
+	require.Equal(t, named, listed)
+}
+
+// failpointsOf returns the names of the failpoints in the code below a folder.
+func failpointsOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules"):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(gotoken.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if f, ok := call.Fun.(*ast.SelectorExpr); ok && isFailpoint(f) {
+				literal, ok := call.Args[0].(*ast.BasicLit)
+				require.True(t, ok, "%s: a failpoint whose name is not in the code", path)
+				name, err := strconv.Unquote(literal.Value)
+				require.NoError(t, err)
+				names = append(names, name)
+			}
+			return true
+		})
+		return nil
+	}))
+	return names
+}
+
+// isFailpoint reports whether a function is failpoint.Hit or failpoint.Err.
+func isFailpoint(f *ast.SelectorExpr) bool {
+	pkg, ok := f.X.(*ast.Ident)
+	return ok && pkg.Name == "failpoint" && (f.Sel.Name == "Hit" || f.Sel.Name == "Err")
+}

@@ -1,0 +1,212 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"urr.guru/pkg/testkit"
+	"urr.guru/scripts/audit"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+// place is a failpoint of a service. Several services have those of the relay.
+type place struct{ service, point string }
+
+// death is a process that is killed at a failpoint, which a buyer's journey passes.
+type death struct {
+	place
+
+	journey string
+	before  step // the process is not armed yet
+	act     step // passes the failpoint
+	after   step // once nothing is in progress any more
+	want    outcome
+	slow    bool // too slow for the short form
+}
+
+// deathRun is a platform with one replica of each service, so that the armed process has to pass.
+type deathRun struct {
+	*run
+
+	kafka           *kgo.Client
+	ticket, payment *pgxpool.Pool
+	outcomes        map[place][]string // of each death
+}
+
+// TestFailpoints kills payment, ticket, queue and stats at each of their failpoints, one after the
+// other, while a buyer passes it. Once the process is back, the buyer has the tickets or the money, and
+// the stores and the provider's ledger agree. The short form kills one process of ticket and one of
+// payment.
+func TestFailpoints(t *testing.T) {
+	sideBySide(t)
+	seed, rng := order(t)
+	r := &deathRun{outcomes: map[place][]string{}, run: setup(t, shortSale, seed, func(o *harness.Options) {
+		o.Links, o.OwnBackends, o.Replicas = false, false, nil
+		o.Services = []string{
+			platform.Gateway, platform.VWR, platform.Queue, platform.Ticket, platform.Payment, platform.Stats, platform.Sandbox,
+		}
+	})}
+	r.ticket, r.payment = r.DB(platform.Ticket), r.DB(platform.Payment)
+	var err error
+	r.kafka, err = kgo.NewClient(kgo.SeedBrokers(r.Brokers()...))
+	require.NoError(t, err)
+	t.Cleanup(r.kafka.Close)
+	all := deaths()
+	if !*full {
+		all = []death{anyQuick(rng, all, platform.Ticket), anyQuick(rng, all, platform.Payment)}
+	}
+	for _, d := range all {
+		r.die(d)
+	}
+	letters, err := r.stores.DeadLetters(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, letters, "a death is no reason to put an event aside")
+	r.logDeaths(all)
+}
+
+// anyQuick chooses a death of a service for the short form.
+func anyQuick(rng *rand.Rand, all []death, service string) death {
+	all = slices.DeleteFunc(slices.Clone(all), func(d death) bool { return d.service != service || d.slow })
+	return all[rng.IntN(len(all))]
+}
+
+// die kills one process at its failpoint, starts it again, and judges what has become of the buyer. An
+// act that the death leaves without an answer is repeated with the same key, as a page does.
+func (r *deathRun) die(d death) {
+	ctx, cancel := testkit.Context(r.t)
+	defer cancel()
+	v := r.newVictim()
+	require.NoError(r.t, d.before.run(ctx, v), d.point)
+	r.Eventually(r.published)
+	s := r.Service(d.service)
+	s.RestartWithFailpoints(0, d.point+"=exit")
+	acted := make(chan error, 1)
+	go func() { acted <- d.act.run(ctx, v) }()
+	require.Equal(r.t, "signal: killed", s.AwaitEnd(0), d.point)
+	close(v.died)
+	r.leaveGroup(ctx, d.service)
+	if d.service == platform.Payment {
+		r.endLeases(ctx)
+	}
+	s.Start(0)
+	require.NoError(r.t, <-acted, d.point)
+	r.Eventually(r.settled)
+	require.NoError(r.t, d.after.run(ctx, v), d.point)
+	r.judge(v, d)
+	r.outcomes[d.place] = append(r.outcomes[d.place], d.journey+": "+d.want.String())
+	r.t.Logf("%s died at %s: %s: %s", d.service, d.point, d.journey, d.want)
+}
+
+// judge waits until nothing is in progress, and requires that the buyer has what is wanted and that the
+// stores agree.
+func (r *deathRun) judge(v *victim, d death) {
+	r.Eventually(func(ctx context.Context) error {
+		err := r.settled(ctx)
+		if err != nil {
+			return err
+		}
+		got, err := v.outcome(ctx)
+		if err == nil && got != d.want {
+			err = fmt.Errorf("%s of %s, %s: %s, not %s", d.point, d.service, d.journey, got, d.want)
+		}
+		if err != nil {
+			return err
+		}
+		judge := r.stores.Faults
+		if v.cancelled {
+			judge = r.stores.CancelledFaults
+		}
+		faults, err := judge(ctx, v.event)
+		if all := faults.All(); err == nil && len(all) > 0 {
+			err = errors.New(strings.Join(all, "\n"))
+		}
+		if err != nil {
+			return err
+		}
+		sales, err := r.stores.Sales(ctx, v.event)
+		if want := (audit.Sales{Capacity: 10, Sold: d.want.tickets}); err == nil && sales != want {
+			err = fmt.Errorf("%s: %+v, not %+v", d.point, sales, want) // a ticket in a refund counts
+		}
+		return err
+	})
+}
+
+// settled returns an error while something is in progress.
+func (r *deathRun) settled(ctx context.Context) error { return settled(ctx, r.ticket, r.payment) }
+
+// published returns an error while an event waits for its relay: it would reach the failpoint too early.
+func (r *deathRun) published(ctx context.Context) error {
+	for _, db := range []*pgxpool.Pool{r.ticket, r.payment} {
+		var rows int
+		if err := db.QueryRow(ctx, `SELECT count(*) FROM outbox`).Scan(&rows); err != nil {
+			return err
+		}
+		if rows > 0 {
+			return fmt.Errorf("%d events are not published", rows)
+		}
+	}
+	return nil
+}
+
+// leaveGroup takes the consumer of a killed process out of its group. The broker would do so too, but
+// only after the 10 seconds of its session.
+func (r *deathRun) leaveGroup(ctx context.Context, service string) {
+	r.t.Helper()
+	name := r.Wiring().KafkaPrefix + service + "-service-group"
+	groups, err := kadm.NewClient(r.kafka).DescribeGroups(ctx, name)
+	require.NoError(r.t, err)
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = name
+	for _, m := range groups[name].Members {
+		member := kmsg.NewLeaveGroupRequestMember()
+		member.MemberID = m.MemberID
+		req.Members = append(req.Members, member)
+	}
+	_, err = req.RequestWith(ctx, r.kafka)
+	require.NoError(r.t, err)
+}
+
+// endLeases makes due at once what a dead process of payment had leased for a minute.
+func (r *deathRun) endLeases(ctx context.Context) {
+	r.t.Helper()
+	for _, sql := range []string{
+		`UPDATE payments SET check_at = now() WHERE check_at > now() AND status <> 'PREPARED'`,
+		`UPDATE refunds SET due_at = now() WHERE due_at > now()`,
+	} {
+		_, err := r.payment.Exec(ctx, sql)
+		require.NoError(r.t, err)
+	}
+}
+
+// logDeaths lists the failpoints in the order of the deaths.
+func (r *deathRun) logDeaths(all []death) {
+	var list strings.Builder
+	for _, d := range all {
+		if done := r.outcomes[d.place]; done != nil {
+			fmt.Fprintf(&list, "\n%s %s | killed %d times | %s", d.service, d.point, len(done), strings.Join(done, "; "))
+			delete(r.outcomes, d.place)
+		}
+	}
+	r.t.Logf("failpoint | killed | outcomes%s", list.String())
+}
+
+// newVictim makes a sale of ten seats, and somebody who has not entered it yet.
+func (r *deathRun) newVictim() *victim {
+	v := &victim{run: r, event: "death-" + uuid.NewString()[:8], died: make(chan struct{})}
+	v.Client = r.Client("u-" + v.event)
+	v.putSale()
+	return v
+}

@@ -1,0 +1,360 @@
+package chaos_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/loop"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+	"urr.guru/services/payment/sandbox"
+)
+
+const (
+	seatPrice = 1000
+	retryWait = 50 * time.Millisecond
+)
+
+// victim is a buyer, of two seats of a sale of their own, whose purchase a death interrupts.
+type victim struct {
+	*harness.Client
+
+	run                               *deathRun
+	event                             string
+	ReservationID, PaymentID, OrderID string
+	orders                            []string      // of all payments
+	cancelled                         bool          // the sale was cancelled
+	died                              chan struct{} // closed when the process has died
+}
+
+// outcome is what a buyer has in the end: tickets that admit, and the provider's ledger.
+type outcome struct {
+	tickets         int
+	paid, givenBack int64
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("%d tickets, %d paid, %d given back", o.tickets, o.paid, o.givenBack)
+}
+
+// step is a part of a buyer's journey; nil does nothing.
+type step func(ctx context.Context, v *victim) error
+
+func (s step) run(ctx context.Context, v *victim) error {
+	if s == nil {
+		return nil
+	}
+	return s(ctx, v)
+}
+
+// steps are several, one after the other.
+func steps(all ...step) step {
+	return func(ctx context.Context, v *victim) error {
+		for _, s := range all {
+			if err := s(ctx, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// retry repeats until there is no error. It gives up with ctx.
+func retry(ctx context.Context, try func() error) error {
+	for {
+		if err := try(); err == nil || !loop.Sleep(ctx, retryWait) {
+			return err
+		}
+	}
+}
+
+func (v *victim) putSale() {
+	now := time.Now().UTC()
+	v.run.Operator().Must(v.run.t.Context(), http.MethodPut, "/api/v1/admin/events/"+v.event, map[string]any{
+		"title": "Death", "artist": "Nobody", "venue": "Hall", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "returnWithin": 0,
+		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20), "holdSeconds": 3600,
+		"slotSeconds": 3600, "threshold": 10, "sections": []map[string]any{{"section": "A", "price": seatPrice, "rows": 1, "seatsPerRow": 10}},
+	}, nil)
+}
+
+// post sends a request with one Idempotency-Key, again while the platform is overloaded or still works on
+// the first one.
+func (v *victim) post(ctx context.Context, c *harness.Client, path string, body, into any) error {
+	c = c.With("Idempotency-Key", uuid.NewString())
+	for {
+		a, err := harness.Settle(ctx, v.run.t, func() (harness.Answer, error) { return c.Call(ctx, http.MethodPost, path, body) })
+		if err != nil || a.Code() != errs.ErrIdempotencyInProgress.Reason || !loop.Sleep(ctx, 10*retryWait) {
+			return decodeAnswer(a, err, path, into)
+		}
+	}
+}
+
+func (v *victim) get(ctx context.Context, c *harness.Client, path string, into any) error {
+	a, err := harness.Settle(ctx, v.run.t, func() (harness.Answer, error) { return c.Call(ctx, http.MethodGet, path, nil) })
+	return decodeAnswer(a, err, path, into)
+}
+
+func decodeAnswer(a harness.Answer, err error, path string, into any) error {
+	switch {
+	case err != nil:
+		return err
+	case a.Status/100 != 2:
+		return fmt.Errorf("%s: %d %s", path, a.Status, a.Body)
+	case into == nil:
+		return nil
+	default:
+		return a.Decode(into)
+	}
+}
+
+// atSandbox calls the provider itself.
+func (v *victim) atSandbox(ctx context.Context, method, path string, body any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, v.run.Wiring().SandboxURL+path, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s: %s", path, res.Status)
+	}
+	return errors.Join(err, res.Body.Close())
+}
+
+// outcome reads what the buyer has.
+func (v *victim) outcome(ctx context.Context) (o outcome, err error) {
+	tickets, err := v.tickets(ctx)
+	if err != nil {
+		return o, err
+	}
+	charges, _, err := v.run.Ledger(ctx)
+	for _, c := range charges {
+		if slices.Contains(v.orders, c.OrderID) && c.Status == sandbox.Captured {
+			o.paid += c.Amount
+			o.givenBack += c.RefundedAmount
+		}
+	}
+	o.tickets = len(tickets)
+	return o, err
+}
+
+// tickets returns those that admit.
+func (v *victim) tickets(ctx context.Context) (ids []string, err error) {
+	var list struct {
+		Items []struct{ TicketID, Status string }
+	}
+	err = v.get(ctx, v.Client, "/api/v1/my/tickets", &list)
+	for _, t := range list.Items {
+		if t.Status == "VALID" {
+			ids = append(ids, t.TicketID)
+		}
+	}
+	return ids, err
+}
+
+// enter waits until the line lets the buyer in.
+func enter(ctx context.Context, v *victim) error {
+	return retry(ctx, func() error {
+		var place struct{ Status string }
+		a, err := v.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+v.event, map[string]any{})
+		if err = decodeAnswer(a, err, "check", &place); err == nil && place.Status != "active" {
+			err = fmt.Errorf("not let in: %s", a.Body)
+		}
+		return err
+	})
+}
+
+func hold(ctx context.Context, v *victim) error {
+	return v.post(ctx, v.Client, "/api/v1/seats/reserve", map[string]any{"eventId": v.event, "seatIds": []string{"A-1-1", "A-1-2"}}, v)
+}
+
+func prepare(ctx context.Context, v *victim) error {
+	err := v.post(ctx, v.Client, "/api/v1/payments/prepare", map[string]any{"paymentType": "reservation", "referenceId": v.ReservationID}, v)
+	if err == nil && !slices.Contains(v.orders, v.OrderID) {
+		v.orders = append(v.orders, v.OrderID)
+	}
+	return err
+}
+
+// pay pays by a card as the prefix says.
+func pay(prefix string) step {
+	return func(ctx context.Context, v *victim) error {
+		return v.post(ctx, v.Client, "/api/v1/payments/confirm",
+			map[string]any{"orderId": v.OrderID, "paymentKey": prefix + uuid.NewString(), "amount": 2 * seatPrice}, nil)
+	}
+}
+
+// payAgain pays the same reservation by another payment, once the first one has ended.
+func payAgain(ctx context.Context, v *victim) error {
+	first := v.OrderID
+	err := retry(ctx, func() error {
+		err := prepare(ctx, v)
+		if err == nil && v.OrderID == first {
+			err = errors.New("the first payment has not ended")
+		}
+		return err
+	})
+	return errors.Join(err, pay("ok-")(ctx, v))
+}
+
+// haveTickets waits for the tickets.
+func haveTickets(ctx context.Context, v *victim) error {
+	return retry(ctx, func() error {
+		ids, err := v.tickets(ctx)
+		if err == nil && len(ids) < 2 {
+			err = errors.New("no tickets yet")
+		}
+		return err
+	})
+}
+
+// leaveLine waits until the purchase has ended the buyer's slot.
+func leaveLine(ctx context.Context, v *victim) error {
+	return retry(ctx, func() error {
+		sample, err := v.run.stores.Sample(ctx, v.event)
+		if err == nil && sample.Active > 0 {
+			err = errors.New("the slot has not ended")
+		}
+		return err
+	})
+}
+
+// refund asks for the refund of so many tickets.
+func refund(n int) step {
+	return func(ctx context.Context, v *victim) error {
+		ids, err := v.tickets(ctx)
+		if err != nil || len(ids) < n {
+			return fmt.Errorf("%d tickets: %w", len(ids), err)
+		}
+		return v.post(ctx, v.Client, "/api/v1/payments/"+v.PaymentID+"/refund", map[string]any{"ticketIds": ids[:n], "reason": "cannot come"}, nil)
+	}
+}
+
+// refundByOperator refunds the whole payment.
+func refundByOperator(ctx context.Context, v *victim) error {
+	return v.post(ctx, v.run.Operator(), "/api/v1/admin/payments/"+v.PaymentID+"/refund", map[string]any{"reason": "asked by phone"}, nil)
+}
+
+// refundByHand refunds all at the provider, behind payment's back.
+func refundByHand(ctx context.Context, v *victim) error {
+	return v.atSandbox(ctx, http.MethodPost, "/v1/charges/"+v.OrderID+"/refunds/by-hand", map[string]any{})
+}
+
+// cancelSale cancels the sale without a grace.
+func cancelSale(ctx context.Context, v *victim) error {
+	v.cancelled = true
+	return v.post(ctx, v.run.Operator(), "/api/v1/admin/events/"+v.event+"/cancel", map[string]any{"graceSeconds": 0}, nil)
+}
+
+// dispute makes the provider refuse all refunds; settleDispute ends that.
+func dispute(ctx context.Context, v *victim) error {
+	return v.atSandbox(ctx, http.MethodPut, "/v1/faults", sandbox.Faults{Refused: 1})
+}
+
+func settleDispute(ctx context.Context, v *victim) error {
+	return v.atSandbox(ctx, http.MethodPut, "/v1/faults", sandbox.Faults{})
+}
+
+// payAndRefundByHand pays without an answer of the provider, and gives the charge back there before
+// payment knows of it.
+func payAndRefundByHand(ctx context.Context, v *victim) error {
+	paid := make(chan error, 1)
+	go func() { paid <- pay("timeout-")(ctx, v) }()
+	err := retry(ctx, func() error { return refundByHand(ctx, v) })
+	return errors.Join(err, <-paid)
+}
+
+// payWhileTicketHangs pays while ticket does not answer, until payment has died.
+func payWhileTicketHangs(ctx context.Context, v *victim) error {
+	v.run.Service(platform.Ticket).Pause(0)
+	paid := make(chan error, 1)
+	go func() { paid <- pay("ok-")(ctx, v) }()
+	select {
+	case <-v.died:
+	case <-ctx.Done():
+	}
+	v.run.Service(platform.Ticket).Resume(0)
+	return <-paid
+}
+
+// payTooLate pays by a charge whose success comes after the hold's end: the provider is suspended, and
+// resumeSandbox lets it go on.
+func payTooLate(ctx context.Context, v *victim) error {
+	if err := pay("late-")(ctx, v); err != nil {
+		return err
+	}
+	v.run.Service(platform.Sandbox).Pause(0)
+	for _, sql := range []string{
+		`UPDATE reservations SET expires_at = now() - interval '1 second' WHERE reservation_id = $1 AND status = 'PAYING'`,
+		`UPDATE seats SET held_until = now() - interval '1 second' WHERE reservation_id = $1 AND status = 'HELD'`,
+	} {
+		if _, err := v.run.ticket.Exec(ctx, sql, v.ReservationID); err != nil {
+			return err
+		}
+	}
+	return retry(ctx, func() (err error) {
+		var status string
+		if err = v.run.ticket.QueryRow(ctx, `SELECT status FROM reservations WHERE reservation_id = $1`, v.ReservationID).Scan(&status); err == nil && status == "PAYING" {
+			err = errors.New("the hold has not ended")
+		}
+		return err
+	})
+}
+
+func resumeSandbox(_ context.Context, v *victim) error {
+	v.run.Service(platform.Sandbox).Resume(0)
+	return nil
+}
+
+// newThreshold is what an operator sets.
+const newThreshold = 77
+
+// setThreshold lets an operator change the line until queue has died. What it answers does not matter.
+func setThreshold(ctx context.Context, v *victim) error {
+	operator := v.run.Operator()
+	for {
+		_, _ = operator.Call(ctx, http.MethodPut, "/api/v1/queue/admin/threshold/"+v.event, map[string]any{"threshold": newThreshold})
+		select {
+		case <-v.died:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryWait):
+		}
+	}
+}
+
+// haveThreshold waits until the line and ticket have the operator's setting.
+func haveThreshold(ctx context.Context, v *victim) error {
+	return retry(ctx, func() error {
+		var line struct {
+			Threshold int
+			Durable   bool
+		}
+		if err := v.get(ctx, v.run.Operator(), "/api/v1/queue/admin/"+v.event, &line); err != nil {
+			return err
+		}
+		var stored int
+		err := v.run.ticket.QueryRow(ctx, `SELECT coalesce(threshold, 0) FROM line_settings WHERE event_id = $1`, v.event).Scan(&stored)
+		if err == nil && (line.Threshold != newThreshold || !line.Durable || stored != newThreshold) {
+			err = fmt.Errorf("the line has %+v, ticket %d", line, stored)
+		}
+		return err
+	})
+}
