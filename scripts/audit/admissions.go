@@ -14,18 +14,19 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Sample has the sizes of one event's line and the numbers of its held and sold seats.
-type Sample struct {
-	// Waiting, Parked and Active are the sizes of tier 2's sets. Active counts unexpired slots,
-	// including those of an ended epoch.
+// SaleNumbers has the sizes of one event's line and the numbers of its held and sold seats.
+type SaleNumbers struct {
+	// Waiting, Parked and Active are the numbers of users in the event's line (tier 2): waiting, put
+	// aside, and with a slot. Active counts unexpired slots, including those of an ended epoch.
 	Waiting, Parked, Active int64
 	// Held and Sold are numbers of seats.
 	Held, Sold int64
 }
 
-// Sample reads the sizes of an event's line from Redis and its held and sold seats from PostgreSQL.
-func (s *Stores) Sample(ctx context.Context, eventID string) (Sample, error) {
-	var out Sample
+// ReadNumbers reads the sizes of an event's line from Redis, and the numbers of its held and sold
+// seats from PostgreSQL.
+func (s *Stores) ReadNumbers(ctx context.Context, eventID string) (SaleNumbers, error) {
+	var out SaleNumbers
 	now, err := s.redis.Time(ctx).Result()
 	if err != nil {
 		return out, fmt.Errorf("sample %s: %w", eventID, unavailable(redisStore, err))
@@ -61,7 +62,7 @@ func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, e
 	return ReadAdmissions(ctx, s.redis, eventID)
 }
 
-// ReadAdmissions reads the admissions to an event's shop, in their order, from the stream that
+// ReadAdmissions reads the admissions to an event's shop, the earliest first, from the stream that
 // queue keeps in Redis. The stream has the last 100,000 admissions or more.
 func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) ([]Admission, error) {
 	var out []Admission
@@ -85,8 +86,8 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 }
 
 // decodeAdmissions decodes one record of the stream {eventId}:admitted. Its field `slots` has two
-// lines per admission: the user and the slot. `since` has two lines, the user and the time of
-// joining, for each user whose score is not that time.
+// lines per admission: the user and the slot. Its field `since` has two lines per user whose score
+// is not the time of joining: the user and that time.
 func decodeAdmissions(values map[string]any) (all []Admission, err error) {
 	text := func(name string) string {
 		v, _ := values[name].(string)
@@ -129,7 +130,7 @@ func linePairs(text string) iter.Seq2[string, string] {
 	}
 }
 
-// Admission is one entry of the stream {eventId}:admitted: an issued slot.
+// Admission is one admitted user in the stream {eventId}:admitted, with the issued slot.
 type Admission struct {
 	Slot, User string
 	// Score is the place in the line (lower is earlier), µs.
@@ -141,17 +142,17 @@ type Admission struct {
 	PresentSince, At int64
 }
 
-// Inversion is a violation of the line's order: First was waiting when Then was admitted, had the
-// lower score, and was admitted at a later tick.
+// Inversion is a violation of the line's order: when Overtaker was admitted, Overtaken was waiting
+// with a lower score, and was admitted only at a later tick.
 type Inversion struct {
-	First, Then Admission
+	Overtaken, Overtaker Admission
 }
 
 // Inversions finds every user who was overtaken in the line, each with one user who overtook. The
 // admissions must be in the stream's order.
 //
 // A is overtaken when some B with a higher score was admitted at a tick before A's, at which A was
-// already present. The order within a tick does not matter, since all of it is admitted together.
+// already present. The order within a tick does not matter: its users are admitted together.
 func Inversions(admissions []Admission) []Inversion {
 	var out []Inversion
 	for i, a := range admissions {
@@ -161,7 +162,7 @@ func Inversions(admissions []Admission) []Inversion {
 				break // the stream is ordered by time: A joined after this entry
 			}
 			if b.Tick < a.Tick && b.Score > a.Score {
-				out = append(out, Inversion{First: a, Then: b})
+				out = append(out, Inversion{Overtaken: a, Overtaker: b})
 				break
 			}
 		}
@@ -169,11 +170,11 @@ func Inversions(admissions []Admission) []Inversion {
 	return out
 }
 
-// roundSpan is the range of the scores that a round of tier 1 gives: its start plus the position.
-// It allows a million positions, and none reaches the scores of users who queue by their arrival.
+// roundSpan is the number of scores that a round of tier 1 can give: the round's start plus each
+// position. No position up to a million reaches the scores of users who queue by arrival time.
 const roundSpan = 1_000_000
 
-// LatestRound reads the latest round of tier 1 that visitors of an event's line come from; 0: none.
+// LatestRound reads the latest round of tier 1 whose visitors joined an event's line; 0: none.
 func (s *Stores) LatestRound(ctx context.Context, eventID string) (int64, error) {
 	round, err := s.redis.HGet(ctx, lineKey(eventID, "line"), "round").Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -182,8 +183,8 @@ func (s *Stores) LatestRound(ctx context.Context, eventID string) (int64, error)
 	return round, nil
 }
 
-// ExtraTurns finds the slots that a user got with a second score of the same round. Each user has
-// one score per round; a visitor who did not use a slot comes back with the same score.
+// ExtraTurns finds the admissions that a user got with a second score of the same round. Each user
+// has one score per round: a visitor who did not use a slot must come back with the same score.
 func ExtraTurns(admissions []Admission, round int64) []Admission {
 	var extra []Admission
 	early := map[string]int64{}

@@ -2,12 +2,12 @@ package audit
 
 import "fmt"
 
-// unbalanced lists the payments of a sale whose money differs from what it pays for. To the unit,
-// the provider keeps
+// unbalanced lists the payments of a sale for which the provider keeps a wrong amount of money. The
+// right amount is
 //
-//	what its tickets were paid and have not given back, nor promised to
-//	+ what is still to be refunded, or was paid back otherwise
-//	− what a person gave back at the provider that counts for nothing yet
+//	the price of the tickets that are neither refunded nor going to be
+//	+ the amount of refunds that the provider has not made
+//	− the amount that a person refunded at the provider and that matches no ticket yet
 func (b saleRecords) unbalanced() []string {
 	var out []string
 	for _, p := range b.payments {

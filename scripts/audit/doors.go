@@ -25,7 +25,7 @@ func (s *Stores) admittedAfterRefund(ctx context.Context, eventID string) ([]str
 	return tickets, nil
 }
 
-// CancelledFaults finds the faults of a cancelled event, including refunds that are missing.
+// CancelledFaults finds the faults of a cancelled event, including refunds that were never made.
 func (s *Stores) CancelledFaults(ctx context.Context, eventID string) (Faults, error) {
 	f, err := s.Faults(ctx, eventID)
 	if err == nil {

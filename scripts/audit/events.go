@@ -201,7 +201,7 @@ func (c *saleFigures) countEvent(f kafkaEvent) {
 	}
 }
 
-// dailyFigures describes figures that stats counts from one topic and stores per event and day.
+// dailyFigures describes a kind of figures that stats counts from one topic, per event and day.
 type dailyFigures struct {
 	// subject is the plural noun for what is counted, for the report.
 	subject string
@@ -210,7 +210,7 @@ type dailyFigures struct {
 	topic string
 	// counts maps a type of Kafka event to the figure that it increments.
 	counts map[string]string
-	// add counts what the type of a Kafka event does not tell; nil: there is no such figure.
+	// add adds amounts, such as points, which are no count of Kafka events; nil if the kind has none.
 	add func(published map[string]int64, f kafkaEvent)
 }
 
@@ -236,8 +236,8 @@ func allDailyFigures() []dailyFigures {
 	}
 }
 
-// differences compares an event's figures in stats with its Kafka events; a sentence if they
-// differ.
+// differences compares an event's figures in stats with its Kafka events. It returns one sentence
+// if they differ, otherwise nothing.
 func (d dailyFigures) differences(ctx context.Context, s *Stores, eventID string) ([]string, error) {
 	counted := map[string]int64{}
 	err := s.stats.QueryRow(ctx, `SELECT jsonb_strip_nulls(to_jsonb(figures)) FROM (`+d.query+`) AS figures`, eventID).Scan(&counted)

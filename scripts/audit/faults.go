@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Faults lists inconsistencies of a sale, a sentence each. There must be none when nothing of the
-// sale is in progress. Before that, a Kafka event that is still on its way can look like a fault.
+// Faults lists inconsistencies of a sale, a sentence each. It must be empty when nothing of the
+// sale is in progress; before that, a Kafka event that is still on its way can look like a fault.
 type Faults struct {
 	// PaidWithoutTicket are charged payments with neither ticket nor refund; StrayCharges are
 	// charges unknown to payment.
@@ -16,9 +16,9 @@ type Faults struct {
 	TicketWithoutPayment []string
 	// Unbalanced are payments of which the provider keeps more or less money than it should.
 	Unbalanced []string
-	// OpenedAfterRefund are the ids of tickets that a door let in after their refund was decided.
-	OpenedAfterRefund []string
-	// NotGivenBack lists what a cancelled event still has: holds, tickets, or money at the provider.
+	// AdmittedAfterRefund are the ids of tickets that a door let in after their refund was decided.
+	AdmittedAfterRefund []string
+	// NotGivenBack lists what is left of a cancelled event: holds, tickets, or money at the provider.
 	NotGivenBack []string
 	// Unpublished are Kafka events of any sale that are still in an outbox.
 	Unpublished []string
@@ -32,19 +32,20 @@ func (f Faults) All() []string {
 		prefixEach("charged, and unknown to payment: ", f.StrayCharges),
 		prefixEach("a ticket without a payment: ", f.TicketWithoutPayment),
 		prefixEach("unbalanced: ", f.Unbalanced),
-		prefixEach("opened after its refund: ticket ", f.OpenedAfterRefund),
+		prefixEach("opened after its refund: ticket ", f.AdmittedAfterRefund),
 		prefixEach("cancelled, and not given back: ", f.NotGivenBack),
 		prefixEach("not published: ", f.Unpublished),
 		prefixEach("miscounted: ", f.Miscounted),
 	)
 }
 
-// addSale adds the faults of another sale. The faults that belong to no sale are in f already.
+// addSale adds the faults of another sale. It skips the faults that belong to no sale, such as
+// unpublished Kafka events, because f already has them.
 func (f *Faults) addSale(other Faults) {
 	f.PaidWithoutTicket = append(f.PaidWithoutTicket, other.PaidWithoutTicket...)
 	f.TicketWithoutPayment = append(f.TicketWithoutPayment, other.TicketWithoutPayment...)
 	f.Unbalanced = append(f.Unbalanced, other.Unbalanced...)
-	f.OpenedAfterRefund = append(f.OpenedAfterRefund, other.OpenedAfterRefund...)
+	f.AdmittedAfterRefund = append(f.AdmittedAfterRefund, other.AdmittedAfterRefund...)
 	f.NotGivenBack = append(f.NotGivenBack, other.NotGivenBack...)
 	f.Miscounted = append(f.Miscounted, other.Miscounted...)
 }
@@ -68,7 +69,7 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if f.StrayCharges, err = s.unknownCharges(ctx, b); err != nil {
 		return f, err
 	}
-	if f.OpenedAfterRefund, err = s.admittedAfterRefund(ctx, eventID); err != nil {
+	if f.AdmittedAfterRefund, err = s.admittedAfterRefund(ctx, eventID); err != nil {
 		return f, err
 	}
 	if f.Unpublished, err = s.unpublishedEvents(ctx); err != nil {

@@ -40,7 +40,7 @@ func TestInversions(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, inv := range audit.Inversions(tt.admissions) {
-				got = append(got, inv.First.User)
+				got = append(got, inv.Overtaken.User)
 			}
 			require.Equal(t, tt.overtaken, got)
 		})

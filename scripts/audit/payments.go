@@ -30,7 +30,7 @@ type reservation struct {
 	Places, Tickets       int
 }
 
-// ticketMoney is what the buyer paid for a payment's tickets, less what was refunded or will be.
+// ticketMoney is what was paid for a payment's tickets, except those that are or will be refunded.
 type ticketMoney struct {
 	PaymentID string
 	Amount    int64
@@ -44,8 +44,8 @@ type saleRecords struct {
 	money        map[string]ticketMoney    // by payment
 }
 
-// readSaleRecords reads the records of a sale, the provider's first: the payment of a charge is
-// stored before the charge, so a charge without a payment is a fault.
+// readSaleRecords reads the records of a sale. It reads the provider's charges first: payment
+// stores a payment before the provider charges it, so a charge without a payment is a fault.
 func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRecords, err error) {
 	if b.charges, err = s.readCharges(ctx); err != nil {
 		return b, err
@@ -106,7 +106,7 @@ func (s *Stores) readCharges(ctx context.Context) (map[string]sandbox.Charge, er
 	return out, nil
 }
 
-// chargedNet is the amount that the provider has charged for an order and not refunded.
+// chargedNet is the amount that the provider has charged for an order, less its refunds.
 func (b saleRecords) chargedNet(orderID string) int64 {
 	c := b.charges[orderID]
 	if c.Status != sandbox.Captured {

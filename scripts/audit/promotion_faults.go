@@ -10,10 +10,10 @@ import (
 // PromotionFaults lists what is wrong with a promotion, a sentence per fault. It is valid only when
 // no request of the promotion is in progress: before that, an unsettled request is no fault.
 type PromotionFaults struct {
-	// Places reports more or fewer winners than places, or a wrong number of places left.
+	// Places says that there are too many or too few winners, or a wrong number of places left.
 	Places []string
-	// OutOfOrder are winners who applied after a user whom the promotion rejected as sold out, in the
-	// order of the queue; and requests settled by a message that was never in the queue.
+	// OutOfOrder are winners whose request entered the queue after one that was rejected as sold out;
+	// and requests that were settled by a message that was never in the queue.
 	OutOfOrder []string
 	// Duplicates are users with several valid requests, and locks that name another request.
 	Duplicates []string
@@ -21,7 +21,7 @@ type PromotionFaults struct {
 	Unsettled []string
 	// Logs are requests whose log of statuses has gaps or ends in another status than the request.
 	Logs []string
-	// Announcements are the faults of Kafka events: missing, with a second id, or not as the request.
+	// Announcements are wrong Kafka events about results: missing, with two ids, or not as stored.
 	Announcements []string
 	// Miscounted are the promotion's stored counters that differ from the numbers of its requests.
 	Miscounted []string
@@ -34,7 +34,7 @@ func (f PromotionFaults) All() []string {
 	)
 }
 
-// Statuses of requests and result codes, as the table has them.
+// Statuses and result codes of requests, as they are stored in the table.
 const (
 	succeeded   = "SUCCEEDED"
 	rejected    = "REJECTED"
@@ -61,8 +61,8 @@ func (p *Promotion) Succeeded() int {
 }
 
 // Faults compares the items of a promotion with each other and with its Kafka events. sent maps a
-// request id to the SequenceNumbers that awsproxy recorded when its messages entered the queue. If
-// sent is nil, the order is that of the queueSeq that the services stored.
+// request id to the SequenceNumbers that its messages got in the queue, as awsproxy recorded them.
+// If sent is nil, the stored queueSeq of the requests gives the order.
 func (p *Promotion) Faults(sent map[string][]string) PromotionFaults {
 	f := PromotionFaults{Places: p.wrongPlaces(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.wrongCounts()}
 	for _, r := range p.Requests {

@@ -18,9 +18,9 @@ import (
 // PromotionVerdict is the result of a run of the promotions demo. The JSON names are those in the
 // last line that the demo prints.
 type PromotionVerdict struct {
-	// Wanted is the number of users who applied, and Applicants the number with a stored request. Both
-	// are sums over the two promotions.
-	Wanted     int `json:"wanted"`
+	// Expected is the number of users who applied, and Applicants the number of those whose request is
+	// stored. Both are sums over the two promotions.
+	Expected   int `json:"wanted"`
 	Applicants int `json:"applicants"`
 	// FirstCome and Lottery count the requests that succeeded in each promotion. Places and Winners
 	// are the numbers that should have succeeded.
@@ -43,7 +43,7 @@ type PromotionVerdict struct {
 
 // OK reports whether exactly the right users have a place and there is no other fault.
 func (v PromotionVerdict) OK() bool {
-	return v.Applicants == v.Wanted && v.FirstCome == v.Places && v.Lottery == v.Winners &&
+	return v.Applicants == v.Expected && v.FirstCome == v.Places && v.Lottery == v.Winners &&
 		v.DuplicatesIn == 0 && v.OutOfOrder == 0 && v.Unsettled == 0 && v.Unverified == 0 && v.Other == 0
 }
 
@@ -52,16 +52,16 @@ func (v PromotionVerdict) Line() string {
 		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
 }
 
-// PromotionRun is what the demo has done and observed, without reading a store.
+// PromotionRun is what the demo has done and seen; nothing in it comes from a store.
 type PromotionRun struct {
-	// Applicants applied to each of the two promotions.
+	// Applicants is the number of users who applied to each of the two promotions.
 	Applicants         int
 	FirstCome, Lottery PromotionOfRun
-	// Receipts are what the lottery's applicants were given. Earlier is the draw's public document,
-	// saved before the beacon published the round that decided the draw.
+	// Receipts are the receipts that the lottery's applicants got. Earlier is the draw's public
+	// document, saved before the beacon published the randomness that decided the draw.
 	Receipts []string
 	Earlier  *fairdraw.Document
-	// Read gets a path of the gateway without signing in and returns the body.
+	// Read requests a path from the gateway, without signing in, and returns the body.
 	Read func(ctx context.Context, path string) ([]byte, error)
 	// Violations are sentences about answers to one user that contradict each other.
 	Violations []string
@@ -84,7 +84,7 @@ type promotionJudge struct {
 func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerdict, Findings, error) {
 	n := run.Applicants
 	j := &promotionJudge{PromotionRun: run, PromotionVerdict: PromotionVerdict{
-		Wanted: 2 * n, Places: min(n, run.FirstCome.Places), Winners: min(n, run.Lottery.Places),
+		Expected: 2 * n, Places: min(n, run.FirstCome.Places), Winners: min(n, run.Lottery.Places),
 	}}
 	first, err := s.Get(ctx, run.FirstCome.EventID)
 	if err != nil {
@@ -102,14 +102,14 @@ func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerd
 	for _, text := range run.Violations {
 		j.Add("%s", text)
 	}
-	if j.PromotionVerdict.Applicants != j.Wanted {
-		j.Add("%d of %d applications are stored", j.PromotionVerdict.Applicants, j.Wanted)
+	if j.PromotionVerdict.Applicants != j.Expected {
+		j.Add("%d of %d applications are stored", j.PromotionVerdict.Applicants, j.Expected)
 	}
 	return j.PromotionVerdict, j.Findings, nil
 }
 
 // judgeStored compares the items of one promotion with each other, and counts their faults.
-func (j *promotionJudge) judgeStored(wanted PromotionOfRun, p *Promotion) {
+func (j *promotionJudge) judgeStored(expected PromotionOfRun, p *Promotion) {
 	users := map[string]bool{}
 	for _, r := range p.Requests {
 		users[r.User] = true
@@ -125,13 +125,13 @@ func (j *promotionJudge) judgeStored(wanted PromotionOfRun, p *Promotion) {
 	} {
 		*kind.count += len(kind.texts)
 		for _, text := range kind.texts {
-			j.Add("%s: %s", wanted.Name, text)
+			j.Add("%s: %s", expected.Name, text)
 		}
 	}
 }
 
 // judgeDraw verifies the draw from its public document, as any user can, with all receipts and the
-// copy that was saved earlier. It then compares the winners with the table.
+// copy that was saved earlier. It then compares the winners with the requests in the table.
 func (j *promotionJudge) judgeDraw(ctx context.Context, p *Promotion) {
 	unverified := func(format string, args ...any) {
 		j.Unverified++

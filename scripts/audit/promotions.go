@@ -40,7 +40,7 @@ func OpenPromotions(w platform.Wiring) *Promotions {
 // Promotion has everything that the table and the topic contain about one promotion.
 type Promotion struct {
 	EventID, EventType string
-	// Total is the number of places. Limited says that places are limited; Remaining are then left.
+	// Total is the number of places. Limited is true if places are limited; Remaining are those left.
 	Total, Remaining int64
 	Limited          bool
 	// Requests are in the order of acceptance.
@@ -184,7 +184,7 @@ func promotionFromItems(eventID string, items []dynamo.Item) (*Promotion, error)
 	return p, nil
 }
 
-// addItem adds an item of the table that is neither a request nor a log, if it is of p.
+// addItem adds an item of the table, neither a request nor a log, to p if it belongs to p.
 func (p *Promotion) addItem(pk, sk string, d *dynamo.Reader) {
 	switch {
 	case pk == "EVENT#"+p.EventID && sk == "CONFIG":

@@ -17,9 +17,10 @@ import (
 // RewardsVerdict is the result of a run of the rewards demo. The JSON names are those in the last
 // line that the demo prints.
 type RewardsVerdict struct {
-	// Wanted is the number of members who came, and Members the number of those who attended and drew.
-	Wanted  int `json:"wanted"`
-	Members int `json:"members"`
+	// Expected is the number of members who visited, and Participants the number of those who recorded
+	// an attendance and took part in the prize draw.
+	Expected     int `json:"wanted"`
+	Participants int `json:"members"`
 	// PaidTwice and Differences count what `reward reconcile` reports about this run's campaigns.
 	PaidTwice int `json:"paid_twice"`
 	// Unpaid counts earned rewards missing in the provider's ledger or stored with another status than
@@ -35,12 +36,12 @@ type RewardsVerdict struct {
 
 // OK reports whether every member took part once and was paid exactly the earned rewards.
 func (v RewardsVerdict) OK() bool {
-	return v.Members == v.Wanted && v.PaidTwice == 0 && v.Unpaid == 0 && v.Overdrawn == 0 && v.Differences == 0 && v.Other == 0
+	return v.Participants == v.Expected && v.PaidTwice == 0 && v.Unpaid == 0 && v.Overdrawn == 0 && v.Differences == 0 && v.Other == 0
 }
 
 func (v RewardsVerdict) Line() string {
 	return LastLine("demo-rewards", v.OK(), fmt.Sprintf("members=%d paid_twice=%d unpaid=%d overdrawn=%d differences=%d",
-		v.Members, v.PaidTwice, v.Unpaid, v.Overdrawn, v.Differences), v.Other)
+		v.Participants, v.PaidTwice, v.Unpaid, v.Overdrawn, v.Differences), v.Other)
 }
 
 // RewardsRun describes a run of the rewards demo and gives access to the stores to check.
@@ -53,8 +54,8 @@ type RewardsRun struct {
 
 	// Attendance and Random are the ids of the run's two campaigns: daily rewards and a prize draw.
 	Attendance, Random string
-	// Members took part, between Began and Ended. Prizes is the number of prizes that could
-	// be drawn, and Points the reward of a day of attendance.
+	// Members is the number of members, who all took part between Began and Ended. Prizes is the
+	// number of prizes that could be drawn, and Points the reward for one day of attendance.
 	Members, Prizes, Points int
 	Began, Ended            time.Time
 	// Violations are sentences about answers to one member that contradict each other.
@@ -63,14 +64,14 @@ type RewardsRun struct {
 
 func (r *RewardsRun) campaigns() []string { return []string{r.Attendance, r.Random} }
 
-// allDrawnFrom is a number of members per prize. With as many or more, a prize that is left counts
-// as a fault: the chance that no draw wins it is negligible.
+// allDrawnFrom is the number of members per prize from which on an undrawn prize counts as a fault:
+// the chance that so many members leave a prize is negligible.
 const allDrawnFrom = 20
 
 // Judge computes the verdict on a run from the provider's ledger and reward's tables.
 func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error) {
-	j := &rewardsJudge{RewardsRun: r, RewardsVerdict: RewardsVerdict{Wanted: r.Members}}
-	for _, part := range []func(context.Context) error{j.judgeEntries, j.judgeStock, j.judgeRewards, j.judgeReconciliation} {
+	j := &rewardsJudge{RewardsRun: r, RewardsVerdict: RewardsVerdict{Expected: r.Members}}
+	for _, part := range []func(context.Context) error{j.judgeEntries, j.judgePrizeStock, j.judgeRewards, j.judgeReconciliation} {
 		if err := part(ctx); err != nil {
 			return j.RewardsVerdict, j.Findings, err
 		}
@@ -89,17 +90,17 @@ type rewardsJudge struct {
 	Findings
 }
 
-// judgeEntries counts the members who attended and drew, and those who did either too often.
+// judgeEntries counts the members who attended and drew, and those who did one of these too often.
 func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	err := j.DB.QueryRow(ctx, `
 		SELECT count(*) FROM (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $1) AS attended
 		JOIN (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $2) AS drew USING (member_id)`,
-		j.Attendance, j.Random).Scan(&j.RewardsVerdict.Members)
+		j.Attendance, j.Random).Scan(&j.RewardsVerdict.Participants)
 	if err != nil {
 		return err
 	}
-	if j.RewardsVerdict.Members != j.Wanted {
-		j.Add("%d of %d members attended and drew", j.RewardsVerdict.Members, j.Wanted)
+	if j.RewardsVerdict.Participants != j.Expected {
+		j.Add("%d of %d members attended and drew", j.RewardsVerdict.Participants, j.Expected)
 	}
 	// A run that crosses midnight in Korea has two days of attendance.
 	for event, allowed := range map[string]int{j.Attendance: daysInKorea(j.Began, j.Ended), j.Random: 1} {
@@ -124,7 +125,7 @@ func daysInKorea(from, to time.Time) int {
 	return int(day(to)-day(from)) + 1
 }
 
-func (j *rewardsJudge) judgeStock(ctx context.Context) error {
+func (j *rewardsJudge) judgePrizeStock(ctx context.Context) error {
 	rows, err := j.DB.Query(ctx, `
 		SELECT p.name, p.initial, p.stock, count(e.id) FROM prizes AS p LEFT JOIN event_entry AS e ON e.prize_id = p.id
 		WHERE p.event_id = $1 AND p.initial IS NOT NULL GROUP BY p.id ORDER BY p.id`, j.Random)
@@ -144,14 +145,14 @@ func (j *rewardsJudge) judgeStock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if total < j.Prizes && j.Wanted >= allDrawnFrom*j.Prizes {
+	if total < j.Prizes && j.Expected >= allDrawnFrom*j.Prizes {
 		j.Other++
-		j.Add("only %d of %d prizes were drawn by %d members", total, j.Prizes, j.Wanted)
+		j.Add("only %d of %d prizes were drawn by %d members", total, j.Prizes, j.Expected)
 	}
 	return nil
 }
 
-// judgeRewards compares the entries with the rewards, and counts the rewards that are not SUCCESS.
+// judgeRewards compares rewards with the entries that earned them, and counts unsuccessful rewards.
 func (j *rewardsJudge) judgeRewards(ctx context.Context) error {
 	var missing, surplus, open int
 	err := j.DB.QueryRow(ctx, `

@@ -16,7 +16,7 @@ type SaleInStores struct {
 	EventID string
 	// CancelledID is the event that was cancelled during the run; empty: none was.
 	CancelledID string
-	// Patience waits while a store is unavailable, and reports the outage.
+	// Patience repeats a read while a store is unavailable, and prints the outage.
 	Patience OutageWait
 
 	letters map[string]int64 // the number of dead letters per topic, before the run
@@ -30,12 +30,12 @@ func (i *SaleInStores) Begin(ctx context.Context) error {
 	return err
 }
 
-func (i *SaleInStores) Sample(ctx context.Context) (Sample, error) {
-	return i.Stores.Sample(ctx, i.EventID)
+func (i *SaleInStores) ReadNumbers(ctx context.Context) (SaleNumbers, error) {
+	return i.Stores.ReadNumbers(ctx, i.EventID)
 }
 
 func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
-	for _, part := range []func(context.Context, *saleFindings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeOrder, i.judgeForgedPasses} {
+	for _, part := range []func(context.Context, *saleFindings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeAdmissionOrder, i.judgeForgedPasses} {
 		_, err := i.Patience.Read(ctx, func(ctx context.Context) error {
 			attempt := *v
 			attempt.Findings = slices.Clone(v.Findings)
@@ -57,8 +57,8 @@ func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) 
 	return nil
 }
 
-// Settle waits until the stores are consistent, for at most settleWithin. The limit starts again
-// after a store's outage, because Kafka events on their way wait for that store too.
+// Settle waits until the stores are consistent, for at most settleWithin. After a store's outage
+// the time starts again, because Kafka events could not reach that store during the outage.
 func (i *SaleInStores) Settle(ctx context.Context) error {
 	deadline := time.Now().Add(settleWithin)
 	for {
@@ -114,7 +114,7 @@ func (i *SaleInStores) judgeFaults(ctx context.Context, v *saleFindings) error {
 	}
 	all, unbalanced := faults.All(), len(faults.Unbalanced)
 	v.PaidWithoutTicket = len(faults.PaidWithoutTicket) + len(faults.StrayCharges)
-	v.Unbalanced, v.opened = &unbalanced, faults.OpenedAfterRefund
+	v.Unbalanced, v.opened = &unbalanced, faults.AdmittedAfterRefund
 	v.Other += len(all) - v.PaidWithoutTicket - unbalanced - len(v.opened)
 	for _, fault := range all {
 		v.Add("%s", fault)
@@ -137,7 +137,7 @@ func (i *SaleInStores) judgeDeadLetters(ctx context.Context, v *saleFindings) er
 	return nil
 }
 
-func (i *SaleInStores) judgeOrder(ctx context.Context, v *saleFindings) error {
+func (i *SaleInStores) judgeAdmissionOrder(ctx context.Context, v *saleFindings) error {
 	admissions, err := i.Stores.Admissions(ctx, i.EventID)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (i *SaleInStores) judgeOrder(ctx context.Context, v *saleFindings) error {
 	v.OutOfOrder = &n
 	for _, pair := range inversions {
 		v.Add("out of order: %s (score %d, present since %d, in at %d) was overtaken by %s (score %d, in at %d)",
-			pair.First.User, pair.First.Score, pair.First.PresentSince, pair.First.At, pair.Then.User, pair.Then.Score, pair.Then.At)
+			pair.Overtaken.User, pair.Overtaken.Score, pair.Overtaken.PresentSince, pair.Overtaken.At, pair.Overtaker.User, pair.Overtaker.Score, pair.Overtaker.At)
 	}
 	round, err := i.Stores.LatestRound(ctx, i.EventID)
 	if err != nil {

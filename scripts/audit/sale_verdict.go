@@ -30,19 +30,19 @@ type SaleVerdict struct {
 	// Unbalanced counts the payments of which the provider keeps more or less money than it should;
 	// nil: unknown.
 	Unbalanced *int `json:"unbalanced"`
-	// OpenedAfterRefund counts the tickets that a door admitted after their refund was decided, each
-	// once. The stores or the visitors have seen it.
-	OpenedAfterRefund int `json:"opened_after_refund"`
+	// AdmittedAfterRefund counts the tickets that a door admitted after their refund was decided:
+	// those found in the stores and those that visitors noticed, each once.
+	AdmittedAfterRefund int `json:"opened_after_refund"`
 	// Other counts all other inconsistencies. The last line contains it if it is not 0.
 	Other int `json:"other"`
 }
 
-// OK reports whether every seat was sold once, to visitors who waited and paid. Unknown numbers are
-// ignored.
+// OK reports whether every seat was sold once, to visitors who waited and paid. It ignores numbers
+// that are unknown (nil).
 func (v SaleVerdict) OK() bool {
 	none := func(n *int) bool { return n == nil || *n == 0 }
 	return v.Sold == v.Seats && v.Oversold == 0 && v.PaidWithoutTicket == 0 && none(v.OverThreshold) && none(v.OutOfOrder) &&
-		none(v.ExtraTurns) && v.ForgedIn == 0 && none(v.Unbalanced) && v.OpenedAfterRefund == 0 && v.Other == 0
+		none(v.ExtraTurns) && v.ForgedIn == 0 && none(v.Unbalanced) && v.AdmittedAfterRefund == 0 && v.Other == 0
 }
 
 func (v SaleVerdict) Line() string {
@@ -54,22 +54,22 @@ func (v SaleVerdict) Line() string {
 	}
 	figures := fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s extra_turns=%s forged_in=%d",
 		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), known(v.ExtraTurns), v.ForgedIn)
-	figures += fmt.Sprintf(" unbalanced=%s opened_after_refund=%d", known(v.Unbalanced), v.OpenedAfterRefund)
+	figures += fmt.Sprintf(" unbalanced=%s opened_after_refund=%d", known(v.Unbalanced), v.AdmittedAfterRefund)
 	return LastLine("demo", v.OK(), figures, v.Other)
 }
 
-// SaleJudge judges a run of the sale demo: from the stores, or from what is public.
+// SaleJudge judges a run of the sale demo, either from the stores or from public information.
 type SaleJudge interface {
 	// Begin reads what the stores contain before the run, to compare it with their later state.
 	Begin(ctx context.Context) error
-	// Sample reads the current numbers of the sale, as far as this judge can see them.
-	Sample(ctx context.Context) (Sample, error)
+	// ReadNumbers reads the current numbers of the sale, as far as this judge can see them.
+	ReadNumbers(ctx context.Context) (SaleNumbers, error)
 	// Settle waits until everything that the visitors have started is completed.
 	Settle(ctx context.Context) error
 	// InjectFault makes the stores wrong, without the services, to show that the judge detects it.
 	InjectFault(ctx context.Context, fault string) error
 
-	// judge computes the verdict on a run and adds it to v.
+	// judge computes the verdict on a run and stores it in v.
 	judge(ctx context.Context, run SaleRun, v *saleFindings) error
 }
 
@@ -81,9 +81,9 @@ var (
 // SaleRun is what the sale demo has observed, without reading a store.
 type SaleRun struct {
 	Visitors, Seats, Threshold int
-	// Tally counts what the crowd of the sale saw, Cancelled what that of the cancelled event saw.
+	// Tally has what the visitors of the sale saw, Cancelled what those of the cancelled event saw.
 	Tally, Cancelled *crowd.Tally
-	Samples          []Sample
+	Samples          []SaleNumbers
 	// Faults are other contradictions that the demo observed, a sentence each.
 	Faults []string
 }
@@ -113,14 +113,14 @@ func JudgeSale(ctx context.Context, judge SaleJudge, run SaleRun) (SaleVerdict, 
 func (v *saleFindings) addObserved(run SaleRun) {
 	v.ForgedIn += int(run.Tally.ForgedIn.Load())
 	for _, tally := range []*crowd.Tally{run.Tally, run.Cancelled} {
-		v.opened = append(v.opened, tally.OpenedAfterRefund()...)
+		v.opened = append(v.opened, tally.AdmittedAfterRefund()...)
 		v.Other += len(tally.WrongAnswers())
 		for _, violation := range tally.Violations() {
 			v.Add("%s", violation)
 		}
 	}
 	slices.Sort(v.opened)
-	v.OpenedAfterRefund = len(slices.Compact(v.opened))
+	v.AdmittedAfterRefund = len(slices.Compact(v.opened))
 	v.Other += len(run.Faults)
 	for _, fault := range run.Faults {
 		v.Add("%s", fault)
@@ -152,7 +152,7 @@ func (o *PublicSale) Begin(context.Context) error {
 	return nil
 }
 
-func (o *PublicSale) Sample(ctx context.Context) (s Sample, err error) {
+func (o *PublicSale) ReadNumbers(ctx context.Context) (s SaleNumbers, err error) {
 	s.Sold, err = o.readSold(ctx)
 	return s, err
 }

@@ -72,17 +72,17 @@ func isUnavailable(err error) bool {
 	return false
 }
 
-// Outage detects the beginning and the end of a store's outage from the results of reads.
-type Outage struct {
+// OutageDetector detects from the results of reads when a store's outage begins and ends.
+type OutageDetector struct {
 	Say func(format string, args ...any)
 
 	store string
 	since time.Time
 }
 
-// Record takes the result of a read that started at began. It returns which store is unavailable,
-// if any, and for how long it has been.
-func (a *Outage) Record(began time.Time, err error) (store string, lasted time.Duration, isUnavailable bool) {
+// Record takes the result of a read that began at the time began. It returns which store is
+// unavailable, if any, and how long it has been so.
+func (a *OutageDetector) Record(began time.Time, err error) (store string, lasted time.Duration, isUnavailable bool) {
 	missing, isUnavailable := errors.AsType[*UnavailableError](err)
 	if a.store != "" && (!isUnavailable || missing.Store != a.store) {
 		a.Say("%s is back after %.1f s", a.store, time.Since(a.since).Seconds())
@@ -111,7 +111,7 @@ const retryPause = 500 * time.Millisecond
 // Read calls read, and repeats it while a store is unavailable, until ctx ends or the limit is
 // reached. waited is true if a store was unavailable.
 func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) (waited bool, err error) {
-	absence := Outage{Say: p.Say}
+	absence := OutageDetector{Say: p.Say}
 	for {
 		began := time.Now()
 		attempt, cancel := context.WithTimeout(ctx, p.Limit) // a client may retry indefinitely

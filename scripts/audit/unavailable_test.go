@@ -60,7 +60,7 @@ func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	for store, read := range map[string]func(context.Context) error{
-		"Redis":                func(ctx context.Context) error { _, err := s.Sample(ctx, "e"); return err },
+		"Redis":                func(ctx context.Context) error { _, err := s.ReadNumbers(ctx, "e"); return err },
 		"PostgreSQL (ticket)":  func(ctx context.Context) error { _, err := s.Sales(ctx, "e"); return err },
 		"PostgreSQL (stats)":   func(ctx context.Context) error { _, err := s.readStatsFigures(ctx, "e"); return err },
 		"Kafka":                func(ctx context.Context) error { _, err := s.DeadLetters(ctx); return err },

@@ -29,7 +29,7 @@ func TestSaleVerdict(t *testing.T) {
 		"extra_turns":         func(v *SaleVerdict) { v.ExtraTurns = number(1) },
 		"forged_in":           func(v *SaleVerdict) { v.ForgedIn = 1 },
 		"unbalanced":          func(v *SaleVerdict) { v.Unbalanced = number(1) },
-		"opened_after_refund": func(v *SaleVerdict) { v.OpenedAfterRefund = 1 },
+		"opened_after_refund": func(v *SaleVerdict) { v.AdmittedAfterRefund = 1 },
 		"other":               func(v *SaleVerdict) { v.Other = 1 },
 	} {
 		v := whole
@@ -43,12 +43,12 @@ func TestSaleVerdict(t *testing.T) {
 
 func TestSamplesOverTheThreshold(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, 2, SaleRun{Threshold: 5, Samples: []Sample{{Active: 5}, {Active: 6}, {}, {Active: 60}}}.samplesOverThreshold())
+	require.Equal(t, 2, SaleRun{Threshold: 5, Samples: []SaleNumbers{{Active: 5}, {Active: 6}, {}, {Active: 60}}}.samplesOverThreshold())
 }
 
 func TestPromotionVerdict(t *testing.T) {
 	t.Parallel()
-	whole := PromotionVerdict{Wanted: 10_000, Applicants: 10_000, FirstCome: 500, Places: 500, Lottery: 100, Winners: 100}
+	whole := PromotionVerdict{Expected: 10_000, Applicants: 10_000, FirstCome: 500, Places: 500, Lottery: 100, Winners: 100}
 	require.True(t, whole.OK())
 	require.Equal(t, "demo-promo ok: applicants=10000 first_come=500 lottery=100 duplicates_in=0 out_of_order=0 unsettled=0 unverified=0", whole.Line())
 	for name, spoil := range map[string]func(*PromotionVerdict){
@@ -73,10 +73,10 @@ func TestPromotionVerdict(t *testing.T) {
 
 func TestRewardsVerdict(t *testing.T) {
 	t.Parallel()
-	whole := RewardsVerdict{Wanted: 2000, Members: 2000}
+	whole := RewardsVerdict{Expected: 2000, Participants: 2000}
 	require.Equal(t, "demo-rewards ok: members=2000 paid_twice=0 unpaid=0 overdrawn=0 differences=0", whole.Line())
 	for name, breakIt := range map[string]func(*RewardsVerdict){
-		"members=1999":  func(v *RewardsVerdict) { v.Members = 1999 },
+		"members=1999":  func(v *RewardsVerdict) { v.Participants = 1999 },
 		"paid_twice=1":  func(v *RewardsVerdict) { v.PaidTwice = 1 },
 		"unpaid=1":      func(v *RewardsVerdict) { v.Unpaid = 1 },
 		"overdrawn=1":   func(v *RewardsVerdict) { v.Overdrawn = 1 },

@@ -43,14 +43,14 @@ type Fault struct {
 	Swallow bool
 	// Refuse rejects every second message of a batch, beginning with the first.
 	Refuse bool
-	// Repeat is how often the received messages are delivered again, to the next receivers.
+	// Repeat is the number of times that received messages are delivered again, to other receivers.
 	Repeat int
 }
 
 // Rule chooses the fault of each call. It is called concurrently.
 type Rule func(Call) Fault
 
-// Proxy is an HTTP proxy in front of one development server.
+// Proxy is an HTTP proxy in front of one development server: DynamoDB Local or ElasticMQ.
 type Proxy struct {
 	upstream string
 	listener net.Listener
@@ -65,7 +65,7 @@ type Proxy struct {
 	queue  queueState
 }
 
-// New starts a proxy in front of a URL.
+// New starts a proxy that passes calls on to the server at the URL upstream.
 func New(upstream string) (*Proxy, error) { return startProxy(upstream, false) }
 
 // NewCounter starts a proxy that only counts, for measurements: it passes batches of messages on
@@ -204,7 +204,8 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	_, _ = w.Write(a.body) // the caller may have disconnected
 }
 
-// CallsSince counts the calls after an earlier result of Calls, of the named operations or of all.
+// CallsSince counts the calls since Calls returned the result `before`: those of the named
+// operations, or all if none is named.
 func (p *Proxy) CallsSince(before map[string]int, operations ...string) (sum int) {
 	now, _ := p.Calls()
 	for name, n := range now {
@@ -281,12 +282,12 @@ func (c Call) FindItem(pk, sk string) int {
 	return -1
 }
 
-// Unavailable returns the fault that answers with an internal server error.
+// Unavailable returns the fault of answering with an internal server error (500).
 func Unavailable() Fault {
 	return Fault{Status: http.StatusInternalServerError, Body: []byte(`{"__type": "InternalServerError", "message": "injected"}`)}
 }
 
-// Throttled returns the fault that answers as DynamoDB does when it gets too many calls.
+// Throttled returns the fault of answering as DynamoDB does when it gets too many calls.
 func Throttled() Fault {
 	return Fault{
 		Status: http.StatusBadRequest,
@@ -301,7 +302,7 @@ const (
 	Capacity   = "ThrottlingError"
 )
 
-// Canceled returns the fault that answers that a transaction was cancelled because of one item.
+// Canceled returns the fault of answering that the transaction was cancelled because of one item.
 func Canceled(c Call, item int, reason string) Fault {
 	type cause struct {
 		Code    string

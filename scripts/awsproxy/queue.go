@@ -17,11 +17,11 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// queueState is what a proxy in front of SQS records about messages.
+// queueState is what a proxy in front of SQS remembers about the messages.
 type queueState struct {
 	sent map[string][]string // SequenceNumbers by request id, in the order of the queue's answers
 	lost map[string]bool     // request ids of swallowed messages
-	// again has, by queue, the responses whose messages will be delivered once more.
+	// again has, by queue, the responses with received messages that will be delivered once more.
 	again map[string][]answer
 }
 
@@ -29,8 +29,8 @@ func newQueueState() queueState {
 	return queueState{sent: map[string][]string{}, lost: map[string]bool{}, again: map[string][]answer{}}
 }
 
-// Sent returns the SequenceNumbers that messages got in the queue, by request id. A message that is
-// sent again with the same deduplication id keeps its number.
+// Sent returns the SequenceNumbers that the queue gave to messages, by request id. A message that
+// is sent again with the same deduplication id keeps its number.
 func (p *Proxy) Sent() map[string][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *Proxy) sendBatch(r *http.Request, c Call, f Fault) (answer, error) {
 		if err := json.Unmarshal(c.Body, &one); err != nil {
 			return answer{}, fmt.Errorf("send: %w", err)
 		}
-		got, a, err := p.sendOne(r, in.QueueURL, one, f.Swallow)
+		got, a, err := p.sendMessage(r, in.QueueURL, one, f.Swallow)
 		if err == nil && a.status == http.StatusOK {
 			a.body, err = json.Marshal(got)
 		}
@@ -106,7 +106,7 @@ func (p *Proxy) sendBatch(r *http.Request, c Call, f Fault) (answer, error) {
 			out.Failed = append(out.Failed, sendResult{ID: e.textMember("Id"), Code: "InternalError", Message: "refused by the test"})
 			continue
 		}
-		got, a, err := p.sendOne(r, in.QueueURL, e, f.Swallow)
+		got, a, err := p.sendMessage(r, in.QueueURL, e, f.Swallow)
 		if err != nil {
 			return a, err
 		}
@@ -121,7 +121,7 @@ func (p *Proxy) sendBatch(r *http.Request, c Call, f Fault) (answer, error) {
 	return answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body: body}, err
 }
 
-func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e batchEntry, swallow bool) (got sendResult, a answer, err error) {
+func (p *Proxy) sendMessage(r *http.Request, url json.RawMessage, e batchEntry, swallow bool) (got sendResult, a answer, err error) {
 	if swallow {
 		sum := md5.Sum([]byte(e.textMember("MessageBody"))) //nolint:gosec // SQS's checksum
 		p.mu.Lock()
@@ -159,7 +159,7 @@ func (p *Proxy) sendOne(r *http.Request, url json.RawMessage, e batchEntry, swal
 	return got, a, nil
 }
 
-// isDeadLetterQueue reports whether a queue's URL has the ending of dead letter queues.
+// isDeadLetterQueue reports whether a queue's URL ends as those of dead letter queues do.
 func isDeadLetterQueue(url json.RawMessage) bool { return strings.Contains(string(url), "-dlq.fifo") }
 
 // pollInterval is the time between two requests to the server while a caller waits for messages.

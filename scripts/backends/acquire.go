@@ -11,7 +11,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// acquiredFile is the path of the list of running backends that only test runs have requested.
+// acquiredFile is the path of the list of running backends that were started only for test runs.
 func (s *Set) acquiredFile() string { return s.layout.State("run", "lent") }
 
 // StartAndKeep starts the backends, even those that a test run has started, to run until Stop.
@@ -30,8 +30,8 @@ func (s *Set) StartAndKeep(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// Acquire starts the backends for a test run. When the last test run of the checkout releases them,
-// those that only test runs have requested are stopped, unless StartAndKeep was called meanwhile.
+// Acquire starts the backends for a test run. When the last test run of the checkout has called
+// release, the backends started only for test runs stop, unless StartAndKeep was called meanwhile.
 func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error, err error) {
 	users := s.layout.State("run", "tests.lock")
 	mine, err := filelock.Share(ctx, users)
@@ -67,11 +67,11 @@ func (s *Set) acquire(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// notRequested lists the set's backends that are not running and that no command has requested
-// since the machine booted. Only test runs use those.
+// notRequested lists the backends that are not running and that no command has started since the
+// machine booted. If they are started now, only test runs need them.
 func (s *Set) notRequested() []string {
 	var names []string
-	for _, name := range s.Missing() {
+	for _, name := range s.NotRunning() {
 		r, found, err := s.loadRecord(name)
 		if err != nil || !found || r.Stopping || !r.ThisBoot() {
 			names = append(names, name)
@@ -80,8 +80,8 @@ func (s *Set) notRequested() []string {
 	return names
 }
 
-// stopAcquired stops the backends that only test runs have requested, unless another test run still
-// holds a shared lock on usersLock.
+// stopAcquired stops the backends that were started only for test runs, unless another test run
+// still holds a shared lock on the file usersLock.
 func (s *Set) stopAcquired(ctx context.Context, usersLock string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {

@@ -35,7 +35,7 @@ type Set struct {
 	apt      apt.Installer
 	backends []backend
 	begin    func(process.Spec) (*process.Process, error)
-	// checkPort returns an error if a port is in use; it waits for an owner that is terminating.
+	// checkPort returns an error if a port is in use. If its owner is just terminating, it waits.
 	checkPort func(port int) error
 
 	kafkaOutside string
@@ -72,14 +72,14 @@ type runRecord struct {
 	process.Identity
 	Started time.Time `json:"started"`
 	Ports   []int     `json:"ports"`
-	// Stopping is set before a stop sends its first signal, and stays set.
+	// Stopping is set before Stop sends the process its first signal, and stays set.
 	Stopping bool   `json:"stopping,omitempty"`
 	Restarts int    `json:"restarts,omitempty"`
 	LastExit string `json:"last_exit,omitempty"`
 }
 
 func (s *Set) loadRecord(name string) (r runRecord, found bool, err error) {
-	found, err = process.Load(s.layout.Record(name), &r)
+	found, err = process.Load(s.layout.RunFile(name), &r)
 	return r, found, err
 }
 
@@ -89,7 +89,7 @@ func New(layout platform.Layout, forTests bool, say func(format string, args ...
 	s := &Set{
 		layout: layout, say: say, begin: process.Start, checkPort: process.CheckPort, started: map[string]*process.Process{},
 	}
-	s.apt = apt.Installer{Log: layout.Log("apt"), Say: say}
+	s.apt = apt.Installer{Log: layout.LogFile("apt"), Say: say}
 	s.backends = []backend{s.redis(), s.postgres(), s.kafka(), s.dynamodb(), s.sqs()}
 	if forTests {
 		s.backends = append(append(s.backends, s.testPostgres()), s.redisCluster()...)
@@ -97,16 +97,16 @@ func New(layout platform.Layout, forTests bool, say func(format string, args ...
 	return s
 }
 
-// StartedBy replaces process.Start, for example by a function that ends processes with a test.
-func (s *Set) StartedBy(begin func(process.Spec) (*process.Process, error)) *Set {
-	s.begin = begin
+// WithStarter replaces process.Start, for example by a function that ends processes with a test.
+func (s *Set) WithStarter(start func(process.Spec) (*process.Process, error)) *Set {
+	s.begin = start
 	return s
 }
 
-// KafkaOutside gives Kafka a second listener on the loopback port KafkaOutsidePort. It advertises
-// addr (host:port), for clients such as pods that reach Kafka by a forwarded address. Kafka's
-// clients connect to the advertised address, so one listener cannot serve both.
-func (s *Set) KafkaOutside(addr string) *Set {
+// AddKafkaListener gives Kafka a second listener, on the loopback port KafkaOutsidePort. It
+// advertises the address addr (host:port), for clients such as pods that reach Kafka by a forwarded
+// port. Kafka's clients connect to the advertised address, so one listener cannot serve both.
+func (s *Set) AddKafkaListener(addr string) *Set {
 	s.kafkaOutside = addr
 	return s
 }
@@ -117,7 +117,7 @@ func (s *Set) lock(ctx context.Context) (unlock func(), err error) {
 }
 
 // Start starts the backends that are not running. It returns when all are ready, or with the errors
-// of all that failed.
+// of those that failed.
 func (s *Set) Start(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -161,8 +161,8 @@ func (s *Set) startMissing(ctx context.Context) error {
 	return nil
 }
 
-// runsAsConfigured reports whether a backend runs as configured. It stops a backend whose stop was
-// interrupted, and one that runs on other ports because of a different URR_PORT_OFFSET.
+// runsAsConfigured reports whether a backend runs on the ports of this set. It first stops one
+// whose stop was interrupted, or that runs on other ports because URR_PORT_OFFSET was different.
 func (s *Set) runsAsConfigured(b backend) (bool, error) {
 	r, found, err := s.loadRecord(b.name)
 	if err != nil || !found || !r.Alive() {
@@ -188,9 +188,9 @@ func (s *Set) awaitReady(ctx context.Context, b backend) error {
 		case err == nil:
 			return nil
 		case !s.Running(b.name):
-			return fmt.Errorf("%s ended; %s", b.name, process.LogEnd(s.layout.Log(b.name)))
+			return fmt.Errorf("%s ended; %s", b.name, process.LogEnd(s.layout.LogFile(b.name)))
 		case !loop.Sleep(ctx, 100*time.Millisecond):
-			return fmt.Errorf("%s is not ready (%w); %s", b.name, err, process.LogEnd(s.layout.Log(b.name)))
+			return fmt.Errorf("%s is not ready (%w); %s", b.name, err, process.LogEnd(s.layout.LogFile(b.name)))
 		}
 	}
 }
@@ -213,20 +213,20 @@ func (s *Set) start(ctx context.Context, b backend) error {
 	return nil
 }
 
-// launch starts a backend's process and saves its run file, keeping the counters of r.
+// launch starts a backend's process and saves its run file, with the restart counters of r.
 func (s *Set) launch(b backend, r runRecord) (*process.Process, process.Spec, error) {
 	spec, err := b.spec()
 	if err != nil {
 		return nil, spec, fmt.Errorf("%s: %w", b.name, err)
 	}
-	spec.Name, spec.Log = b.name, s.layout.Log(b.name)
+	spec.Name, spec.Log = b.name, s.layout.LogFile(b.name)
 	if err := s.killLeftovers(b, spec); err != nil {
 		return nil, spec, err
 	}
 	for _, port := range b.ports {
 		if err := s.checkPort(port); err != nil {
 			return nil, spec, fmt.Errorf("%s: %w; end it%s",
-				b.name, err, platform.OtherPorts(", or run this checkout on other ports", s.layout.Offset))
+				b.name, err, platform.OffsetHint(", or run this checkout on other ports", s.layout.Offset))
 		}
 	}
 	began := time.Now()
@@ -240,7 +240,7 @@ func (s *Set) launch(b backend, r runRecord) (*process.Process, process.Spec, er
 	// The run file is written before the backend is ready: Stop must find the process of an
 	// interrupted start.
 	r.Identity, r.Started, r.Ports = p.Identity, began, b.ports
-	if err := process.Save(s.layout.Record(b.name), r); err != nil {
+	if err := process.Save(s.layout.RunFile(b.name), r); err != nil {
 		return nil, spec, errors.Join(err, p.Stop(b.stop, stopLimit))
 	}
 	return p, spec, nil
@@ -282,7 +282,7 @@ func (s *Set) stop(b backend) error {
 	if r.Alive() {
 		// An interrupted stop must not look like a crash: the supervisor would restart the backend.
 		r.Stopping = true
-		if err := process.Save(s.layout.Record(b.name), r); err != nil {
+		if err := process.Save(s.layout.RunFile(b.name), r); err != nil {
 			return err
 		}
 		if err := r.Stop(b.stop, stopLimit); err != nil {
@@ -300,7 +300,7 @@ func (s *Set) stop(b backend) error {
 			}
 		}
 	}
-	return os.Remove(s.layout.Record(b.name))
+	return os.Remove(s.layout.RunFile(b.name))
 }
 
 // Wipe stops all backends and removes their data.
@@ -316,8 +316,8 @@ func (s *Set) Wipe() error {
 	return errors.Join(err, removeData(spec.Dir))
 }
 
-// removeData removes a data folder. A folder outside the checkout has a parent of its own, which is
-// removed too if it is empty.
+// removeData removes a data folder. If the folder is outside the checkout, it also removes the
+// parent folder, which only this checkout uses, once that is empty.
 func removeData(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove data: %w", err)

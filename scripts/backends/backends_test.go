@@ -68,13 +68,13 @@ func TestStartErrorShowsTheLogOfACrashedBackend(t *testing.T) {
 func TestStartIsIdempotentAndStopIsComplete(t *testing.T) {
 	t.Parallel()
 	s := set(t, backendtest.FreePort(t), "")
-	require.Equal(t, []string{"redis"}, s.Missing())
+	require.Equal(t, []string{"redis"}, s.NotRunning())
 	require.NoError(t, s.Start(t.Context()))
 	first := s.Status(t.Context())[0]
 	require.True(t, first.Ready)
 	require.NoError(t, s.Start(t.Context()))
 	require.Equal(t, first.PID, s.Status(t.Context())[0].PID)
-	require.Empty(t, s.Missing())
+	require.Empty(t, s.NotRunning())
 
 	require.NoError(t, s.Stop(t.Context(), "postgres"))
 	require.True(t, s.Running("redis"), "only what is named is stopped")

@@ -95,15 +95,15 @@ log.cleaner.dedupe.buffer.size=16777216
 	if err != nil {
 		return err
 	}
-	if err := apt.RunLogged(exec.CommandContext(ctx, spec.Path, spec.Args...), s.layout.Log("kafka-format")); err != nil {
+	if err := apt.RunLogged(exec.CommandContext(ctx, spec.Path, spec.Args...), s.layout.LogFile("kafka-format")); err != nil {
 		return fmt.Errorf("formatting the log folder failed: %w", err)
 	}
 	return nil
 }
 
-// noFsync names the program eatmydata, which runs another program without fsync, and its package.
-// SQLite calls fsync several times per write, which limits DynamoDB Local to about 50 writes/s on a
-// slow disk. Without fsync, only a power failure loses data, as with PostgreSQL's fsync=off.
+// noFsync is the name of the program eatmydata, which runs another program without fsync, and of
+// its package. SQLite's many calls of fsync limit DynamoDB Local to about 50 writes/s on a slow
+// disk. Without fsync, only a power failure loses data, as with PostgreSQL's fsync=off.
 const noFsync = "eatmydata"
 
 func (s *Set) dynamodb() backend {
@@ -216,8 +216,8 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	// One process at a time: all runs in the checkout share the jars, and all Maven processes of the
-	// user share a repository.
+	// Only one process at a time runs Maven: all runs in the checkout share the jars, and all Maven
+	// processes of the user share a local repository.
 	unlock, err := filelock.Lock(ctx, s.layout.Shared("jars", "lock"), func() { s.say("the jars of %s wait for others to be fetched", name) })
 	if err != nil {
 		return "", err
@@ -244,12 +244,12 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	return dir, nil
 }
 
-// maven runs Maven, and retries once: it fails at the first error of an overloaded repository, but
-// keeps what it has downloaded.
+// maven runs Maven, and once more if that fails: Maven gives up at the first error of an overloaded
+// repository, but keeps what it has downloaded.
 func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
 	const pause = 5 * time.Second
 	run := func() error {
-		return apt.RunLogged(exec.CommandContext(ctx, mvn, append([]string{"-q", "-B", "-U"}, args...)...), s.layout.Log("maven"))
+		return apt.RunLogged(exec.CommandContext(ctx, mvn, append([]string{"-q", "-B", "-U"}, args...)...), s.layout.LogFile("maven"))
 	}
 	err := run()
 	if err != nil && loop.Sleep(ctx, pause) {

@@ -33,8 +33,8 @@ func (s *Set) postgres() backend {
 	return b
 }
 
-// postgresFolders returns the folders on disk that may have a server's data: one in the checkout,
-// and one outside for a user who cannot enter the checkout.
+// postgresFolders returns the folders that may have a server's data on disk: one in the checkout,
+// and one outside, which is used when the server's user cannot enter the checkout.
 func (s *Set) postgresFolders(name string) []string {
 	return []string{s.layout.State("data", name), filepath.Join("/var/tmp", s.outsideName(), name)}
 }
@@ -111,14 +111,14 @@ func (p postgresServer) prepare(ctx context.Context) error {
 		"--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums", "--no-sync")
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
-	if err := apt.RunLogged(cmd, s.layout.Log("initdb-"+p.name)); err != nil {
+	if err := apt.RunLogged(cmd, s.layout.LogFile("initdb-"+p.name)); err != nil {
 		return fmt.Errorf("initdb failed: %w", err)
 	}
 	return nil
 }
 
-// chooseFolder returns the first of the folders that the server's user can use. For root, it also
-// returns the user to run as, who cannot enter a checkout below a private home directory.
+// chooseFolder returns the first data folder that the server's user can enter. If this process runs
+// as root, it also returns the credential of the user that runs the server.
 func (p postgresServer) chooseFolder() (string, *syscall.Credential, error) {
 	var who *syscall.Credential
 	if os.Geteuid() == 0 {
@@ -235,8 +235,8 @@ func (s *Set) testPostgres() backend {
 	}
 	b := postgresServer{
 		set: s, name: name, port: platform.TestPostgresPort, folders: folders,
-		// Smaller write-ahead logs: a broken page after a crash of the machine does not matter. Many
-		// tests and platforms connect at once.
+		// The write-ahead log is small, because after a crash of the machine the data is lost anyway.
+		// Many tests and platforms connect at once.
 		settings: []string{
 			"full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=256MB", "max_connections=600",
 		},
@@ -245,7 +245,7 @@ func (s *Set) testPostgres() backend {
 	return b
 }
 
-// fitsInMemory reports whether the server's data fits into memory. An existing folder stays.
+// fitsInMemory reports whether the data folder dir is or can be in memory. An existing folder fits.
 func fitsInMemory(dir string) bool {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		return err == nil

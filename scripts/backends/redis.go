@@ -34,12 +34,12 @@ func (s *Set) redisCluster() []backend {
 	return nodes
 }
 
-// busPort returns the port of a node's cluster bus. The default, the port + 10,000, exceeds 65535
-// at high offsets. A round difference would lead to the port of another checkout's Redis.
+// busPort returns the port of a node's cluster bus. The default, 10,000 higher, exceeds 65535 at
+// high offsets. With a multiple of 1,000 it would be the port of another checkout's Redis.
 func busPort(port int) int { return port - 993 }
 
-func (s *Set) redisServer(name string, base int, extra []string) backend {
-	port := s.layout.Port(base)
+func (s *Set) redisServer(name string, basePort int, options []string) backend {
+	port := s.layout.Port(basePort)
 	return backend{
 		name: name, ports: []int{port}, stop: syscall.SIGTERM, settle: doNothing,
 		prepare: func(ctx context.Context) error {
@@ -62,14 +62,14 @@ func (s *Set) redisServer(name string, base int, extra []string) backend {
 				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--daemonize", "no", "--dir", dir,
 				"--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction",
 			}
-			if extra != nil {
-				args = append(args, extra...)
+			if options != nil {
+				args = append(args, options...)
 				args = append(args, "--cluster-port", strconv.Itoa(busPort(port)))
 			}
 			return process.Spec{Path: path, Args: args, Dir: dir}, nil
 		},
 		ready: func(ctx context.Context) error {
-			client := redis.NewClient(&redis.Options{Addr: s.layout.Loopback(base), MaxRetries: -1})
+			client := redis.NewClient(&redis.Options{Addr: s.layout.LoopbackAddr(basePort), MaxRetries: -1})
 			defer func() { _ = client.Close() }()
 			return client.Ping(ctx).Err()
 		},

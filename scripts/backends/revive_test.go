@@ -78,7 +78,7 @@ func TestReviveIgnoresStoppedBackends(t *testing.T) {
 	r, _, err := s.loadRecord("redis")
 	require.NoError(t, err)
 	r.Stopping = true
-	require.NoError(t, process.Save(s.layout.Record("redis"), r), "a stop that was interrupted")
+	require.NoError(t, process.Save(s.layout.RunFile("redis"), r), "a stop that was interrupted")
 	_, died := s.Died("redis")
 	require.False(t, died)
 	requireRevived(t, s, false)
@@ -104,7 +104,7 @@ func TestInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 	r, _, err := s.loadRecord("redis")
 	require.NoError(t, err)
 	r.Stopping = true
-	require.NoError(t, process.Save(s.layout.Record("redis"), r))
+	require.NoError(t, process.Save(s.layout.RunFile("redis"), r))
 	require.NoError(t, s.Start(t.Context()))
 	require.NotEqual(t, r.PID, s.Status(t.Context())[0].PID)
 	require.False(t, r.Alive())
@@ -168,9 +168,9 @@ func TestReviveKillsProcessesInTheDataFolder(t *testing.T) {
 	s.backends[0].ready = doNothing
 	pidFile := filepath.Join(dir, "server.pid")
 	require.NoError(t, s.Start(t.Context()))
-	orphan, err := process.Start(process.Spec{Name: "orphan", Path: sleep, Args: []string{"61"}, Dir: dir, Log: s.layout.Log("orphan")})
+	orphan, err := process.Start(process.Spec{Name: "orphan", Path: sleep, Args: []string{"61"}, Dir: dir, Log: s.layout.LogFile("orphan")})
 	require.NoError(t, err)
-	elsewhere, err := process.Start(process.Spec{Name: "other", Path: sleep, Args: []string{"62"}, Dir: t.TempDir(), Log: s.layout.Log("other")})
+	elsewhere, err := process.Start(process.Spec{Name: "other", Path: sleep, Args: []string{"62"}, Dir: t.TempDir(), Log: s.layout.LogFile("other")})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, elsewhere.Stop(syscall.SIGKILL, stopLimit)) })
 	require.NoError(t, os.WriteFile(pidFile, []byte("1\n"), 0o600))

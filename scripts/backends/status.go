@@ -16,8 +16,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// State is what the status table shows of one backend.
-type State struct {
+// BackendState is what the status table shows of one backend.
+type BackendState struct {
 	Name    string
 	Port    int
 	PID     int // 0: not running
@@ -25,7 +25,7 @@ type State struct {
 	Started time.Time // for a stopped backend: its last start
 	// Died is true when the process ended without a stop and has not been restarted.
 	Died bool
-	// Restarts counts the restarts by Revive. LastExit says how the process ended before the last one.
+	// Restarts counts the restarts by Revive. LastExit says how the process ended before the last.
 	Restarts int
 	LastExit string
 	// ForTests is true when only tests use the backend.
@@ -54,7 +54,7 @@ func (s *Set) Running(name string) bool {
 	return err == nil && found && r.Alive()
 }
 
-func (s *Set) Missing() []string {
+func (s *Set) NotRunning() []string {
 	var missing []string
 	for _, b := range s.backends {
 		if !s.Running(b.name) {
@@ -64,12 +64,12 @@ func (s *Set) Missing() []string {
 	return missing
 }
 
-func (s *Set) Status(ctx context.Context) []State {
-	states := make([]State, len(s.backends))
+func (s *Set) Status(ctx context.Context) []BackendState {
+	states := make([]BackendState, len(s.backends))
 	var wg sync.WaitGroup
 	for i, b := range s.backends {
 		wg.Go(func() {
-			states[i] = State{Name: b.name, Port: b.ports[0], ForTests: b.forTests}
+			states[i] = BackendState{Name: b.name, Port: b.ports[0], ForTests: b.forTests}
 			r, found, err := s.loadRecord(b.name)
 			if err != nil || !found {
 				return
@@ -92,7 +92,7 @@ func (s *Set) Status(ctx context.Context) []State {
 // reviveLimit limits a server's recovery, which can take minutes on a busy machine.
 const reviveLimit = 5 * time.Minute
 
-// orphanGrace is how long a child process of a dead server may take to end.
+// orphanGrace is the time that the children of a dead server get to end by themselves.
 const orphanGrace = 5 * time.Second
 
 func (s *Set) Names() []string {
@@ -103,8 +103,8 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Died reports whether a backend has ended without a stop, and when its last start was.
-func (s *Set) Died(name string) (since time.Time, died bool) {
+// Died reports whether a backend has ended without being stopped, and when it was last started.
+func (s *Set) Died(name string) (lastStart time.Time, died bool) {
 	b, err := s.findBackend(name)
 	if err != nil {
 		return time.Time{}, false
@@ -116,9 +116,9 @@ func (s *Set) Died(name string) (since time.Time, died bool) {
 // shouldRun reports whether the backend should be running, on the ports that it has in this set.
 func (r runRecord) shouldRun(b backend) bool { return !r.Stopping && slices.Equal(r.Ports, b.ports) }
 
-// Revive restarts a dead backend with its data and returns when it is ready. revived is false when
-// the backend had not died, or was stopped meanwhile. Other processes may start and stop backends
-// at the same time.
+// Revive restarts a backend that died, with its data, and returns when it is ready. revived is
+// false if the backend had not died, or was stopped meanwhile. Other processes may start and stop
+// backends at the same time.
 func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error) {
 	b, err := s.findBackend(name)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	if err != nil || p == nil {
 		return false, err
 	}
-	// The lock is released before the backend is ready, so that a stop need not wait for that.
+	// relaunch has released the lock before the backend is ready, so a stop need not wait for that.
 	limited, cancel := context.WithTimeout(ctx, reviveLimit)
 	defer cancel()
 	err = p.WaitReady(limited, spec, b.ready)
@@ -160,13 +160,13 @@ func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, proces
 	if err != nil {
 		r.Started = time.Now()
 		r.LastExit, _, _ = strings.Cut(err.Error(), "\n")
-		return nil, spec, errors.Join(err, process.Save(s.layout.Record(b.name), r))
+		return nil, spec, errors.Join(err, process.Save(s.layout.RunFile(b.name), r))
 	}
 	return p, spec, nil
 }
 
-// describeExit says how a process ended, for State.LastExit. Only its parent process gets the exit
-// status; other processes return "ended".
+// describeExit says how a process ended, for BackendState.LastExit. Only the parent of a process
+// learns its exit status; in other processes describeExit returns "ended".
 func (s *Set) describeExit(name string, id process.Identity) string {
 	s.mu.Lock()
 	p := s.started[name]
@@ -179,18 +179,18 @@ func (s *Set) describeExit(name string, id process.Identity) string {
 }
 
 // stopUnready kills a process that did not become ready, so that the next attempt starts a new one.
-// It returns the error why, or nil if the backend was stopped meanwhile.
-func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, why error) error {
+// It returns cause, or nil if the backend was stopped meanwhile.
+func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, cause error) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
-		return errors.Join(why, err)
+		return errors.Join(cause, err)
 	}
 	defer unlock()
 	r, found, err := s.loadRecord(b.name)
 	if err != nil || !found || r.Stopping || r.Identity != p.Identity {
 		return err
 	}
-	return errors.Join(why, p.Stop(b.stop, stopLimit))
+	return errors.Join(cause, p.Stop(b.stop, stopLimit))
 }
 
 // killLeftovers kills the processes that a killed server left in its data folder: PostgreSQL's

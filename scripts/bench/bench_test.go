@@ -31,7 +31,7 @@ func TestBareServerRepeatsTheResponse(t *testing.T) {
 	out, printed := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Serve(t.Context(), bareArgument, in, printed)
+		_, err := RunBareServer(t.Context(), bareArgument, in, printed)
 		ended <- err
 	}()
 	go func() {
@@ -60,10 +60,10 @@ func TestMissingResponseAndMissingServerAreErrors(t *testing.T) {
 	t.Parallel()
 	in, control := io.Pipe()
 	require.NoError(t, control.Close())
-	known, err := Serve(t.Context(), bareArgument, in, io.Discard)
+	known, err := RunBareServer(t.Context(), bareArgument, in, io.Discard)
 	require.True(t, known)
 	require.ErrorContains(t, err, "read the configuration")
-	known, err = Serve(t.Context(), "nothing", in, io.Discard)
+	known, err = RunBareServer(t.Context(), "nothing", in, io.Discard)
 	require.NoError(t, err)
 	require.False(t, known)
 	g := generator{addr: "127.0.0.1:1"}

@@ -18,29 +18,29 @@ import (
 const (
 	// payers is the number of users who confirm at the same time.
 	payers = 32
-	// Numbers of confirmations per round of measurement; a round takes about a second.
+	// confirmed and confirmedBaseline count the confirmed payments per round of about a second.
 	confirmed, confirmedBaseline = 640, 384
 	seatsOfRow                   = 100
 )
 
-// runConfirm measures the row confirm on payment, ticket and the sandbox provider, which answers
-// without delay.
-func runConfirm(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+// runConfirm measures confirmed payments (the row "confirm" of the report) on payment, ticket and
+// the sandbox provider, which answers without delay.
+func runConfirm(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket, platform.Payment, platform.Sandbox}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
-		c, err := newConfirmations(ctx, p)
+		c, err := newConfirmRow(ctx, p)
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
 			Name: "confirm", What: "confirm a payment until its seat is sold, 32 clients", Besides: "pgbench running the SQL of payment and of ticket, 32 clients",
 			Unit: "µs per payment", Must: 0.5, Aim: 0.7,
 		}, subject: c.measureConfirm, baseline: c.measureConfirmBaseline})
 	})
 }
 
-// confirmations measures how long payments take to be confirmed and to become tickets.
-type confirmations struct {
+// confirmRow measures how long payments take to be confirmed and to become tickets.
+type confirmRow struct {
 	admin            ticketv1.EventAdminServiceClient
 	payments         paymentv1.PaymentServiceClient
 	payment, ticket  *pgxpool.Pool
@@ -49,8 +49,8 @@ type confirmations struct {
 	prepared, events int64 // so far, for unique names
 }
 
-func newConfirmations(ctx context.Context, p *harness.Platform) (*confirmations, error) {
-	c := &confirmations{
+func newConfirmRow(ctx context.Context, p *harness.Platform) (*confirmRow, error) {
+	c := &confirmRow{
 		admin:    ticketv1.NewEventAdminServiceClient(p.Dial(platform.Gateway, platform.Ticket, 0)),
 		payments: paymentv1.NewPaymentServiceClient(p.Dial(platform.Gateway, platform.Payment, 0)),
 		payment:  p.DB(platform.Payment), ticket: p.DB(platform.Ticket),
@@ -70,9 +70,9 @@ func newConfirmations(ctx context.Context, p *harness.Platform) (*confirmations,
 	return c, nil
 }
 
-// prepare creates an event with n holds of one seat each, and prepares a payment for each hold. The
-// holds are numbered from first.
-func (c *confirmations) prepare(ctx context.Context, n int64) (event string, first int64, err error) {
+// prepare creates an event with n holds of one seat each, and prepares a payment for each hold.
+// first is the number of the first hold; the others follow.
+func (c *confirmRow) prepare(ctx context.Context, n int64) (event string, first int64, err error) {
 	c.events++
 	event = fmt.Sprintf("bench-confirm-%d", c.events)
 	first = c.prepared
@@ -113,13 +113,13 @@ func (c *confirmations) prepare(ctx context.Context, n int64) (event string, fir
 }
 
 // measureConfirm has many users confirm payments at once, and waits until their seats are sold.
-func (c *confirmations) measureConfirm(ctx context.Context) (float64, map[string]float64, error) {
+func (c *confirmRow) measureConfirm(ctx context.Context) (float64, map[string]float64, error) {
 	event, first, err := c.prepare(ctx, confirmed)
 	if err != nil {
 		return 0, nil, err
 	}
 	began := time.Now()
-	err = runConcurrently(ctx, payers, confirmed, func(ctx context.Context, i int) error { return c.confirmOne(ctx, first+int64(i)) })
+	err = runConcurrently(ctx, payers, confirmed, func(ctx context.Context, i int) error { return c.confirmPayment(ctx, first+int64(i)) })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -130,7 +130,7 @@ func (c *confirmations) measureConfirm(ctx context.Context) (float64, map[string
 	return microsPerItem(time.Since(began), confirmed), map[string]float64{"answered": microsPerItem(answered, confirmed)}, nil
 }
 
-func (c *confirmations) confirmOne(ctx context.Context, number int64) error {
+func (c *confirmRow) confirmPayment(ctx context.Context, number int64) error {
 	amount := int64(55000)
 	res, err := c.payments.Confirm(ctx, &paymentv1.ConfirmRequest{
 		Caller:  &commonv1.Caller{UserId: fmt.Sprintf("bench-%d", number), IdempotencyKey: "bench-confirm"},
@@ -143,13 +143,13 @@ func (c *confirmations) confirmOne(ctx context.Context, number int64) error {
 }
 
 // awaitSold waits until n seats of the event are sold.
-func (c *confirmations) awaitSold(ctx context.Context, event string, n int64) error {
+func (c *confirmRow) awaitSold(ctx context.Context, event string, n int64) error {
 	return awaitState(ctx, c.ticket, fmt.Sprintf("%d sold seats", n),
 		`SELECT count(*) = $2 FROM seats WHERE event_id = $1 AND status = 'SOLD'`, event, n)
 }
 
 // measureConfirmBaseline measures the baseline: pgbench runs the SQL of payment and of ticket.
-func (c *confirmations) measureConfirmBaseline(ctx context.Context) (float64, map[string]float64, error) {
+func (c *confirmRow) measureConfirmBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	b := pgbench{clients: payers, each: confirmedBaseline / payers, warmUp: confirmedBaseline / payers / 4}
 	event, first, err := c.prepare(ctx, int64(b.transactions()))
 	if err != nil {

@@ -60,7 +60,7 @@ func redisCPU(ctx context.Context, rdb *redis.Client) (time.Duration, error) {
 	return time.Duration(sum * float64(time.Second)), nil
 }
 
-// processes has the process ids of each part of a row, such as a service.
+// processes maps a name, such as a service's, to the processes (ids) that are measured under it.
 type processes map[string][]int
 
 // processesOf returns the process ids of all replicas of the services, by the service's name.
@@ -74,7 +74,7 @@ func processesOf(p *harness.Platform, services ...string) processes {
 	return pids
 }
 
-// cpuTimes returns the CPU time that the processes have used so far, by part. It is a cpuMeter.
+// cpuTimes returns the CPU time that the processes have used so far, by name. It is a cpuMeter.
 func (p processes) cpuTimes(context.Context) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for name, pids := range p {
@@ -89,10 +89,10 @@ func (p processes) cpuTimes(context.Context) (map[string]time.Duration, error) {
 	return times, nil
 }
 
-// cpuMeter returns the CPU time so far of all measured processes, by part of the row.
+// cpuMeter returns the CPU time that all measured processes have used so far, by name.
 type cpuMeter func(context.Context) (map[string]time.Duration, error)
 
-// perRequest runs do and returns the CPU time that each part used during it, in µs per request.
+// perRequest calls do and returns the CPU time used during the call, by name, in µs per request.
 func (m cpuMeter) perRequest(ctx context.Context, requests int, do func() error) (map[string]float64, error) {
 	before, err := m(ctx)
 	if err != nil {

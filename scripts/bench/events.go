@@ -50,7 +50,7 @@ func putEventRequest(id string, maxPerUser int32, sections ...*ticketv1.SectionS
 	}}
 }
 
-// putEvent puts an event on sale by the operators' HTTP API; more has further members of the body.
+// putEvent puts an event on sale by the operators' HTTP API; the body also has the members of more.
 func putEvent(ctx context.Context, p *harness.Platform, id string, threshold int, more map[string]any, sections ...map[string]any) {
 	now := time.Now().UTC().Truncate(time.Second)
 	event := map[string]any{
@@ -102,7 +102,7 @@ func (i *admittedUser) newEntryToken(p *harness.Platform, event string) string {
 	return p.EntryToken(event, i.entry.UserID, i.entry.SlotID, i.entry.Epoch, time.UnixMilli(i.entry.End))
 }
 
-// runConcurrently calls do with the numbers from 0 to n-1, in so many goroutines as clients.
+// runConcurrently calls do once for each number from 0 to n-1, in as many goroutines as `clients`.
 func runConcurrently(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
 	var begun atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -123,7 +123,7 @@ func microsPerItem(elapsed time.Duration, n int) float64 {
 	return float64(elapsed.Nanoseconds()) / 1000 / float64(n)
 }
 
-// settleLimit bounds how long awaitState waits.
+// settleLimit is the time after which awaitState gives up.
 const settleLimit = time.Minute
 
 // awaitState repeats a database query until it returns true; goal describes that state.
@@ -154,17 +154,17 @@ func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 	return nil
 }
 
-// benchRow is a row of the report: the measured subject, and the baseline to compare it with.
+// benchRow is a row of the report: how to measure its subject, and the baseline to compare with.
 type benchRow struct {
 	result            rounds.Result
 	subject, baseline rounds.Side
-	// begin prepares the measurement. check returns an error if the state afterwards is wrong. Both
-	// may be nil.
+	// begin runs before the measurement. check runs after it, and returns an error if the stored data
+	// is wrong. Both may be nil.
 	begin, check func(context.Context) error
 }
 
-// measureRows measures the rows whose names are in wanted, and passes each result to done.
-func measureRows(ctx context.Context, opts Options, wanted []string, done func(rounds.Result), rows ...benchRow) error {
+// measureRows measures the rows whose names are in wanted, and passes each result to addResult.
+func measureRows(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result), rows ...benchRow) error {
 	for _, row := range rows {
 		if !slices.Contains(wanted, row.result.Name) {
 			continue
@@ -181,7 +181,7 @@ func measureRows(ctx context.Context, opts Options, wanted []string, done func(r
 		if err != nil {
 			return fmt.Errorf("%s: %w", row.result.Name, err)
 		}
-		done(r)
+		addResult(r)
 	}
 	return nil
 }

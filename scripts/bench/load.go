@@ -25,9 +25,9 @@ const (
 	drainFor  = 30 * time.Second
 )
 
-// generator sends prepared HTTP requests over keep-alive connections: a certain number, or as fast
-// as they are answered, or at a fixed rate that does not depend on the answers. It parses as little
-// of a response as it can, because it shares the processors with the servers that it measures.
+// generator sends prepared HTTP requests over keep-alive connections: a given number, or each one
+// as soon as the last is answered, or at a fixed rate. It parses as little of a response as it can,
+// because it shares the processors with the servers that it measures.
 type generator struct {
 	addr  string
 	conns []*rawConn
@@ -44,8 +44,8 @@ type rawConn struct {
 	due time.Time // when the request in progress should have been sent
 }
 
-// sample is a response: the status, when its request was due, and when the response arrived.
-type sample struct {
+// timedResponse has the status of a response, when its request was due, and when it arrived.
+type timedResponse struct {
 	status      int
 	due, answer time.Time
 }
@@ -79,7 +79,7 @@ func (g *generator) close() error {
 	return errors.Join(all...)
 }
 
-func (c *rawConn) exchange(request []byte) (s sample, err error) {
+func (c *rawConn) exchange(request []byte) (s timedResponse, err error) {
 	s.due = time.Now()
 	if _, err := c.Write(request); err != nil {
 		return s, fmt.Errorf("send: %w", err)
@@ -137,8 +137,8 @@ func parseNumber(digits []byte) (n int) {
 	return n
 }
 
-// send sends n requests, one at a time per connection. It returns an error if an answer has another
-// status.
+// send sends n requests, one at a time per connection. It returns an error if a response has
+// another status than the given one.
 func (g *generator) send(ctx context.Context, n, status int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, c := range g.conns {
@@ -160,9 +160,9 @@ func (g *generator) send(ctx context.Context, n, status int) error {
 	return group.Wait()
 }
 
-// saturate sends requests on all connections until a time, each when the last one is answered.
-func (g *generator) saturate(ctx context.Context, until time.Time) ([]sample, error) {
-	return g.collect(func(c *rawConn, add func(sample)) error {
+// saturate sends requests until a time: on each connection, the next when the last is answered.
+func (g *generator) saturate(ctx context.Context, until time.Time) ([]timedResponse, error) {
+	return g.collect(func(c *rawConn, add func(timedResponse)) error {
 		for ctx.Err() == nil && time.Now().Before(until) {
 			s, err := c.exchange(g.next())
 			if err != nil {
@@ -174,14 +174,14 @@ func (g *generator) saturate(ctx context.Context, until time.Time) ([]sample, er
 	}, func() error { return nil })
 }
 
-// sendAtRate sends requests at a fixed rate until a time, and waits for all responses. It leaves
-// out requests for which no connection is idle.
-func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until time.Time) ([]sample, error) {
+// sendAtRate sends requests at a fixed rate until a time, and waits for all responses. It skips a
+// request if all connections are busy when the request is due.
+func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until time.Time) ([]timedResponse, error) {
 	for _, c := range g.conns {
 		g.idle <- c
 	}
 	var ended atomic.Bool
-	return g.collect(func(c *rawConn, add func(sample)) error {
+	return g.collect(func(c *rawConn, add func(timedResponse)) error {
 		for {
 			status, err := readStatus(c.in)
 			switch {
@@ -190,7 +190,7 @@ func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until tim
 			case err != nil:
 				return fmt.Errorf("read the response: %w", err)
 			}
-			add(sample{status: status, due: c.due, answer: time.Now()})
+			add(timedResponse{status: status, due: c.due, answer: time.Now()})
 			g.idle <- c
 		}
 	}, func() error {
@@ -239,14 +239,14 @@ func (g *generator) awaitIdle(ctx context.Context) error {
 	return nil
 }
 
-// collect runs work on every connection concurrently, and do at the same time. It returns the
-// samples that work added, and an error of do or of work.
-func (g *generator) collect(work func(*rawConn, func(sample)) error, do func() error) ([]sample, error) {
+// collect runs work for every connection concurrently, and do at the same time. It returns the
+// responses that work has added, and an error of do or of work.
+func (g *generator) collect(work func(*rawConn, func(timedResponse)) error, do func() error) ([]timedResponse, error) {
 	var wg sync.WaitGroup
-	samples, failed := make([][]sample, len(g.conns)), make(chan error, len(g.conns))
+	samples, failed := make([][]timedResponse, len(g.conns)), make(chan error, len(g.conns))
 	for i, c := range g.conns {
 		wg.Go(func() {
-			if err := work(c, func(s sample) { samples[i] = append(samples[i], s) }); err != nil {
+			if err := work(c, func(s timedResponse) { samples[i] = append(samples[i], s) }); err != nil {
 				failed <- err
 			}
 		})
@@ -269,7 +269,7 @@ type loadFigures struct {
 	other int
 }
 
-func figuresOf(samples []sample, from, until time.Time) loadFigures {
+func summarizeLoad(samples []timedResponse, from, until time.Time) loadFigures {
 	var f loadFigures
 	var offered, granted float64
 	var waits []time.Duration

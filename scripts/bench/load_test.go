@@ -45,9 +45,9 @@ func TestGeneratorSendsAtARateAndWhenAnswered(t *testing.T) {
 	t.Parallel()
 	addr, requests := serve(t)
 	g := generator{addr: addr, next: func() []byte { return []byte("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n") }}
-	for name, load := range map[string]func(time.Time) ([]sample, error){
-		"at a rate":     func(until time.Time) ([]sample, error) { return g.sendAtRate(t.Context(), 2000, until) },
-		"when answered": func(until time.Time) ([]sample, error) { return g.saturate(t.Context(), until) },
+	for name, load := range map[string]func(time.Time) ([]timedResponse, error){
+		"at a rate":     func(until time.Time) ([]timedResponse, error) { return g.sendAtRate(t.Context(), 2000, until) },
+		"when answered": func(until time.Time) ([]timedResponse, error) { return g.saturate(t.Context(), until) },
 	} {
 		require.NoError(t, g.open(t.Context(), 5), name)
 		before := requests.Load()
@@ -56,7 +56,7 @@ func TestGeneratorSendsAtARateAndWhenAnswered(t *testing.T) {
 		require.NoError(t, err, name)
 		require.NoError(t, g.close(), name)
 		require.Len(t, samples, int(requests.Load()-before), name)
-		f := figuresOf(samples, from, time.Now())
+		f := summarizeLoad(samples, from, time.Now())
 		require.Zero(t, f.other, name)
 		if len(samples) > 0 { // it may have had no time
 			require.InDelta(t, f.offered/2, f.granted, f.offered/float64(len(samples)), name)

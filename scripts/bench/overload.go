@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// overloadUsers is the number of users with slots; fewer would exceed the limit per user.
+	// overloadUsers is the number of users with slots. Fewer would exceed the limit per user.
 	overloadUsers = 400
-	// bestConns is the number of connections that gives the best rate; more do not raise it.
+	// bestConns is the number of connections at which the rate is best; more do not raise it.
 	bestConns = 64
-	// overloadConns must exceed the number of requests in progress under overload; otherwise fewer
-	// requests than the rate are sent. 6,000 requests per second that take up to 300 ms each: 1,800.
+	// overloadConns must exceed the number of requests in progress under overload: 1,800, if 6,000 per
+	// second take up to 300 ms each. With fewer connections, fewer requests would be sent.
 	overloadConns = 3000
 	// offeredTimes is the rate of requests under overload, as a multiple of the best rate. It is well
-	// above 2, so that it is at least twice the baseline even in a round with a faster baseline.
+	// above 2, so that it is at least twice the best rate even if that varies between rounds.
 	offeredTimes = 2.3
 	// Each phase begins with a warm-up that is not measured.
 	warmUp, bestFor, overloadFor = 500 * time.Millisecond, time.Second, 1700 * time.Millisecond
@@ -33,22 +33,22 @@ const (
 	overloadRows                 = 100
 )
 
-// runOverload measures the row of holds that are granted under overload, through the gateway.
-func runOverload(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+// runOverload measures the row of holds that ticket grants under overload, through the gateway.
+func runOverload(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		o, err := newOverload(ctx, p)
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
 			Name: "overload_goodput", What: "POST /api/v1/seats/reserve while more than twice the best rate is offered", Besides: "the best rate, 64 connections",
 			Unit: "µs per hold", Must: 0.85, Aim: 0.95, Limits: map[string]float64{"best of offered": 0.5, "other responses": 0},
 		}, subject: o.measureOverload, baseline: o.measureBest})
 	})
 }
 
-// overload measures holds under overload on one event. Each request asks for another seat.
-type overload struct {
+// overloadRow measures holds under overload on one event. Each request asks for another seat.
+type overloadRow struct {
 	platform  *harness.Platform
 	ticket    *pgxpool.Pool
 	generator generator
@@ -58,7 +58,7 @@ type overload struct {
 	bestRate  float64      // holds per second; 0 before it was measured
 }
 
-func newOverload(ctx context.Context, p *harness.Platform) (*overload, error) {
+func newOverload(ctx context.Context, p *harness.Platform) (*overloadRow, error) {
 	sections := make([]map[string]any, overloadSections)
 	for i := range sections {
 		sections[i] = sectionBody(overloadSection(i), overloadRows, seatsOfRow)
@@ -68,16 +68,16 @@ func newOverload(ctx context.Context, p *harness.Platform) (*overload, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overload{platform: p, ticket: p.DB(platform.Ticket), buyers: buyers}
+	o := &overloadRow{platform: p, ticket: p.DB(platform.Ticket), buyers: buyers}
 	o.generator = generator{addr: p.Service(platform.Gateway).Addr(0), next: o.nextRequest}
 	return o, nil
 }
 
 func overloadSection(i int) string { return string(rune('A' + i)) }
 
-// renewTokens gives every buyer a new token for the slot, as queue does at each poll. A token is
-// valid for a minute.
-func (o *overload) renewTokens() {
+// renewTokens gives every buyer a new entry token for the slot, as queue does at each poll. A token
+// is valid for a minute.
+func (o *overloadRow) renewTokens() {
 	o.heads = o.heads[:0]
 	for _, b := range o.buyers {
 		o.heads = append(o.heads, strings.Join([]string{
@@ -91,7 +91,7 @@ func (o *overload) renewTokens() {
 }
 
 // nextRequest returns the request by which the next buyer holds the next seat.
-func (o *overload) nextRequest() []byte {
+func (o *overloadRow) nextRequest() []byte {
 	n := int(o.seat.Add(1) - 1)
 	row := n / seatsOfRow
 	body := fmt.Sprintf(`{"eventId":%q,"seatIds":["%s-%d-%d"]}`, overloadEvent, overloadSection(row/overloadRows), row%overloadRows+1, n%seatsOfRow+1)
@@ -99,7 +99,7 @@ func (o *overload) nextRequest() []byte {
 }
 
 // releaseSeats ends all holds, so that each phase of the measurement begins with free seats.
-func (o *overload) releaseSeats(ctx context.Context) error {
+func (o *overloadRow) releaseSeats(ctx context.Context) error {
 	if err := awaitPublished(ctx, o.ticket); err != nil {
 		return err
 	}
@@ -118,20 +118,20 @@ func (o *overload) releaseSeats(ctx context.Context) error {
 }
 
 // measureBest measures the best rate: each connection waits for an answer before it sends.
-func (o *overload) measureBest(ctx context.Context) (float64, map[string]float64, error) {
-	f, err := o.runPhase(ctx, bestConns, bestFor, func(until time.Time) ([]sample, error) { return o.generator.saturate(ctx, until) })
+func (o *overloadRow) measureBest(ctx context.Context) (float64, map[string]float64, error) {
+	f, err := o.runPhase(ctx, bestConns, bestFor, func(until time.Time) ([]timedResponse, error) { return o.generator.saturate(ctx, until) })
 	o.bestRate = f.granted
 	return 1e6 / f.granted, nil, err
 }
 
 // measureOverload measures the rate of granted holds while more requests than the best rate arrive.
-func (o *overload) measureOverload(ctx context.Context) (float64, map[string]float64, error) {
+func (o *overloadRow) measureOverload(ctx context.Context) (float64, map[string]float64, error) {
 	if o.bestRate == 0 {
 		if _, _, err := o.measureBest(ctx); err != nil {
 			return 0, nil, err
 		}
 	}
-	f, err := o.runPhase(ctx, overloadConns, overloadFor, func(until time.Time) ([]sample, error) {
+	f, err := o.runPhase(ctx, overloadConns, overloadFor, func(until time.Time) ([]timedResponse, error) {
 		return o.generator.sendAtRate(ctx, offeredTimes*o.bestRate, until)
 	})
 	return 1e6 / f.granted, map[string]float64{
@@ -139,8 +139,9 @@ func (o *overload) measureOverload(ctx context.Context) (float64, map[string]flo
 	}, err
 }
 
-// runPhase frees the seats, runs load for the warm-up and then length, and measures the latter.
-func (o *overload) runPhase(ctx context.Context, connections int, length time.Duration, load func(until time.Time) ([]sample, error)) (f loadFigures, err error) {
+// runPhase frees the seats, has load send requests for a warm-up and then for the time length, and
+// returns the figures of the latter.
+func (o *overloadRow) runPhase(ctx context.Context, connections int, length time.Duration, load func(until time.Time) ([]timedResponse, error)) (f loadFigures, err error) {
 	if err := o.releaseSeats(ctx); err != nil {
 		return f, fmt.Errorf("free the seats: %w", err)
 	}
@@ -157,7 +158,7 @@ func (o *overload) runPhase(ctx context.Context, connections int, length time.Du
 	if err != nil {
 		return f, err
 	}
-	f = figuresOf(samples, from, until)
+	f = summarizeLoad(samples, from, until)
 	if f.granted == 0 {
 		err = fmt.Errorf("no request of %d was granted", len(samples))
 	}

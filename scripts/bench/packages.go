@@ -35,7 +35,7 @@ func benchmarks() []benchmark {
 }
 
 // runBenchmarks measures the rows that Go benchmarks measure. It starts no platform.
-func runBenchmarks(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+func runBenchmarks(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func runBenchmarks(ctx context.Context, opts Options, wanted []string, done func
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.row, err)
 		}
-		done(r)
+		addResult(r)
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ type pgbench struct {
 	url, script string
 	variables   map[string]any
 	clients     int
-	// each is the number of measured transactions per client. warmUp others precede them: the first
-	// transactions of a session also prepare the statements and read the catalogs.
+	// each is the number of measured transactions per client, and warmUp that of unmeasured ones
+	// before them, in which a session also prepares the statements and reads the catalogs.
 	each, warmUp int
 }
 
@@ -103,7 +103,7 @@ func (s *holdRows) measureSeatsBaseline(ctx context.Context) (float64, map[strin
 	return s.measurePgbench(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
 }
 
-// measureAdmissionsBaseline measures the baseline of general_admission by pgbench.
+// measureAdmissionsBaseline measures the baseline of the row general_admission with pgbench.
 func (s *holdRows) measureAdmissionsBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	return s.measurePgbench(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
 }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// users is the number of visitors of the HTTP rows, who are signed in and wait in both tiers. With
-	// fewer, each would poll more often than the gateway's limits allow.
+	// users is the number of visitors who are signed in and wait in both tiers. With fewer, each would
+	// poll more often than the gateway's limits allow.
 	users = 1500
 	// requestsPerRound makes a round last about a second.
 	requestsPerRound = 4500
@@ -65,7 +65,7 @@ func pollRows() []pollRow {
 var saleServices = harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
 
 // runPolls measures the rows of repeated HTTP requests, on a platform with waiting visitors.
-func runPolls(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+func runPolls(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and wait", users)
 		w, err := newPollPlatform(ctx, p)
@@ -80,7 +80,7 @@ func runPolls(ctx context.Context, opts Options, wanted []string, done func(roun
 			if err != nil {
 				return fmt.Errorf("%s: %w", row.name, err)
 			}
-			done(r)
+			addResult(r)
 		}
 		return nil
 	})
@@ -117,8 +117,8 @@ type pollRound struct {
 	parts       map[string]float64 // further parts of the row, by name
 }
 
-// measureBesideBare measures polls of the gateway beside those of the bare server, which repeats
-// answer.
+// measureBesideBare measures polls of the gateway, and the same polls of a bare server that repeats
+// the given answer.
 func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row rounds.Result, answer recordedResponse, round pollRound) (_ rounds.Result, err error) {
 	bare, err := startBare(ctx, answer)
 	if err != nil {
@@ -130,9 +130,9 @@ func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row rounds.
 		w.newSide(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, round))
 }
 
-// newSide returns one side of a row: it polls the server at addr and measures the CPU time of the
-// processes. Every answer must have the status. Redis is a separate part that does not count, since
-// the baseline has no store.
+// newSide returns one side of a row's comparison: it polls the server at addr and measures the CPU
+// time of the processes pids. Every response must have the given status. The CPU time of Redis is
+// reported but does not count, since the baseline has no store.
 func (w *pollPlatform) newSide(pids processes, addr string, status int, round pollRound) rounds.Side {
 	m := cpuMeter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times, err := pids.cpuTimes(ctx)
@@ -238,7 +238,7 @@ const (
 )
 
 // runAvailability measures the row of admitted visitors who poll which seats are free.
-func runAvailability(ctx context.Context, opts Options, _ []string, done func(rounds.Result)) error {
+func runAvailability(ctx context.Context, opts Options, _ []string, addResult func(rounds.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and are admitted", users)
 		h := &hallVisitors{pollPlatform: &pollPlatform{platform: p}}
@@ -247,7 +247,7 @@ func runAvailability(ctx context.Context, opts Options, _ []string, done func(ro
 		}
 		r, err := h.measure(ctx, opts.Rounds)
 		if err == nil {
-			done(r)
+			addResult(r)
 		}
 		return err
 	})
@@ -301,8 +301,8 @@ func (h *hallVisitors) request(i int) []byte {
 	return []byte(strings.TrimSuffix(string(v.request("/api/v1/seats/"+hall+"/availability")), "\r\n") + header + "\r\n")
 }
 
-// measure measures polls of a seat map that does not change. The part map_bytes is the size of the
-// first response, which is complete.
+// measure measures polls of a seat map that does not change. It reports the size of the first
+// response, which is complete, as the part map_bytes.
 func (h *hallVisitors) measure(ctx context.Context, n int) (r rounds.Result, err error) {
 	h.requests()
 	full, size, err := h.sendToGateway(ctx, h.request(0))

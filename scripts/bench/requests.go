@@ -26,14 +26,15 @@ import (
 
 const (
 	workers = 3
-	// applicants is the number of users in a round of the row accept; clients of them apply at once.
+	// applicants is the number of users in a round of the row "accept", and clients the number of them
+	// who apply at the same time.
 	applicants, clients = 512, 64
-	// settled is the number of requests in a round of the row settle, in so many promotions.
+	// settled is the number of requests in a round of the row "settle", over all its promotions.
 	settled, promotions = 640, 8
 )
 
-// runRequests measures the rows of applications: ingest, and three replicas of worker.
-func runRequests(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+// runRequests measures the rows about applications to promotions, on ingest and three workers.
+func runRequests(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func runRequests(ctx context.Context, opts Options, wanted []string, done func(r
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
 			Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
 			Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
 		}, subject: r.measureAccept, baseline: r.measureAcceptBaseline}, benchRow{result: rounds.Result{
@@ -87,7 +88,8 @@ func (c countingProxies) close() {
 	}
 }
 
-// requestRows measures the row accept, applying, and the row settle, deciding about applications.
+// requestRows measures two rows of the report: "accept", how ingest takes applications, and
+// "settle", how worker decides about them.
 type requestRows struct {
 	calls  countingProxies
 	store  table.Store
@@ -133,7 +135,7 @@ func (r *requestRows) newPromotion(ctx context.Context) (*promotion.Promotion, e
 	return p, tx.Commit(ctx)
 }
 
-// awaitSettled waits until n requests of the promotions have got a place.
+// awaitSettled waits until n requests of the promotions have got a place, in all.
 func (r *requestRows) awaitSettled(ctx context.Context, n int, all ...*promotion.Promotion) error {
 	keys := make([]pkgdynamo.Item, len(all))
 	for i, p := range all {
@@ -182,8 +184,8 @@ func (r *requestRows) measureAcceptBaseline(ctx context.Context) (float64, map[s
 	return µs, nil, err
 }
 
-// measureApplications runs apply for each applicant, and returns µs per application. It calls
-// applied when all are answered, and then waits until the workers have settled them.
+// measureApplications calls apply for each applicant, and returns µs per application. When all have
+// returned, it calls applied, and then waits until the workers have settled the requests.
 func (r *requestRows) measureApplications(ctx context.Context, apply func(context.Context, *promotion.Promotion, string) error, applied func()) (float64, error) {
 	p, err := r.newPromotion(ctx)
 	if err != nil {
@@ -199,8 +201,8 @@ func (r *requestRows) measureApplications(ctx context.Context, apply func(contex
 	return microsPerItem(took, applicants), r.awaitSettled(ctx, applicants, p)
 }
 
-// measureSettle measures how the workers settle requests. They get no message before all are in the
-// queue, so that they receive full batches, as in a burst.
+// measureSettle measures how fast the workers settle requests. They get no message until all
+// messages are in the queue, so that they receive full batches, as in a burst.
 func (r *requestRows) measureSettle(ctx context.Context) (float64, map[string]float64, error) {
 	all, err := r.storeRequests(ctx)
 	if err != nil {
@@ -223,8 +225,8 @@ func (r *requestRows) measureSettle(ctx context.Context) (float64, map[string]fl
 		map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "reads": count("BatchGetItem"), "relay_calls": count("Query", "DeleteItem", "BatchWriteItem")}, err
 }
 
-// holdWorkers makes the workers' calls to receive messages wait until start is called. It returns
-// when all receivers are waiting.
+// holdWorkers makes the workers' calls that receive messages wait until start is called. It returns
+// when all of the workers' receivers are waiting.
 func (r *requestRows) holdWorkers(ctx context.Context) (start func(), err error) {
 	var held atomic.Int32
 	begin := make(chan struct{})
@@ -247,7 +249,7 @@ func (r *requestRows) holdWorkers(ctx context.Context) (start func(), err error)
 	return start, nil
 }
 
-// measureSettleBaseline measures the baseline: as many receivers settle requests one by one.
+// measureSettleBaseline measures the baseline: equally many receivers settle requests singly.
 func (r *requestRows) measureSettleBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	all, err := r.storeRequests(ctx)
 	if err != nil {

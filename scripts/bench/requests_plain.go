@@ -20,7 +20,8 @@ const (
 	filledAtOnce = 20
 )
 
-// newRequest adds a user's request and the lock item to a transaction, as ingest does.
+// newRequest adds a user's new request and its lock item to the transaction tx, as ingest does.
+// owner identifies these writes in tx.
 func newRequest(tx *table.Tx, owner int, p *promotion.Promotion, user string, now int64) promotion.Request {
 	r := promotion.NewRequest(p, ids.NewV7().String(), user, now)
 	tx.Put(owner, table.LockItem(lockOf(&r)), table.Absent())
@@ -51,7 +52,7 @@ func (r *requestRows) applyUnbatched(ctx context.Context, p *promotion.Promotion
 	return err
 }
 
-// unsentRequests are promotions with stored requests whose messages are not in the queue yet.
+// unsentRequests are stored requests of some promotions, whose messages are not in the queue yet.
 type unsentRequests struct {
 	promotions []*promotion.Promotion
 	messages   [][]promotion.Outgoing // of each promotion
@@ -97,7 +98,7 @@ func (r *requestRows) storeQueued(ctx context.Context, p *promotion.Promotion, n
 	return all, tx.Commit(ctx)
 }
 
-// sendMessages puts the messages in the queue: ten of each promotion in turn.
+// sendMessages puts the messages of all requests in the queue: ten of each promotion in turn.
 func sendMessages(ctx context.Context, to *queue.Queue, f unsentRequests) error {
 	for at := 0; at < settled/promotions; at += queue.MaxBatch {
 		for _, messages := range f.messages {

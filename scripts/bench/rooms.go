@@ -29,15 +29,15 @@ import (
 const (
 	// rooms is the number of vwr replicas.
 	rooms = 2
-	// assigned is the number of visitors in a round of the row assign. assigning of them wait for a
-	// position at once. With hundreds, DynamoDB Local fails concurrent writes of one item.
+	// assigned is the number of visitors in a round, and assigning the number of them who wait for a
+	// position at the same time. With hundreds, DynamoDB Local fails concurrent writes of one item.
 	assigned, assigning = 640, 64
 	// refusedPause is how long a visitor waits after a refusal.
 	refusedPause = 100 * time.Millisecond
 )
 
-// runRooms measures the row assign: two replicas of vwr, with the settings of make up.
-func runRooms(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+// runRooms measures the row "assign": two replicas of vwr give positions, with make up's settings.
+func runRooms(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func runRooms(ctx context.Context, opts Options, wanted []string, done func(roun
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, benchRow{result: rounds.Result{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
 			Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
 			Besides: "one UpdateItem and one PutItem per visitor", Must: 1.5, Limits: map[string]float64{"calls": 0.25},
 		}, subject: r.measureAssign, baseline: r.measureAssignBaseline})
@@ -90,9 +90,9 @@ func newPositionRow(ctx context.Context, p *harness.Platform, counter *awsproxy.
 	return r, nil
 }
 
-// takeInRoom activates a room that serves hardly any position, has all visitors take one, and ends
-// the room. It returns the positions and how long they took.
-func (r *positionRow) takeInRoom(ctx context.Context) (givenPositions, time.Duration, error) {
+// takeInNewRoom activates a room that serves only one position per hour, has all visitors take a
+// position, and ends the room. It returns the positions and the elapsed time.
+func (r *positionRow) takeInNewRoom(ctx context.Context) (givenPositions, time.Duration, error) {
 	eventID := newEventID()
 	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operatorCaller(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *positionRow) measureAssign(ctx context.Context) (float64, map[string]fl
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
 	used, err := r.vwrCPU.perRequest(ctx, assigned, func() error {
-		given, all, err := r.takeInRoom(ctx)
+		given, all, err := r.takeInNewRoom(ctx)
 		took = all
 		return errors.Join(err, given.requireExact())
 	})
@@ -158,8 +158,8 @@ func (r *positionRow) measureAssignBaseline(ctx context.Context) (float64, map[s
 // givenPositions are the positions that visitors got.
 type givenPositions []int64
 
-// gapsAndDoubles counts the numbers up to the highest position that nobody got, and the positions
-// that were given more than once, each time beyond the first.
+// gapsAndDoubles counts the positions that nobody got although somebody got a higher one (gaps),
+// and how many times a position was given again (doubles).
 func (g givenPositions) gapsAndDoubles() (gaps, doubles int) {
 	sorted := slices.Sorted(slices.Values(g))
 	last := int64(0)
@@ -182,8 +182,8 @@ func (g givenPositions) requireExact() error {
 	return nil
 }
 
-// takePositions takes a position for visitors, clients of them at once, and returns the positions
-// and how long it took.
+// takePositions calls take once for each visitor, for at most `clients` of them at once. It returns
+// the positions and the elapsed time.
 func takePositions(ctx context.Context, visitors, clients int, take func(context.Context, int) (int64, error)) (givenPositions, time.Duration, error) {
 	all, began := make(givenPositions, visitors), time.Now()
 	err := runConcurrently(ctx, clients, visitors, func(ctx context.Context, i int) (err error) {

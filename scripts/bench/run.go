@@ -1,5 +1,5 @@
 // Package bench measures what the frequent operations of the platform cost, each compared with a
-// baseline in the same run. CPU time is that of whole processes, as the kernel counts it.
+// baseline in the same run. CPU time is measured for whole processes, as the kernel counts it.
 package bench
 
 import (
@@ -24,7 +24,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Options say which rows Run measures, how often, and where progress and results go.
+// Options say which rows Run measures, in how many rounds, and where progress and results go.
 type Options struct {
 	// Rows are the names of the rows to measure; empty: all.
 	Rows []string
@@ -39,8 +39,8 @@ type Options struct {
 // rowGroup is a list of rows that are measured on the same running processes.
 type rowGroup struct {
 	rows []string
-	// run measures the group's rows whose names are in wanted, and passes each result to done.
-	run func(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error
+	// run measures the group's rows whose names are in wanted, and passes each result to addResult.
+	run func(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error
 }
 
 func groups() []rowGroup {
@@ -73,9 +73,9 @@ func rowNames(groups []rowGroup) (names []string) {
 	return names
 }
 
-// Run measures the rows. The backends run from the first row to the last. If a row fails, Run names
-// it in the report and continues. It returns an error only for an unknown row, without backends,
-// and when ctx ends; the report then has the rows measured so far and names the others.
+// Run measures the rows, on backends that it keeps running throughout. If a row fails, Run names it
+// in the report and continues. It returns an error only for an unknown row, if the backends cannot
+// start, and when ctx ends; the report then has the rows measured so far and names the others.
 func Run(ctx context.Context, opts Options) (_ Report, err error) {
 	groups := groups()
 	all := rowNames(groups)
@@ -121,8 +121,8 @@ type measurement struct {
 	report Report
 }
 
-// measureGroup measures the wanted rows of a group. After a failure it starts the group's processes
-// again for the rows after the failed one. It stops when two starts in a row have measured nothing.
+// measureGroup measures the wanted rows of a group. If a row fails, it starts the group's processes
+// again for the remaining rows. It stops when two consecutive starts have measured nothing.
 func (m *measurement) measureGroup(ctx context.Context, g rowGroup) error {
 	left := m.wantedRows(g.rows)
 	for fruitless, before := 0, len(left); before > 0; before = len(left) {
@@ -182,7 +182,7 @@ func (m *measurement) keepReport() {
 	}
 }
 
-// measureRowsOf measures the rows of a group that are in left, and removes measured ones from left.
+// measureRowsOf measures those rows of a group that are in left, and removes them from left.
 func (m *measurement) measureRowsOf(ctx context.Context, g rowGroup, left *[]string) error {
 	began := time.Now()
 	return g.run(ctx, m.opts, slices.Clone(*left), func(r rounds.Result) {
@@ -204,7 +204,7 @@ func progressLine(r rounds.Result) string {
 	return fmt.Sprintf("%-18s %.2f of the baseline, must reach %.2f", r.Name, r.Ratio, r.Must)
 }
 
-// compareSides measures n rounds of a row. The baseline is nil if the row has only limits.
+// compareSides measures n rounds of a row. baseline is nil for a row that is compared with nothing.
 func compareSides(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.Side) (rounds.Result, error) {
 	c, err := rounds.New(ctx, subject, baseline)
 	if err != nil {
@@ -259,7 +259,7 @@ func (r Report) Row(name string) (row rounds.Result, found bool) {
 	return row, false
 }
 
-// Keep replaces a file by the report atomically: a killed run leaves the last complete report.
+// Keep writes the report to a file, atomically: a killed run leaves the last complete report.
 func (r Report) Keep(file string) error { return process.Save(file, r) }
 
 // Unmeasured joins the errors of the rows that could not be measured; nil if there are none.

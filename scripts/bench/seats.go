@@ -22,11 +22,11 @@ import (
 const (
 	// buyers is the number of clients that hold places concurrently.
 	buyers = 64
-	// generalBuyers is that number for general admission, where ticket makes several holds in one
-	// transaction. The baseline has only buyers: more sessions that wait for one row slow each other
-	// down.
+	// generalBuyers is the number of such clients for general admission, where ticket makes several
+	// holds in one transaction. The baseline has only `buyers` clients: more sessions that wait for
+	// one row slow each other down.
 	generalBuyers = 256
-	// Numbers of holds per round of measurement; a round takes about a second.
+	// The numbers of holds per round of measurement. A round takes about a second.
 	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 2400, 12_800, 1920, 1280
 	// party is the number of adjacent seats in a hold of the row best_available.
 	party = 4
@@ -39,32 +39,32 @@ const (
 )
 
 // runSeats measures the rows of holds, by gRPC calls to ticket.
-func runSeats(ctx context.Context, opts Options, wanted []string, done func(rounds.Result)) error {
+func runSeats(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
 		s, err := newHoldRows(p)
 		if err != nil {
 			return err
 		}
-		return measureRows(ctx, opts, wanted, done, benchRow{
+		return measureRows(ctx, opts, wanted, addResult, benchRow{
 			result: rounds.Result{
 				Name: "seat_hold", What: "hold a seat, 64 clients", Besides: "pgbench, 64 clients: a transaction per hold",
 				Unit: "µs per hold", Must: 0.65, Aim: 1,
 			},
-			begin: s.begin("seat_hold"), subject: s.measureSeats, baseline: s.measureSeatsBaseline, check: s.countHolds,
+			begin: s.begin("seat_hold"), subject: s.measureSeats, baseline: s.measureSeatsBaseline, check: s.checkHolds,
 		}, benchRow{
 			result: rounds.Result{
 				Name: generalRow, What: "hold an admission, 256 clients", Besides: "pgbench, 64 clients: a transaction per admission",
 				Unit: "µs per admission", Must: 6, Aim: 10,
 			},
-			begin: s.begin(generalRow), subject: s.measureAdmissions, baseline: s.measureAdmissionsBaseline, check: s.countAdmissions,
+			begin: s.begin(generalRow), subject: s.measureAdmissions, baseline: s.measureAdmissionsBaseline, check: s.checkAdmissions,
 		}, benchRow{
 			// The baseline holds as many seats, so the ratio shows what it costs to choose them.
 			result: rounds.Result{
 				Name: "best_available", What: "hold 4 adjacent seats, the best that are free, 64 clients", Besides: "hold 4 adjacent seats that are named, 64 clients",
 				Unit: "µs per hold", Must: 0.5, Aim: 0.8, Limits: map[string]float64{"deadlocks": 0, "tries": 1.1},
 			},
-			begin: s.begin("best_available"), subject: s.measureBest, baseline: s.measureNamed, check: s.countHolds,
+			begin: s.begin("best_available"), subject: s.measureBest, baseline: s.measureNamed, check: s.checkHolds,
 		})
 	})
 }
@@ -86,7 +86,7 @@ type holdRows struct {
 	taken map[string]int64
 }
 
-// likeGateway sets batches as in the gateway, but with a timeout for busy machines.
+// likeGateway configures batches as in the gateway, but with a longer timeout for busy machines.
 var likeGateway = batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
 
 func newHoldRows(p *harness.Platform) (*holdRows, error) {
@@ -136,8 +136,8 @@ func (s *holdRows) putSections(ctx context.Context, event string, sections ...*t
 	return err
 }
 
-// reservePlaces returns the number of the first of n consecutive places of a section that were not
-// used yet. If too few are left, it opens a new event.
+// reservePlaces reserves n consecutive unused places of a section for the caller, and returns the
+// number of the first. If too few are left, it opens a new event.
 func (s *holdRows) reservePlaces(ctx context.Context, section string, n int64) (first int64, err error) {
 	if s.row != generalRow && s.taken[section]+n > sectionRows*seatsPerRow {
 		err = s.openEvent(ctx)
@@ -147,9 +147,9 @@ func (s *holdRows) reservePlaces(ctx context.Context, section string, n int64) (
 	return first, err
 }
 
-// measureHolds calls hold n times, in so many goroutines as clients, with the number of the hold.
-// It returns µs per hold, and in it the CPU time of ticket and of the buyers. It first waits until
-// the Kafka events of earlier holds are published, so that their cost does not count.
+// measureHolds calls hold n times from `clients` goroutines, each time with another number. It
+// returns the elapsed µs per hold, and the CPU time of ticket and of the buyers. It first waits
+// until the Kafka events of earlier holds are published, so that their cost does not count.
 func (s *holdRows) measureHolds(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
 	if err := awaitPublished(ctx, s.db); err != nil {
 		return 0, nil, err
@@ -165,7 +165,7 @@ func (s *holdRows) measureHolds(ctx context.Context, clients, n int, hold func(c
 	return µs, parts, err
 }
 
-// measureSeats measures holds of one seat each, in section A, which the buyer names.
+// measureSeats measures holds of one seat each in section A. The buyer names the seat.
 func (s *holdRows) measureSeats(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "A", seatHolds, 1)
 }
@@ -175,7 +175,7 @@ func (s *holdRows) measureNamed(ctx context.Context) (float64, map[string]float6
 	return s.holdByName(ctx, "B", bestHolds, party)
 }
 
-// holdByName measures n holds, each of so many adjacent seats that the buyer names.
+// holdByName measures n holds. In each, the buyer names `seats` adjacent seats.
 func (s *holdRows) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
 	first, err := s.reservePlaces(ctx, section, int64(n*seats))
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *holdRows) measureBest(ctx context.Context) (float64, map[string]float64
 	if err != nil {
 		return 0, nil, err
 	}
-	before, err := s.deadlocks(ctx)
+	before, err := s.countDeadlocks(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -223,7 +223,7 @@ func (s *holdRows) measureBest(ctx context.Context) (float64, map[string]float64
 			if err != nil && errs.From(err).Reason == "TRY_AGAIN" {
 				continue
 			}
-			if err == nil && !adjacent(held.GetSeats()) {
+			if err == nil && !areAdjacent(held.GetSeats()) {
 				err = fmt.Errorf("the seats of a hold are not adjacent: %v", held.GetSeats())
 			}
 			return err
@@ -232,12 +232,12 @@ func (s *holdRows) measureBest(ctx context.Context) (float64, map[string]float64
 	if err != nil {
 		return 0, nil, err
 	}
-	after, err := s.deadlocks(ctx)
+	after, err := s.countDeadlocks(ctx)
 	parts["tries"], parts["deadlocks"] = float64(calls.Load())/bestHolds, float64(after-before)
 	return µs, parts, err
 }
 
-func adjacent(seats []*ticketv1.Seat) bool {
+func areAdjacent(seats []*ticketv1.Seat) bool {
 	for i, seat := range seats[1:] {
 		if seat.GetRow() != seats[0].GetRow() || seat.GetNumber() != seats[i].GetNumber()+1 {
 			return false
@@ -246,12 +246,12 @@ func adjacent(seats []*ticketv1.Seat) bool {
 	return len(seats) == party
 }
 
-func (s *holdRows) deadlocks(ctx context.Context) (n int64, err error) {
+func (s *holdRows) countDeadlocks(ctx context.Context) (n int64, err error) {
 	err = s.db.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n)
 	return n, err
 }
 
-// buyerCaller returns the caller of the n-th hold in a section: a new user with a slot.
+// buyerCaller returns the identity that makes the n-th hold in a section: a new user with a slot.
 func (s *holdRows) buyerCaller(section string, n int64) *commonv1.Caller {
 	user := fmt.Sprintf("bench-%s-%d", section, n)
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user}
@@ -261,9 +261,9 @@ func bestSeatsItem(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
 	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}
 }
 
-// countHolds returns an error unless the database has exactly the seats that were held for the last
-// event, none of them twice.
-func (s *holdRows) countHolds(ctx context.Context) error {
+// checkHolds returns an error unless the database has exactly the seats that the clients have held
+// in the latest event, each once.
+func (s *holdRows) checkHolds(ctx context.Context) error {
 	var seats, live, want int64
 	for _, n := range s.taken {
 		want += n
@@ -277,10 +277,10 @@ func (s *holdRows) countHolds(ctx context.Context) error {
 	return err
 }
 
-// countAdmissions returns an error unless the sections' counters and the reservations agree with
-// what was held. It also checks that a section with twice as many buyers as places sells all its
-// places and no more.
-func (s *holdRows) countAdmissions(ctx context.Context) error {
+// checkAdmissions returns an error unless the sections' counters and the reservations agree with
+// the number of held places. It also checks that a section with twice as many buyers as places
+// sells all its places and no more.
+func (s *holdRows) checkAdmissions(ctx context.Context) error {
 	for section, want := range s.taken {
 		if err := s.requireAdmissions(ctx, s.event, section, want); err != nil {
 			return err

@@ -227,7 +227,7 @@ func haveTickets(ctx context.Context, v *victim) error {
 // leaveLine waits until the purchase has ended the buyer's slot.
 func leaveLine(ctx context.Context, v *victim) error {
 	return retry(ctx, func() error {
-		sample, err := v.run.stores.Sample(ctx, v.event)
+		sample, err := v.run.stores.ReadNumbers(ctx, v.event)
 		if err == nil && sample.Active > 0 {
 			err = errors.New("the slot has not ended")
 		}

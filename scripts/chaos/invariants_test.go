@@ -29,7 +29,7 @@ func (r *run) watchInvariants() {
 	})
 	r.Always("no more inside than the threshold", 500*time.Millisecond, func(ctx context.Context) (string, error) {
 		for _, s := range r.all() {
-			sample, err := r.stores.Sample(ctx, s.EventID)
+			sample, err := r.stores.ReadNumbers(ctx, s.EventID)
 			if err != nil {
 				return "", err
 			}

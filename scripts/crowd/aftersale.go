@@ -15,14 +15,15 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// AfterSale makes buyers use their tickets: some give one of two back, a third goes to the doors.
+// AfterSale makes buyers use their tickets: some give one of two back, a third of them go in.
 type AfterSale struct {
-	// ProviderURL is the URL of the payment sandbox, at which some orders are refunded without the
-	// platform's knowledge; empty: none are.
+	// ProviderURL is the URL of the payment sandbox. There some orders are refunded without the
+	// platform's knowledge; if the URL is empty, none are.
 	ProviderURL string
 }
 
-// Each of these happens to one in so many: orders of two tickets, kept tickets, or check-ins.
+// One in so many: orders of two tickets that give one back or are refunded by hand, kept tickets
+// that are checked in, and check-ins after which a friend tries the same ticket.
 const (
 	oneBackEvery = 8
 	byHandEvery  = 20
@@ -42,7 +43,7 @@ const (
 // statusAge is how old the status of a sale may be when a visitor reads it.
 const statusAge = 5 * time.Second
 
-// afterSale counts the orders of a run whose tickets may still come back, and has the staff.
+// afterSale counts the orders of a run whose tickets may still be given back, and has the staff.
 type afterSale struct {
 	AfterSale
 
@@ -50,7 +51,8 @@ type afterSale struct {
 	pairs, kept, checked atomic.Int64
 
 	mu sync.Mutex
-	// open is the number of orders whose places may come back; closed is when the last of them ended.
+	// open is the number of orders whose places may still come back, and closed the time when the
+	// latest of them was settled.
 	open   int
 	closed time.Time
 }
@@ -69,8 +71,8 @@ func newAfterSale(c *Crowd, o AfterSale) *afterSale {
 }
 
 // planOrder decides, before an order is paid, what the buyer will do with its tickets: when all
-// places are sold, the crowd must know whether some may come back. The caller calls end when none
-// can any more.
+// places are sold, the crowd must know whether some may come back. The caller calls end when no
+// ticket of the order can come back any more.
 func (a *afterSale) planOrder(places int) (plan orderPlan, end func()) {
 	if a == nil || places != 2 {
 		return kept, func() {}
@@ -94,8 +96,8 @@ func (a *afterSale) planOrder(places int) (plan orderPlan, end func()) {
 	}
 }
 
-// soldOutForGood reports whether a sale that was sold out at the time asked stays so: no order is
-// open whose places may come back.
+// soldOutForGood reports whether a sale that was sold out at the time asked stays sold out: no
+// order may give places back any more.
 func (a *afterSale) soldOutForGood(asked time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -132,7 +134,7 @@ func (v *visitor) useTickets(ctx context.Context, plan orderPlan) error {
 	return nil
 }
 
-// giveBack has tickets refunded, and then tries to get in with them.
+// giveBack requests refunds of tickets, and then tries to get in with the refunded tickets.
 func (v *visitor) giveBack(ctx context.Context, plan orderPlan, tickets []ticket) error {
 	tally := &v.crowd.tally
 	for _, t := range tickets {
@@ -170,8 +172,8 @@ func (v *visitor) giveBack(ctx context.Context, plan orderPlan, tickets []ticket
 	return nil
 }
 
-// sellAgain has the organiser put the seat of a refunded ticket back on sale, if the platform kept
-// it for the organiser because few seats of its section were free. Other seats stay as they are.
+// sellAgain has the organiser put the seat of a refunded ticket back on sale, if the platform keeps
+// the seat for the organiser because few seats of its section were free.
 func (v *visitor) sellAgain(ctx context.Context, t ticket) error {
 	return v.withEmployee(ctx, v.crowd.after.office, func(organiser *employee) error {
 		path := "/api/v1/admin/events/" + v.crowd.sale.EventID + "/house"
@@ -207,7 +209,7 @@ func (v *visitor) refundByHand(ctx context.Context, paymentID string) error {
 	var last error
 	for range maxAttempts {
 		status, err := v.crowd.after.postRefund(ctx, v.crowd.api.http, p.OrderID)
-		// If the answer to an earlier attempt was lost, nothing is left to refund: 422.
+		// After a lost answer to an earlier attempt, nothing is left to refund: 422.
 		if err == nil && (status/100 == 2 || status == http.StatusUnprocessableEntity) {
 			return nil
 		}
@@ -219,7 +221,7 @@ func (v *visitor) refundByHand(ctx context.Context, paymentID string) error {
 	return fmt.Errorf("refund by hand: %w", last)
 }
 
-// postRefund has the provider refund what is left of an order, and returns the HTTP status.
+// postRefund asks the provider to refund what is left of an order, and returns the HTTP status.
 func (a *afterSale) postRefund(ctx context.Context, client *http.Client, orderID string) (status int, err error) {
 	url := a.ProviderURL + "/v1/charges/" + orderID + "/refunds/by-hand"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))

@@ -134,7 +134,7 @@ func TestDoorsThatLetEverybodyIn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tally := sell(t, &gateway{letsAllIn: true})
-		require.Len(t, tally.OpenedAfterRefund(), 5)
+		require.Len(t, tally.AdmittedAfterRefund(), 5)
 		require.Len(t, tally.WrongAnswers(), 1, "a second scan")
 		require.Len(t, tally.Violations(), 6)
 	})

@@ -139,11 +139,12 @@ func (s *Session) Call(ctx context.Context, step Step, method, path string, body
 	return ans, nil
 }
 
-// maxTries limits the attempts of a request during an overload: half a minute or more.
+// maxTries is the number of attempts of a request during an overload. With a pause of a second
+// after each, they take at least half a minute.
 const maxTries = 30
 
-// callRepeatedly is Call, but repeats the request while the platform is overloaded. The request
-// must be safe to repeat.
+// callRepeatedly does what Call does, and repeats the request while the platform is overloaded. The
+// request must be safe to repeat.
 func (s *Session) callRepeatedly(ctx context.Context, step Step, method, path string, body any) (*Answer, error) {
 	for n := 1; ; n++ {
 		ans, err := s.Call(ctx, step, method, path, body, nil)

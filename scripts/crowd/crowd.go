@@ -36,7 +36,7 @@ type Options struct {
 	Arrive   time.Duration
 	// Seed initializes the random choice of behaviours and delays, so that a run can be repeated.
 	Seed uint64
-	// Behaviours has the behaviour of each visitor; nil: the seed assigns them, in the default shares.
+	// Behaviours has the behaviour of each visitor; nil: chosen at random, in the default shares.
 	Behaviours []Behaviour
 	// MaxPaymentAttempts is how many valid cards a visitor tries, for runs in which outages make
 	// charges fail; 0 means 1.
@@ -61,7 +61,7 @@ type Tally struct {
 	ForgedTried, ForgedIn atomic.Int64
 	// Proofs counts the proofs of work that visitors have done to get a position of tier 1.
 	Proofs atomic.Int64
-	// Rejoined counts the additional slots that hoarders got with further passes.
+	// Rejoined counts the slots that hoarders got beyond the first, by joining with another pass.
 	Rejoined atomic.Int64
 	// Paid counts visitors whose payment was confirmed, and Ticketed those who saw their tickets.
 	Paid, Ticketed atomic.Int64
@@ -95,7 +95,7 @@ func (t *Tally) addTicket(seat, user string) {
 	t.holders[seat] = user
 }
 
-// dropTicket records that a visitor gives a ticket back; another visitor may get the seat.
+// dropTicket records that a visitor has given a ticket back, so another visitor may get the seat.
 func (t *Tally) dropTicket(seat, user string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +122,7 @@ func (t *Tally) Violations() []string {
 	if n := t.Paid.Load() - t.Ticketed.Load(); n > 0 {
 		out = append(out, fmt.Sprintf("%d paid and did not see a ticket", n))
 	}
-	for _, id := range t.OpenedAfterRefund() {
+	for _, id := range t.AdmittedAfterRefund() {
 		out = append(out, "a door let in a refunded ticket: "+id)
 	}
 	return append(out, t.WrongAnswers()...)
@@ -211,8 +211,8 @@ type Sale struct {
 	Rate int
 	// Proof is the difficulty of the proof of work for a position of tier 1, in bits; 0: none.
 	Proof int
-	// Hold and Slot are how long holds and slots last, in seconds. They are short, so that abandoned
-	// seats return while the crowd is there.
+	// Hold and Slot are the durations of holds and slots, in seconds. They are short, so that
+	// abandoned seats are free again while the crowd is there.
 	Hold, Slot int
 }
 
@@ -261,8 +261,8 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	return callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
 }
 
-// returnWithin is the time in seconds after which seats that were given back are for sale again. It
-// is short, but long enough that they wait; it must be less than statusAge.
+// returnWithin is the longest time, in seconds, until a seat that was given back is for sale again.
+// It is short, but not so short that seats come back at once. It must be less than statusAge.
 const returnWithin = 2
 
 // putEvent creates or changes the event by the operators' API, with its start and its time of sale.

@@ -15,7 +15,7 @@ import (
 // doorCount is the number of doors, each with one member of staff.
 const doorCount = 4
 
-// employee is a member of staff, who does one thing at a time.
+// employee is a member of staff, at a door or in the office, who does one thing at a time.
 type employee struct {
 	*visitor
 
@@ -47,7 +47,7 @@ type doorAnswer struct {
 	before bool
 }
 
-// scan has the next free door scan the code of a ticket.
+// scan waits for a free door, and has the door scan the code of a ticket.
 func (v *visitor) scan(ctx context.Context, t ticket) (answer doorAnswer, err error) {
 	err = v.withEmployee(ctx, v.crowd.after.doors, func(door *employee) error {
 		body := map[string]any{"code": t.Code, "eventId": t.EventID, "deviceId": door.userID}
@@ -74,7 +74,8 @@ func (v *visitor) scan(ctx context.Context, t ticket) (answer doorAnswer, err er
 // alreadyUsed is the code with which a second scan of a ticket is refused.
 const alreadyUsed = "ALREADY_USED"
 
-// checkIn goes in with a valid ticket. Some buyers lend it to a friend, who must be refused.
+// checkIn scans a valid ticket at a door. Some buyers then lend the ticket to a friend, whom the
+// door must refuse.
 func (v *visitor) checkIn(ctx context.Context, t ticket) error {
 	ans, err := v.callWithRetries(ctx, StepQR, http.MethodGet, "/api/v1/my/tickets/"+t.TicketID+"/qr.svg", nil, nil)
 	if err == nil && !ans.OK() {
@@ -107,7 +108,7 @@ func (v *visitor) checkIn(ctx context.Context, t ticket) error {
 	return nil
 }
 
-// showRefunded tries to get in with a refunded ticket. The tally records an admission.
+// showRefunded tries to get in with a refunded ticket. The tally records it if the door admits it.
 func (v *visitor) showRefunded(ctx context.Context, t ticket) error {
 	answer, err := v.scan(ctx, t)
 	if err == nil && !answer.admitted {
@@ -116,7 +117,7 @@ func (v *visitor) showRefunded(ctx context.Context, t ticket) error {
 	return err
 }
 
-// doorTally records what buyers and doors saw of tickets after their sale.
+// doorTally records what buyers and doors saw of tickets after they were sold.
 type doorTally struct {
 	// GivenBack counts tickets refunded on their buyers' request, ByHand those refunded at the
 	// provider, CheckedIn those admitted, and RefusedScans the scans that were refused.
@@ -140,7 +141,7 @@ func (t *doorTally) addRefund(ticketID string, at time.Time) {
 	}
 }
 
-// dropRefund forgets the refund of a ticket that is valid again; false: there was none.
+// dropRefund forgets the refund of a ticket that is valid again. It returns false if none is known.
 func (t *doorTally) dropRefund(ticketID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,8 +160,8 @@ func (t *doorTally) addAdmission(ticketID string, scanned time.Time) {
 	t.admitted[ticketID] = scanned
 }
 
-// OpenedAfterRefund returns the tickets that a door admitted after the decision about their refund.
-func (t *doorTally) OpenedAfterRefund() (tickets []string) {
+// AdmittedAfterRefund returns the tickets that a door admitted after their refund was decided.
+func (t *doorTally) AdmittedAfterRefund() (tickets []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, scanned := range t.admitted {

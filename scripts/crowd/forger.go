@@ -23,7 +23,7 @@ type stolenPasses struct {
 
 type stolenPass struct{ token, ticket, requestID string }
 
-// maxStolenPasses is enough for every forger to pick a pass.
+// maxStolenPasses is the number of passes kept: enough for every forger to pick one.
 const maxStolenPasses = 64
 
 func (l *stolenPasses) addPass(token, ticket, requestID string) {
@@ -34,7 +34,7 @@ func (l *stolenPasses) addPass(token, ticket, requestID string) {
 	}
 }
 
-func (l *stolenPasses) addEntry(token string) {
+func (l *stolenPasses) addEntryToken(token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if token == "" {
@@ -111,7 +111,7 @@ func (v *visitor) sharePass(ctx context.Context) {
 	}
 }
 
-// tryForged sends a request that needs a pass, with a forged one; any 2xx is a violation.
+// tryForged sends a request that needs a pass, with a forged one, and records a 2xx as a violation.
 func (v *visitor) tryForged(ctx context.Context, forgery, method, path string, header map[string]string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	var body any
@@ -150,7 +150,7 @@ func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	}
 }
 
-// selfSignedToken returns a token with valid claims, but signed with the forger's own key.
+// selfSignedToken returns a token with valid claims, signed with the forger's own key.
 func (v *visitor) selfSignedToken(method jwt.SigningMethod, aud string) string {
 	now := time.Now()
 	claims := jwt.MapClaims{

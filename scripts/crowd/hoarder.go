@@ -12,8 +12,8 @@ import (
 const hoardedPasses = 20
 
 // hoard takes a position in the waiting room in each of many browsers. It then joins the line as
-// the same user with one pass after another, each time after its slot has ended. Only the first
-// pass may count.
+// the same user again and again, with one pass after another, each time after the last slot has
+// ended. Only the first pass may give a slot.
 func (v *visitor) hoard(ctx context.Context) error {
 	browsers := []*visitor{v}
 	for len(browsers) < hoardedPasses {

@@ -14,7 +14,8 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// seatMap is the layout of a hall. A seat's index is its number in the order of this structure.
+// seatMap is the layout of a hall. Its seats are numbered from 0 in the order of this structure;
+// the number is the seat's index.
 type seatMap struct {
 	Sections []struct {
 		Section string `json:"section"`
@@ -88,7 +89,7 @@ func (v *visitor) buyTicket(ctx context.Context) error {
 	return v.useTickets(ctx, becomes)
 }
 
-// holdSeats holds one or two free seats; it tries again while other visitors hold the rest.
+// holdSeats holds one or two free seats. While other visitors hold all of them, it tries again.
 func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, error) {
 	event := v.crowd.sale.EventID
 	want := 1 + v.rng.IntN(2)
@@ -121,14 +122,15 @@ func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, err
 	}
 }
 
-// chooseSeats picks want consecutive entries of the list of free seats, at random.
+// chooseSeats picks `want` consecutive entries of the list of free seats, starting at random.
 func (v *visitor) chooseSeats(free []string, want int) []string {
 	want = min(want, len(free))
 	at := v.rng.IntN(len(free) - want + 1)
 	return free[at : at+want]
 }
 
-// waitForFreeSeat keeps the slot and waits for a seat to become free, or until all are sold.
+// waitForFreeSeat keeps the slot and pauses before the next look at the seats. If all are sold, it
+// leaves the shop and returns errSoldOut.
 func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 	sold, err := v.allSold(ctx)
 	if err != nil {
@@ -158,7 +160,7 @@ func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error)
 		return nil, err
 	}
 	if !ans.OK() {
-		return nil, v.refusedInside(StepAvailability, ans)
+		return nil, v.refusalInShop(StepAvailability, ans)
 	}
 	var free []string
 	for i, id := range ids {
@@ -169,8 +171,8 @@ func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error)
 	return free, nil
 }
 
-// reserve asks for a hold of seats. A visitor who clicks twice sends the request twice at the same
-// time, and must get only one hold.
+// reserve asks for a hold of seats. A visitor who clicks twice sends the same request twice at the
+// same time, and must get only one hold.
 func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error {
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, StepReserve, "/api/v1/seats/reserve", body, header)
@@ -178,8 +180,8 @@ func (v *visitor) reserve(ctx context.Context, body any, out *reservation) error
 	return v.callProtected(ctx, StepReserve, http.MethodPost, "/api/v1/seats/reserve", body, header, out)
 }
 
-// secondClick sends a POST again, at the same time as the caller and in a second tab, if the
-// visitor clicks twice. The returned function waits until it is answered.
+// secondClick sends a POST again, from a second tab and at the same time as the caller, if this
+// visitor clicks twice. The returned function waits for the response.
 func (v *visitor) secondClick(ctx context.Context, step Step, path string, body any, header map[string]string) (wait func()) {
 	if v.behaviour != ClicksTwice {
 		return func() {}
@@ -200,12 +202,12 @@ func (v *visitor) callProtected(ctx context.Context, step Step, method, path str
 		return err
 	}
 	if !ans.OK() {
-		return v.refusedInside(step, ans)
+		return v.refusalInShop(step, ans)
 	}
 	return json.Unmarshal(ans.Body, out)
 }
 
-func (v *visitor) refusedInside(step Step, ans *Answer) error {
+func (v *visitor) refusalInShop(step Step, ans *Answer) error {
 	if ans.Status == http.StatusForbidden {
 		return errSlotEnded
 	}
@@ -241,7 +243,7 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 			continue
 		}
 		if status == "CONFIRMED" {
-			v.hasPaid()
+			v.countPaid()
 		}
 		if paid, err := v.awaitTicket(ctx, held); paid || err != nil {
 			return err
@@ -277,8 +279,8 @@ func (v *visitor) post(ctx context.Context, step Step, path string, body, out an
 	return decode(step, ans, out)
 }
 
-// awaitTicket polls the reservation until its payment has been handled, then loads the tickets. If
-// the reservation is HELD again, it was not paid: the charge was pending and failed.
+// awaitTicket polls the reservation until its payment has succeeded or failed, and then loads the
+// tickets. A reservation that is HELD again was not paid: the charge was pending and then failed.
 func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool, err error) {
 	for {
 		var r reservation
@@ -287,7 +289,7 @@ func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool,
 		}
 		switch r.Status {
 		case "CONFIRMED":
-			v.hasPaid()
+			v.countPaid()
 			return true, v.openTickets(ctx)
 		case "HELD":
 			return false, nil
@@ -301,8 +303,8 @@ func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool,
 	}
 }
 
-// hasPaid counts the visitor as one who has paid, but only at the first call.
-func (v *visitor) hasPaid() {
+// countPaid counts the visitor as one who has paid. Later calls for the same visitor do nothing.
+func (v *visitor) countPaid() {
 	if !v.paid {
 		v.paid = true
 		v.crowd.tally.Paid.Add(1)

@@ -12,7 +12,7 @@ import (
 // Step names a kind of request that visitors make, for the report.
 type Step string
 
-// The steps of the journey in order.
+// The steps, in the order of a visitor's journey.
 const (
 	StepLogin        Step = "login"
 	StepEvent        Step = "event"

@@ -10,7 +10,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// assignedPosition and checkedPosition are tier 1's responses; times in seconds.
+// assignedPosition and checkedPosition are tier 1's responses. All times are in seconds.
 type assignedPosition struct {
 	RequestID string  `json:"requestId"`
 	NextPoll  float64 `json:"nextPoll"`
@@ -23,7 +23,7 @@ type checkedPosition struct {
 	Token    string  `json:"token"`
 }
 
-// linePlace is tier 2's response to join and poll; times in seconds.
+// linePlace is tier 2's response to a visitor who joins or polls. All times are in seconds.
 type linePlace struct {
 	Status     string  `json:"status"`
 	NextPoll   float64 `json:"nextPoll"`
@@ -31,8 +31,8 @@ type linePlace struct {
 	Ticket     string  `json:"ticket"`
 }
 
-// saleEvery is the number of polls of the line between two queries of the sale's figures.
-const saleEvery = 10
+// pollsPerSaleQuery is the number of polls of the line between two requests for the sale's figures.
+const pollsPerSaleQuery = 10
 
 // waitInRoom gets a position in tier 1 and waits until it is served. If the room is not active, the
 // visitor passes at once.
@@ -80,8 +80,8 @@ func (v *visitor) requestPosition(ctx context.Context) (*Answer, error) {
 	}
 }
 
-// pollRoom checks the position at the advised intervals until it is served. It returns false if the
-// position is unknown: the visitor must ask for a new one.
+// pollRoom checks the position at the advised intervals until it is served. It returns false if
+// tier 1 does not know the position: the visitor must request another.
 func (v *visitor) pollRoom(ctx context.Context, a assignedPosition) (bool, error) {
 	path := "/vwr-api/vwr/check/" + v.crowd.sale.EventID + "/" + a.RequestID
 	next := a.NextPoll
@@ -148,14 +148,14 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 		}
 	}
 	v.lastBeat = time.Now()
-	v.crowd.stolenPasses.addEntry(p.EntryToken)
+	v.crowd.stolenPasses.addEntryToken(p.EntryToken)
 	return nil
 }
 
-// soldOutWhileWaiting reports whether every seat was sold while this visitor waits: the line goes
-// on, for seats that come back. Like the page, it queries only at every saleEvery-th poll.
+// soldOutWhileWaiting reports whether every seat is sold while this visitor waits in the line,
+// which stays open for seats that come back. Like the page, it asks only at every tenth poll.
 func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, error) {
-	if polls%saleEvery > 0 {
+	if polls%pollsPerSaleQuery > 0 {
 		return v.crowd.soldOut.Load(), nil
 	}
 	return v.allSold(ctx)

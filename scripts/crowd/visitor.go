@@ -19,10 +19,10 @@ const (
 	endForger  = "forger_gave_up"
 )
 
-// errSoldOut ends a visit because every seat is sold, not only held.
+// errSoldOut ends a visit because every seat is sold; seats that are only held may become free.
 var errSoldOut = errors.New("sold out")
 
-// errSlotEnded makes a visitor wait in the line again.
+// errSlotEnded reports that the visitor's slot has ended: the visitor waits in the line again.
 var errSlotEnded = errors.New("slot ended")
 
 // visitor is one simulated person with one browser. One goroutine calls its methods; only the
@@ -110,8 +110,8 @@ func (v *visitor) saleStatus(ctx context.Context) (string, error) {
 	return event.Status, err
 }
 
-// allSold reports whether every seat is sold. If buyers give tickets back, the public figures may
-// be older than the status of the sale, so both must say so.
+// allSold reports whether every seat is sold. If buyers may give tickets back, both the status of
+// the sale and the public figures must say so, since the figures may be older.
 func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	if v.crowd.soldOut.Load() {
 		return true, nil
@@ -136,7 +136,7 @@ func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// get requests JSON and decodes it; it tries again as a page does when a service is busy.
+// get requests JSON and decodes it. If a service is busy, it tries again, as a page does.
 func (v *visitor) get(ctx context.Context, step Step, path string, out any) error {
 	ans, err := v.callWithRetries(ctx, step, http.MethodGet, path, nil, nil)
 	if err != nil {
@@ -153,11 +153,11 @@ func decode(step Step, ans *Answer, out any) error {
 	return json.Unmarshal(ans.Body, out)
 }
 
-// maxAttempts limits how often a request is sent that gets no response or is refused for a time.
+// maxAttempts limits the attempts of a request that gets no response or is refused for a time.
 const maxAttempts = 20
 
-// callWithRetries repeats a request after a 429, a 5xx, a lost connection, or while the same
-// request is in progress, each time after the advised delay. It returns any other response.
+// callWithRetries repeats a request after a 429, a 5xx or a lost connection, or while an earlier
+// attempt is in progress, each time after the advised delay. It returns any other response.
 func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	var last error
 	for i := range maxAttempts {
@@ -241,7 +241,7 @@ func Behaviours(n int, rng *rand.Rand) []Behaviour {
 	return out
 }
 
-// How long visitors do things.
+// How long visitors take for the parts of a visit.
 const (
 	thinkSeats    = 1500 * time.Millisecond // looking at the map before choosing
 	thinkPayment  = 1000 * time.Millisecond // at the checkout

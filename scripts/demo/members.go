@@ -17,7 +17,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// TwiceEvery is the share of members who send a request twice at the same time: one in so many.
+// TwiceEvery: one in so many members sends each request twice, at the same time.
 const TwiceEvery = 10
 
 const (
@@ -50,8 +50,8 @@ func PostUntilDone(ctx context.Context, s *crowd.Session, step crowd.Step, path 
 	return err
 }
 
-// Twice calls send twice concurrently: for the user's browser and for a second tab.
-func Twice[A any](s *crowd.Session, send func(*crowd.Session) (A, error)) (first, second A, err error) {
+// SendTwice calls send twice concurrently: for a browser, and for a copy of it (a second tab).
+func SendTwice[A any](s *crowd.Session, send func(*crowd.Session) (A, error)) (first, second A, err error) {
 	var secondErr error
 	var wg sync.WaitGroup
 	other := s.Fork()
@@ -74,10 +74,10 @@ func CreateOffer(ctx context.Context, operator *crowd.Session, step crowd.Step, 
 	return created.EventID, nil
 }
 
-// Visits calls visit with the numbers of n members, at most atOnce at a time. The seed spreads
-// their starts over the time arrive. It returns when all visits have ended or ctx ends. visit
-// returns how it ended.
-func (s *Stage) Visits(ctx context.Context, n, atOnce int, arrive time.Duration, seed uint64, visit func(ctx context.Context, i int) string) {
+// RunVisits calls visit once for each of n members, numbered from 0, for at most atOnce of them at
+// a time. The seed spreads their starts over the time arrive. It returns when all visits have ended
+// or ctx ends. visit returns how the visit ended.
+func (s *Stage) RunVisits(ctx context.Context, n, atOnce int, arrive time.Duration, seed uint64, visit func(ctx context.Context, i int) string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var wg sync.WaitGroup
 	inside := make(chan struct{}, atOnce)
@@ -103,8 +103,8 @@ type Tally struct {
 	violations []string
 }
 
-// Violate records a violation: answers to one member that contradict each other.
-func (t *Tally) Violate(format string, args ...any) {
+// AddViolation records a violation: answers to one member that contradict each other.
+func (t *Tally) AddViolation(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.violations = append(t.violations, fmt.Sprintf(format, args...))

@@ -24,16 +24,16 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Report is the content of report.json and report.html. Each demo sets the fields up to Details;
-// Stage.WriteReport sets the others.
+// Report is the content of report.json and report.html. Each demo sets the fields from Title to
+// Details; Stage.WriteReport sets the others.
 type Report struct {
 	Title   string `json:"-"`
 	Heading string `json:"-"`
 	// Summary describes the run in one sentence.
 	Summary string `json:"summary"`
 	// Plots are the plots to draw from the samples.
-	Plots  []Plot `json:"-"`
-	Counts Counts `json:"-"`
+	Plots  []Plot      `json:"-"`
+	Counts NumberTable `json:"-"`
 	// Outcomes has the number of visits that ended in each way; nil: those of the stage's tally.
 	Outcomes map[string]int `json:"outcomes"`
 	// Details are figures that only this demo has.
@@ -46,14 +46,14 @@ type Report struct {
 	TookSeconds float64   `json:"took_seconds"`
 	// Steps has the latencies of visitors' and operators' requests, by kind of request.
 	Steps   []crowd.Summary `json:"steps"`
-	Samples []Sample        `json:"samples"`
+	Samples []RunSample     `json:"samples"`
 	Figures []Figure        `json:"-"`
 }
 
-// Counts is a printed table of named numbers, such as how many visits ended in each way.
-type Counts struct {
+// NumberTable is a printed table of named numbers, such as how many visits ended in each way.
+type NumberTable struct {
 	Title, Name, Number string // the headings
-	Rows                []Value
+	Rows                []NamedNumber
 }
 
 // publish prints the tables and findings, and writes report.html and report.json into dir.
@@ -113,7 +113,7 @@ func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 	more := r.Counts.Rows
 	r.Counts.Rows = nil
 	for _, outcome := range slices.Sorted(maps.Keys(r.Outcomes)) {
-		r.Counts.Rows = append(r.Counts.Rows, Value{outcome, int64(r.Outcomes[outcome])})
+		r.Counts.Rows = append(r.Counts.Rows, NamedNumber{outcome, int64(r.Outcomes[outcome])})
 	}
 	r.Counts.Rows = append(r.Counts.Rows, more...)
 	t, err := template.New("report").Parse(pageSource)
@@ -136,7 +136,7 @@ type Figure struct {
 // Plot says which lines to draw over the seconds of a run.
 type Plot struct {
 	Title, Text string
-	Lines       []Line
+	Lines       []PlotLine
 }
 
 // Color is the colour of a line.
@@ -150,16 +150,16 @@ var (
 	Green  = Color{R: 0x1b, G: 0x7f, B: 0x4b, A: 0xff}
 )
 
-// Line is a line of a plot: the sampled values called Name, or, if Level is set, a constant,
-// dashed.
-type Line struct {
+// PlotLine is a line of a plot. It shows the sampled values called Name or, if Level is set, a
+// constant, drawn dashed.
+type PlotLine struct {
 	Name  string
 	Color Color
 	Level float64
 }
 
 // timeline draws the lines of a plot over the seconds of the run.
-func timeline(figure Plot, samples []Sample) (Figure, error) {
+func timeline(figure Plot, samples []RunSample) (Figure, error) {
 	p := plot.New()
 	p.X.Label.Text = "seconds"
 	p.Y.Min = 0

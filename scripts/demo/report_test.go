@@ -26,15 +26,15 @@ func TestReportIsSelfContained(t *testing.T) {
 	for i := range 20 {
 		s.Recorder.Add(crowd.StepReserve, time.Duration(i)*time.Millisecond, "")
 	}
-	end := s.Begin(Bar{Name: "arrived", Total: 2})
-	s.AddSample(Value{"arrived", 0})
-	s.AddSample(Value{"arrived", 2}, Value{"sold", 1})
+	end := s.Begin(ProgressBar{Name: "arrived", Total: 2})
+	s.AddSample(NamedNumber{"arrived", 0})
+	s.AddSample(NamedNumber{"arrived", 2}, NamedNumber{"sold", 1})
 	end()
 	s.Tally.End("ticket")
 	r := &Report{Title: "run", Plots: []Plot{
-		{Title: "Arrivals", Lines: []Line{{Name: "arrived", Color: Blue}}},
-		{Title: "Sold", Lines: []Line{{Name: "sold", Color: Green}, {Name: "seats", Color: Red, Level: 2}}},
-	}, Counts: Counts{Rows: []Value{{"proofs", 7}}}}
+		{Title: "Arrivals", Lines: []PlotLine{{Name: "arrived", Color: Blue}}},
+		{Title: "Sold", Lines: []PlotLine{{Name: "sold", Color: Green}, {Name: "seats", Color: Red, Level: 2}}},
+	}, Counts: NumberTable{Rows: []NamedNumber{{"proofs", 7}}}}
 	dir := t.TempDir()
 	require.NoError(t, s.WriteReport(r, verdict{2}, []string{"<script>alert(1)</script>"}, dir))
 
@@ -64,7 +64,7 @@ func TestVisits(t *testing.T) {
 	t.Parallel()
 	s := NewStage("http://localhost")
 	inside := make(chan struct{}, 3)
-	s.Visits(t.Context(), 20, cap(inside), time.Millisecond, 7, func(_ context.Context, i int) string {
+	s.RunVisits(t.Context(), 20, cap(inside), time.Millisecond, 7, func(_ context.Context, i int) string {
 		select {
 		case inside <- struct{}{}:
 			defer func() { <-inside }()

@@ -102,15 +102,15 @@ type Demo[V Verdict] interface {
 	WriteReport(r *Report, v Verdict, findings []string, dir string) error
 }
 
-// Run plays a demo, injects the named fault unless the name is empty, judges the run, writes
-// report.html and report.json into the folder dir, and prints the last line.
-func Run[V Verdict](ctx context.Context, d Demo[V], damage, dir string) error {
+// Run plays a demo, injects the fault if it is not empty, judges the run, writes report.html and
+// report.json into the folder dir, and prints the last line.
+func Run[V Verdict](ctx context.Context, d Demo[V], fault, dir string) error {
 	if err := d.Play(ctx); err != nil {
 		return err
 	}
-	if damage != "" {
-		fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", damage)
-		if err := d.InjectFault(ctx, damage); err != nil {
+	if fault != "" {
+		fmt.Printf("damaging the stores on purpose (BREAK=%s)\n", fault)
+		if err := d.InjectFault(ctx, fault); err != nil {
 			return fmt.Errorf("damage: %w", err)
 		}
 	}
@@ -137,30 +137,30 @@ func Publish[V Verdict](ctx context.Context, d Demo[V], v V, findings audit.Find
 	return d.WriteReport(r, v, findings, dir)
 }
 
-// State says whether a run still has visitors, or requests in progress.
-type State int
+// RunState says whether a run still has visitors, or requests in progress.
+type RunState int
 
 // The states of a run, in the order in which they occur.
 const (
-	Acting   State = iota // visitors send requests
-	Settling              // all visitors have gone; some of their requests are in progress
+	Acting   RunState = iota // visitors send requests
+	Settling                 // all visitors have gone; some of their requests are in progress
 	Settled
 )
 
-// Watch calls look at an interval until look returns Settled. If look returns Settling for longer
-// than limit, Watch calls late and returns.
-func Watch(ctx context.Context, every, limit time.Duration, look func(context.Context) (State, error), late func()) error {
+// Watch calls readState once per interval until readState returns Settled. If it has returned
+// Settling for longer than limit, Watch calls onLate and returns.
+func Watch(ctx context.Context, every, limit time.Duration, readState func(context.Context) (RunState, error), onLate func()) error {
 	var deadline <-chan time.Time
 	for tick := time.Tick(every); ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-deadline:
-			late()
+			onLate()
 			return nil
 		case <-tick:
 		}
-		state, err := look(ctx)
+		state, err := readState(ctx)
 		switch {
 		case err != nil:
 			return err

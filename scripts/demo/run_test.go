@@ -102,7 +102,7 @@ func TestWatchWaitsUntilSettled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const acting, limit = time.Minute, 10 * time.Second
 				began, late := time.Now(), false
-				err := demo.Watch(t.Context(), time.Second, limit, func(context.Context) (demo.State, error) {
+				err := demo.Watch(t.Context(), time.Second, limit, func(context.Context) (demo.RunState, error) {
 					switch at := time.Since(began); {
 					case at < acting:
 						return demo.Acting, nil
@@ -123,7 +123,7 @@ func TestWatchWaitsUntilSettled(t *testing.T) {
 func TestWatchEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		look := func(context.Context) (demo.State, error) { return demo.Acting, errStep }
+		look := func(context.Context) (demo.RunState, error) { return demo.Acting, errStep }
 		require.ErrorIs(t, demo.Watch(t.Context(), time.Second, time.Second, look, func() {}), errStep)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -149,7 +149,7 @@ func TestPostUntilDone(t *testing.T) {
 	api := crowd.NewAPI(server.URL, crowd.NewRecorder())
 	t.Cleanup(api.Close)
 	type answer struct{ N int }
-	first, second, err := demo.Twice(api.NewSession(), func(s *crowd.Session) (a answer, err error) {
+	first, second, err := demo.SendTwice(api.NewSession(), func(s *crowd.Session) (a answer, err error) {
 		err = demo.PostUntilDone(t.Context(), s, crowd.StepApply, "/", &a)
 		return a, err
 	})

@@ -23,7 +23,7 @@ type Stage struct {
 
 	began    time.Time
 	took     time.Duration
-	samples  []Sample
+	samples  []RunSample
 	progress *Progress
 }
 
@@ -37,7 +37,7 @@ func NewStage(url string) *Stage {
 func (s *Stage) Close() { s.API.Close() }
 
 // Begin starts the clock and the progress bars of a run. end stops both.
-func (s *Stage) Begin(bars ...Bar) (end func()) {
+func (s *Stage) Begin(bars ...ProgressBar) (end func()) {
 	s.began, s.progress = time.Now(), NewProgress(bars...)
 	return func() {
 		s.took = time.Since(s.began)
@@ -55,21 +55,21 @@ func (s *Stage) Say(format string, args ...any) {
 	s.progress.Say("%4.0f s  %s", s.Elapsed().Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Value is a named number in a sample.
-type Value struct {
+// NamedNumber is a number with its name, for samples, tables and progress bars.
+type NamedNumber struct {
 	Name string
 	N    int64
 }
 
-// Sample has the values of a run at one instant by name, among them the seconds since its
-// beginning.
-type Sample map[string]float64
+// RunSample has the numbers of a run at one time, by name. One of them is the time in seconds since
+// the beginning of the run.
+type RunSample map[string]float64
 
 const seconds = "seconds"
 
-// AddSample records a sample and shows it: each bar shows the value with its name.
-func (s *Stage) AddSample(values ...Value) {
-	sample := Sample{seconds: s.Elapsed().Seconds()}
+// AddSample records numbers as a sample of this moment, and shows each on the bar with its name.
+func (s *Stage) AddSample(values ...NamedNumber) {
+	sample := RunSample{seconds: s.Elapsed().Seconds()}
 	var line strings.Builder
 	for _, v := range values {
 		sample[v.Name] = float64(v.N)
@@ -82,8 +82,8 @@ func (s *Stage) AddSample(values ...Value) {
 // sayEvery is the interval at which progress is printed when standard output is no terminal.
 const sayEvery = 5 * time.Second
 
-// Bar is a progress bar for the value with the same name.
-type Bar struct {
+// ProgressBar is a progress bar for the sampled number with the same name.
+type ProgressBar struct {
 	Name  string
 	Total int
 }
@@ -98,7 +98,7 @@ func (s *Stage) WriteReport(r *Report, v Verdict, findings []string, dir string)
 	return r.publish(s.Recorder, dir)
 }
 
-// Progress shows bars on a terminal, and prints lines elsewhere.
+// Progress shows progress bars if standard output is a terminal, and otherwise prints lines.
 type Progress struct {
 	shown    *mpb.Progress // nil: no terminal
 	bars     map[string]*mpb.Bar
@@ -107,7 +107,7 @@ type Progress struct {
 }
 
 // NewProgress shows bars on standard output until Close.
-func NewProgress(bars ...Bar) *Progress {
+func NewProgress(bars ...ProgressBar) *Progress {
 	p := &Progress{out: os.Stdout}
 	if !term.IsTerminal(int(os.Stdout.Fd())) {
 		return p
@@ -122,8 +122,8 @@ func NewProgress(bars ...Bar) *Progress {
 	return p
 }
 
-// update sets the bars to the sample's values, or prints the line if there is no terminal.
-func (p *Progress) update(line string, sample Sample) {
+// update sets the bars to the numbers of the sample or, if there is no terminal, prints the line.
+func (p *Progress) update(line string, sample RunSample) {
 	if p.shown != nil {
 		for name, bar := range p.bars {
 			bar.SetCurrent(int64(sample[name]))

@@ -80,7 +80,7 @@ func (p *Platform) Visitor() *Client {
 	}
 }
 
-// Client returns a client of the gateway's replica 0 that is signed in as a user with these roles.
+// Client returns a client of the gateway's replica 0, signed in as a user with the given roles.
 func (p *Platform) Client(user string, roles ...string) *Client {
 	p.tb.Helper()
 	return p.Visitor().With("Authorization", "Bearer "+p.SessionToken(user, roles...))
@@ -91,7 +91,8 @@ func (p *Platform) Operator() *Client {
 	return p.Client("operator", "admin")
 }
 
-// With returns a client for the same visitor that adds a header to every call; value "" removes it.
+// With returns a client for the same visitor that sends a header with every call; if the value is
+// empty, it no longer sends that header.
 func (c *Client) With(name, value string) *Client {
 	other := *c
 	other.header = maps.Clone(c.header)
@@ -129,7 +130,7 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 	return send(c.http, req)
 }
 
-// overloadPause is the pause before a request is repeated that was refused because of overload.
+// overloadPause is the time before a request that was refused because of overload is repeated.
 const overloadPause = time.Second
 
 // Settle repeats send while its answer says that the platform is overloaded, and returns the last

@@ -57,8 +57,8 @@ type Options struct {
 	Env map[string][]string
 	// OwnBackends starts separate backends, which the test may kill and pause (Platform.Backend).
 	OwnBackends bool
-	// Upgrade describes the programs that services run until Service.Replace upgrades them. nil: all
-	// run this checkout's programs.
+	// Upgrade describes the older programs that services run until Service.Replace upgrades them. If
+	// it is nil, all run this checkout's programs.
 	Upgrade *Release
 	// Production runs the programs without failpoints, as they are deployed.
 	Production bool
@@ -68,7 +68,7 @@ type Options struct {
 	// Links puts proxies between the services and their backends and callees, for Platform.Link.
 	Links bool
 	// AWS puts proxies that understand the calls between the services and DynamoDB and SQS, for
-	// Platform.DynamoDB and Platform.SQS. Options.Links has no proxies for these two then.
+	// Platform.DynamoDB and Platform.SQS. Links then puts no proxies there.
 	AWS bool
 }
 
@@ -89,7 +89,7 @@ type Platform struct {
 	oldPrograms string
 }
 
-// ownBackendsTurn is locked by the run that uses this process's own backends.
+// A run holds ownBackendsTurn while it uses the backends that only this process has.
 var ownBackendsTurn sync.Mutex
 
 // Start runs a platform until the test ends, and returns when it is ready. If it cannot start, the
@@ -245,13 +245,13 @@ func (p *Platform) addService(s platform.Service) error {
 	svc := &Service{p: p, desc: s, replicas: make([]replica, n)}
 	var ips []net.IP
 	for i := range svc.replicas {
-		if info, err := os.Stat(p.workspace.layout.Log(svc.name(i))); err == nil {
+		if info, err := os.Stat(p.workspace.layout.LogFile(svc.name(i))); err == nil {
 			svc.replicas[i].logged = info.Size()
 		}
 		ip := net.IPv4(127, 0, 0, byte(1+i))
 		ips = append(ips, ip)
 		svc.replicas[i].old = p.startsOld(s)
-		svc.replicas[i].listen = platform.Listen{
+		svc.replicas[i].listen = platform.ListenAddrs{
 			Addr: net.JoinHostPort(ip.String(), strconv.Itoa(p.workspace.layout.Port(s.Port))),
 			Ops:  net.JoinHostPort(ip.String(), strconv.Itoa(p.workspace.layout.Port(s.OpsPort))),
 		}
@@ -261,8 +261,8 @@ func (p *Platform) addService(s platform.Service) error {
 	return nil
 }
 
-// end stops the services, those that others need last, and then the proxies. The next run can then
-// use the workspace.
+// end stops the services, each before those that it needs, and then the proxies. Another run can
+// then use the workspace.
 func (p *Platform) end() error {
 	err := p.endServices()
 	for _, l := range p.links {
@@ -278,8 +278,8 @@ func (p *Platform) end() error {
 	return errors.Join(err, p.workspace.release(context.Background()))
 }
 
-// endServices stops each service as soon as all services that need it have ended. Services that do
-// not need each other stop concurrently, since they mostly wait for open requests.
+// endServices stops each service as soon as all services that need it have ended. Others stop
+// concurrently, since stopping mostly means waiting for requests in progress.
 func (p *Platform) endServices() error {
 	ended := map[string]chan struct{}{}
 	for name := range p.services {
@@ -324,8 +324,8 @@ func (p *Platform) Service(name string) *Service {
 
 func (p *Platform) Secrets() platform.Secrets { return p.workspace.secrets }
 
-// Always checks an invariant at an interval until the test ends. If check returns a text in broken,
-// the test fails. An error of check is ignored: a store may be unavailable.
+// Always calls check once per interval until the test ends. If check returns a text in broken, the
+// test fails with it. An error of check is ignored: a store may be unavailable.
 func (p *Platform) Always(name string, every time.Duration, check func(context.Context) (broken string, err error)) {
 	p.tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.tb.Context()))
@@ -371,7 +371,7 @@ func (p *Platform) replicaEnv(svc *Service, i int) []string {
 	return env
 }
 
-// wiring returns the addresses that a service uses: direct ones, or those of its links.
+// wiring returns the addresses that a service uses: direct ones, or those of its links' proxies.
 func (p *Platform) wiring(s platform.Service) platform.Wiring {
 	w := p.workspace.wiring()
 	direct := w.Target

@@ -32,8 +32,8 @@ type namespace struct {
 	name     string // prefix of the names of this run
 }
 
-// openNamespace creates the databases on the PostgreSQL server with this base port. It first
-// removes the data of a killed run that had the same number.
+// openNamespace creates the databases of the run with this number, on the PostgreSQL server with
+// the base port postgres. It first removes what a killed run with the same number has left.
 func openNamespace(ctx context.Context, checkout platform.Layout, postgres, number int) (*namespace, error) {
 	family := "run" + strconv.Itoa(number) + "x"
 	r := &namespace{
@@ -54,7 +54,7 @@ func openNamespace(ctx context.Context, checkout platform.Layout, postgres, numb
 	return r, err
 }
 
-// database returns the name that this run uses instead of the name of a database of `make up`.
+// database returns the name in this run of a database that `make up` calls name.
 func (r *namespace) database(name string) string { return r.name + "_" + name }
 
 func (r *namespace) databaseURL(name string) string { return r.checkout.ServerURL(r.postgres, name) }
@@ -69,7 +69,7 @@ func (r *namespace) fillWiring(w *platform.Wiring) {
 	w.SQSEndpoint, w.RequestsQueue = shared.SQSEndpoint, r.name+"-requests"
 }
 
-// removeData removes the data of all runs with this number.
+// removeData removes the data of this run, and of killed runs that had the same number.
 func (r *namespace) removeData(ctx context.Context) error {
 	err := errors.Join(r.sweepPostgres(ctx), r.sweepRedis(ctx), r.sweepKafka(ctx), r.sweepDynamoDB(ctx), r.sweepSQS(ctx))
 	if err != nil {
@@ -169,7 +169,7 @@ func (r *namespace) sweepSQS(ctx context.Context) error {
 	return nil
 }
 
-// ownNames returns the names that runs with this number have created.
+// ownNames filters names: it returns those that runs with this number have created.
 func (r *namespace) ownNames(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, r.family) })
 }

@@ -29,7 +29,7 @@ type Link struct {
 	mu    sync.Mutex
 }
 
-// proxies returns toxiproxy's server, which owns the proxies, without its metrics.
+// proxies returns the server of toxiproxy, which runs the links' proxies, without its metrics.
 var proxies = sync.OnceValue(func() *toxiproxy.ApiServer {
 	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 })
@@ -44,7 +44,8 @@ func (p *Platform) Link(service, peer string) *Link {
 	return l
 }
 
-// linkedAddress returns the address that a service uses for a peer: the link's if there are links.
+// linkedAddress returns the address at which a service reaches a peer: that of the link's proxy if
+// there are links, otherwise upstream.
 func (p *Platform) linkedAddress(s platform.Service, peer, upstream string) string {
 	if !p.opts.Links {
 		return upstream
@@ -61,7 +62,8 @@ func (p *Platform) linkedAddress(s platform.Service, peer, upstream string) stri
 	return proxy.Listen
 }
 
-// linkedURL returns the URL that a service uses for a peer: with the link's host and port, if any.
+// linkedURL returns the URL at which a service reaches a peer: with the host and port of the link's
+// proxy if there are links.
 func (p *Platform) linkedURL(s platform.Service, peer, upstream string) string {
 	u, err := url.Parse(upstream)
 	if err != nil {

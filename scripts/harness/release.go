@@ -104,7 +104,7 @@ func (p *Platform) Migrate() {
 }
 
 // Replace stops a replica as a deployment does, and starts it with this checkout's program and
-// settings. If old is true, it starts it with those of Options.Upgrade.
+// settings or, if old is true, with those of Options.Upgrade.
 func (s *Service) Replace(i int, old bool) {
 	s.p.tb.Helper()
 	s.Stop(i)
@@ -129,7 +129,7 @@ func (s *Service) Version(ctx context.Context, i int) (string, error) {
 	return version, nil
 }
 
-// program returns the path of a service's program; if old, that of Options.Upgrade if any.
+// program returns the path of a service's program: if old is true, that of Options.Upgrade, if any.
 func (p *Platform) program(s platform.Service, old bool) string {
 	path := filepath.Join(p.oldPrograms, filepath.Base(s.Package))
 	if _, err := os.Stat(path); old && err == nil {

@@ -29,7 +29,7 @@ type Service struct {
 }
 
 type replica struct {
-	listen platform.Listen
+	listen platform.ListenAddrs
 	proc   *process.Process // nil: not running
 	logged int64            // size of the replica's log at the start of this run
 	// old is true while the replica runs the program of Options.Upgrade.
@@ -119,8 +119,8 @@ func (s *Service) Running(i int) bool {
 	return proc != nil && proc.Alive()
 }
 
-// Metric returns the sum of those samples of replica i whose line starts with the text start, such
-// as `urr_holds_total{result="held"`; 0 if there are none.
+// Metric reads replica i's metrics and returns the sum of the samples whose line begins with the
+// text start, such as `urr_holds_total{result="held"`; 0 if there are none.
 func (s *Service) Metric(ctx context.Context, i int, start string) (float64, error) {
 	body, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/metrics")
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *Service) start(i int, failpoints string) error {
 	}
 	proc, err := s.p.testRun.children.Start(process.Spec{
 		Name: s.name(i), Path: s.p.program(s.desc, s.replicas[i].old), Env: env,
-		Dir: s.p.workspace.layout.State(), Log: s.p.workspace.layout.Log(s.name(i)),
+		Dir: s.p.workspace.layout.State(), Log: s.p.workspace.layout.LogFile(s.name(i)),
 	})
 	if err != nil {
 		return err
@@ -216,15 +216,15 @@ func (s *Service) start(i int, failpoints string) error {
 func (s *Service) awaitReady(ctx context.Context, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	spec := process.Spec{Name: s.name(i), Log: s.p.workspace.layout.Log(s.name(i))}
+	spec := process.Spec{Name: s.name(i), Log: s.p.workspace.layout.LogFile(s.name(i))}
 	return s.proc(i).WaitReady(ctx, spec, func(ctx context.Context) error {
 		_, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/readyz")
 		return err
 	})
 }
 
-// endAll stops all replicas concurrently. After a crash it kills them: Kafka may wait 10 s for the
-// dead member of a consumer group, and no other member can leave meanwhile.
+// endAll stops all replicas concurrently. If one has crashed, it kills them instead: Kafka may wait
+// 10 s for the dead member of a consumer group, and no other member can leave meanwhile.
 func (s *Service) endAll() error {
 	s.mu.Lock()
 	crashed := s.crashed
@@ -277,10 +277,10 @@ func (p *Platform) requireOwn(name string) {
 	}
 }
 
-// showLogs adds the end of each replica's log, as far as it is of this run, to the test's output.
+// showLogs adds the end of each replica's log to the test's output, without lines of earlier runs.
 func (s *Service) showLogs() {
 	for i := range s.replicas {
-		path := s.p.workspace.layout.Log(s.name(i))
+		path := s.p.workspace.layout.LogFile(s.name(i))
 		s.p.tb.Logf("the end of %s:\n%s", path, process.TailFrom(path, s.replicas[i].logged, 15))
 	}
 }

@@ -23,7 +23,7 @@ var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 	return p, p.start(ctx)
 })
 
-// sharedStarted is true if Main must stop the shared platform.
+// sharedStarted is true if the shared platform was started, so that Main must stop it.
 var sharedStarted atomic.Bool
 
 // Shared returns the platform that all tests of the process share: one replica of every service, on

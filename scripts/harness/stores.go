@@ -20,7 +20,7 @@ import (
 	rewards "urr.guru/services/reward/sandbox"
 )
 
-// faultsLimit limits the request that sets the provider's faults.
+// faultsLimit limits the time of the request that sets the provider's faults.
 const faultsLimit = time.Minute
 
 // Wiring returns the direct addresses of the run's stores and services, without the proxies of

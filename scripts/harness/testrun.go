@@ -52,7 +52,7 @@ func (w *testRun) ownBackends() (*workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.backends = backends.New(s.layout, false, func(string, ...any) {}).StartedBy(w.children.Start)
+	s.backends = backends.New(s.layout, false, func(string, ...any) {}).WithStarter(w.children.Start)
 	if err := s.backends.Wipe(); err != nil {
 		return nil, fmt.Errorf("wipe what the run before left: %w", err)
 	}
@@ -147,8 +147,8 @@ func (w *testRun) commonEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
 }
 
-// workspace has what belongs to one platform of a test: a name with a folder, ports, secrets, and
-// either its own backends or a namespace on the checkout's.
+// workspace has what one platform of a test needs for itself: a name with a folder, ports, secrets,
+// and either its own backends or a namespace on the checkout's.
 type workspace struct {
 	layout    platform.Layout
 	number    int // part of the name
@@ -170,7 +170,7 @@ const maxWorkspaces = 15
 func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	for number := 1; number <= maxWorkspaces; number++ {
 		name := "harness-" + strconv.Itoa(number)
-		layout := checkout.Run(name, 0)
+		layout := checkout.ForRun(name, 0)
 		unlock, taken, err := filelock.TryLock(layout.State("lock"))
 		if err != nil {
 			return nil, fmt.Errorf("reserve the run's name: %w", err)
@@ -188,7 +188,7 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 			return nil, err
 		}
 		return &workspace{
-			layout: checkout.Run(name, offset), number: number, secrets: platform.NewSecrets(), unlock: unlock, ports: ports,
+			layout: checkout.ForRun(name, offset), number: number, secrets: platform.NewSecrets(), unlock: unlock, ports: ports,
 			migrated: map[string]bool{},
 		}, nil
 	}
@@ -245,7 +245,7 @@ func (s *workspace) restoreBackends() error {
 
 // claimPorts finds ports for a whole platform, lower than those that the kernel assigns to outgoing
 // connections and unlike those of other checkouts. An abstract socket reserves them on this
-// machine, even while no process listens on them. Ports of different steps do not overlap.
+// machine, even while no process listens on them.
 func claimPorts() (offset int, claim net.Listener, err error) {
 	const lowest, step, steps = 5000, 100, 79
 	for _, i := range rand.Perm(steps) {

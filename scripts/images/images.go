@@ -50,7 +50,7 @@ func (b Builder) Archive() string { return b.Layout.Shared("images", "urr.tar") 
 // their version.
 func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	if _, err := os.Stat(certificates); err != nil {
-		installer := apt.Installer{Log: b.Layout.Log("apt"), Say: b.Say}
+		installer := apt.Installer{Log: b.Layout.LogFile("apt"), Say: b.Say}
 		if err := installer.Install(ctx, "ca-certificates"); err != nil {
 			return "", err
 		}
@@ -144,8 +144,8 @@ func WriteProgram(archive, name, program string) error {
 	return nil
 }
 
-// layoutOf returns the files of an OCI image layout that has one image with one layer, and the
-// image's digest. Equal content gives equal digests. The image's name contains its tag.
+// layoutOf returns the files of an OCI image layout with one image of one layer, and the image's
+// digest. Equal content gives equal digests. The image's name includes the tag.
 func layoutOf(name string, content map[string]imageFile, config map[string]any) (files map[string]imageFile, digest string, err error) {
 	layer, err := packTar(content)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // Client is the only OpenID Connect client (relying party) of the provider.
 type Client struct {
 	ID, Secret string
-	// URL is the client's address in browsers. Its path Redirect gets the codes.
+	// URL is the client's address as browsers see it, and Redirect its path that gets the codes.
 	URL, Redirect string
 }
 

@@ -22,8 +22,8 @@ type Layout struct {
 	run    string // empty: the checkout's default run
 }
 
-// Run returns the layout of another run in this checkout, with its own state, processes and ports.
-func (l Layout) Run(name string, offset int) Layout {
+// ForRun returns the layout of another run in this checkout, with other files, processes and ports.
+func (l Layout) ForRun(name string, offset int) Layout {
 	return Layout{Root: l.Root, Offset: offset, run: name}
 }
 
@@ -94,15 +94,17 @@ func (l Layout) State(elem ...string) string {
 	return filepath.Join(append(dir, elem...)...)
 }
 
-func (l Layout) Bin(name string) string { return l.Shared("bin", name) }
+func (l Layout) ProgramFile(name string) string { return l.Shared("bin", name) }
 
-func (l Layout) Log(name string) string { return l.State("logs", name+".log") }
+func (l Layout) LogFile(name string) string { return l.State("logs", name+".log") }
 
-func (l Layout) Record(name string) string { return l.State("run", name+".json") }
+func (l Layout) RunFile(name string) string { return l.State("run", name+".json") }
 
-func (l Layout) Port(base int) int { return base + l.Offset }
+func (l Layout) Port(basePort int) int { return basePort + l.Offset }
 
-func (l Layout) Loopback(base int) string { return "127.0.0.1:" + strconv.Itoa(l.Port(base)) }
+func (l Layout) LoopbackAddr(basePort int) string {
+	return "127.0.0.1:" + strconv.Itoa(l.Port(basePort))
+}
 
 // OffsetVariable has the number to add to every port, so that two checkouts can run side by side.
 const OffsetVariable = "URR_PORT_OFFSET"
@@ -126,13 +128,13 @@ func ParseOffset(value string) (int, error) {
 	}
 	if name, port := blockedServer(n); name != "" {
 		return 0, fmt.Errorf("%s is %d: browsers open no page on port %d, where %s would listen%s",
-			OffsetVariable, n, port, name, OtherPorts("; take another", n))
+			OffsetVariable, n, port, name, OffsetHint("; take another", n))
 	}
 	return n, nil
 }
 
-// blockedServer returns the server that people could not open with this offset, because browsers
-// block its port; the name is "" if there is none.
+// blockedServer returns a server that people could not open with this offset, because browsers
+// block its port. name is "" if there is no such server.
 func blockedServer(offset int) (name string, port int) {
 	for _, s := range Services() {
 		for _, base := range s.browserPorts() {
@@ -152,9 +154,9 @@ func (s Service) browserPorts() []int {
 	return []int{s.OpsPort}
 }
 
-// OtherPorts returns the end of an error message: the words and another usable offset, such as
-// (URR_PORT_OFFSET=3000). It is "" if no offset is usable.
-func OtherPorts(words string, offset int) string {
+// OffsetHint returns the end of an error message: the words, followed by another usable offset,
+// such as (URR_PORT_OFFSET=3000). It is "" if no offset is usable.
+func OffsetHint(words string, offset int) string {
 	other, found := OtherOffset(offset, process.Free)
 	if !found {
 		return ""
@@ -162,19 +164,19 @@ func OtherPorts(words string, offset int) string {
 	return fmt.Sprintf("%s (%s=%d)", words, OffsetVariable, other)
 }
 
-// OtherOffset returns the next offset, upwards from `from` and then from 0, for which all ports of
-// a platform are free and not blocked by browsers.
-func OtherOffset(from int, free func(port int) bool) (offset int, found bool) {
+// OtherOffset returns the next offset, from start upwards and then from 0, at which all ports of a
+// platform are free and not blocked by browsers.
+func OtherOffset(start int, free func(port int) bool) (offset int, found bool) {
 	works := func(offset int) bool {
 		name, _ := blockedServer(offset)
 		return name == "" && !slices.ContainsFunc(Ports(), func(base int) bool { return !free(base + offset) })
 	}
-	for offset = from + offsetStep; offset <= maxOffset; offset += offsetStep {
+	for offset = start + offsetStep; offset <= maxOffset; offset += offsetStep {
 		if works(offset) {
 			return offset, true
 		}
 	}
-	for offset = 0; offset < from; offset += offsetStep {
+	for offset = 0; offset < start; offset += offsetStep {
 		if works(offset) {
 			return offset, true
 		}

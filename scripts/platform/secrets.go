@@ -30,7 +30,7 @@ type Secrets struct {
 // NewSecrets generates every secret from 32 random bytes.
 func NewSecrets() Secrets {
 	s := Secrets{RPC: map[string]string{}}
-	s.complete()
+	s.generateMissing()
 	return s
 }
 
@@ -48,7 +48,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	if _, err := process.Load(path, &s); err != nil {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}
-	if !s.complete() {
+	if !s.generateMissing() {
 		return s, nil
 	}
 	if err := process.Save(path, s); err != nil {
@@ -57,7 +57,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	return s, nil
 }
 
-func (s *Secrets) complete() (changed bool) {
+func (s *Secrets) generateMissing() (changed bool) {
 	for _, field := range []*string{&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon} {
 		if *field == "" {
 			*field, changed = hex.EncodeToString(random32()), true

@@ -67,7 +67,7 @@ func Services() []Service {
 	for i, s := range all {
 		all[i].Calls = calls[s.Name]
 		for _, callee := range calls[s.Name] {
-			// ingest calls worker, which needs ingest's table: what starts later is not waited for.
+			// A service waits only for callees that start earlier: ingest calls worker, but starts first.
 			if started[callee] {
 				all[i].Needs = append(all[i].Needs, callee)
 			}
@@ -99,8 +99,8 @@ func Names() []string {
 // Callers returns the names of the services that call callee by gRPC.
 func Callers(callee string) []string { return access.Callers(access.Calls(), callee) }
 
-// Base ports of the backends. RedisClusterPort is the first of three. On TestPostgresPort is the
-// server on which tests create databases.
+// Base ports of the backends. RedisClusterPort is the first of three. TestPostgresPort is that of
+// the server on which tests create databases.
 const (
 	RedisPort           = 16379
 	RedisClusterPort    = 16380
@@ -134,22 +134,22 @@ func (l Layout) DatabaseURL(database string) string { return l.ServerURL(Postgre
 
 // ServerURL returns the URL of a database on the PostgreSQL server with the given base port.
 func (l Layout) ServerURL(base int, database string) string {
-	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", PostgresUser, l.Loopback(base), database)
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", PostgresUser, l.LoopbackAddr(base), database)
 }
 
-func (l Layout) KafkaBroker() string { return l.Loopback(KafkaPort) }
+func (l Layout) KafkaBroker() string { return l.LoopbackAddr(KafkaPort) }
 
-func (l Layout) RedisAddr() string { return l.Loopback(RedisPort) }
+func (l Layout) RedisAddr() string { return l.LoopbackAddr(RedisPort) }
 
 // RedisClusterAddrs returns the addresses of the three-node Redis Cluster that tests use.
 func (l Layout) RedisClusterAddrs() []string {
 	addrs := make([]string, RedisClusterNodes)
 	for i := range addrs {
-		addrs[i] = l.Loopback(RedisClusterPort + i)
+		addrs[i] = l.LoopbackAddr(RedisClusterPort + i)
 	}
 	return addrs
 }
 
-func (l Layout) DynamoDBEndpoint() string { return "http://" + l.Loopback(DynamoDBPort) }
+func (l Layout) DynamoDBEndpoint() string { return "http://" + l.LoopbackAddr(DynamoDBPort) }
 
-func (l Layout) SQSEndpoint() string { return "http://" + l.Loopback(SQSPort) }
+func (l Layout) SQSEndpoint() string { return "http://" + l.LoopbackAddr(SQSPort) }

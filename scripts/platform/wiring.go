@@ -35,8 +35,8 @@ type Wiring struct {
 	OIDC bool
 }
 
-// Listen has the listen addresses of one replica of a service.
-type Listen struct {
+// ListenAddrs has the listen addresses of one replica of a service.
+type ListenAddrs struct {
 	Addr string // HTTP of the gateway and the sandbox, gRPC of all others
 	Ops  string
 }
@@ -48,7 +48,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		if err != nil {
 			panic(err) // names are constants of this package
 		}
-		return l.Loopback(s.Port)
+		return l.LoopbackAddr(s.Port)
 	}
 	return Wiring{
 		Secrets:          secrets,
@@ -73,8 +73,8 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 func (l Layout) GatewayURL() string { return l.Wiring(Secrets{}).GatewayURL }
 
 // Listen returns the listen addresses of a service in the development run.
-func (l Layout) Listen(s Service) Listen {
-	return Listen{Addr: l.Loopback(s.Port), Ops: l.Loopback(s.OpsPort)}
+func (l Layout) Listen(s Service) ListenAddrs {
+	return ListenAddrs{Addr: l.LoopbackAddr(s.Port), Ops: l.LoopbackAddr(s.OpsPort)}
 }
 
 func (w Wiring) BeaconURL() string { return w.SandboxURL + "/beacon" }
@@ -82,8 +82,8 @@ func (w Wiring) BeaconURL() string { return w.SandboxURL + "/beacon" }
 func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
 
 // Env returns the environment variables of one replica of a service as NAME=value, sorted. It has
-// only those that this service reads, so that a service cannot depend on another one's secret.
-func (w Wiring) Env(s Service, at Listen) []string {
+// only variables that this service reads, so that no service can depend on another one's secret.
+func (w Wiring) Env(s Service, at ListenAddrs) []string {
 	env := map[string]string{}
 	if s.Name == Sandbox {
 		env["HTTP_ADDR"] = at.Addr
@@ -102,7 +102,7 @@ func (w Wiring) Env(s Service, at Listen) []string {
 	return list
 }
 
-func (w Wiring) addCommonVariables(env map[string]string, s Service, at Listen) {
+func (w Wiring) addCommonVariables(env map[string]string, s Service, at ListenAddrs) {
 	env["OPS_ADDR"] = at.Ops
 	env["DRAIN"] = "200ms" // there is no load balancer that must notice the shutdown
 	env["PPROF"] = "true"  // the port is reachable from this machine only
@@ -196,7 +196,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Ingest:
 		env["REQUESTS_QUEUE"], env["DRAW_RECEIPT_KEYS"] = w.RequestsQueue, w.Secrets.DrawReceipt
-		// Times are shorter than the defaults of minutes. A root must still be public for a minute.
+		// These times are below the defaults of minutes, but a root must still be public for a minute.
 		env["INGEST_DRAW_MIN_DELAY"], env["INGEST_DRAW_LEAD"] = "1s", "5s"
 	case Worker:
 		w.addDrawKeys(env)

@@ -22,8 +22,8 @@ func (e *PortTaken) Error() string {
 	return fmt.Sprintf("port %d is taken by %s", e.Port, e.Owner)
 }
 
-// CheckPort returns a *PortTaken if nothing can listen on 127.0.0.1:port. It tries again for a
-// second: a process that is just being started has the socket of such a check open until its exec.
+// CheckPort returns a *PortTaken if nothing can listen on 127.0.0.1:port. It tries for a second: a
+// child process that is just being started may briefly have the socket of such a check open.
 func CheckPort(port int) error {
 	const step, longest = 20 * time.Millisecond, time.Second
 	for deadline := time.Now().Add(longest); ; time.Sleep(step) {
@@ -45,8 +45,8 @@ func CheckPortOnce(port int) error {
 // Free reports whether a process could listen on 127.0.0.1:port now.
 func Free(port int) bool { return CheckPortOnce(port) == nil }
 
-// portOwner describes who uses a port. It finds the listening socket in the kernel's table of TCP
-// connections, and the process, if it may inspect it, that has that socket open.
+// portOwner describes the process that uses a port. It looks up the listening socket in the
+// kernel's table of TCP connections, and then, if it may, the process that has that socket open.
 func portOwner(port int) string {
 	inode := listenerInode(port)
 	if inode == "" {

@@ -39,8 +39,8 @@ type Process struct {
 	err  error
 }
 
-// Start starts a process in its own session, to run on when the terminal closes or the starter
-// ends.
+// Start starts a process in its own session, so that it continues when the terminal closes or this
+// process ends.
 func Start(spec Spec) (*Process, error) {
 	out, err := openLog(spec.Log)
 	if err != nil {
@@ -79,8 +79,8 @@ func (p *Process) Exit() string {
 	return p.err.Error()
 }
 
-// WaitReady repeats check until it succeeds. If the process ends before, the error has the last
-// lines of its log; if ctx ends before, the last error of check.
+// WaitReady repeats check until it succeeds. If the process ends first, the error contains the last
+// lines of its log; if ctx ends first, the last error of check.
 func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.Context) error) error {
 	const step, tries = 100 * time.Millisecond, 2 * time.Second
 	for {

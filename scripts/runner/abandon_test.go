@@ -40,7 +40,7 @@ func TestUpChecksBeforeStopping(t *testing.T) {
 	require.True(t, p.Alive())
 
 	t.Setenv("QUEUE_THRESHOLD", "5")
-	other, err := net.Listen("tcp", r.layout.Loopback(r.services[1].Port))
+	other, err := net.Listen("tcp", r.layout.LoopbackAddr(r.services[1].Port))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
 	require.ErrorContains(t, r.restart(t.Context()), "end it, or run this checkout on other ports")
@@ -53,10 +53,10 @@ func startOne(t *testing.T, r *Runner) *process.Process {
 	t.Helper()
 	s := r.services[0]
 	p, err := process.Start(process.Spec{
-		Name: s.Name, Path: r.layout.Bin(s.Name), Dir: r.layout.Root, Log: r.layout.Log(s.Name),
-		Env: []string{"LOG_LEVEL=a service of a test", "OPS_ADDR=" + r.layout.Loopback(s.OpsPort)},
+		Name: s.Name, Path: r.layout.ProgramFile(s.Name), Dir: r.layout.Root, Log: r.layout.LogFile(s.Name),
+		Env: []string{"LOG_LEVEL=a service of a test", "OPS_ADDR=" + r.layout.LoopbackAddr(s.OpsPort)},
 	})
 	require.NoError(t, err)
-	require.NoError(t, process.Save(r.layout.Record(s.Name), runRecord{Identity: p.Identity, Started: time.Now()}))
+	require.NoError(t, process.Save(r.layout.RunFile(s.Name), runRecord{Identity: p.Identity, Started: time.Now()}))
 	return p
 }

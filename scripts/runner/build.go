@@ -19,8 +19,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// supervisorProgram is the name of the program that runs the supervisor: a copy of this one in
-// .urr/bin.
+// supervisorProgram is the name of the program that runs the supervisor: a copy of the command dev
+// in .urr/bin.
 const supervisorProgram = "dev"
 
 // Build bundles the web pages, and builds every service, the sandbox and this program in .urr/bin.
@@ -42,7 +42,7 @@ func (r *Runner) buildPages(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(r.layout.Root, builder)); err != nil {
 		return nil //nolint:nilerr // without pages, the gateway serves an explanation
 	}
-	installer := apt.Installer{Log: r.layout.Log("apt"), Say: r.say}
+	installer := apt.Installer{Log: r.layout.LogFile("apt"), Say: r.say}
 	if _, err := installer.Ensure(ctx, "npm", "npm"); err != nil {
 		return fmt.Errorf("the pages need npm: %w", err)
 	}
@@ -55,30 +55,30 @@ func (r *Runner) buildPages(ctx context.Context) error {
 	return nil
 }
 
-// command runs a service's program with the command name, such as migrate, and returns its output.
+// command runs a service's program with the command name, such as migrate; it returns the output.
 func (r *Runner) command(ctx context.Context, s platform.Service, name string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, r.layout.Bin(s.Name), name)
+	cmd := exec.CommandContext(ctx, r.layout.ProgramFile(s.Name), name)
 	cmd.Dir, cmd.Env = r.layout.Root, r.env(s)
 	return cmd.CombinedOutput()
 }
 
-// env returns all environment variables of a service: the platform's, and instead of them those
-// that the user has set for it (LOG_LEVEL=debug make up).
+// env returns all environment variables of a service: those of the platform, replaced by those that
+// the user has set for the service (LOG_LEVEL=debug make up).
 func (r *Runner) env(s platform.Service) []string {
-	return r.Replica(s, s.Name, r.layout.Listen(s)).Env
+	return r.ReplicaSpec(s, s.Name, r.layout.Listen(s)).Env
 }
 
-// Replica describes the process of a service's replica that listens at the given addresses. The
+// ReplicaSpec describes the process of a service's replica that listens at the given addresses. The
 // supervisor does not know additional replicas: whoever starts one must stop it.
-func (r *Runner) Replica(s platform.Service, name string, at platform.Listen) process.Spec {
+func (r *Runner) ReplicaSpec(s platform.Service, name string, at platform.ListenAddrs) process.Spec {
 	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	return process.Spec{
-		Name: name, Path: r.layout.Bin(s.Name), Env: append(base, r.serviceEnv(s, at)...), Dir: r.layout.Root, Log: r.layout.Log(name),
+		Name: name, Path: r.layout.ProgramFile(s.Name), Env: append(base, r.serviceEnv(s, at)...), Dir: r.layout.Root, Log: r.layout.LogFile(name),
 	}
 }
 
-// serviceEnv returns a service's environment variables, without those that every process has.
-func (r *Runner) serviceEnv(s platform.Service, at platform.Listen) []string {
+// serviceEnv returns a service's environment variables without PATH and HOME.
+func (r *Runner) serviceEnv(s platform.Service, at platform.ListenAddrs) []string {
 	env := r.layout.Wiring(r.secrets).Env(s, at)
 	ownPrefix := strings.ToUpper(s.Name) + "_"
 	prefixes := []string{
@@ -94,7 +94,7 @@ func (r *Runner) serviceEnv(s platform.Service, at platform.Listen) []string {
 
 // fingerprint returns a hash of a service's program and settings.
 func (r *Runner) fingerprint(s platform.Service) (string, error) {
-	f, err := os.Open(r.layout.Bin(s.Name))
+	f, err := os.Open(r.layout.ProgramFile(s.Name))
 	if err != nil {
 		return "", fmt.Errorf("read program: %w", err)
 	}

@@ -18,12 +18,12 @@ func TestBackoffResetsAfterAStableRun(t *testing.T) {
 	var b backoff
 	var waits []time.Duration
 	for range 8 {
-		waits = append(waits, b.after(time.Second))
+		waits = append(waits, b.nextDelay(time.Second))
 	}
 	const ms = time.Millisecond
 	require.Empty(t, cmp.Diff([]time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10000 * ms, 10000 * ms}, waits))
-	require.Equal(t, 200*ms, b.after(31*time.Second))
-	require.Equal(t, 400*ms, b.after(30*time.Second))
+	require.Equal(t, 200*ms, b.nextDelay(31*time.Second))
+	require.Equal(t, 400*ms, b.nextDelay(30*time.Second))
 }
 
 // fakeBackend dies after the configured lifetimes, and its restart fails where the lifetime is 0.

@@ -54,9 +54,9 @@ type runRecord struct {
 	LastExit    string    `json:"last_exit,omitempty"`
 }
 
-func (r *Runner) load(name string) (runRecord, bool, error) {
+func (r *Runner) loadRecord(name string) (runRecord, bool, error) {
 	var rec runRecord
-	found, err := process.Load(r.layout.Record(name), &rec)
+	found, err := process.Load(r.layout.RunFile(name), &rec)
 	return rec, found, err
 }
 
@@ -68,20 +68,20 @@ func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
 // Down stops the services, the supervisor and the backends. If it returns no error, no process of
 // this checkout is left.
 func (r *Runner) Down(ctx context.Context) error {
-	return r.end(ctx, func(set *backends.Set) error { return set.Stop(ctx) })
+	return r.stopAll(ctx, func(set *backends.Set) error { return set.Stop(ctx) })
 }
 
 // Reset does what Down does, and removes the data of the backends and the payment sandbox. It keeps
 // programs, jars and secrets, so that the next start downloads nothing.
 func (r *Runner) Reset(ctx context.Context) error {
-	err := r.end(ctx, (*backends.Set).Wipe)
+	err := r.stopAll(ctx, (*backends.Set).Wipe)
 	if err == nil {
 		r.say("all data is removed; programs and jars stay")
 	}
 	return err
 }
 
-func (r *Runner) end(ctx context.Context, endBackends func(*backends.Set) error) error {
+func (r *Runner) stopAll(ctx context.Context, stopBackends func(*backends.Set) error) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r *Runner) end(ctx context.Context, endBackends func(*backends.Set) error)
 	if err := r.stopServices(); err != nil {
 		return err
 	}
-	if err := endBackends(backends.New(r.layout, true, r.say)); err != nil {
+	if err := stopBackends(backends.New(r.layout, true, r.say)); err != nil {
 		return err
 	}
 	return r.layout.ForgetOffset()
@@ -107,7 +107,7 @@ func (r *Runner) StopBackends(ctx context.Context) error {
 // stopServices stops the supervisor, which stops the services in reverse order of their start. If
 // the supervisor was killed, it stops the remaining services one by one.
 func (r *Runner) stopServices() error {
-	supervisor, found, err := r.load(supervisorName)
+	supervisor, found, err := r.loadRecord(supervisorName)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (r *Runner) stopServices() error {
 }
 
 func (r *Runner) stopLeftover(name string) error {
-	rec, found, err := r.load(name)
+	rec, found, err := r.loadRecord(name)
 	if err != nil || !found {
 		return err
 	}
@@ -136,14 +136,14 @@ func (r *Runner) stopLeftover(name string) error {
 		}
 		r.say("%-16s stopped", name)
 	}
-	if err := os.Remove(r.layout.Record(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(r.layout.RunFile(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget %s: %w", name, err)
 	}
 	return nil
 }
 
-// ready returns an error unless a service's /readyz says that it is ready.
-func (r *Runner) ready(ctx context.Context, s platform.Service) error {
-	_, err := fetch.Get(ctx, "http://"+r.layout.Loopback(s.OpsPort)+"/readyz")
+// checkReady returns an error unless a service's /readyz says that it is ready.
+func (r *Runner) checkReady(ctx context.Context, s platform.Service) error {
+	_, err := fetch.Get(ctx, "http://"+r.layout.LoopbackAddr(s.OpsPort)+"/readyz")
 	return err
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func (r *Runner) Status(ctx context.Context, w io.Writer) error {
-	supervisor, found, err := r.load(supervisorName)
+	supervisor, found, err := r.loadRecord(supervisorName)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (r *Runner) Status(ctx context.Context, w io.Writer) error {
 }
 
 func (r *Runner) serviceRow(ctx context.Context, s platform.Service) (string, error) {
-	rec, found, err := r.load(s.Name)
+	rec, found, err := r.loadRecord(s.Name)
 	if err != nil {
 		return "", err
 	}
@@ -56,7 +56,7 @@ func (r *Runner) serviceRow(ctx context.Context, s platform.Service) (string, er
 		pid, up = strconv.Itoa(rec.PID), formatAge(rec.Started)
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		if r.ready(ctx, s) == nil {
+		if r.checkReady(ctx, s) == nil {
 			ready = "yes"
 		}
 	}
@@ -64,7 +64,7 @@ func (r *Runner) serviceRow(ctx context.Context, s platform.Service) (string, er
 		s.Name, pid, r.layout.Port(s.Port), ready, up, describeRestarts(rec.Restarts, rec.Started), rec.LastExit), nil
 }
 
-func backendRow(b backends.State, supervised bool) string {
+func backendRow(b backends.BackendState, supervised bool) string {
 	pid, ready, up := "-", "no", "-"
 	switch {
 	case b.PID != 0:
@@ -78,7 +78,7 @@ func backendRow(b backends.State, supervised bool) string {
 	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", b.Name, pid, b.Port, ready, up, describeRestarts(b.Restarts, b.Started), b.LastExit)
 }
 
-// describeRestarts formats how often a process was restarted, and when it was last.
+// describeRestarts formats the number of a process's restarts and the time of the last one.
 func describeRestarts(n int, last time.Time) string {
 	if n == 0 {
 		return "0"
@@ -88,7 +88,7 @@ func describeRestarts(n int, last time.Time) string {
 
 func (r *Runner) anyRunning() bool {
 	for _, s := range r.services {
-		if rec, found, err := r.load(s.Name); err == nil && found && rec.Alive() {
+		if rec, found, err := r.loadRecord(s.Name); err == nil && found && rec.Alive() {
 			return true
 		}
 	}
@@ -98,7 +98,7 @@ func (r *Runner) anyRunning() bool {
 func formatAge(since time.Time) string { return time.Since(since).Round(time.Second).String() }
 
 func (r *Runner) Logs(ctx context.Context, name string) error {
-	path := r.layout.Log(name)
+	path := r.layout.LogFile(name)
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("there is no log of %q: name a service (%v) or a backend, as in make logs S=queue", name, platform.Names())
 	}

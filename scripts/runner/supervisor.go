@@ -23,7 +23,7 @@ import (
 // when ctx ends stops all services in the reverse order. It also restarts backends that die, but
 // does not stop them.
 func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
-	// The kernel releases this lock even if the supervisor is killed.
+	// The kernel releases this lock when the supervisor ends, even if it is killed.
 	unlock, alone, err := filelock.TryLock(r.layout.State("run", "supervisor.lock"))
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		return errors.New("another supervisor of this checkout runs")
 	}
 	defer unlock()
-	// The command that started this supervisor saves the same run file, unless it is killed before.
+	// The command that started this supervisor saves the same run file, but it may be killed before.
 	if err := r.saveRecord(); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		errs = append(errs, w.end())
 	}
 	wg.Wait()
-	if err := os.Remove(r.layout.Record(supervisorName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(r.layout.RunFile(supervisorName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -75,7 +75,7 @@ func (r *Runner) saveRecord() error {
 	if err != nil {
 		return err
 	}
-	return process.Save(r.layout.Record(supervisorName), runRecord{Identity: me, Started: time.Now()})
+	return process.Save(r.layout.RunFile(supervisorName), runRecord{Identity: me, Started: time.Now()})
 }
 
 // serviceWatcher keeps one service running: it starts it, and restarts it after an exit.
@@ -107,7 +107,7 @@ func (w *serviceWatcher) run(ctx context.Context) {
 		select {
 		case <-w.stop:
 			return
-		case <-w.after(wait.after(uptime)):
+		case <-w.after(wait.nextDelay(uptime)):
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (w *serviceWatcher) runOnce(rec runRecord) (after runRecord, stopped bool) 
 	if w.stopping() {
 		return rec, true
 	}
-	if err := process.Save(w.layout.Record(w.service.Name), rec); err != nil {
+	if err := process.Save(w.layout.RunFile(w.service.Name), rec); err != nil {
 		w.log.Error("remember the end", "error", err)
 	}
 	return rec, false
@@ -144,7 +144,7 @@ func (w *serviceWatcher) stopping() bool {
 	}
 }
 
-// begin starts the service unless it is being stopped. With the lock, end sees the process.
+// begin starts the service unless it is being stopped. The lock keeps end from missing the process.
 func (w *serviceWatcher) begin(rec runRecord) (runRecord, *process.Process, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,12 +155,12 @@ func (w *serviceWatcher) begin(rec runRecord) (runRecord, *process.Process, erro
 	if err != nil {
 		return rec, nil, err
 	}
-	p, err := process.Start(w.Replica(w.service, w.service.Name, w.layout.Listen(w.service)))
+	p, err := process.Start(w.ReplicaSpec(w.service, w.service.Name, w.layout.Listen(w.service)))
 	if err != nil {
 		return rec, nil, err
 	}
 	rec.Identity, rec.Started, rec.Fingerprint = p.Identity, time.Now(), fingerprint
-	if err := process.Save(w.layout.Record(w.service.Name), rec); err != nil {
+	if err := process.Save(w.layout.RunFile(w.service.Name), rec); err != nil {
 		return rec, nil, errors.Join(err, p.Stop(syscall.SIGTERM, stopGrace))
 	}
 	w.log.Info("started", "pid", p.PID, "restarts", rec.Restarts)
@@ -177,7 +177,7 @@ func (w *serviceWatcher) end() error {
 			return fmt.Errorf("%s: %w", w.service.Name, err)
 		}
 	}
-	if err := os.Remove(w.layout.Record(w.service.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(w.layout.RunFile(w.service.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -189,7 +189,7 @@ func (w *serviceWatcher) awaitNeeds(ctx context.Context) bool {
 	for _, name := range w.service.Needs {
 		i := slices.IndexFunc(w.services, func(s platform.Service) bool { return s.Name == name })
 		needed := w.services[i]
-		for w.ready(ctx, needed) != nil {
+		for w.checkReady(ctx, needed) != nil {
 			if !loop.Sleep(ctx, 100*time.Millisecond) {
 				return false
 			}
@@ -208,8 +208,8 @@ const (
 // backoff is the delay before the latest restart of a process.
 type backoff time.Duration
 
-// after returns the delay before the next restart of a process that has run for uptime.
-func (b *backoff) after(uptime time.Duration) time.Duration {
+// nextDelay returns the delay before the next restart of a process that has run for uptime.
+func (b *backoff) nextDelay(uptime time.Duration) time.Duration {
 	switch {
 	case *b == 0 || uptime > steadyAfter:
 		*b = backoff(firstBackoff)
@@ -219,13 +219,13 @@ func (b *backoff) after(uptime time.Duration) time.Duration {
 	return time.Duration(*b)
 }
 
-// pollInterval is how often a restarter checks whether its backend has died.
+// pollInterval is the time between two checks of a restarter whether its backend has died.
 const pollInterval = 250 * time.Millisecond
 
 // backendReviver has the methods of backends.Set that a restarter uses.
 type backendReviver interface {
-	// Died reports whether a backend has ended without a stop, and when its last start was.
-	Died(name string) (since time.Time, died bool)
+	// Died reports whether a backend has ended without being stopped, and when it was last started.
+	Died(name string) (lastStart time.Time, died bool)
 	// Revive restarts a backend. revived is false if it runs, or should not run.
 	Revive(ctx context.Context, name string) (revived bool, err error)
 }
@@ -247,7 +247,7 @@ func (k *restarter) run(ctx context.Context) {
 		}
 		uptime := time.Since(since)
 		k.log.WarnContext(ctx, "ended", "lived", uptime.String())
-		if !loop.Sleep(ctx, wait.after(uptime)) {
+		if !loop.Sleep(ctx, wait.nextDelay(uptime)) {
 			return
 		}
 		began := time.Now()
@@ -261,14 +261,15 @@ func (k *restarter) run(ctx context.Context) {
 	}
 }
 
-// awaitDeath waits until the backend has died. died is false if ctx ended before that.
-func (k *restarter) awaitDeath(ctx context.Context) (since time.Time, died bool) {
+// awaitDeath waits until the backend has died. It returns when the backend was last started; died
+// is false if ctx ended first.
+func (k *restarter) awaitDeath(ctx context.Context) (lastStart time.Time, died bool) {
 	for {
-		if since, died = k.backends.Died(k.name); died {
-			return since, true
+		if lastStart, died = k.backends.Died(k.name); died {
+			return lastStart, true
 		}
 		if !loop.Sleep(ctx, pollInterval) {
-			return since, false
+			return lastStart, false
 		}
 	}
 }

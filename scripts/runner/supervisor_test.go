@@ -55,7 +55,7 @@ func setup(t *testing.T) *Runner {
 		s.Port = backendtest.FreePort(t)
 		s.OpsPort = s.Port
 		services = append(services, s)
-		copyFile(t, exe, layout.Bin(name))
+		copyFile(t, exe, layout.ProgramFile(name))
 	}
 	return &Runner{
 		layout: layout, services: services, secrets: platform.NewSecrets(), say: t.Logf,
@@ -95,22 +95,22 @@ func TestSupervisorRestartsAndStopsServices(t *testing.T) {
 	for _, s := range r.services {
 		require.NoError(t, r.awaitReady(t.Context(), s))
 	}
-	supervisor, found, err := r.load(supervisorName)
+	supervisor, found, err := r.loadRecord(supervisorName)
 	require.NoError(t, err)
 	require.True(t, found, "it says itself that it runs: who started it may be gone")
 	require.Equal(t, os.Getpid(), supervisor.PID)
-	before, _, err := r.load(platform.Queue)
+	before, _, err := r.loadRecord(platform.Queue)
 	require.NoError(t, err)
 	require.NoError(t, before.Signal(syscall.SIGKILL))
 
 	var after runRecord
 	testkit.Until(t, func() bool {
-		after, _, err = r.load(platform.Queue)
+		after, _, err = r.loadRecord(platform.Queue)
 		return err == nil && after.Restarts == 1 && after.Alive()
 	}, "queue is started again")
 	require.Equal(t, "signal: killed", after.LastExit)
 	require.NotEqual(t, before.PID, after.PID)
-	ticket, _, err := r.load(platform.Ticket)
+	ticket, _, err := r.loadRecord(platform.Ticket)
 	require.NoError(t, err)
 	require.Zero(t, ticket.Restarts)
 
@@ -135,11 +135,11 @@ func TestDownStopsWhatAKilledSupervisorLeftBehind(t *testing.T) {
 	r := setup(t)
 	ticket := r.services[0]
 	p, err := process.Start(process.Spec{
-		Name: ticket.Name, Path: r.layout.Bin(ticket.Name), Env: r.env(ticket), Dir: r.layout.Root, Log: r.layout.Log(ticket.Name),
+		Name: ticket.Name, Path: r.layout.ProgramFile(ticket.Name), Env: r.env(ticket), Dir: r.layout.Root, Log: r.layout.LogFile(ticket.Name),
 	})
 	require.NoError(t, err)
-	require.NoError(t, process.Save(r.layout.Record(ticket.Name), runRecord{Identity: p.Identity}))
-	require.NoError(t, process.Save(r.layout.Record(supervisorName), runRecord{}))
+	require.NoError(t, process.Save(r.layout.RunFile(ticket.Name), runRecord{Identity: p.Identity}))
+	require.NoError(t, process.Save(r.layout.RunFile(supervisorName), runRecord{}))
 	require.NoError(t, r.awaitReady(t.Context(), ticket))
 
 	require.NoError(t, r.Down(t.Context()))
@@ -149,7 +149,7 @@ func TestDownStopsWhatAKilledSupervisorLeftBehind(t *testing.T) {
 
 func TestUpFailsWithTheLogOfACrashingService(t *testing.T) {
 	r := setup(t)
-	require.NoError(t, os.WriteFile(r.layout.Bin(platform.Ticket), []byte("#!/bin/sh\necho GRPC_ADDR is missing; exit 2\n"), 0o755))
+	require.NoError(t, os.WriteFile(r.layout.ProgramFile(platform.Ticket), []byte("#!/bin/sh\necho GRPC_ADDR is missing; exit 2\n"), 0o755))
 	stop := supervise(t, r)
 	defer stop()
 	err := r.awaitReady(t.Context(), r.services[0])
@@ -171,13 +171,13 @@ func TestStatusShowsBackendsThatThePlatformNeeds(t *testing.T) {
 func TestStatusShowsRestartsOfBackends(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 14, 3, 12, 0, time.UTC)
-	died := backends.State{Name: "redis", Port: 16379, Started: at, Died: true, Restarts: 2, LastExit: "signal: killed"}
+	died := backends.BackendState{Name: "redis", Port: 16379, Started: at, Died: true, Restarts: 2, LastExit: "signal: killed"}
 	require.Equal(t, "redis\t-\t16379\trestarting\t-\t2, last at 14:03:12\tsignal: killed", backendRow(died, true))
 	require.Contains(t, backendRow(died, false), "\tno\t", "nobody restarts it")
 	back := died
 	back.Died, back.PID, back.Ready = false, 7, true
 	require.Regexp(t, `^redis\t7\t16379\tyes\t[0-9hms]+\t2, last at 14:03:12\t`, backendRow(back, true))
-	require.Equal(t, "sqs\t-\t19324\tno\t-\t0\t", backendRow(backends.State{Name: "sqs", Port: 19324}, true), "it was stopped")
+	require.Equal(t, "sqs\t-\t19324\tno\t-\t0\t", backendRow(backends.BackendState{Name: "sqs", Port: 19324}, true), "it was stopped")
 }
 
 func TestFingerprintFollowsProgramAndSettings(t *testing.T) {

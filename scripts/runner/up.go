@@ -68,8 +68,8 @@ func (r *Runner) isIdle() bool {
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
 }
 
-// undoStart cleans up after an interrupted start. If nothing ran before, it stops what was started,
-// so that no partial platform is left.
+// undoStart cleans up after an interrupted start. If nothing ran before (idle), it stops what was
+// started, so that no partial platform is left.
 func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	if !idle {
 		return errors.New("interrupted; what ran before runs on (make status, make down)")
@@ -87,10 +87,10 @@ func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	return errors.New("interrupted; everything that was started is stopped again")
 }
 
-// isCurrent reports whether the supervisor runs, and every service has current program and
-// settings.
+// isCurrent reports whether the supervisor runs, and every service runs the newest program with the
+// current settings.
 func (r *Runner) isCurrent() (bool, error) {
-	supervisor, found, err := r.load(supervisorName)
+	supervisor, found, err := r.loadRecord(supervisorName)
 	if err != nil || !found || !supervisor.Alive() {
 		return false, err
 	}
@@ -99,7 +99,7 @@ func (r *Runner) isCurrent() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		rec, found, err := r.load(s.Name)
+		rec, found, err := r.loadRecord(s.Name)
 		if err != nil {
 			return false, err
 		}
@@ -133,13 +133,13 @@ func (r *Runner) restart(ctx context.Context) error {
 		}
 	}
 	p, err := process.Start(process.Spec{
-		Name: supervisorName, Path: r.layout.Bin(supervisorProgram), Args: []string{"supervise"},
-		Env: os.Environ(), Dir: r.layout.Root, Log: r.layout.Log(supervisorName),
+		Name: supervisorName, Path: r.layout.ProgramFile(supervisorProgram), Args: []string{"supervise"},
+		Env: os.Environ(), Dir: r.layout.Root, Log: r.layout.LogFile(supervisorName),
 	})
 	if err != nil {
 		return err
 	}
-	if err := process.Save(r.layout.Record(supervisorName), runRecord{Identity: p.Identity, Started: time.Now()}); err != nil {
+	if err := process.Save(r.layout.RunFile(supervisorName), runRecord{Identity: p.Identity, Started: time.Now()}); err != nil {
 		return errors.Join(err, p.Stop(syscall.SIGTERM, stopGrace))
 	}
 	return nil
@@ -160,7 +160,7 @@ func (r *Runner) checkSettings(ctx context.Context) error {
 
 func (r *Runner) stoppedServices() []platform.Service {
 	return slices.DeleteFunc(slices.Clone(r.services), func(s platform.Service) bool {
-		rec, found, err := r.load(s.Name)
+		rec, found, err := r.loadRecord(s.Name)
 		return err == nil && found && rec.Alive()
 	})
 }
@@ -170,14 +170,14 @@ func (r *Runner) checkPorts(services []platform.Service) error {
 		for _, port := range []int{s.Port, s.OpsPort} {
 			if err := process.CheckPort(r.layout.Port(port)); err != nil {
 				return fmt.Errorf("%s: %w; end it%s",
-					s.Name, err, platform.OtherPorts(", or run this checkout on other ports", r.layout.Offset))
+					s.Name, err, platform.OffsetHint(", or run this checkout on other ports", r.layout.Offset))
 			}
 		}
 	}
 	return nil
 }
 
-// migrate updates a service's tables, topics and queues for its program.
+// migrate runs a service's command migrate, which updates its tables, topics and queues.
 func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
@@ -189,16 +189,16 @@ func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	return nil
 }
 
-// awaitReady waits until a service is ready. If the service exits several times, it returns an
-// error with the end of the service's log.
+// awaitReady waits until a service is ready. If the service exits three times before, it returns an
+// error with the end of its log.
 func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 	const crashes = 3
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	for {
-		last := r.ready(ctx, s)
-		rec, found, err := r.load(s.Name)
+		last := r.checkReady(ctx, s)
+		rec, found, err := r.loadRecord(s.Name)
 		if err != nil {
 			return err
 		}
@@ -208,10 +208,10 @@ func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 			return nil
 		}
 		if rec.Restarts >= crashes && !alive {
-			return fmt.Errorf("%s does not stay up (%s); %s", s.Name, rec.LastExit, process.LogEnd(r.layout.Log(s.Name)))
+			return fmt.Errorf("%s does not stay up (%s); %s", s.Name, rec.LastExit, process.LogEnd(r.layout.LogFile(s.Name)))
 		}
 		if !loop.Sleep(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("%s is not ready: %w; %s", s.Name, last, process.LogEnd(r.layout.Log(s.Name)))
+			return fmt.Errorf("%s is not ready: %w; %s", s.Name, last, process.LogEnd(r.layout.LogFile(s.Name)))
 		}
 	}
 }

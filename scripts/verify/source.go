@@ -18,7 +18,7 @@ import (
 // maxSize is the maximum size of a file or response in bytes, much more than the largest draw has.
 const maxSize = 1 << 30
 
-// pieceSize is the size in bytes of a chunk that is full of entries (ids of 16 bytes).
+// pieceSize is the size in bytes of a full chunk of entries, each an id of 16 bytes.
 const pieceSize = fairdraw.ChunkSize * 16
 
 func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
@@ -60,7 +60,7 @@ func (a *arguments) open(ctx context.Context, source string) (io.ReadCloser, err
 	return response.Body, nil
 }
 
-// readEntries yields the source's entries in pieces, so that only one piece is in memory.
+// readEntries yields the draw's or shuffle's entries in pieces, so that one piece is in memory.
 func (a *arguments) readEntries(ctx context.Context) iter.Seq2[[]byte, error] {
 	switch {
 	case a.entries != "":
@@ -81,8 +81,8 @@ func (a *arguments) readEntries(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// chunks yields the chunks of a draw's entries, each from its own URL. A chunk that is not full is
-// the last.
+// chunks yields the chunks of a draw's entries, each read from its own URL. The first chunk that is
+// not full is the last one.
 func (a *arguments) chunks(ctx context.Context, base string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for n := range maxSize / pieceSize {

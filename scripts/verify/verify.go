@@ -68,8 +68,8 @@ type arguments struct {
 	client    *http.Client
 }
 
-// knowsBeacon reports whether the draw's beacon is a public network, or one that the user trusts. A
-// draw without a beacon says itself that the operator must be trusted.
+// knowsBeacon reports whether the draw's beacon is a public network, or one that the user trusts.
+// It is true without a beacon: such a draw says itself that the operator must be trusted.
 func (a *arguments) knowsBeacon(c *fairdraw.Commitment) bool {
 	return c.Beacon == nil || c.Beacon.Network() != "" || c.Beacon.ChainHash == a.trusted
 }
@@ -214,7 +214,7 @@ func save(file string, raw []byte, d *fairdraw.Document, entries iter.Seq2[[]byt
 	return nil
 }
 
-// createFile writes a new file, and removes it again if its content cannot be read.
+// createFile writes content to a new file. If content yields an error, it removes the file again.
 func createFile(file string, content iter.Seq2[[]byte, error]) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // printReport prints the report of a check that found no faults. The last line begins with ok, or
-// with NOT PROVEN if known is false: the beacon is neither public nor trusted.
+// with NOT PROVEN if known is false: the draw's beacon is neither public nor trusted.
 func printReport(out io.Writer, r *fairdraw.VerificationReport, known bool) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -94,7 +94,7 @@ func summaryText(r *fairdraw.VerificationReport) string {
 	}
 }
 
-// printable replaces control characters, by which a forged document could deceive the reader of a
+// printable replaces control characters, with which a forged document could fake the output on a
 // terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {

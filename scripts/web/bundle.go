@@ -18,8 +18,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// output has the built files, by their paths in dist, which the gateway embeds, and the source
-// maps, which it does not.
+// output has the built files by their paths in the folder dist, which the gateway embeds. It also
+// has the source maps, which the gateway does not embed.
 type output struct {
 	files  map[string][]byte
 	maps   map[string][]byte
@@ -29,19 +29,19 @@ type output struct {
 // manifest lists the files that each page needs. The gateway reads it
 // (services/gateway/internal/web).
 type manifest struct {
-	Pages       map[string]entry `json:"pages"`
-	Clock       string           `json:"clock"`
-	WaitingRoom waitingRoom      `json:"waitingRoom"`
-	Docs        entry            `json:"docs"`
+	Pages       map[string]manifestEntry `json:"pages"`
+	Clock       string                   `json:"clock"`
+	WaitingRoom waitingRoom              `json:"waitingRoom"`
+	Docs        manifestEntry            `json:"docs"`
 }
 
-type entry struct {
+type manifestEntry struct {
 	Module  string   `json:"module"`
 	Preload []string `json:"preload"`
 	Styles  []string `json:"styles"`
 }
 
-// metafile has the members of esbuild's metafile, its description of the output, that bundle reads.
+// metafile has the members that bundle reads of esbuild's metafile, which describes the output.
 type metafile struct {
 	Outputs map[string]struct {
 		EntryPoint string `json:"entryPoint"`
@@ -58,7 +58,7 @@ const (
 	docsSource  = "src/docs/docs.ts"
 )
 
-// bundle builds the pages, the clock's worker and the waiting room. Equal sources give equal files.
+// bundle builds all pages, the clock's worker and the waiting room. Equal sources give equal files.
 func bundle(web string) (*output, error) {
 	out := &output{files: map[string][]byte{}, maps: map[string][]byte{}}
 	pages, err := filepath.Glob(filepath.Join(web, "src/pages/*.tsx"))
@@ -80,11 +80,11 @@ func bundle(web string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := manifest{Pages: map[string]entry{}, Clock: clockMeta.outputOf(clockSource)}
+	m := manifest{Pages: map[string]manifestEntry{}, Clock: clockMeta.outputOf(clockSource)}
 	style := meta.outputOf("src/style.css")
 	for name, o := range meta.Outputs {
 		if dir, file := path.Split(o.EntryPoint); dir == "src/pages/" {
-			e := entry{Module: publicPath(name), Preload: meta.preload(name), Styles: []string{style}}
+			e := manifestEntry{Module: publicPath(name), Preload: meta.preload(name), Styles: []string{style}}
 			if o.CSSBundle != "" {
 				e.Styles = append(e.Styles, publicPath(o.CSSBundle))
 			}
@@ -122,22 +122,22 @@ func pageOptions(web string) api.BuildOptions {
 	}
 }
 
-// addDocs builds the page of the API reference: one script and one style sheet, with the licences
-// of the packages.
-func (o *output) addDocs(web string) (entry, error) {
+// addDocs builds one script and one style sheet for the page of the API reference, with the
+// licences of the packages.
+func (o *output) addDocs(web string) (manifestEntry, error) {
 	options := pageOptions(web)
 	options.EntryPoints, options.Splitting, options.Format = []string{docsSource}, false, api.FormatIIFE
 	options.LegalComments = api.LegalCommentsEndOfFile
 	meta, err := o.addBuild(options)
 	if err != nil {
-		return entry{}, err
+		return manifestEntry{}, err
 	}
 	for name, out := range meta.Outputs {
 		if out.EntryPoint == docsSource {
-			return entry{Module: publicPath(name), Styles: []string{publicPath(out.CSSBundle)}}, nil
+			return manifestEntry{Module: publicPath(name), Styles: []string{publicPath(out.CSSBundle)}}, nil
 		}
 	}
-	return entry{}, fmt.Errorf("no output of %s", docsSource)
+	return manifestEntry{}, fmt.Errorf("no output of %s", docsSource)
 }
 
 func (o *output) addBuild(options api.BuildOptions) (*metafile, error) {
@@ -205,7 +205,7 @@ func (m *metafile) preload(name string) []string {
 func publicPath(name string) string { return "/assets/" + path.Base(name) }
 
 // waitingRoom describes the waiting room's page, which is a single file. Script and Style are the
-// sources in its Content-Security-Policy for its inline script and style.
+// hashes by which its Content-Security-Policy allows its inline script and style.
 type waitingRoom struct {
 	File   string `json:"file"`
 	Script string `json:"script"`
@@ -255,7 +255,7 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the icon: %w", err)
 	}
-	// The icon has the same data URL as on the other pages, which the gateway renders.
+	// The icon has the same data URL as on the pages that the gateway renders.
 	address := []byte(html.EscapeString("data:image/svg+xml," + url.PathEscape(string(icon))))
 	for mark, text := range map[string][]byte{"/*STYLE*/": style, "/*SCRIPT*/": script, "/*ICON*/": address} {
 		if bytes.Count(page, []byte(mark)) != 1 {

@@ -115,8 +115,8 @@ func (o *output) write(dist, maps string) error {
 const brotliSuffix, gzipSuffix = ".br", ".gz"
 
 // putPacked writes a file and its compressed forms, and returns the size of the smallest. If the
-// file already has this content, it writes nothing: compressing takes most of a build's time. It
-// writes the file itself last, so that an interrupted build is repeated.
+// file already has this content, it writes nothing, since compressing takes most of a build's time.
+// It writes the uncompressed file last, so that an interrupted build is repeated.
 func putPacked(name string, body []byte) (size int, err error) {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, body) {
 		info, err := os.Stat(name + brotliSuffix)

@@ -8,8 +8,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// sale has the size of a sale for which the documents state the processors that it needs.
-type sale struct {
+// saleSize has the size of a sale. The documents state how many processors it needs.
+type saleSize struct {
 	visitors float64 // all arrive within arrivalSeconds
 	seats    float64
 	slots    float64 // the event's threshold: visitors on the seat map or paying
@@ -17,8 +17,8 @@ type sale struct {
 }
 
 // sales returns the sizes of sale that the documents have as examples.
-func sales() []sale {
-	return []sale{
+func sales() []saleSize {
+	return []saleSize{
 		{visitors: 100_000, seats: 10_000, slots: 1000, line: 5000},
 		{visitors: 1_000_000, seats: 100_000, slots: 10_000, line: 50_000},
 	}
@@ -34,8 +34,8 @@ const (
 	busy = 0.5
 )
 
-// pollInterval is the time in seconds between two polls of a visitor with at most ahead others in
-// front. The last interval of a table is for all other visitors; its ahead is 0.
+// pollInterval is the time in seconds between two polls of a visitor who has at most `ahead` others
+// in front. The last interval of a table is for all visitors further back; its ahead is 0.
 type pollInterval struct{ ahead, seconds float64 }
 
 // The poll intervals that both tiers advise: pkg/tier1 and services/queue/internal/line.
@@ -44,7 +44,7 @@ var (
 	tier2Polls = []pollInterval{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}, {0, 60}} //nolint:gochecknoglobals // likewise
 )
 
-// pollRate returns the polls per second of a line of visitors, and the calculation as text.
+// pollRate returns the polls per second of all visitors in a line, and the calculation as text.
 func pollRate(waiting float64, table []pollInterval) (perSecond float64, sum string) {
 	var (
 		terms []string
@@ -64,15 +64,15 @@ func pollRate(waiting float64, table []pollInterval) (perSecond float64, sum str
 	return perSecond, strings.Join(terms, " + ")
 }
 
-// costFigure names the measured CPU time of one request in one process: a part of a row in the
-// report. Without a part, the cost is the elapsed time of the row times all processors: an upper
-// bound.
+// costFigure says where the report has the CPU time of one request in one process: as a part of a
+// row. If part is empty, the cost is the row's elapsed time multiplied by the number of processors:
+// an upper bound.
 type costFigure struct{ process, row, part string }
 
 // requestKind is a kind of request, and how many of it a sale has per second at the peak.
 type requestKind struct {
 	name  string
-	rate  func(sale) (perSecond float64, sum string)
+	rate  func(saleSize) (perSecond float64, sum string)
 	costs []costFigure
 }
 
@@ -82,25 +82,25 @@ const (
 	purchases = "payment, ticket, PostgreSQL, Kafka"
 )
 
-// requestKinds returns the kinds of requests of a sale. Their peaks are assumed to coincide.
+// requestKinds returns the kinds of requests of a sale, as if all had their peak at the same time.
 func requestKinds() []requestKind {
-	fixed := func(n float64) func(sale) (float64, string) {
-		return func(sale) (float64, string) { return n, formatNumber(n) }
+	fixed := func(n float64) func(saleSize) (float64, string) {
+		return func(saleSize) (float64, string) { return n, formatNumber(n) }
 	}
-	over := func(of func(sale) float64, seconds float64) func(sale) (float64, string) {
-		return func(s sale) (float64, string) {
+	over := func(of func(saleSize) float64, seconds float64) func(saleSize) (float64, string) {
+		return func(s saleSize) (float64, string) {
 			return of(s) / seconds, fmt.Sprintf("%s/%.0f", formatNumber(of(s)), seconds)
 		}
 	}
-	visitors, slots := func(s sale) float64 { return s.visitors }, func(s sale) float64 { return s.slots }
+	visitors, slots := func(s saleSize) float64 { return s.visitors }, func(s saleSize) float64 { return s.slots }
 	beat := []costFigure{
 		{platform.Gateway, "queue_status_256", platform.Gateway}, {platform.Queue, "queue_status_256", platform.Queue}, {redis, "queue_status_256", "redis"},
 	}
 	return []requestKind{
 		{"read the event", over(visitors, arrivalSeconds), []costFigure{{platform.Gateway, "event", platform.Gateway}, {platform.Ticket, "event", platform.Ticket}}},
 		{"get a position", over(visitors, arrivalSeconds), []costFigure{{platform.Gateway, "queue_status_256", platform.Gateway}, {platform.VWR, "assign", platform.VWR}}},
-		{"poll tier 1", func(s sale) (float64, string) { return pollRate(s.visitors, tier1Polls) }, []costFigure{{platform.Gateway, "serving", platform.Gateway}}},
-		{"poll tier 2", func(s sale) (float64, string) { return pollRate(s.line, tier2Polls) }, beat},
+		{"poll tier 1", func(s saleSize) (float64, string) { return pollRate(s.visitors, tier1Polls) }, []costFigure{{platform.Gateway, "serving", platform.Gateway}}},
+		{"poll tier 2", func(s saleSize) (float64, string) { return pollRate(s.line, tier2Polls) }, beat},
 		{"poll the seat map", over(slots, mapSeconds), []costFigure{{platform.Gateway, "availability_50k", platform.Gateway}, {platform.Ticket, "availability_50k", platform.Ticket}}},
 		{"heartbeat", over(slots, beatSeconds), beat},
 		{"hold seats", fixed(admitted), []costFigure{{shop, "seat_hold", ""}}},
@@ -108,7 +108,7 @@ func requestKinds() []requestKind {
 	}
 }
 
-// processors returns the CPU time of one request and the number of processors that so many requests
+// processors returns the CPU time of one request, and how many processors perSecond such requests
 // per second keep busy. ok is false if the row was not measured.
 func (r report) processors(c costFigure, perSecond float64) (µs, cores float64, ok bool) {
 	row, found := r.Row(c.row)
@@ -123,7 +123,7 @@ func (r report) processors(c costFigure, perSecond float64) (µs, cores float64,
 }
 
 // calculationTable returns a table that shows how the processors for each sale are calculated.
-func (r report) calculationTable(sales []sale) string {
+func (r report) calculationTable(sales []saleSize) string {
 	var b strings.Builder
 	b.WriteString("| at the peak | process | row | µs |")
 	for _, s := range sales {
@@ -154,7 +154,7 @@ func (r report) calculationTable(sales []sale) string {
 }
 
 // capacityTable returns a table of the processors that each process needs for each sale.
-func (r report) capacityTable(sales []sale) string {
+func (r report) capacityTable(sales []saleSize) string {
 	var processes []string
 	for _, step := range requestKinds() {
 		for _, c := range step.costs {
@@ -197,8 +197,8 @@ func (r report) capacityTable(sales []sale) string {
 }
 
 // processorsNeeded adds up the processors that a process needs at the peak of a sale. missing has
-// the rows that were not measured.
-func (r report) processorsNeeded(process string, s sale) (cores float64, missing []string) {
+// the names of needed rows that were not measured.
+func (r report) processorsNeeded(process string, s saleSize) (cores float64, missing []string) {
 	for _, step := range requestKinds() {
 		perSecond, _ := step.rate(s)
 		for _, c := range step.costs {

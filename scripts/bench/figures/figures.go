@@ -15,7 +15,7 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// Write generates these sections in the documents of the checkout whose root folder is given.
+// Write generates the sections with measured figures in the documents of the checkout at root.
 func Write(root string) error {
 	documents, err := generatedSections(root)
 	if err != nil {
@@ -29,7 +29,7 @@ func Write(root string) error {
 	return nil
 }
 
-// document is a generated section of a document: the file's path, the section's name and its text.
+// document is a generated section: the path of the document, the name of the section, and its text.
 type document struct{ path, section, text string }
 
 func generatedSections(root string) ([]document, error) {
@@ -70,7 +70,7 @@ func baselineFigure(row rounds.Result, figure float64) string {
 	return formatNumber(figure)
 }
 
-// requirements lists the limits of a row: the least ratio to the baseline, and those of its parts.
+// requirements lists the limits of a row: the least ratio to the baseline, and limits of its parts.
 func requirements(row rounds.Result) string {
 	var all []string
 	if row.Must > 0 {
@@ -82,7 +82,7 @@ func requirements(row rounds.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// judgement returns whether a row is within its limits, and if not, the figures that are outside.
+// judgement says whether a row keeps its limits, and if not, which figures miss them.
 func judgement(row rounds.Result) string {
 	var missed []string
 	if row.Ratio < row.Must {

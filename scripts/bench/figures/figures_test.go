@@ -84,11 +84,11 @@ Measured on 2026-11-23 with go1 and 2 processors.
 | `+"`memory`"+` | 326 | MB |  |  | all ≤ 330 | yes |
 `, r.rowsTable())
 
-	s := sale{visitors: 60_000, slots: 300, line: 100}
-	require.Contains(t, r.calculationTable([]sale{s}), "| read the event | gateway | `event` | 30.0 | 60,000/60 = 1,000 | 0.03 |\n")
-	require.Contains(t, r.calculationTable([]sale{s}), "| hold seats | ticket, PostgreSQL | `seat_hold` | 500 | 100 | 0.10 |\n")
-	require.Contains(t, r.calculationTable([]sale{s}), "| poll tier 1 | gateway | `serving` | not measured |")
-	require.Contains(t, r.capacityTable([]sale{s}), "| ticket, PostgreSQL | 0.20 |\n", "half busy")
-	require.Contains(t, r.capacityTable([]sale{s}), "| vwr | not measured |\n")
-	require.Contains(t, r.capacityTable([]sale{s}), "| ticket | < 0.01, without `availability_50k` |\n")
+	s := saleSize{visitors: 60_000, slots: 300, line: 100}
+	require.Contains(t, r.calculationTable([]saleSize{s}), "| read the event | gateway | `event` | 30.0 | 60,000/60 = 1,000 | 0.03 |\n")
+	require.Contains(t, r.calculationTable([]saleSize{s}), "| hold seats | ticket, PostgreSQL | `seat_hold` | 500 | 100 | 0.10 |\n")
+	require.Contains(t, r.calculationTable([]saleSize{s}), "| poll tier 1 | gateway | `serving` | not measured |")
+	require.Contains(t, r.capacityTable([]saleSize{s}), "| ticket, PostgreSQL | 0.20 |\n", "half busy")
+	require.Contains(t, r.capacityTable([]saleSize{s}), "| vwr | not measured |\n")
+	require.Contains(t, r.capacityTable([]saleSize{s}), "| ticket | < 0.01, without `availability_50k` |\n")
 }

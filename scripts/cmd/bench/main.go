@@ -29,7 +29,7 @@ type Config struct {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 1 {
-		if known, err := bench.Serve(ctx, args[0], os.Stdin, os.Stdout); known {
+		if known, err := bench.RunBareServer(ctx, args[0], os.Stdin, os.Stdout); known {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 // printSlowerRows prints the rows whose ratio to the baseline is more than a fifth lower than in
-// the repository's report.
+// the reference report, which the repository has.
 func printSlowerRows(layout platform.Layout, r bench.Report) error {
 	kept, err := bench.Reference(layout.Root)
 	if err != nil {

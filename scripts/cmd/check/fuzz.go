@@ -47,9 +47,9 @@ func fuzzTests(root string) (found []fuzzTest, err error) {
 	return found, nil
 }
 
-// fuzz runs all fuzz tests, or the named one, on generated inputs for a given time each. An input
-// that fails is saved with the test's other inputs, so that `make test` repeats it.
-func (c *checker) fuzz(ctx context.Context, args []string) error {
+// runFuzzTests runs all fuzz tests, or the named one, on generated inputs for a given time each. An
+// input that fails is saved with the test's other inputs, so that `make test` repeats it.
+func (c *checker) runFuzzTests(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return errors.New(usage)
 	}

@@ -50,19 +50,19 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{layout: layout, apt: apt.Installer{Log: layout.Log("apt"), Say: say}}
+	c := &checker{layout: layout, apt: apt.Installer{Log: layout.LogFile("apt"), Say: say}}
 	commands := map[string]func(context.Context, []string) error{
 		"lint":     noArguments(c.lint),
 		"verify":   noArguments(c.verify),
-		"test":     noArguments(c.test),
-		"quick":    c.quick,
-		"stress":   c.stress,
-		"fuzz":     c.fuzz,
-		"chaos":    c.chaos,
-		"proto":    noArguments(c.proto),
-		"sqlc":     noArguments(c.sqlc),
-		"settings": noArguments(c.settings),
-		"figures":  noArguments(c.figures),
+		"test":     noArguments(c.runTests),
+		"quick":    c.testQuickly,
+		"stress":   c.stressTests,
+		"fuzz":     c.runFuzzTests,
+		"chaos":    c.runFaultTests,
+		"proto":    noArguments(c.generateProto),
+		"sqlc":     noArguments(c.generateSQLC),
+		"settings": noArguments(c.generateSettings),
+		"figures":  noArguments(c.generateFigures),
 		"tidy":     noArguments(func(ctx context.Context) error { return c.eachModule(ctx, "go", "mod", "tidy") }),
 	}
 	command := commands[args[0]]
@@ -130,8 +130,8 @@ func (c *checker) command(ctx context.Context, dir, name string, args ...string)
 	return cmd
 }
 
-// quietCommand prepares a command whose output is not shown. At the end of ctx it gets an interrupt
-// before it is killed, so that a test run can stop its own processes.
+// quietCommand prepares a command whose output is not shown. When ctx ends, the command first gets
+// an interrupt, and is killed only later, so that a test run can stop its own processes.
 func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -139,14 +139,14 @@ func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...st
 	return cmd
 }
 
-// tools builds the tools that scripts/tools pins, and returns the folder with the programs.
-func (c *checker) tools(ctx context.Context, names ...string) (string, error) {
+// buildTools builds the tools that scripts/tools pins, and returns the folder with the programs.
+func (c *checker) buildTools(ctx context.Context, names ...string) (string, error) {
 	return tools.Build(ctx, c.layout, tools.General, say, names...)
 }
 
 // lint runs golangci-lint with the checkout's configuration in every module.
 func (c *checker) lint(ctx context.Context) error {
-	dir, err := c.tools(ctx, "golangci-lint")
+	dir, err := c.buildTools(ctx, "golangci-lint")
 	if err != nil {
 		return err
 	}

@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// failures is an io.Writer for the output of go test. It passes the output on and keeps the first
-// lines of each failure, to repeat them at the end: thousands of lines of other packages and of the
-// services' logs may follow a failure.
-type failures struct {
+// failureCollector is an io.Writer for the output of go test. It passes the output on and keeps the
+// first lines of each failure, which the caller prints again at the end: thousands of lines of
+// other packages and of the services' logs may follow a failure.
+type failureCollector struct {
 	out     io.Writer
 	partial []byte
 	left    int // how many more lines of the current failure to keep
 	kept    strings.Builder
 }
 
-// linesPerFailure is enough to show what a test expected and where.
+// linesPerFailure limits the kept lines of a failure. They show what a test expected and where.
 const linesPerFailure = 25
 
 var (
@@ -27,14 +27,14 @@ var (
 	failureEnds   = regexp.MustCompile(`^(ok  |\?   |FAIL$|\s*--- )|: the end of `) // the latter introduces a log that the harness prints
 )
 
-func (f *failures) Write(p []byte) (int, error) {
+func (f *failureCollector) Write(p []byte) (int, error) {
 	f.partial = append(f.partial, p...)
 	for {
 		line, rest, whole := bytes.Cut(f.partial, []byte("\n"))
 		if !whole {
 			break
 		}
-		f.note(string(line))
+		f.keepLine(string(line))
 		f.partial = rest
 	}
 	n, err := f.out.Write(p)
@@ -44,7 +44,7 @@ func (f *failures) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (f *failures) note(line string) {
+func (f *failureCollector) keepLine(line string) {
 	switch {
 	case failureBegins.MatchString(line):
 		f.left = linesPerFailure
@@ -57,7 +57,7 @@ func (f *failures) note(line string) {
 	}
 }
 
-func (f *failures) String() string { return f.kept.String() }
+func (f *failureCollector) String() string { return f.kept.String() }
 
 // heldOutput buffers the output of the second of two parallel commands until the first has finished.
 type heldOutput struct {

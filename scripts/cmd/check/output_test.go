@@ -24,7 +24,7 @@ ok  	urr.guru/scripts/images	0.034s
 FAIL
 `
 	var out strings.Builder
-	f := failures{out: &out}
+	f := failureCollector{out: &out}
 	for part := range strings.SplitAfterSeq(output, "T") { // a pipe cuts lines anywhere
 		_, err := f.Write([]byte(part))
 		require.NoError(t, err)
@@ -42,7 +42,7 @@ Read at 0x00
 
 // A long failure, as a goroutine dump, is cut.
 func TestFailuresAreCut(t *testing.T) {
-	f := failures{out: &strings.Builder{}}
+	f := failureCollector{out: &strings.Builder{}}
 	_, err := f.Write([]byte("panic: test timed out\n" + strings.Repeat("goroutine\n", 1000)))
 	require.NoError(t, err)
 	require.Equal(t, linesPerFailure, strings.Count(f.String(), "\n"))

@@ -19,9 +19,9 @@ import (
 	"urr.guru/scripts/internal/interrupt"
 )
 
-// stress runs the tests of packages many times, in a different order each time, while all
+// stressTests runs the tests of packages many times, in a different order each time, while all
 // processors are busy. It finds tests that pass only on an idle machine or in one order.
-func (c *checker) stress(ctx context.Context, args []string) (err error) {
+func (c *checker) stressTests(ctx context.Context, args []string) (err error) {
 	if len(args) != 2 {
 		return errors.New(usage)
 	}
@@ -76,8 +76,8 @@ func (c *checker) testedPackages(ctx context.Context, patterns []string) (names 
 	return names, nil
 }
 
-// stressAll tests one more package at a time than there are processors. When fewer packages are
-// left, busy loops replace them.
+// stressAll tests packages concurrently, one more than there are processors. When fewer packages
+// are left, busy loops take their place, so that the processors stay busy.
 func (c *checker) stressAll(ctx context.Context, packages []string, runs int) (failed int, err error) {
 	waiting := make(chan string, len(packages))
 	for _, name := range packages {
@@ -106,8 +106,8 @@ func (c *checker) stressAll(ctx context.Context, packages []string, runs int) (f
 	return int(failures.Load()), err
 }
 
-// stressPackage compiles a package's tests with the flags of `make test`, runs them so many times,
-// and counts the failed runs.
+// stressPackage compiles a package's tests with the flags of `make test`, runs them `runs` times,
+// and returns how many of these runs failed.
 func (c *checker) stressPackage(ctx context.Context, name string, runs int) (failed int, err error) {
 	path := c.layout.State("stress", strings.ReplaceAll(name, "/", "_"))
 	flags := []string{"test", "-c", noDebugInformation, "-o", path + ".test"}

@@ -26,30 +26,30 @@ const scriptsModule = "scripts"
 // parallelTests allows more tests at a time than processors: most of them wait for a server.
 const parallelTests = "-parallel=4"
 
-// parallelPackages allows three packages of services and pkg at a time, for the same reason. With
-// more, they would delay each other.
+// parallelPackages tests three packages of services and pkg at a time, because most tests wait for
+// a server. More packages would delay each other.
 const parallelPackages = "-p=3"
 
 // noDebugInformation makes linking a test program cheaper by about a quarter (measured with
-// queue/internal/rpc). Linking is most of the work for packages with short tests. The traces of
-// panics and data races do not need debug information.
+// queue/internal/rpc). For packages with short tests, most of the time is spent on linking. The
+// stack traces of panics and data races do not need debug information.
 const noDebugInformation = "-ldflags=-s -w"
 
-// testTags compile the failpoints in, which tests activate, and gRPC's traces out. The traces
-// import html/template, for which the linker keeps every exported method.
+// testTags compile failpoints into the programs, which tests activate. They leave gRPC's traces
+// out, since these import html/template, for which the linker keeps every exported method.
 const testTags = "-tags=failpoint,grpcnotrace"
 
-// noSleepAtExit ends a process with the race detector at once. By default it sleeps a second first,
-// to find races of goroutines that still run.
+// noSleepAtExit makes a process with the race detector end at once. By default it sleeps for a
+// second first, to find races of goroutines that still run.
 const noSleepAtExit = "GORACE=atexit_sleep_ms=0"
 
 // rareCollection lets the go command, the linker and the tests use more memory before they collect
 // garbage. Linking a test program then takes a seventh less processor time.
 const rareCollection = "GOGC=400"
 
-// test runs every module's tests. It starts the backends if needed, and stops them afterwards
+// runTests runs every module's tests. It starts the backends if needed, and stops them afterwards
 // unless another command uses them.
-func (c *checker) test(ctx context.Context) (err error) {
+func (c *checker) runTests(ctx context.Context) (err error) {
 	if err := c.prepareTests(ctx); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, title string, env [
 	}
 	began := time.Now()
 	cmd := c.command(ctx, c.layout.Root, "go", args...)
-	failed := failures{out: out}
+	failed := failureCollector{out: out}
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout = &failed
 	cmd.Stderr = cmd.Stdout          // the same writer: exec does not call it concurrently
@@ -120,25 +120,25 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, title string, env [
 	return nil
 }
 
-// prepareTests installs and builds what the tests need besides the backends.
+// prepareTests installs and builds what tests need: a compiler, npm, Helm and a browser.
 func (c *checker) prepareTests(ctx context.Context) error {
 	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // for the race detector; for the pages
 		if _, err := c.apt.Ensure(ctx, program, pkg); err != nil {
 			return err
 		}
 	}
-	if err := c.needBrowser(ctx); err != nil {
+	if err := c.prepareBrowser(ctx); err != nil {
 		return err
 	}
 	if err := c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
 		return errors.Join(interrupt.ErrReported, err)
 	}
-	return c.needHelm(ctx)
+	return c.prepareHelm(ctx)
 }
 
-// needHelm builds the pinned Helm and passes its path to the tests in an environment variable.
+// prepareHelm builds the pinned Helm and passes its path to the tests in an environment variable.
 // Otherwise each test program would ask the go command, which takes two seconds.
-func (c *checker) needHelm(ctx context.Context) error {
+func (c *checker) prepareHelm(ctx context.Context) error {
 	dir, err := tools.Build(ctx, c.layout, tools.Kubernetes, say, "helm")
 	if err != nil {
 		return err
@@ -149,9 +149,9 @@ func (c *checker) needHelm(ctx context.Context) error {
 	return nil
 }
 
-// needBrowser installs a Chromium and a Korean font. It prefers the headless shell, which uses less
-// processor time, if the distribution has it.
-func (c *checker) needBrowser(ctx context.Context) error {
+// prepareBrowser installs a Chromium and a Korean font. It prefers the headless shell, which uses
+// less processor time, if the distribution has it.
+func (c *checker) prepareBrowser(ctx context.Context) error {
 	if _, err := exec.LookPath("chromium-headless-shell"); err == nil {
 		return nil
 	}
@@ -169,8 +169,8 @@ func (c *checker) needBrowser(ctx context.Context) error {
 	return nil
 }
 
-// chaos runs the fault tests in their long form, which `make test` does not run.
-func (c *checker) chaos(ctx context.Context, args []string) error {
+// runFaultTests runs the fault tests in their long form, which `make test` does not run.
+func (c *checker) runFaultTests(ctx context.Context, args []string) error {
 	flags := []string{"test", "-count=1", "-timeout=120m", "-v", "./" + scriptsModule + "/chaos"}
 	switch {
 	case len(args) == 1 && args[0] != "":
@@ -218,9 +218,9 @@ func chaosParts(dir string) (parts []string, err error) {
 	return parts, nil
 }
 
-// quick runs the tests of one service, or of one package of pkg, that start no process and need no
-// Kafka. It starts the backends if needed and leaves them running.
-func (c *checker) quick(ctx context.Context, args []string) error {
+// testQuickly runs those tests of one service, or of one package of pkg, that start no process and
+// need no Kafka. It starts the backends if needed and leaves them running.
+func (c *checker) testQuickly(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New(usage)
 	}
@@ -229,7 +229,7 @@ func (c *checker) quick(ctx context.Context, args []string) error {
 		return err
 	}
 	set := backends.New(c.layout, true, say)
-	if missing := set.Missing(); len(missing) > 0 {
+	if missing := set.NotRunning(); len(missing) > 0 {
 		say("starting %s; they stay up (make backends-down stops them)", strings.Join(missing, ", "))
 		if err := set.StartAndKeep(ctx); err != nil {
 			return err

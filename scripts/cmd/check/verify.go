@@ -50,18 +50,18 @@ func (c *checker) verify(ctx context.Context) error {
 	return nil
 }
 
-// proto regenerates the Go code and the API description in proto/gen from the .proto files.
-func (c *checker) proto(ctx context.Context) error {
-	dir, err := c.tools(ctx, "buf", "protoc-gen-go", "protoc-gen-go-grpc", "protoc-gen-grpc-gateway", "protoc-gen-openapiv2")
+// generateProto regenerates the Go code and the API description in proto/gen from the .proto files.
+func (c *checker) generateProto(ctx context.Context) error {
+	dir, err := c.buildTools(ctx, "buf", "protoc-gen-go", "protoc-gen-go-grpc", "protoc-gen-grpc-gateway", "protoc-gen-openapiv2")
 	if err != nil {
 		return err
 	}
 	return c.command(ctx, filepath.Join(c.layout.Root, "proto"), "./generate.sh", dir).Run()
 }
 
-// sqlc regenerates the db package beside every sqlc.yaml.
-func (c *checker) sqlc(ctx context.Context) error {
-	dir, err := c.tools(ctx, "sqlc")
+// generateSQLC regenerates the db package beside every sqlc.yaml.
+func (c *checker) generateSQLC(ctx context.Context) error {
+	dir, err := c.buildTools(ctx, "sqlc")
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c *checker) verifyGenerated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.proto(ctx), c.sqlc(ctx), c.settings(ctx), c.figures(ctx)); err != nil {
+	if err := errors.Join(c.generateProto(ctx), c.generateSQLC(ctx), c.generateSettings(ctx), c.generateFigures(ctx)); err != nil {
 		return err
 	}
 	after, err := c.treeID(ctx)
@@ -98,7 +98,7 @@ func (c *checker) verifyGenerated(ctx context.Context) error {
 	return nil
 }
 
-// treeID returns the id of the git tree object that would have the content of the working tree.
+// treeID returns the id that git would give to a tree object with the content of the working tree.
 func (c *checker) treeID(ctx context.Context) (string, error) {
 	dir, err := os.MkdirTemp("", "urr-tree-")
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *checker) verifyBreaking(ctx context.Context) error {
 		say("nothing is released (no tag such as v0.1.0): interfaces may change freely")
 		return nil
 	}
-	dir, err := c.tools(ctx, "buf")
+	dir, err := c.buildTools(ctx, "buf")
 	if err != nil {
 		return err
 	}
@@ -181,19 +181,19 @@ func (c *checker) verifySize(ctx context.Context) error {
 	}
 	for _, f := range figures {
 		say("%s", f)
-		if !f.Holds() {
+		if !f.WithinLimit() {
 			err = errors.Join(err, errors.New("the limit is broken: "+f.Name))
 		}
 	}
 	return err
 }
 
-// settings regenerates the files that are derived from the services' Config structs, the RPCs'
-// access options and the list of services.
-func (c *checker) settings(ctx context.Context) error {
+// generateSettings regenerates the files that are derived from the services' Config structs, the
+// RPCs' access options and the list of services.
+func (c *checker) generateSettings(ctx context.Context) error {
 	services := slices.DeleteFunc(platform.Names(), func(name string) bool { return name == platform.Sandbox })
 	return derived.Write(ctx, c.layout.Root, services, access.Calls())
 }
 
-// figures generates the tables of measured figures in the documents, from the repository's report.
-func (c *checker) figures(context.Context) error { return figures.Write(c.layout.Root) }
+// generateFigures generates the documents' tables of measured figures, from the reference report.
+func (c *checker) generateFigures(context.Context) error { return figures.Write(c.layout.Root) }

@@ -4,8 +4,8 @@
 // are audited. The last line is `demo ok: …` or `demo FAILED: …`; the exit code is 1 if an
 // invariant is violated.
 //
-// `crowd smoke` needs only the gateway's URL, so it also runs inside a cluster. There are seats for
-// all visitors, and every request must succeed.
+// `crowd smoke` is a short sale with seats for all visitors, in which every request must succeed.
+// It needs only the gateway's URL, so it also runs inside a cluster.
 package main
 
 import (

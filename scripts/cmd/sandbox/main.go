@@ -72,7 +72,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret, Faults: refundFaults,
 	}, log)
 	rewarding := rewards.NewServer(ctx, payouts, faults, log)
-	// The write timeout is longer than any delay that a payment key can request.
+	// The timeout is longer than any delay that a simulated visitor can request by a payment key.
 	server := &http.Server{
 		Handler: routes(payments, rewarding, beacon, identities), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,

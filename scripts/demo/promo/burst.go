@@ -17,7 +17,7 @@ import (
 	"urr.guru/scripts/internal/fetch"
 )
 
-// atOnce limits the concurrent applications of a burst, and signingIn the logins before it.
+// atOnce limits the applications of a burst in progress, and signingIn the logins before it.
 const atOnce, signingIn = 512, 32
 
 // burst is a group of users who all apply to one promotion at the same time, and their answers.
@@ -61,14 +61,14 @@ func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome 
 		a, err := b.send(ctx, user)
 		return b.recordAnswers("applied", err, a)
 	}
-	first, second, err := demo.Twice(user, func(s *crowd.Session) (application, error) { return b.send(ctx, s) })
+	first, second, err := demo.SendTwice(user, func(s *crowd.Session) (application, error) { return b.send(ctx, s) })
 	if err == nil && first.RequestID != second.RequestID {
-		tally.Violate(b.name+": applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
+		tally.AddViolation(b.name+": applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
 	}
 	return b.recordAnswers("applied twice", err, first, second)
 }
 
-// recordAnswers keeps the receipts of a user's applications, and returns how the user fared.
+// recordAnswers keeps the receipts of a user's applications, and returns how the visit ended.
 func (b *burst) recordAnswers(outcome string, err error, all ...application) string {
 	if err != nil {
 		return "error: " + err.Error()
@@ -140,26 +140,26 @@ func (r *run) createPromotion(ctx context.Context, terms map[string]any) (event 
 // sampleEvery is the interval at which the demo reads the figures of a burst.
 const sampleEvery = 500 * time.Millisecond
 
-// observedDraw is what the demo has seen of the lottery's draw before its end.
+// observedDraw is what the demo has seen of the lottery's draw before the results.
 type observedDraw struct {
 	announced time.Time
 	phase     fairdraw.Phase
-	// earlier is the first public document with a root: it proves that the root existed by then.
+	// earlier is the first public document with the root of the entries: proof that it existed then.
 	earlier *fairdraw.Document
 }
 
-// runBurst has all users of a burst apply at the same time. It waits until a first-come promotion
-// has settled all requests; a lottery only has to accept them, since its draw comes later.
+// runBurst has all users of a burst apply at the same time. It waits until all requests to a
+// first-come promotion are settled. A lottery need only accept them, since its draw comes later.
 func (r *run) runBurst(ctx context.Context, b *burst) error {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		r.Visits(ctx, len(b.users), atOnce, 0, 0, func(ctx context.Context, i int) string {
+		r.RunVisits(ctx, len(b.users), atOnce, 0, 0, func(ctx context.Context, i int) string {
 			return b.name + ": " + b.applyAs(ctx, i, &r.Tally)
 		})
 	}()
 	defer func() { <-gone }()
-	return demo.Watch(ctx, sampleEvery, r.cfg.Limit, func(ctx context.Context) (demo.State, error) {
+	return demo.Watch(ctx, sampleEvery, r.cfg.Limit, func(ctx context.Context) (demo.RunState, error) {
 		unsettled, err := r.takeSample(ctx)
 		switch {
 		case err != nil || !demo.Closed(gone):
@@ -193,14 +193,15 @@ func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
 		accepted += figures.Accepted
 		unsettled += figures.Unsettled
 	}
-	r.AddSample(demo.Value{Name: "answered", N: r.Tally.Gone.Load()}, demo.Value{Name: "accepted", N: accepted}, demo.Value{Name: "settled", N: accepted - unsettled})
+	r.AddSample(demo.NamedNumber{Name: "answered", N: r.Tally.Gone.Load()}, demo.NamedNumber{Name: "accepted", N: accepted},
+		demo.NamedNumber{Name: "settled", N: accepted - unsettled})
 	return unsettled, nil
 }
 
 // awaitDraw polls the draw's public document until every request has its result.
 func (r *run) awaitDraw(ctx context.Context) error {
 	limit := time.Until(r.draw.announced.Add(r.cfg.Limit))
-	return demo.Watch(ctx, sampleEvery, limit, func(ctx context.Context) (demo.State, error) {
+	return demo.Watch(ctx, sampleEvery, limit, func(ctx context.Context) (demo.RunState, error) {
 		unsettled, err := r.takeSample(ctx)
 		if err != nil {
 			return demo.Settling, err

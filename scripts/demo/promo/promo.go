@@ -75,7 +75,7 @@ func (r *run) Play(ctx context.Context) error {
 			return err
 		}
 	}
-	defer r.Begin(demo.Bar{Name: "answered", Total: 2 * r.cfg.Applicants}, demo.Bar{Name: "settled", Total: 2 * r.cfg.Applicants})()
+	defer r.Begin(demo.ProgressBar{Name: "answered", Total: 2 * r.cfg.Applicants}, demo.ProgressBar{Name: "settled", Total: 2 * r.cfg.Applicants})()
 	var err error
 	if r.first.event, err = r.createPromotion(ctx, r.firstComeTerms()); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (r *run) Play(ctx context.Context) error {
 	return r.awaitDraw(ctx)
 }
 
-// evidence returns what the demo has observed, which the audit compares with the stores.
+// evidence returns what the demo has seen; the audit compares it with the stores.
 func (r *run) evidence() audit.PromotionRun {
 	return audit.PromotionRun{
 		Applicants: r.cfg.Applicants,
@@ -127,16 +127,16 @@ func (r *run) Judge(ctx context.Context) (audit.PromotionVerdict, audit.Findings
 func (r *run) Report(_ context.Context, v audit.PromotionVerdict) (*demo.Report, error) {
 	receipts := len(r.lottery.receipts)
 	return &demo.Report{
-		Title: "URR demo of promotions", Heading: fmt.Sprintf("%d applications, %d first come, %d drawn", v.Wanted, v.Places, v.Winners),
+		Title: "URR demo of promotions", Heading: fmt.Sprintf("%d applications, %d first come, %d drawn", v.Expected, v.Places, v.Winners),
 		Summary: fmt.Sprintf("Promotions %s (first come) and %s (lottery), %.0f s; every tenth applied twice. The draw is at /api/v1/draws/%s.",
 			r.first.event, r.lottery.event, r.Ended().Sub(r.Began()).Seconds(), r.lottery.event),
 		Plots: []demo.Plot{{
 			Title: "Requests", Text: "Requests that were accepted, and those with a result. A lottery's results come at its announcement.",
-			Lines: []demo.Line{{Name: "accepted", Color: demo.Blue}, {Name: "settled", Color: demo.Green}},
+			Lines: []demo.PlotLine{{Name: "accepted", Color: demo.Blue}, {Name: "settled", Color: demo.Green}},
 		}},
-		Counts: demo.Counts{
+		Counts: demo.NumberTable{
 			Title: "What the applicants were answered", Name: "what", Number: "number",
-			Rows: []demo.Value{{Name: "receipts of the lottery", N: int64(receipts)}},
+			Rows: []demo.NamedNumber{{Name: "receipts of the lottery", N: int64(receipts)}},
 		},
 		Details: map[string]any{"first_come_id": r.first.event, "lottery_id": r.lottery.event, "receipts": receipts},
 	}, nil

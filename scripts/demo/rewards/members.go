@@ -11,8 +11,8 @@ import (
 	"urr.guru/scripts/demo"
 )
 
-// atOnce limits the members who use the platform at the same time, so that none is refused because
-// of overload, which is not what this demo shows.
+// atOnce limits the members who use the platform at the same time. With more, some would be refused
+// because of overload, which this demo does not test.
 const atOnce = 64
 
 // visit is the visit of the i-th member, who signs in, records an attendance, takes part in the
@@ -45,8 +45,8 @@ type entry struct {
 	Prize   *struct{ Name, Kind string }
 }
 
-// takePart records an attendance or draws a prize; if twice is true, by two concurrent clicks,
-// which must return the same entry. Its requests are safe to repeat.
+// takePart records an attendance or draws a prize. If twice is true, it does so by two concurrent
+// clicks, which must return the same entry. Its requests are safe to repeat.
 func (d *Demo) takePart(ctx context.Context, s *crowd.Session, name string, step crowd.Step, path string, twice bool) (entry, error) {
 	click := func(s *crowd.Session) (e entry, err error) {
 		err = demo.PostUntilDone(ctx, s, step, path, &e)
@@ -55,9 +55,9 @@ func (d *Demo) takePart(ctx context.Context, s *crowd.Session, name string, step
 	if !twice {
 		return click(s)
 	}
-	first, second, err := demo.Twice(s, click)
+	first, second, err := demo.SendTwice(s, click)
 	if err == nil && first.EntryID != second.EntryID {
-		d.Tally.Violate("%s clicked %s twice and has the entries %s and %s", name, step, first.EntryID, second.EntryID)
+		d.Tally.AddViolation("%s clicked %s twice and has the entries %s and %s", name, step, first.EntryID, second.EntryID)
 	}
 	return first, err
 }
@@ -70,8 +70,8 @@ func (c campaigns) ids() []string { return []string{c.attendance, c.random} }
 // attendancePoints is the reward for one day of attendance, in points.
 const attendancePoints = 100
 
-// prizes describes n prizes for the draw: coupons and points. The blank (no prize) has as much
-// weight as the three kinds of prizes together.
+// prizes describes n prizes for the draw, coupons and points, and the blank: no prize. The blank is
+// as likely as the three kinds of prizes together.
 func prizes(n int) []map[string]any {
 	grand := max(1, n/10)
 	coupons := (n - grand) / 2
@@ -110,21 +110,21 @@ func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaign
 // sampleEvery is the interval at which the demo reads the state of the rewards.
 const sampleEvery = 250 * time.Millisecond
 
-// slots is the default of REWARD_SLOTS: how many rewards of a kind one replica pays at a time. If
-// more are in progress, another replica pays too.
+// slots is the default of REWARD_SLOTS: the number of rewards of a kind that one replica pays at a
+// time. If more are in progress, several replicas pay.
 const slots = 32
 
 // awaitPayouts takes samples until all members have gone, the killed replica runs again and no
 // reward is due. It calls busy when several replicas pay, or when half of the rewards are paid.
 func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}, busy func()) error {
 	defer busy()
-	return demo.Watch(ctx, sampleEvery, d.cfg.Limit, func(ctx context.Context) (demo.State, error) {
-		s, err := d.sample(ctx)
+	return demo.Watch(ctx, sampleEvery, d.cfg.Limit, func(ctx context.Context) (demo.RunState, error) {
+		s, err := d.readRewardState(ctx)
 		if err != nil {
 			return demo.Acting, fmt.Errorf("sample: %w", err)
 		}
-		d.AddSample(demo.Value{Name: "members", N: d.Tally.Gone.Load()}, demo.Value{Name: "entries", N: s.entered}, demo.Value{Name: "paid", N: s.paid},
-			demo.Value{Name: "due", N: s.due}, demo.Value{Name: "in progress", N: s.processing})
+		d.AddSample(demo.NamedNumber{Name: "members", N: d.Tally.Gone.Load()}, demo.NamedNumber{Name: "entries", N: s.entered}, demo.NamedNumber{Name: "paid", N: s.paid},
+			demo.NamedNumber{Name: "due", N: s.due}, demo.NamedNumber{Name: "in progress", N: s.processing})
 		if s.processing > slots || s.paid*2 >= int64(d.cfg.Members) || demo.Closed(gone) {
 			busy()
 		}
@@ -143,8 +143,8 @@ func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}
 // paid, those due (still to be paid), and those of the due ones that are PROCESSING.
 type rewardState struct{ entered, paid, due, processing int64 }
 
-// sample reads the numbers of the campaigns' entries and rewards from reward's database.
-func (d *Demo) sample(ctx context.Context) (s rewardState, err error) {
+// readRewardState reads the numbers of the campaigns' entries and rewards from reward's database.
+func (d *Demo) readRewardState(ctx context.Context) (s rewardState, err error) {
 	err = d.on.DB.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM event_entry WHERE event_id = ANY($1)),
 		       count(*) FILTER (WHERE reward_status = 'SUCCESS'),

@@ -20,8 +20,8 @@ const (
 	stopGrace  = 15 * time.Second
 )
 
-// replica is one more replica of reward than `make up` runs, on another loopback address. It ends
-// when this program ends, for whatever reason.
+// replica is an additional replica of reward, beside that of `make up`, on another loopback
+// address. It ends when this program ends, for whatever reason.
 type replica struct {
 	spec     process.Spec
 	ready    string // URL
@@ -33,9 +33,9 @@ var _ Replica = (*replica)(nil)
 
 func newReplica(local *runner.Runner, layout platform.Layout, s platform.Service) *replica {
 	at := func(port int) string { return net.JoinHostPort("127.0.0.2", strconv.Itoa(layout.Port(port))) }
-	listen := platform.Listen{Addr: at(s.Port), Ops: at(s.OpsPort)}
+	listen := platform.ListenAddrs{Addr: at(s.Port), Ops: at(s.OpsPort)}
 	return &replica{
-		spec:  local.Replica(s, s.Name+"-2", listen),
+		spec:  local.ReplicaSpec(s, s.Name+"-2", listen),
 		ready: "http://" + listen.Ops + "/readyz", children: process.NewChildren(),
 	}
 }

@@ -114,8 +114,8 @@ func (d *Demo) providerFaults() sandbox.Faults {
 // cleanupLimit limits the cleanup at the end of a run, even of an interrupted one.
 const cleanupLimit = 20 * time.Second
 
-// Play runs the members and injects the faults. It returns when no reward is due any more, or after
-// the limit. It then restores the provider and the replicas.
+// Play has the members visit and injects the faults. It returns when no reward is due any more, or
+// after the limit. It then restores the provider and the replicas.
 func (d *Demo) Play(ctx context.Context) (err error) {
 	before, err := d.provider.Faults(ctx)
 	if err != nil {
@@ -145,13 +145,13 @@ func (d *Demo) Play(ctx context.Context) (err error) {
 }
 
 func (d *Demo) play(ctx context.Context) error {
-	defer d.Begin(demo.Bar{Name: "members", Total: d.cfg.Members}, demo.Bar{Name: "entries", Total: 2 * d.cfg.Members},
-		demo.Bar{Name: "paid", Total: d.cfg.Members + d.cfg.Prizes})()
+	defer d.Begin(demo.ProgressBar{Name: "members", Total: d.cfg.Members}, demo.ProgressBar{Name: "entries", Total: 2 * d.cfg.Members},
+		demo.ProgressBar{Name: "paid", Total: d.cfg.Members + d.cfg.Prizes})()
 	group, ctx := errgroup.WithContext(ctx)
 	gone, busy, recovered := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	group.Go(func() error {
 		defer close(gone)
-		d.Visits(ctx, d.cfg.Members, atOnce, d.cfg.Arrive, d.cfg.Seed, d.visit)
+		d.RunVisits(ctx, d.cfg.Members, atOnce, d.cfg.Arrive, d.cfg.Seed, d.visit)
 		return ctx.Err()
 	})
 	group.Go(func() error {
@@ -211,19 +211,19 @@ func (d *Demo) Report(ctx context.Context, v audit.RewardsVerdict) (*demo.Report
 		return nil, fmt.Errorf("count the calls: %w", err)
 	}
 	return &demo.Report{
-		Title: "URR demo of rewards", Heading: fmt.Sprintf("%d members, %d prizes", v.Wanted, d.cfg.Prizes),
+		Title: "URR demo of rewards", Heading: fmt.Sprintf("%d members, %d prizes", v.Expected, d.cfg.Prizes),
 		Summary: fmt.Sprintf("Campaigns %s (attendance) and %s (draw), %.0f s; a replica was killed after %.0f s, every fifth answer of the provider was lost, seed %d.",
 			d.campaign.attendance, d.campaign.random, d.Ended().Sub(d.Began()).Seconds(), d.killedAt.Seconds(), d.cfg.Seed),
 		Plots: []demo.Plot{
-			{Title: "Entries and rewards", Text: "Attendances and draws, and rewards that the service knows to be paid.", Lines: []demo.Line{
+			{Title: "Entries and rewards", Text: "Attendances and draws, and rewards that the service knows to be paid.", Lines: []demo.PlotLine{
 				{Name: "entries", Color: demo.Blue}, {Name: "paid", Color: demo.Green},
 			}},
 			{
 				Title: "Rewards that are due", Text: "Unpaid rewards, and those whose call is under way. After the kill some wait until their lease has ended.",
-				Lines: []demo.Line{{Name: "due", Color: demo.Orange}, {Name: "in progress", Color: demo.Blue}},
+				Lines: []demo.PlotLine{{Name: "due", Color: demo.Orange}, {Name: "in progress", Color: demo.Blue}},
 			},
 		},
-		Counts: demo.Counts{Title: "What the members saw, and the calls to the provider", Name: "what", Number: "number", Rows: []demo.Value{
+		Counts: demo.NumberTable{Title: "What the members saw, and the calls to the provider", Name: "what", Number: "number", Rows: []demo.NamedNumber{
 			{Name: "calls to the provider", N: all}, {Name: "calls without an answer", N: unknown},
 			{Name: "calls that ended with the killed replica", N: cutOff}, {Name: "rewards with more than one call", N: repeated},
 		}},

@@ -17,29 +17,30 @@ const (
 	cancelledSeats  = 2 * cancelledBuyers
 )
 
-// standing is the gateway's answer about a cancelled event: its state, and what is left.
-type standing struct {
+// cancellationState is the gateway's answer about a cancelled event: its state, and how many holds,
+// orders and refunds are left.
+type cancellationState struct {
 	State                           string
 	Holds, Orders, Tickets, Refunds int
 }
 
-// over reports whether the event has ended and nothing is left to be undone.
-func (s standing) over() bool { return s.State == "ENDED" && s.Holds+s.Orders+s.Refunds == 0 }
+// over reports whether the event has ended and no hold, order or refund is left.
+func (s cancellationState) over() bool { return s.State == "ENDED" && s.Holds+s.Orders+s.Refunds == 0 }
 
-// cancelled is a small sale beside the large one. When all its buyers have tickets, an operator
+// cancelledSale is a small sale beside the large one. When all its buyers have tickets, an operator
 // cancels it, revokes that, cancels it again, and has the refunds begin.
-type cancelled struct {
+type cancelledSale struct {
 	sale  crowd.Sale
 	crowd *crowd.Crowd
 	// faults are sentences about answers that contradict each other.
 	faults []string
 }
 
-func newCancelled(large crowd.Sale, api *crowd.API, after *crowd.AfterSale, seed uint64) *cancelled {
+func newCancelled(large crowd.Sale, api *crowd.API, after *crowd.AfterSale, seed uint64) *cancelledSale {
 	sale := crowd.Sale{
 		EventID: large.EventID + "-cancelled", Seats: cancelledSeats, Threshold: cancelledSeats, Rate: cancelledBuyers, Hold: large.Hold, Slot: large.Slot,
 	}
-	return &cancelled{sale: sale, crowd: crowd.New(sale, api, crowd.Options{
+	return &cancelledSale{sale: sale, crowd: crowd.New(sale, api, crowd.Options{
 		Visitors: cancelledBuyers, Seed: seed, Behaviours: slices.Repeat([]crowd.Behaviour{crowd.Buys}, cancelledBuyers),
 		MaxPaymentAttempts: maxPaymentAttempts, AfterSale: after,
 	})}
@@ -49,8 +50,8 @@ func newCancelled(large crowd.Sale, api *crowd.API, after *crowd.AfterSale, seed
 const refundWithin = time.Minute
 
 // cancel cancels the sale, and waits until everything is refunded.
-func (c *cancelled) cancel(ctx context.Context, operator *crowd.Session) error {
-	act := func(name string) (s standing, err error) {
+func (c *cancelledSale) cancel(ctx context.Context, operator *crowd.Session) error {
+	act := func(name string) (s cancellationState, err error) {
 		err = demo.PostUntilDone(ctx, operator, crowd.StepCancel, "/api/v1/admin/events/"+c.sale.EventID+"/"+name, &s)
 		return s, err
 	}
@@ -68,7 +69,7 @@ func (c *cancelled) cancel(ctx context.Context, operator *crowd.Session) error {
 	if _, err := act("cancel"); err != nil {
 		return err
 	}
-	var left standing
+	var left cancellationState
 	for deadline := time.Now().Add(refundWithin); time.Now().Before(deadline); {
 		if left, err = act("cancel/refund"); err != nil || left.over() {
 			return err

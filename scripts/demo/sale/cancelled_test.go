@@ -45,8 +45,8 @@ func TestCancelSmallSale(t *testing.T) {
 
 func TestNothingIsLeftOfACancelledSale(t *testing.T) {
 	t.Parallel()
-	require.True(t, standing{State: "ENDED"}.over())
-	for _, left := range []standing{{State: "CANCELLED"}, {State: "ENDED", Holds: 1}, {State: "ENDED", Orders: 1}, {State: "ENDED", Refunds: 1}} {
+	require.True(t, cancellationState{State: "ENDED"}.over())
+	for _, left := range []cancellationState{{State: "CANCELLED"}, {State: "ENDED", Holds: 1}, {State: "ENDED", Orders: 1}, {State: "ENDED", Refunds: 1}} {
 		require.False(t, left.over(), "%+v", left)
 	}
 }

@@ -34,8 +34,8 @@ type Config struct {
 	AwayLimit time.Duration `env:"AWAY_LIMIT, default=3m"`
 	// Seed determines what the visitors do; 0 takes a seed from the clock.
 	Seed uint64 `env:"SEED, default=0"`
-	// The stores of the platform at URL, for the audit: all of them, or none. Without them, the run is
-	// judged by what the visitors saw.
+	// The addresses of the stores of the platform at URL, for the audit: all of them, or none. Without
+	// them, the run is judged by what the visitors saw.
 	TicketDatabase  string   `env:"TICKET_DATABASE_URL"`
 	PaymentDatabase string   `env:"PAYMENT_DATABASE_URL"`
 	StatsDatabase   string   `env:"STATS_DATABASE_URL"`
@@ -86,7 +86,7 @@ const (
 	slotSeconds = 30
 )
 
-// validateStores refuses stores without a URL, and a URL with only some of the stores.
+// validateStores refuses store addresses without a URL, and a URL with those of only some stores.
 func (c *Config) validateStores() error {
 	var named, missing []string
 	for _, v := range []struct{ name, value string }{

@@ -24,8 +24,8 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// maxPaymentAttempts is how many valid cards a visitor tries: a charge that fails because a store
-// is unavailable is reported as declined.
+// maxPaymentAttempts is the number of valid cards that a visitor tries. More than one is needed
+// because a charge that fails while a store is unavailable is reported as declined.
 const maxPaymentAttempts = 3
 
 // run is one run of the sale demo.
@@ -37,8 +37,8 @@ type run struct {
 	auditor   audit.SaleJudge
 	sale      crowd.Sale
 	crowd     *crowd.Crowd
-	cancelled *cancelled
-	samples   []audit.Sample
+	cancelled *cancelledSale
+	samples   []audit.SaleNumbers
 }
 
 // Run runs the demo on the checkout's platform, or on the one whose gateway is at cfg.URL.
@@ -117,8 +117,8 @@ func (r *run) play(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, r.cfg.Limit)
 	defer cancel()
 	watching, stopWatching := context.WithCancel(limited)
-	end := r.Begin(demo.Bar{Name: "arrived", Total: r.cfg.Visitors}, demo.Bar{Name: "served", Total: r.cfg.Visitors},
-		demo.Bar{Name: "sold", Total: r.cfg.Seats}, demo.Bar{Name: "gone", Total: r.cfg.Visitors})
+	end := r.Begin(demo.ProgressBar{Name: "arrived", Total: r.cfg.Visitors}, demo.ProgressBar{Name: "served", Total: r.cfg.Visitors},
+		demo.ProgressBar{Name: "sold", Total: r.cfg.Seats}, demo.ProgressBar{Name: "gone", Total: r.cfg.Visitors})
 	var watch, small sync.WaitGroup
 	watch.Go(func() { r.watch(watching, r.API.NewSession()) })
 	small.Go(func() { r.cancelled.crowd.Run(limited) })
@@ -140,21 +140,21 @@ func (r *run) play(ctx context.Context) error {
 	return r.cancelled.cancel(ctx, admin)
 }
 
-// sampleEvery is short enough to notice that the threshold was exceeded for one tick.
+// sampleEvery is the time between samples: short enough to see a threshold exceeded for one tick.
 const sampleEvery = 250 * time.Millisecond
 
 // watch takes samples of the sale and shows the progress, until ctx ends.
 func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
-	absence := audit.Outage{Say: r.Say}
+	absence := audit.OutageDetector{Say: r.Say}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 			began := time.Now()
-			s, err := r.auditor.Sample(ctx)
+			s, err := r.auditor.ReadNumbers(ctx)
 			absence.Record(began, err)
 			if err != nil {
 				continue // a missed sample; the final verdict does not depend on it
@@ -171,16 +171,16 @@ const (
 	checkedIn = "checked in"
 )
 
-// shownValues returns the values of a sample to show. Some are only in the stores.
-func (r *run) shownValues(s audit.Sample, served int64) []demo.Value {
+// shownValues returns the values of a sample that bars and plots show. Some are only in the stores.
+func (r *run) shownValues(s audit.SaleNumbers, served int64) []demo.NamedNumber {
 	tally := r.crowd.Tally()
-	values := []demo.Value{{Name: "arrived", N: tally.Arrived.Load()}, {Name: "served", N: served}}
+	values := []demo.NamedNumber{{Name: "arrived", N: tally.Arrived.Load()}, {Name: "served", N: served}}
 	if !r.cfg.withoutStores() {
-		values = append(values, demo.Value{Name: "waiting", N: s.Waiting}, demo.Value{Name: "parked", N: s.Parked},
-			demo.Value{Name: "active", N: s.Active}, demo.Value{Name: "held", N: s.Held})
+		values = append(values, demo.NamedNumber{Name: "waiting", N: s.Waiting}, demo.NamedNumber{Name: "parked", N: s.Parked},
+			demo.NamedNumber{Name: "active", N: s.Active}, demo.NamedNumber{Name: "held", N: s.Held})
 	}
-	return append(values, demo.Value{Name: "sold", N: s.Sold}, demo.Value{Name: refunded, N: tally.GivenBack.Load() + tally.ByHand.Load()},
-		demo.Value{Name: checkedIn, N: tally.CheckedIn.Load()}, demo.Value{Name: "gone", N: tally.Gone.Load()})
+	return append(values, demo.NamedNumber{Name: "sold", N: s.Sold}, demo.NamedNumber{Name: refunded, N: tally.GivenBack.Load() + tally.ByHand.Load()},
+		demo.NamedNumber{Name: checkedIn, N: tally.CheckedIn.Load()}, demo.NamedNumber{Name: "gone", N: tally.Gone.Load()})
 }
 
 // readServingCounter reads tier 1's serving counter from the gateway, as a page does.
@@ -214,7 +214,7 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 		Summary: fmt.Sprintf("Sale %s, %.0f s, %d positions served a second, %d inside at once, seed %d.",
 			r.sale.EventID, r.Ended().Sub(r.Began()).Seconds(), r.cfg.Rate, r.cfg.Threshold, r.cfg.Seed),
 		Outcomes: tally.Outcomes(), Plots: r.plots(),
-		Counts: demo.Counts{Title: "How the visits ended", Name: "ending", Number: "visits", Rows: []demo.Value{
+		Counts: demo.NumberTable{Title: "How the visits ended", Name: "ending", Number: "visits", Rows: []demo.NamedNumber{
 			{Name: "proofs of work for positions", N: proofs}, {Name: "attempts with forged, stolen or shared passes", N: tried},
 			{Name: "slots of hoarders after their first", N: tally.Rejoined.Load()},
 			{Name: "tickets given back by their buyers", N: tally.GivenBack.Load()}, {Name: "tickets refunded by hand at the provider", N: tally.ByHand.Load()},
@@ -226,16 +226,16 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 	}, nil
 }
 
-// plots returns the report's plots. It leaves out those whose values only the stores have, if they
-// are not accessible.
+// plots returns the report's plots. If the stores are not accessible, it leaves out the plots whose
+// values only the stores have.
 func (r *run) plots() []demo.Plot {
-	arrivals := demo.Plot{Title: "Arrivals and serving counter", Text: "Visitors who came, and how many positions of tier 1 have been served.", Lines: []demo.Line{
+	arrivals := demo.Plot{Title: "Arrivals and serving counter", Text: "Visitors who came, and how many positions of tier 1 have been served.", Lines: []demo.PlotLine{
 		{Name: "arrived", Color: demo.Blue}, {Name: "served", Color: demo.Orange},
 	}}
-	sales := demo.Plot{Title: "Seats sold and held over time", Text: "The sale ends at the number of seats.", Lines: []demo.Line{
+	sales := demo.Plot{Title: "Seats sold and held over time", Text: "The sale ends at the number of seats.", Lines: []demo.PlotLine{
 		{Name: "sold", Color: demo.Green}, {Name: "held", Color: demo.Orange}, {Name: "seats", Color: demo.Red, Level: float64(r.cfg.Seats)},
 	}}
-	tickets := demo.Plot{Title: "Tickets refunded and checked in", Text: "Seats of refunded tickets are sold again.", Lines: []demo.Line{
+	tickets := demo.Plot{Title: "Tickets refunded and checked in", Text: "Seats of refunded tickets are sold again.", Lines: []demo.PlotLine{
 		{Name: refunded, Color: demo.Orange}, {Name: checkedIn, Color: demo.Blue},
 	}}
 	if r.cfg.withoutStores() {
@@ -243,10 +243,10 @@ func (r *run) plots() []demo.Plot {
 	}
 	return []demo.Plot{
 		arrivals,
-		{Title: "Tier 2: waiting", Text: "Visitors in the line, and those who are away and keep their place.", Lines: []demo.Line{
+		{Title: "Tier 2: waiting", Text: "Visitors in the line, and those who are away and keep their place.", Lines: []demo.PlotLine{
 			{Name: "waiting", Color: demo.Blue}, {Name: "parked", Color: demo.Orange},
 		}},
-		{Title: "Tier 2: active against the threshold", Text: "How many are inside; the line must stay under the threshold.", Lines: []demo.Line{
+		{Title: "Tier 2: active against the threshold", Text: "How many are inside; the line must stay under the threshold.", Lines: []demo.PlotLine{
 			{Name: "active", Color: demo.Green}, {Name: "threshold", Color: demo.Red, Level: float64(r.cfg.Threshold)},
 		}},
 		sales, tickets,

@@ -15,7 +15,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// SmokeConfig has the settings of Smoke, read from environment variables.
+// SmokeConfig has the settings of Smoke, the short sale, read from environment variables.
 type SmokeConfig struct {
 	// URL is that of the gateway, which must have DEV_LOGIN.
 	URL string `env:"URL, required"`

@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	require.Zero(t, os.Geteuid(), "the cluster needs root: sudo make cluster-test")
 	checkout, err := platform.Find()
 	require.NoError(t, err)
-	w := &world{checkout: checkout, layout: checkout.Run("cluster", checkout.Offset+offset), links: map[int]*toxiproxy.Proxy{}}
+	w := &world{checkout: checkout, layout: checkout.ForRun("cluster", checkout.Offset+offset), links: map[int]*toxiproxy.Proxy{}}
 	say := func(format string, args ...any) { t.Logf(format, args...) }
 	w.helmDir, err = tools.Build(t.Context(), checkout, tools.Kubernetes, say, "helm")
 	require.NoError(t, err)
@@ -86,13 +86,13 @@ func (w *world) startBackends(t *testing.T) {
 	t.Helper()
 	outside := fmt.Sprintf("%s:%d", node, w.layout.Port(platform.KafkaOutsidePort))
 	children := process.NewChildren()
-	w.backends = backends.New(w.layout, false, t.Logf).KafkaOutside(outside).StartedBy(children.Start)
+	w.backends = backends.New(w.layout, false, t.Logf).AddKafkaListener(outside).WithStarter(children.Start)
 	require.NoError(t, w.backends.Wipe())
 	t.Cleanup(func() { require.NoError(t, w.backends.Wipe()) })
 	require.NoError(t, w.backends.Start(t.Context()))
 	// DynamoDB Local listens on all interfaces already.
 	for _, port := range []int{platform.RedisPort, platform.PostgresPort, platform.KafkaOutsidePort, platform.SQSPort} {
-		w.links[port] = forward(t, w.outside(port), w.layout.Loopback(port))
+		w.links[port] = forward(t, w.outside(port), w.layout.LoopbackAddr(port))
 	}
 }
 

@@ -93,7 +93,7 @@ func (i *Installer) aptGet(ctx context.Context, args ...string) error {
 	return RunLogged(exec.CommandContext(ctx, command[0], command[1:]...), i.Log)
 }
 
-// RunLogged runs a command and appends its output to the file log. Its error has the end of it.
+// RunLogged runs a command and appends its output to the file log. Its error quotes the last lines.
 func RunLogged(cmd *exec.Cmd, log string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return fmt.Errorf("make log folder: %w", err)

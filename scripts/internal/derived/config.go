@@ -11,7 +11,8 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// givenVariables returns the variables that the library chart sets from other values than "config".
+// givenVariables returns the environment variables that the library chart sets itself; they do not
+// come from the values' block "config".
 func givenVariables(dir string) (map[string]bool, error) {
 	path := filepath.Join(dir, library, "templates", "_environment.tpl")
 	raw, err := os.ReadFile(path)
@@ -29,11 +30,11 @@ func givenVariables(dir string) (map[string]bool, error) {
 var queueVariable = regexp.MustCompile(`_QUEUE_(URL|ENDPOINT)$`)
 
 // configProperties returns the schemas of the settings in a chart's block "config": those of the
-// service's Config that are not secret and that no other values set.
+// service's Config that are neither secret nor in given.
 func configProperties(service settings.Service, given map[string]bool) object {
 	config := object{}
 	for _, s := range service.Settings {
-		if !given[s.Name] && !s.Secret() && !s.Peer() && !queueVariable.MatchString(s.Name) {
+		if !given[s.Name] && !s.Secret() && !s.IsPeer() && !queueVariable.MatchString(s.Name) {
 			config[s.Name] = settingSchema(s)
 		}
 	}

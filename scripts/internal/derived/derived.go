@@ -16,8 +16,8 @@ import (
 )
 
 // Write generates these parts of a checkout: the modules in go.work; the lists of settings in the
-// READMEs; in the charts, the blocks "rpc", the schemas of the values, and the umbrella's
-// dependencies and tests. calls has the services that each service calls.
+// READMEs; in the charts, the blocks "rpc", the schemas of the values, and the umbrella chart's
+// dependencies and tests. calls maps a service to those that it calls.
 func Write(ctx context.Context, root string, services []string, calls map[string][]string) error {
 	if err := useModules(ctx, root, services); err != nil {
 		return err
@@ -85,7 +85,7 @@ func writeTests(charts string, services []settings.Service) error {
 		for callee := range s.Calls {
 			keys[s.Name+" "+callee] = true
 		}
-		if err := addSecrets(keys, filepath.Join(charts, s.Name, "values.yaml")); err != nil {
+		if err := addSecretNames(keys, filepath.Join(charts, s.Name, "values.yaml")); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func writeTests(charts string, services []settings.Service) error {
 	return errors.Join(errs...)
 }
 
-func addSecrets(names map[string]bool, path string) error {
+func addSecretNames(names map[string]bool, path string) error {
 	var values struct {
 		Secrets map[string]struct {
 			Name string `yaml:"name"`

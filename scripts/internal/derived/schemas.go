@@ -153,13 +153,13 @@ func describeUmbrella(schema, own object, dependencies []dependency) {
 // describeService adds the properties of a service's chart to a schema.
 func describeService(schema, properties, defs object) {
 	schema["properties"] = properties
-	// Closed by listing the names: with additionalProperties one invalid value of the service would
-	// cause two errors.
+	// The schema lists the allowed names. With additionalProperties instead, one invalid value of the
+	// service would cause two errors.
 	names := maps.Clone(properties)
 	maps.Copy(names, commonProperties(defs))
 	schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(names))}
 	schema["$ref"] = "#/$defs/common"
-	// helm lint also checks values.yaml alone; only complete values contain those of the library.
+	// Only complete values must have all blocks: helm lint also checks values.yaml alone.
 	complete := definitionRef("complete")
 	complete["required"] = slices.Sorted(maps.Keys(properties))
 	schema["dependentSchemas"] = object{library: complete}
@@ -234,8 +234,8 @@ func sameSchemaFor(names object, schema any) object {
 
 func definitionRef(name string) object { return object{"$ref": "#/$defs/" + name} }
 
-// merge copies the members of from into to. If both have an object, it merges them recursively, but
-// replaces references.
+// merge copies the members of from into to. If both have an object under a name, it merges the two
+// recursively, except for references, which it replaces.
 func merge(to, from object) {
 	for name, value := range from {
 		existing, both := to[name].(object)
@@ -277,14 +277,15 @@ func collectDefinitions(used, defs object, schema any) error {
 	return nil
 }
 
-// format writes a schema with each member of properties and $defs on a line, for readable diffs.
+// format writes a schema as JSON, each member of properties and $defs on a line, for clear diffs.
 func format(schema object) ([]byte, error) {
 	var out bytes.Buffer
 	err := writeMembers(&out, schema, "", "properties", "$defs")
 	return append(out.Bytes(), '\n'), err
 }
 
-// writeMembers writes each member of an object on a line; the members named in opened likewise.
+// writeMembers writes an object with one line per member. Members named in opened are objects that
+// it writes in the same way.
 func writeMembers(out *bytes.Buffer, members object, indent string, opened ...string) error {
 	separator := "{"
 	for _, name := range slices.Sorted(maps.Keys(members)) {

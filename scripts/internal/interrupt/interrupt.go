@@ -14,7 +14,7 @@ import (
 // Code is the exit code of a command after an interrupt, as shells define it.
 const Code = 130
 
-// Context returns a context that ends at SIGINT or SIGTERM. A second one ends the process.
+// Context returns a context that ends at SIGINT or SIGTERM. A second signal ends the process.
 func Context() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

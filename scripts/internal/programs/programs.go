@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Build builds one program per package, named after the package's folder, in the folder dir. It
+// Build builds one program per package in the folder dir, named after the package's folder. It
 // builds in a temporary folder and renames, since a running program cannot be overwritten. It
-// hard-links the existing programs into that folder, so that the compiler skips those that are
-// current: linking takes most of the time. args are flags of go build (-tags=failpoint). The
+// hard-links the existing programs into the temporary folder, so that the compiler skips those that
+// are current: linking takes most of the time. args are flags of go build (-tags=failpoint). The
 // compiler's output goes to out.
 func Build(ctx context.Context, root, dir string, out io.Writer, args []string, packages ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -16,13 +16,13 @@ const columns = 150
 // shared reports whether a setting is defined in pkg; pkg/README.md lists those for all services.
 func (s Setting) shared() bool { return strings.HasPrefix(s.Of, "pkg/") }
 
-// List returns a Markdown list of a service's own settings. It only names the packages of pkg that
-// add further settings, and the services that it calls.
+// List returns a Markdown list of the settings that a service itself defines. Of the others it
+// names only their packages in pkg, and the services that this one calls.
 func List(all []Setting) string {
 	var packages, required, optional, own []string
 	for _, s := range all {
 		switch {
-		case s.Peer():
+		case s.IsPeer():
 			peers := &required
 			if s.optionalPeer() {
 				peers = &optional
@@ -51,7 +51,7 @@ func Shared(services []Service) string {
 	for _, service := range services {
 		for _, s := range service.Settings {
 			group := s.group()
-			if s.Peer() { // the settings of all peers are alike: the list has one
+			if s.IsPeer() { // the settings of all peers are alike: the list has one
 				s.Name = "X_" + s.Name[strings.Index(s.Name, "_")+1:]
 				group += ", for a service X that is called" + map[bool]string{true: " and may be absent"}[s.optionalPeer()]
 			}
@@ -92,7 +92,7 @@ func (s Setting) item() string {
 	return wrap(fmt.Sprintf("- `%s` (%s): %s", s.Name, takes, s.Meaning))
 }
 
-// lines matches as many words of a text as fit on a line.
+// lines is a pattern that matches as many words of a text as fit on one line.
 var lines = regexp.MustCompile(fmt.Sprintf(`(.{1,%d})(?:\s|$)`, columns))
 
 // wrap breaks a text into lines at its spaces; it indents all lines but the first.

@@ -11,8 +11,8 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// Service describes a service's settings, callers and callees, from its Config and the access
-// options.
+// Service describes a service's settings, callers and callees. They are read from its Config and
+// the RPCs' access options.
 type Service struct {
 	Name     string
 	Settings []Setting
@@ -20,8 +20,8 @@ type Service struct {
 	Calls    map[string]bool // the services that it calls; true: it also runs without
 }
 
-// Describe reads the Config of a service, and checks that its peers are the services that it calls.
-// calls has the services that each service calls.
+// Describe reads the Config of a service, and checks that it has an address for every service that
+// this one calls, and no other. calls maps a service to those that it calls.
 func Describe(root, name string, calls map[string][]string) (Service, error) {
 	all, err := Read(root, name)
 	if err != nil {
@@ -29,7 +29,7 @@ func Describe(root, name string, calls map[string][]string) (Service, error) {
 	}
 	s := Service{Name: name, Settings: all, Callers: access.Callers(calls, name), Calls: map[string]bool{}}
 	for _, v := range all {
-		if addr, found := strings.CutSuffix(v.Name, "_ADDR"); found && v.Peer() {
+		if addr, found := strings.CutSuffix(v.Name, "_ADDR"); found && v.IsPeer() {
 			s.Calls[strings.ToLower(addr)] = !v.Required
 		}
 	}
@@ -39,8 +39,8 @@ func Describe(root, name string, calls map[string][]string) (Service, error) {
 	return s, nil
 }
 
-// Peer reports whether the variable is the address or key of a service that this one calls.
-func (s Setting) Peer() bool { return s.Of == "pkg/rpc.Peer" || s.optionalPeer() }
+// IsPeer reports whether the variable is the address or key of a service that this one calls.
+func (s Setting) IsPeer() bool { return s.Of == "pkg/rpc.Peer" || s.optionalPeer() }
 
 func (s Setting) optionalPeer() bool { return s.Of == "pkg/rpc.OptionalPeer" }
 

@@ -39,14 +39,14 @@ const module = "urr.guru/"
 // Read returns the settings of a service's Config, in the order of the fields. It is an error if a
 // field with a variable has no comment.
 func Read(root, service string) ([]Setting, error) {
-	r := reader{root: root}
+	r := configReader{root: root}
 	all, err := r.readStruct(filepath.Join("services", service, "internal", "app"), "Config", "")
-	return all, errors.Join(err, r.undescribed(all))
+	return all, errors.Join(err, r.requireDescriptions(all))
 }
 
-type reader struct{ root string }
+type configReader struct{ root string }
 
-func (reader) undescribed(all []Setting) error {
+func (configReader) requireDescriptions(all []Setting) error {
 	var errs []error
 	for _, s := range all {
 		if s.Meaning == "" {
@@ -56,8 +56,8 @@ func (reader) undescribed(all []Setting) error {
 	return errors.Join(errs...)
 }
 
-// readStruct reads the settings of a struct in the folder dir; prefix begins their names.
-func (r reader) readStruct(dir, name, prefix string) ([]Setting, error) {
+// readStruct reads the settings of a struct in the folder dir. All their names begin with prefix.
+func (r configReader) readStruct(dir, name, prefix string) ([]Setting, error) {
 	file, typ, err := r.findStruct(dir, name)
 	if err != nil {
 		return nil, err
@@ -82,14 +82,14 @@ func (r reader) readStruct(dir, name, prefix string) ([]Setting, error) {
 		}
 		all = append(all, more...)
 	}
-	// Every secret can come from a file; that is described once for all, so NAME_FILE is left out.
+	// NAME_FILE is left out: that every secret can come from a file is described once for all.
 	return slices.DeleteFunc(all, func(s Setting) bool {
 		return strings.HasSuffix(s.Name, "_FILE") && slices.ContainsFunc(all, func(o Setting) bool { return o.Name+"_FILE" == s.Name })
 	}), nil
 }
 
 // findStruct parses a package's files until it finds the declaration of the named struct.
-func (r reader) findStruct(dir, name string) (*ast.File, *ast.StructType, error) {
+func (r configReader) findStruct(dir, name string) (*ast.File, *ast.StructType, error) {
 	paths, err := filepath.Glob(filepath.Join(r.root, dir, "*.go"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the sources of %s: %w", dir, err)
@@ -120,7 +120,7 @@ func (r reader) findStruct(dir, name string) (*ast.File, *ast.StructType, error)
 
 // structOrigin returns the folder and name of a field's struct type; the folder is "" for types
 // outside the checkout.
-func (reader) structOrigin(file *ast.File, dir string, t ast.Expr) (folder, name string) {
+func (configReader) structOrigin(file *ast.File, dir string, t ast.Expr) (folder, name string) {
 	switch t := t.(type) {
 	case *ast.Ident:
 		if t.IsExported() {

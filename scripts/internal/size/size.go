@@ -24,7 +24,7 @@ type Figure struct {
 	Least bool
 }
 
-func (f Figure) Holds() bool {
+func (f Figure) WithinLimit() bool {
 	if f.Least {
 		return f.Value >= f.Limit
 	}
@@ -40,7 +40,7 @@ func (f Figure) String() string {
 	return fmt.Sprintf("%8d of %-8s %8d  %s", f.Value, side, f.Limit, f.Name)
 }
 
-// counts has the counts that are limited.
+// counts has the numbers that are compared with limits.
 type counts struct {
 	source, tests, scripts int // lines
 	words, longest         int // of documents
@@ -50,7 +50,7 @@ type counts struct {
 // MaxColumns limits the length of a document's lines, in characters.
 const MaxColumns = 160
 
-// Figures counts the hand-written files of the clone at root. rows is that of make bench.
+// Figures counts the hand-written files of the clone at root. rows is the number of benchmark rows.
 func Figures(ctx context.Context, root string, rows int) ([]Figure, error) {
 	files, err := Files(ctx, root)
 	if err != nil {

@@ -77,14 +77,14 @@ func TestLimits(t *testing.T) {
 	limits := map[string]int{}
 	for _, f := range figures {
 		limits[f.Name] = f.Limit
-		require.True(t, f.Holds(), f.Name)
+		require.True(t, f.WithinLimit(), f.Name)
 	}
 	require.Equal(t, map[string]int{
 		"hand-written lines of Go": 108_000, "lines of tests": 86, "hand-written lines of Go of scripts": 21_800,
 		"words of documents": 51_000, "columns of the longest line of a document": 160, "rows of make bench": 20,
 	}, limits)
 
-	require.False(t, size.Figure{Value: 21, Limit: 20}.Holds())
-	require.False(t, size.Figure{Value: 85, Limit: 86, Least: true}.Holds())
+	require.False(t, size.Figure{Value: 21, Limit: 20}.WithinLimit())
+	require.False(t, size.Figure{Value: 85, Limit: 86, Least: true}.WithinLimit())
 	require.Equal(t, "      85 of at least       86  tests", size.Figure{Name: "tests", Value: 85, Limit: 86, Least: true}.String())
 }

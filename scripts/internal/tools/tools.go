@@ -18,9 +18,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Modules, relative to the checkout, whose `tool` directives pin the tools' versions. Those for
-// Kubernetes and for images are separate, since they need different versions of shared
-// dependencies.
+// Paths, relative to the checkout, of modules that pin the versions of tools by `tool` directives.
+// Tools for Kubernetes and for images have modules of their own, since they need different versions
+// of shared dependencies.
 const (
 	General    = "scripts/tools"
 	Kubernetes = "scripts/tools/helm"
@@ -56,7 +56,7 @@ func Build(ctx context.Context, layout platform.Layout, pins string, say func(fo
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make %s: %w", dir, err)
 	}
-	// One after the other, to show the progress: compiling all of them takes minutes.
+	// The tools are built one after the other, to show the progress: compiling all takes minutes.
 	for i, pkg := range missing {
 		say("building %s, %d of %d tools that are missing (the first time takes minutes)", path.Base(pkg), i+1, len(missing))
 		began := time.Now()

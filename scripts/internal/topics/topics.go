@@ -21,7 +21,7 @@ func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, e
 		return nil, fmt.Errorf("open kafka: %w", err)
 	}
 	defer client.Close()
-	whole, err := extents(ctx, kadm.NewClient(client), topic)
+	whole, err := readOffsetRanges(ctx, kadm.NewClient(client), topic)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func Depths(ctx context.Context, brokers []string, prefix, suffix string) (map[s
 	if len(names) == 0 {
 		return depths, nil
 	}
-	found, err := extents(ctx, admin, names...)
+	found, err := readOffsetRanges(ctx, admin, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,14 +86,14 @@ func Depths(ctx context.Context, brokers []string, prefix, suffix string) (map[s
 	return depths, nil
 }
 
-// extent has the first and the end offset of a partition.
-type extent struct {
+// offsetRange has the first and the end offset of a partition.
+type offsetRange struct {
 	topic      string
 	partition  int32
 	start, end int64
 }
 
-func extents(ctx context.Context, admin *kadm.Client, names ...string) ([]extent, error) {
+func readOffsetRanges(ctx context.Context, admin *kadm.Client, names ...string) ([]offsetRange, error) {
 	starts, err := admin.ListStartOffsets(ctx, names...)
 	if err := cmp.Or(err, starts.Error()); err != nil {
 		return nil, fmt.Errorf("find the beginning of %v: %w", names, err)
@@ -102,10 +102,10 @@ func extents(ctx context.Context, admin *kadm.Client, names ...string) ([]extent
 	if err := cmp.Or(err, ends.Error()); err != nil {
 		return nil, fmt.Errorf("find the end of %v: %w", names, err)
 	}
-	var out []extent
+	var out []offsetRange
 	ends.Each(func(end kadm.ListedOffset) {
 		if start, ok := starts.Lookup(end.Topic, end.Partition); ok {
-			out = append(out, extent{end.Topic, end.Partition, start.Offset, end.Offset})
+			out = append(out, offsetRange{end.Topic, end.Partition, start.Offset, end.Offset})
 		}
 	})
 	return out, nil
