@@ -20,14 +20,14 @@ type Config struct {
 	// Delay is how long the first item of a batch waits for others. It waits longer only while Inflight
 	// batches run. 0: group commit.
 	Delay time.Duration
-	// Overlap, if longer than Delay, makes a batch wait for the batches in flight: its first item
-	// waits for their end, at most this long, and then for Delay. So batches run at the same time
-	// only when they are slow, and they grow with the load. 0: batches overlap freely.
+	// Overlap, if longer than Delay, delays a batch until no other batch runs, and then by Delay,
+	// but at most until Overlap after its first item arrived. So batches run at the same time only
+	// when they are slow, and they grow with the load. 0: a batch starts whether or not others run.
 	Overlap  time.Duration
 	Inflight int           // the most batches running at once; default 1
 	Queue    int           // the most items waiting for a batch; default 10,000
 	Timeout  time.Duration // of a batch, independent of its callers' deadlines; default 5 s
-	// Keep also runs the items whose callers gave up before their batch began.
+	// Keep makes batches also run the items whose callers gave up before the batch began.
 	Keep bool
 }
 
@@ -89,7 +89,7 @@ func NewCoalescer[I, O any](cfg Config, fn func(context.Context, []I) ([]O, erro
 	})
 }
 
-// NewItems is NewCoalescer for a fn that can fail an item and serve the others.
+// NewItems does what NewCoalescer does, with a fn that may fail some items and serve the others.
 func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], error)) *Coalescer[I, O] {
 	c := &Coalescer[I, O]{cfg: cfg.withDefaults(), run: fn, idle: make(chan struct{})}
 	c.calls.New = func() any { return &queuedCall[I, O]{done: make(chan struct{}, 1)} }

@@ -15,10 +15,10 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// Development returns the configuration that the umbrella chart gives a service with the
+// DevelopmentConfig returns the configuration that the umbrella chart gives a service with the
 // development values, including the secrets that the chart generates. The test fails if the
 // migration container gets another environment, or if C does not know one of the variables.
-func Development[C any](t *testing.T, service string, args ...string) *C {
+func DevelopmentConfig[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	args = append([]string{
 		"--values", "urr/values-development.yaml",
@@ -27,12 +27,12 @@ func Development[C any](t *testing.T, service string, args ...string) *C {
 		"--set", "secrets.generate=always",
 	}, args...)
 	objects := renderChart(t, "urr", "urr", args...)
-	return loadConfig[C](t, "urr-"+service, objects, chartSecrets(objects))
+	return loadConfig[C](t, "urr-"+service, objects, chartSecretLookup(objects))
 }
 
-// Production returns the configuration that a service's own chart gives it, with secrets created
-// outside the chart and the other services at <name>:9000. args are more arguments of helm.
-func Production[C any](t *testing.T, service string, args ...string) *C {
+// ProductionConfig returns the configuration that a service's own chart gives it, with secrets
+// created outside the chart and the other services at <name>:9000. args are more arguments of helm.
+func ProductionConfig[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireVariablesSettable[C](t, service)
 	args = append(peerAddresses(t, service), args...)
@@ -129,7 +129,7 @@ func containerEnvironment(t *testing.T, kind, name string, objects []kubeObject,
 	return env
 }
 
-func chartSecrets(objects []kubeObject) func(name, key string) (content string, found bool) {
+func chartSecretLookup(objects []kubeObject) func(name, key string) (content string, found bool) {
 	return func(name, key string) (content string, found bool) {
 		for _, o := range objects {
 			if o.Kind == "Secret" && o.Metadata.Name == name {

@@ -39,7 +39,8 @@ const (
 	maxSealed  = 2 + maxKID + ticketBody + token.MACSize
 )
 
-// The bytes covered by a MAC start with its purpose, so no value passes for one of another kind.
+// The bytes covered by a MAC start with one of these texts, which names the kind of the value: so a
+// value of one kind is not accepted as one of another kind.
 var (
 	ticketDomain = []byte("urr/t1/1")
 	anonDomain   = []byte("urr/a/1")
@@ -101,8 +102,9 @@ func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, er
 type Anon struct {
 	ID     uuid.UUID
 	Issued time.Time
-	// Counted is when the visitor was last counted as new in its network. Owes is the proof of work
-	// that each position has cost since then, in bits; every gateway demands it, from every address.
+	// Counted is when a gateway last counted the visitor as a new visitor of its network. Owes is
+	// the difficulty, in bits, of the proof of work that this visitor has owed for each position
+	// since then. Every gateway demands it, from whatever address the visitor comes.
 	Counted time.Time
 	Owes    uint8
 	// Former is the visitor's previous id, whose positions the visitor keeps; zero: there is none.

@@ -3,10 +3,11 @@
 // step.
 //
 // Besides `env`, three tags bound a value: `min:"1"` and `max:"100"` (numbers and durations,
-// inclusive) and `oneof:"debug info"`. Checks of several variables belong in a Validate method,
-// which reports errors by Bad.
+// inclusive) and `oneof:"debug info"`. Checks that involve several variables belong in a Validate
+// method, which makes its errors by Invalid and Missing.
 //
-// A Secret X, or a map of them, may be given as a file instead: X_FILE names it.
+// A variable X of type Secret, or of a map of Secrets, may be given as a file instead: the variable
+// X_FILE then has the path of the file.
 package config
 
 import (
@@ -35,15 +36,15 @@ func LoadFrom[C any](ctx context.Context, env map[string]string) (*C, error) {
 	if env != nil {
 		lookuper = envconfig.MapLookuper(env)
 	}
-	return load[C](ctx, loader{lookuper: emptyAsAbsent{lookuper}})
+	return load[C](ctx, configLoader{lookuper: emptyAsAbsent{lookuper}})
 }
 
-// LoadWith does what Load does, but takes the contents of secret files, by variable, as given.
+// LoadWith does what Load does, but takes the content of a secret file from contents, by variable.
 func LoadWith[C any](ctx context.Context, contents map[string]Secret) (*C, error) {
-	return load[C](ctx, loader{lookuper: emptyAsAbsent{envconfig.OsLookuper()}, contents: contents})
+	return load[C](ctx, configLoader{lookuper: emptyAsAbsent{envconfig.OsLookuper()}, contents: contents})
 }
 
-func load[C any](ctx context.Context, l loader) (*C, error) {
+func load[C any](ctx context.Context, l configLoader) (*C, error) {
 	c := new(C)
 	v := reflect.ValueOf(c).Elem()
 	if v.Kind() != reflect.Struct {
@@ -72,8 +73,8 @@ func validate(v reflect.Value) error {
 	return errors.Join(problems...)
 }
 
-// Invalid makes the error of a variable with a wrong value: it has the name, the value (a Secret
-// prints as ***) and what is valid, such as "must be a host:port".
+// Invalid makes the error of a variable with a wrong value. Its text has the name, the value (a
+// Secret prints as ***) and want, which says what is valid, such as "must be a host:port".
 func Invalid(variable string, value any, want string) error {
 	return fmt.Errorf("%s=%q: %s", variable, fmt.Sprint(value), want)
 }
@@ -92,7 +93,7 @@ func (f emptyAsAbsent) Lookup(key string) (string, bool) {
 	return v, ok && v != ""
 }
 
-type loader struct {
+type configLoader struct {
 	lookuper envconfig.Lookuper
 	contents map[string]Secret // known contents of secret files, by variable; other files are read
 	problems []error
@@ -100,13 +101,13 @@ type loader struct {
 
 // fillFields sets the fields of a struct, each by its own call of envconfig: given the whole
 // struct, envconfig would stop at the first problem.
-func (l *loader) fillFields(ctx context.Context, c reflect.Value) {
+func (l *configLoader) fillFields(ctx context.Context, c reflect.Value) {
 	for _, v := range variablesOf(c.Type()) {
 		l.setField(ctx, c.FieldByIndex(v.index), v)
 	}
 }
 
-func (l *loader) setField(ctx context.Context, dst reflect.Value, v variable) {
+func (l *configLoader) setField(ctx context.Context, dst reflect.Value, v variable) {
 	v.field.Anonymous = false
 	lookuper := l.lookuper
 	if v.prefix != "" {
@@ -138,7 +139,7 @@ func (l *loader) setField(ctx context.Context, dst reflect.Value, v variable) {
 	l.problems = append(l.problems, Invalid(v.name, redact(raw, v.field.Type), describeType(v.field)))
 }
 
-func (l *loader) readSecretFile(v variable) (content Secret, found bool, err error) {
+func (l *configLoader) readSecretFile(v variable) (content Secret, found bool, err error) {
 	path, given := l.lookuper.Lookup(v.name + FileSuffix)
 	if !given || !v.isSecret() {
 		return "", false, nil
@@ -153,8 +154,8 @@ func (l *loader) readSecretFile(v variable) (content Secret, found bool, err err
 	return content, err == nil, err
 }
 
-func prefixOption(opts string) string {
-	for opt := range strings.SplitSeq(opts, ",") {
+func prefixOption(envTag string) string {
+	for opt := range strings.SplitSeq(envTag, ",") {
 		if p, ok := strings.CutPrefix(strings.TrimSpace(opt), "prefix="); ok {
 			return p
 		}

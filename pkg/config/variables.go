@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Variables lists the environment variables that fill a C, in the order of the fields. A chart may
-// set these. Those that are secrets may also be given as files.
+// Variables lists the environment variables that fill a C, in the order of the fields: all that a
+// chart may set. The variables that hold secrets may also be given as files.
 func Variables[C any]() []string { return variableNames(variablesOf(reflect.TypeFor[C]())) }
 
 // Secrets lists the environment variables of a C that hold secrets.

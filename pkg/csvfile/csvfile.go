@@ -2,8 +2,9 @@
 //
 // A spreadsheet runs a cell that begins like a formula, whether or not it is quoted, and exports
 // contain what people typed or what a sign-in provider sent. Such a cell gets an apostrophe in
-// front, and so does one that begins with an apostrophe: whoever reads a file back removes one from
-// each cell that has it. Numbers stay as they are. OWASP describes the attack as CSV injection.
+// front, and so does a cell that begins with an apostrophe: a program that reads the file removes
+// one apostrophe from each cell that begins with one. Numbers stay as they are. OWASP describes the
+// attack as CSV injection.
 package csvfile
 
 import (

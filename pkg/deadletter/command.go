@@ -24,8 +24,8 @@ const (
 		"and run again at any time.\n"
 )
 
-// Command makes the command `<name> kafka redrive` of a service. open opens the record of the
-// letters that were redriven before.
+// Command makes the command `<name> kafka redrive` of a service. open opens the store that records
+// which letters were redriven before.
 func Command[C any](
 	name string, source func(*C) Source, open func(ctx context.Context, cfg *C) (marks Marks, closeMarks func(), err error),
 ) lifecycle.Command[C] {
@@ -44,12 +44,12 @@ func Command[C any](
 			return err
 		}
 		defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }() // every publication was awaited
-		return New(source(cfg), producer, marks).run(ctx, opts, out)
+		return New(source(cfg), producer, marks).redriveTopics(ctx, opts, out)
 	}}
 }
 
-// options are the arguments of the command.
-type options struct {
+// redriveOptions are the arguments of the command `kafka redrive`.
+type redriveOptions struct {
 	topics []string
 	limit  int
 	list   bool
@@ -57,7 +57,7 @@ type options struct {
 
 // parseArgs reads the arguments of the command. After it has printed the help it returns nil
 // options and no error.
-func parseArgs(name string, topics, args []string, out io.Writer) (*options, error) {
+func parseArgs(name string, topics, args []string, out io.Writer) (*redriveOptions, error) {
 	flags := flag.NewFlagSet("redrive", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	topic := flags.String("topic", "", "of one `TOPIC` only: "+strings.Join(topics, ", "))
@@ -82,17 +82,17 @@ func parseArgs(name string, topics, args []string, out io.Writer) (*options, err
 	case *topic != "":
 		topics = []string{*topic}
 	}
-	return &options{topics: topics, limit: cmp.Or(*most, math.MaxInt), list: *list}, nil
+	return &redriveOptions{topics: topics, limit: cmp.Or(*most, math.MaxInt), list: *list}, nil
 }
 
-// run redrives or lists the letters of each topic. It prints one line of counts per topic, also for
-// the topic at which it fails.
-func (l *Letters) run(ctx context.Context, opts *options, out io.Writer) error {
+// redriveTopics redrives or lists the letters of each topic. It prints one line of counts per
+// topic, also for the topic at which it fails.
+func (l *Letters) redriveTopics(ctx context.Context, opts *redriveOptions, out io.Writer) error {
 	lines := bufio.NewWriter(out)
 	left, refused := opts.limit, 0
 	var failed error
 	for _, topic := range opts.topics {
-		n, refusals, err := l.walk(ctx, topic, left, opts.list, lines)
+		n, refusals, err := l.redriveTopic(ctx, topic, left, opts.list, lines)
 		left, refused, failed = left-n, refused+refusals, err
 		what := "redriven"
 		if opts.list {
@@ -109,9 +109,9 @@ func (l *Letters) run(ctx context.Context, opts *options, out io.Writer) error {
 	return errors.Join(failed, lines.Flush())
 }
 
-// walk redrives, or only lists, the letters of one topic, at most the given number. refused counts
-// those that the broker refused.
-func (l *Letters) walk(ctx context.Context, topic string, limit int, list bool, out io.Writer) (n, refused int, err error) {
+// redriveTopic redrives at most limit letters of one topic, or only lists them if listOnly is set.
+// n counts these letters, refused those that the broker refused.
+func (l *Letters) redriveTopic(ctx context.Context, topic string, limit int, listOnly bool, out io.Writer) (n, refused int, err error) {
 	span, err := l.reader.Span(ctx, topic)
 	if err != nil {
 		return 0, 0, err
@@ -121,7 +121,7 @@ func (l *Letters) walk(ctx context.Context, topic string, limit int, list bool, 
 		if err != nil {
 			return n, refused, err
 		}
-		if span = rest; list {
+		if span = rest; listOnly {
 			n += len(letters)
 			for i := range letters {
 				m := toMessage(&letters[i])

@@ -20,12 +20,12 @@ import (
 )
 
 // Marks records which letters were redriven. A letter is named by a text that the caller chooses.
-// The offsets of a consumer group would not do: brokers forget them after seven days without a
-// member, and operators redrive letters by id too.
+// The committed offsets of a consumer group cannot record this: brokers forget the offsets after
+// seven days without a member, and operators also redrive single letters by id.
 type Marks interface {
 	// Redriven returns when each letter was redriven; letters that never were are left out.
 	Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error)
-	// NoteRedriven records that letters were redriven now. An earlier time stays.
+	// NoteRedriven records that letters were redriven now. A letter recorded before keeps its time.
 	NoteRedriven(ctx context.Context, topic string, letters []string) error
 }
 
@@ -65,19 +65,21 @@ type Letter struct {
 // ID returns <partition>-<offset>, which is unique within the dead-letter topic.
 func (l *Letter) ID() string { return fmt.Sprintf("%d-%d", l.Partition, l.Offset) }
 
-// mark returns the letter's name in Marks. It contains the letter's time, so that after a topic was
-// deleted and made again a letter is not taken for an earlier one with the same offset.
-func (l *Letter) mark() string { return fmt.Sprintf("%s-%d", l.ID(), l.Time.UnixMilli()) }
+// nameInMarks returns the letter's name in Marks. It contains the letter's time, so that after a
+// topic was deleted and made again a letter is not taken for an earlier one with the same offset.
+func (l *Letter) nameInMarks() string { return fmt.Sprintf("%s-%d", l.ID(), l.Time.UnixMilli()) }
 
 // Result has the ids of the letters that were published again, and of those that the broker will
 // never accept.
 type Result struct{ Redriven, Refused []string }
 
-// maxPages limits how many pages one call reads to find letters of the group among those of others.
+// maxPages is the largest number of pages that one call reads to find the group's letters among
+// those of other groups.
 const maxPages = 10
 
-// List returns a page of at most limit letters, approximately the latest first. before limits the
-// page to lower offsets, by partition. next is the before of the following page; nil: none.
+// List returns a page of at most limit letters, approximately the latest first. In a partition that
+// before names, the page has only letters below that offset. next is the value of before for the
+// following page; nil: there is none.
 func (l *Letters) List(ctx context.Context, topic string, before kafka.Offsets, limit int) (page []Letter, next kafka.Offsets, err error) {
 	for range maxPages {
 		records, next, err := l.reader.List(ctx, topic, before, limit-len(page))
@@ -144,7 +146,7 @@ func (l *Letters) ownLetters(ctx context.Context, topic string, records []kafka.
 	for _, r := range records {
 		if r.Headers[kafka.HeaderGroup] == l.source.Group {
 			letters = append(letters, Letter{Record: r})
-			marks = append(marks, letters[len(letters)-1].mark())
+			marks = append(marks, letters[len(letters)-1].nameInMarks())
 		}
 	}
 	if len(letters) == 0 {
@@ -173,7 +175,7 @@ func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (
 	}
 	records := make([]kafka.Record, len(letters))
 	for i := range letters {
-		records[i] = kafka.Redriven(topic, letters[i].Record)
+		records[i] = kafka.RedrivenRecord(topic, letters[i].Record)
 	}
 	var marks []string
 	for i, failed := range l.producer.PublishEach(ctx, records) {
@@ -183,7 +185,7 @@ func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (
 		switch {
 		case failed == nil:
 			done.Redriven = append(done.Redriven, letters[i].ID())
-			marks = append(marks, letters[i].mark())
+			marks = append(marks, letters[i].nameInMarks())
 		case kafka.Refused(failed):
 			done.Refused = append(done.Refused, letters[i].ID())
 		case err == nil:

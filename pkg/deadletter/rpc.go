@@ -40,17 +40,17 @@ func Attach(a *lifecycle.App, server grpc.ServiceRegistrar, source Source, marks
 
 // Register registers the RPC service for these letters on a gRPC server.
 func Register(server grpc.ServiceRegistrar, letters *Letters) {
-	kafkav1.RegisterDeadLetterServiceServer(server, &service{letters: letters})
+	kafkav1.RegisterDeadLetterServiceServer(server, &rpcService{letters: letters})
 }
 
-type service struct {
+type rpcService struct {
 	kafkav1.UnimplementedDeadLetterServiceServer
 
 	letters *Letters
 }
 
 // authorize refuses callers without the role admin, and topics that the group does not consume.
-func (s *service) authorize(in interface{ GetTopic() string }) error {
+func (s *rpcService) authorize(in interface{ GetTopic() string }) error {
 	if _, err := rpc.RequireRole(in, adminRole); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *service) authorize(in interface{ GetTopic() string }) error {
 	return nil
 }
 
-func (s *service) ListTopicDeadLetters(ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest) (*kafkav1.ListTopicDeadLettersResponse, error) {
+func (s *rpcService) ListTopicDeadLetters(ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest) (*kafkav1.ListTopicDeadLettersResponse, error) {
 	if err := s.authorize(in); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func toMessage(l *Letter) *kafkav1.TopicDeadLetter {
 // validUTF8 replaces bytes that are not valid UTF-8, since a protobuf string must not contain them.
 func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func (s *service) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest) (*kafkav1.RedriveTopicResponse, error) {
+func (s *rpcService) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest) (*kafkav1.RedriveTopicResponse, error) {
 	if err := s.authorize(in); err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func (s *service) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequ
 // redriveOldest redrives the oldest letters after the request's cursor and adds the results to out.
 // The first cursor fixes the end of the topic, so that letters that fail again are not redriven for
 // ever.
-func (s *service) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopicRequest, out *kafkav1.RedriveTopicResponse) error {
-	span, err := s.spanOf(ctx, in)
+func (s *rpcService) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopicRequest, out *kafkav1.RedriveTopicResponse) error {
+	span, err := s.requestedSpan(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *service) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopicReq
 	return nil
 }
 
-func (s *service) spanOf(ctx context.Context, in *kafkav1.RedriveTopicRequest) (kafka.Span, error) {
+func (s *rpcService) requestedSpan(ctx context.Context, in *kafkav1.RedriveTopicRequest) (kafka.Span, error) {
 	if in.GetCursor() == "" {
 		return s.letters.reader.Span(ctx, in.GetTopic())
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// DynamoDB's limits of keys per call, and how often a call is made for keys left unprocessed.
+// DynamoDB's limits of keys per call, and how many times, at most, a call is made until no key is
+// left unprocessed.
 const (
 	batchGetMax   = 100
 	batchWriteMax = 25
@@ -81,7 +82,7 @@ func BatchDelete(ctx context.Context, client *dynamodb.Client, table string, key
 }
 
 // untilProcessed repeats a batch call with the keys that DynamoDB left unprocessed, until none is
-// left. After 6 calls it fails as for missing capacity.
+// left. After 6 calls it fails with ProvisionedThroughputExceededException.
 func untilProcessed[T any](ctx context.Context, table string, want map[string]T, call func(map[string]T) (map[string]T, error)) (err error) {
 	wait := 20 * time.Millisecond
 	for range batchTries {

@@ -12,8 +12,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// skewWindow is how long responses are combined into one estimate of the clock skew. It is short,
-// so that a corrected clock shows soon.
+// skewWindow is the time for which responses are combined into one estimate of the clock skew. It
+// is short, so that the estimate soon follows when a clock is corrected.
 const skewWindow = 30 * time.Second
 
 //nolint:gochecknoglobals // metrics are registered once per process
@@ -23,11 +23,13 @@ var (
 	processSkew = &skewEstimate{}
 )
 
-// maxSkew is the largest error tolerated of clocks that decide what is accepted or public.
+// maxSkew is the largest clock skew that is tolerated. The clocks of processes decide until when
+// requests are accepted and from when data is public.
 const maxSkew = 2 * time.Second
 
-// ClockSkew returns by how much the clock of this process is ahead of DynamoDB's (behind:
-// negative), at least, as the latest responses show. It is 0 up to a skew of 2 s.
+// ClockSkew returns the least time by which the clock of this process is ahead of DynamoDB's clock,
+// as the latest responses show; it is negative for a clock that is behind. It is 0 for a skew of at
+// most 2 s.
 func ClockSkew() time.Duration {
 	if s := processSkew.latest(); s.Abs() > maxSkew {
 		return s
@@ -74,17 +76,17 @@ func (s *skewEstimate) addResponse(sent, received, date time.Time) time.Duration
 		s.since, narrowed, widest = received, least, most
 	}
 	s.least, s.most = narrowed, widest
-	return s.smallest()
+	return s.smallestSkew()
 }
 
 // latest returns the result of the latest addResponse.
 func (s *skewEstimate) latest() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.smallest()
+	return s.smallestSkew()
 }
 
-func (s *skewEstimate) smallest() time.Duration {
+func (s *skewEstimate) smallestSkew() time.Duration {
 	switch {
 	case s.least > 0:
 		return s.least

@@ -49,9 +49,9 @@ func TestContractualCodes(t *testing.T) {
 func TestServerErrorsAreNotClientErrors(t *testing.T) {
 	t.Parallel()
 	for _, k := range []errs.Kind{errs.Internal, errs.Unavailable, errs.Deadline} {
-		require.False(t, k.Client(), k)
+		require.False(t, k.CausedByClient(), k)
 		require.GreaterOrEqual(t, k.HTTPStatus(), 500, k)
 	}
-	require.True(t, errs.Exhausted.Client())
+	require.True(t, errs.Exhausted.CausedByClient())
 	require.Equal(t, 500, errs.Kind("nonsense").HTTPStatus())
 }

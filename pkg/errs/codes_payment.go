@@ -1,6 +1,6 @@
 package errs
 
-// Payments.
+// Errors of payments.
 var (
 	ErrPaymentNotFound     = declare(NotFound, "PAYMENT_NOT_FOUND", "The payment does not exist")
 	ErrReferenceNotFound   = declare(NotFound, "REFERENCE_NOT_FOUND", "What is to be paid does not exist")

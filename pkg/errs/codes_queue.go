@@ -1,6 +1,6 @@
 package errs
 
-// Tier 2: the line.
+// Errors of tier 2, the waiting line of an event.
 var (
 	ErrPassUsed           = declare(Conflict, "PASS_USED", "This waiting room position was used by another user")
 	ErrQueueTokenRequired = declare(Forbidden, "QUEUE_TOKEN_REQUIRED", "Queue entry token required")

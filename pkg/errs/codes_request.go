@@ -1,6 +1,6 @@
 package errs
 
-// Errors of the form of a request.
+// Errors of requests that are malformed or that contradict what is stored.
 var (
 	ErrInvalidRequest   = declare(Invalid, "INVALID_REQUEST", "The request is not valid")
 	ErrUnknownField     = declare(Invalid, "UNKNOWN_FIELD", "The request has a member that is not known")
@@ -39,7 +39,8 @@ var (
 	ErrUnavailable = declare(Unavailable, "UNAVAILABLE", "Temporarily unavailable")
 	ErrDeadline    = declare(Deadline, "DEADLINE_EXCEEDED", "No answer in time")
 	ErrInternal    = declare(Internal, "INTERNAL", "Internal error")
-	// The operator's call was not made. Calls that stop or slow a sale never fail with this.
+	// The audit log cannot record the operator's call, so the call was not carried out. Calls that
+	// stop or slow a sale never fail with this error.
 	ErrAuditUnavailable = declare(Unavailable, "AUDIT_UNAVAILABLE", "The act cannot be recorded at the moment, so it was not carried out")
 )
 

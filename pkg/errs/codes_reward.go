@@ -1,6 +1,6 @@
 package errs
 
-// Rewards.
+// Errors of reward campaigns.
 var (
 	ErrCampaignNotFound     = declare(NotFound, "CAMPAIGN_NOT_FOUND", "The campaign does not exist")
 	ErrAllocationNotFound   = declare(NotFound, "REWARD_NOT_FOUND", "The reward does not exist")

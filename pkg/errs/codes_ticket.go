@@ -31,7 +31,7 @@ var (
 	ErrTicketCodeInvalid   = declare(Invalid, "TICKET_CODE_INVALID", "The ticket code is not genuine")
 )
 
-// Doors.
+// Errors of scanning tickets at the doors.
 var (
 	ErrAlreadyUsed  = declare(Conflict, "ALREADY_USED", "The ticket has been used")
 	ErrNotValid     = declare(Conflict, "NOT_VALID", "The ticket admits nobody")

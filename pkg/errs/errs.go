@@ -47,9 +47,9 @@ const (
 	Deadline Kind = "deadline"
 )
 
-// Client reports whether the caller of the API caused the error. Such errors are logged at level
-// warn, all others at level error.
-func (k Kind) Client() bool { return k != Internal && k != Unavailable && k != Deadline }
+// CausedByClient reports whether the caller of the API caused the error. Such errors are logged at
+// level warn, all others at level error.
+func (k Kind) CausedByClient() bool { return k != Internal && k != Unavailable && k != Deadline }
 
 func (k Kind) HTTPStatus() int { return k.statusRow().httpStatus }
 
@@ -153,9 +153,10 @@ func FromPanic(recovered any) *Error {
 	return ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", recovered, debug.Stack()))
 }
 
-// From returns the *Error in an error's chain, or makes one: of a context error Deadline or
-// Canceled, of a gRPC status the error that it was made from, of anything else INTERNAL with err as
-// its cause. Text that wrappers added stays in the cause. From(nil) is nil.
+// From returns the *Error in the chain of err. If there is none it makes one: of kind Deadline or
+// Canceled from a context error, the error that the server returned from a gRPC status, and
+// INTERNAL with err as its cause from any other error. Text that wrappers added stays in the cause.
+// From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 // Domain is the ErrorInfo.domain of the gRPC errors of this platform.
 const Domain = "urr.guru"
 
-// kindRow has the HTTP and gRPC status codes of a kind. fallback is the error for a received status
-// with this gRPC code and without our ErrorInfo, which another program or grpc itself has made.
+// kindRow has the HTTP and gRPC status codes of a kind. A received status without our ErrorInfo,
+// which another program or grpc itself has made, becomes the error fallback of its gRPC code.
 type kindRow struct {
 	kind       Kind
 	httpStatus int

@@ -9,7 +9,7 @@
 //	sleep:5s    waits
 //	hold:/file  creates the file and waits until somebody removes it
 //
-//	skew:-5s    only of the point `clock`: the process's clock, Now, is that much ahead
+// skew:-5s    only for the failpoint `clock`: Now returns the time 5 s ago
 //
 // name@N=action acts at the Nth hit of the process only (from 1).
 package failpoint

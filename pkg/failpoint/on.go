@@ -33,7 +33,7 @@ type points map[string][]*point
 
 // armed reads URR_FAILPOINTS once. It panics if malformed: a crash test without a crash must fail.
 var armed = sync.OnceValue(func() points {
-	all, err := parse(os.Getenv(Variable))
+	all, err := parsePoints(os.Getenv(Variable))
 	if err != nil {
 		panic("failpoint: " + Variable + ": " + err.Error())
 	}
@@ -108,7 +108,7 @@ func createFileAndWait(file string) {
 	}
 }
 
-func parse(s string) (points, error) {
+func parsePoints(s string) (points, error) {
 	all := make(points)
 	for part := range strings.SplitSeq(s, ";") {
 		part = strings.TrimSpace(part)

@@ -104,7 +104,7 @@ func TestSleepsAsLongAsItIsTold(t *testing.T) {
 	} {
 		t.Run(armed, func(t *testing.T) {
 			t.Parallel()
-			all, err := parse(armed)
+			all, err := parsePoints(armed)
 			require.NoError(t, err)
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
@@ -119,7 +119,7 @@ func TestSleepsAsLongAsItIsTold(t *testing.T) {
 
 func TestClockIsWrong(t *testing.T) {
 	t.Parallel()
-	all, err := parse("p=error;clock=skew:-5s")
+	all, err := parsePoints("p=error;clock=skew:-5s")
 	require.NoError(t, err)
 	require.Equal(t, -5*time.Second, all.skew())
 	require.Zero(t, points{}.skew())

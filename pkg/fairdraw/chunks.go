@@ -17,8 +17,8 @@ const ChunkSize = 20_000
 // ErrOtherEntries means that a chunk is not the one that was added to the Index.
 var ErrOtherEntries = errors.New("fairdraw: other entries than those of the list")
 
-// Chunks returns how many chunks a list of so many entries has.
-func Chunks(entries int64) int { return int((entries + ChunkSize - 1) / ChunkSize) }
+// ChunkCount returns the number of chunks of a list with so many entries.
+func ChunkCount(entries int64) int { return int((entries + ChunkSize - 1) / ChunkSize) }
 
 // Chunk returns the n-th chunk, from 0; it is empty behind the last one.
 func (e Entries) Chunk(n int) Entries {
@@ -26,8 +26,8 @@ func (e Entries) Chunk(n int) Entries {
 	return e[from:min(from+ChunkSize*entrySize, len(e))]
 }
 
-// Index has what is needed, besides the chunk with an entry, to prove that the entry is in a list:
-// 130 kB for a million entries. It is safe for concurrent use once all chunks are added.
+// Index has the hashes with which, given the chunk of an entry, Prove proves that the entry is in a
+// list: 130 kB for a million entries. It is safe for concurrent use once all chunks are added.
 type Index struct {
 	count  int
 	last   uuid.UUID

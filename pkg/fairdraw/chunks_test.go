@@ -11,7 +11,7 @@ import (
 func indexOf(t *testing.T, entries Entries) *Index {
 	t.Helper()
 	x := new(Index)
-	for n := range Chunks(int64(entries.Len())) {
+	for n := range ChunkCount(int64(entries.Len())) {
 		require.NoError(t, x.Add(entries.Chunk(n)))
 	}
 	return x
@@ -75,6 +75,6 @@ func TestOrderOfEqualBeginnings(t *testing.T) {
 	entries := numbered(3000)
 	want := Order(Hash{1}, entries)
 	for _, low := range []int{50, 58, 63} { // so that 14, 6 and 1 bits are compared first
-		require.Equal(t, want, orderBy(Hash{1}, entries, low))
+		require.Equal(t, want, orderByMAC(Hash{1}, entries, low))
 	}
 }

@@ -21,16 +21,17 @@ const (
 const (
 	RootLead     = time.Minute    // the least time from the publication of the Merkle root to the beacon's round
 	SeedDeadline = 24 * time.Hour // from the announcement until a seed that is not revealed is replaced by zeros
-	// BeaconDeadline after the announcement, a draw is cancelled if its round was never published.
+	// BeaconDeadline is the time after the announcement at which a draw is cancelled if the beacon
+	// has not published the draw's round.
 	BeaconDeadline = 7 * 24 * time.Hour
-	// ResultGrace is how late a result may be. CopyGrace is how much older than its time a saved copy
-	// may be, because of caches and clocks that differ.
+	// ResultGrace is how late a result may be. CopyGrace is the largest error of the time at which
+	// a copy of a document was saved: caches may serve an older document, and clocks differ.
 	ResultGrace = 10 * time.Minute
 	CopyGrace   = 15 * time.Second
 )
 
-// Times that services use by default. Shorter ones are valid, since RootLead protects the draw
-// whatever the delay is. But people then have less time to save the statement.
+// Times that services use by default. Shorter times are valid, since RootLead protects the draw
+// with any delay. But people then have less time to save the statement.
 const (
 	MinDelay         = 2 * time.Minute  // the shortest delay of the beacon after the cutoff
 	DefaultDelay     = 10 * time.Minute // the delay if an operator names none
@@ -47,8 +48,8 @@ const (
 // Beacon is the beacon of a draw: its chain, and how long after the cutoff the deciding round is.
 type Beacon struct {
 	beacon.Chain
-	// DelaySeconds is the least time from the cutoff to the round, and from a missed round to the
-	// next.
+	// DelaySeconds is the least time from the cutoff to the deciding round, and from a missed round
+	// to the round that decides in its place.
 	DelaySeconds int64 `json:"delaySeconds"`
 }
 
@@ -164,16 +165,17 @@ func (c *Commitment) roundAfterDelays(n int64) uint64 {
 	return c.Beacon.FirstAt(time.UnixMilli(c.CutoffAt + n*c.Beacon.DelaySeconds*1000))
 }
 
-// RoundFor returns the beacon's round that decides a draw whose Merkle root is fixed at a time: the
-// committed round, or, if that is less than RootLead after the time, the one a delay later, and so
-// on. missed is the number of rounds that were passed over. Both are 0 without a beacon.
+// RoundFor returns the beacon's round that decides a draw whose Merkle root is fixed at a time.
+// That is the committed round; if it comes less than RootLead after that time, it is the first
+// round a delay later, or two delays, and so on. missed is the number of rounds that were passed
+// over. Both are 0 without a beacon.
 func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	if c.Beacon == nil {
 		return 0, 0
 	}
 	public := at.Add(RootLead)
 	if late := public.UnixMilli() - c.CutoffAt; late > 0 {
-		// Every round before this one is earlier than public.
+		// Skips rounds that are certainly before the time public, so that the loop is short.
 		missed = max(0, late/(c.Beacon.DelaySeconds*1000)-1)
 	}
 	for {
@@ -185,8 +187,8 @@ func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	}
 }
 
-// resultDueAt returns when the result of a draw must be public: at the announcement, or at the
-// round that decides if that is later.
+// resultDueAt returns when the result of a draw must be public: at the announcement, or at the time
+// of the deciding round if that is later.
 func (c *Commitment) resultDueAt(round uint64) time.Time {
 	if c.Beacon != nil && c.Beacon.TimeOf(round).After(c.Announced()) {
 		return c.Beacon.TimeOf(round)

@@ -34,7 +34,8 @@ type Document struct {
 	// Statement and Excluded are present from the phase ROOT on.
 	Statement *SignedStatement `json:"statement,omitempty"`
 	Excluded  []Exclusion      `json:"excluded,omitempty"` // sorted by request id
-	// Present from the announcement on; Beacon as soon as the beacon's round is stored.
+	// Beacon is present once the beacon's round is stored. The members below it, up to OrderHash,
+	// are present from the announcement on.
 	Beacon  *beacon.Round `json:"beacon,omitempty"`
 	Seed    string        `json:"seed,omitempty"`    // 32 bytes in hex; zeros when it was not revealed in time
 	Winners []string      `json:"winners,omitempty"` // of a draw: request ids, the first rank first

@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// KeyConfig are the secrets of those who draw.
+// KeyConfig has the secrets of a service that draws winners or shuffles lobbies.
 type KeyConfig struct {
 	// DrawSecret holds the keys that the seeds of draws are derived from, kid:key[,kid:key…] with at
 	// least 32 bytes each; new draws take the first. A key must stay until every draw with it is settled.
@@ -18,8 +18,8 @@ type KeyConfig struct {
 	DrawStatementKeys config.Secret `env:"DRAW_STATEMENT_KEYS, required"`
 }
 
-// ReceiptConfig are the secrets of those who accept entries. They differ from KeyConfig, so that
-// whoever takes them can neither compute a result nor sign a list of entries.
+// ReceiptConfig has the secrets of a service that accepts entries. They differ from those of
+// KeyConfig, so that a thief of them can neither compute a result nor sign a list of entries.
 type ReceiptConfig struct {
 	// DrawReceiptKeys sign receipts: Ed25519, kid:seed[,kid:seed…] with 32 bytes in base64 each; new draws
 	// take the first. A key must stay until every draw with it is closed.

@@ -104,7 +104,7 @@ type Prover struct {
 // NewProver hashes all entries once.
 func NewProver(entries Entries) *Prover {
 	p := &Prover{entries: entries}
-	for n := range Chunks(int64(entries.Len())) {
+	for n := range ChunkCount(int64(entries.Len())) {
 		p.index.addUnchecked(entries.Chunk(n))
 	}
 	return p

@@ -13,14 +13,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// ranked is an entry with the HMAC by which it is ranked. Equal HMACs, which never occur in
+// rankedEntry is an entry with the HMAC by which it is ranked. Equal HMACs, which never occur in
 // practice, are ordered by id.
-type ranked struct {
+type rankedEntry struct {
 	mac Hash
 	id  uuid.UUID
 }
 
-func compareRanked(a, b *ranked) int {
+func compareRanked(a, b *rankedEntry) int {
 	if c := bytes.Compare(a.mac[:], b.mac[:]); c != 0 {
 		return c
 	}
@@ -44,9 +44,9 @@ func (r *ranker) computeMAC(id []byte) {
 	r.mac.Sum(r.out[:0])
 }
 
-func (r *ranker) rank(id uuid.UUID) ranked {
+func (r *ranker) rank(id uuid.UUID) rankedEntry {
 	r.computeMAC(id[:])
-	return ranked{mac: r.out, id: id}
+	return rankedEntry{mac: r.out, id: id}
 }
 
 // Winners returns the n entries with the smallest HMAC-SHA256(key, id), the smallest first; all
@@ -58,7 +58,7 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	for i := range entries.Len() {
 		id := entries[i*entrySize : (i+1)*entrySize]
 		r.computeMAC(id)
-		best.keep(n, &r.out, id)
+		best.keepIfBest(n, &r.out, id)
 	}
 	return best.sorted()
 }
@@ -66,12 +66,12 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 // Order sorts the entries by HMAC-SHA256(key, id) and returns the index of each in entries: the
 // order of a shuffle, or the ranks of a draw. It needs 12 bytes per entry.
 func Order(key Hash, entries Entries) []uint32 {
-	return orderBy(key, entries, bits.Len(uint(entries.Len())))
+	return orderByMAC(key, entries, bits.Len(uint(entries.Len())))
 }
 
-// orderBy sorts 64-bit numbers that consist of an entry's index, in the given number of low bits,
-// and the first bits of its HMAC. Only entries equal in these bits are compared by the whole HMAC.
-func orderBy(key Hash, entries Entries, indexBits int) []uint32 {
+// orderByMAC sorts 64-bit numbers that consist of an entry's index, in indexBits low bits, and the
+// first bits of its HMAC. Only entries equal in these bits are compared by the whole HMAC.
+func orderByMAC(key Hash, entries Entries, indexBits int) []uint32 {
 	mask := uint64(1)<<indexBits - 1
 	sortKeys := make([]uint64, entries.Len())
 	r := newRanker(key)
@@ -102,15 +102,15 @@ func orderBy(key Hash, entries Entries, indexBits int) []uint32 {
 }
 
 // worstFirst is a heap of the best entries so far, with the worst of them on top.
-type worstFirst []ranked
+type worstFirst []rankedEntry
 
-// keep adds an entry if it is among the n best so far. Of many entries, nearly none is.
-func (w *worstFirst) keep(n int, mac *Hash, id []byte) {
+// keepIfBest adds an entry if it is among the n best so far. Of many entries, nearly none is.
+func (w *worstFirst) keepIfBest(n int, mac *Hash, id []byte) {
 	switch {
 	case len(*w) < n:
-		heap.Push(w, ranked{mac: *mac, id: uuid.UUID(id)})
+		heap.Push(w, rankedEntry{mac: *mac, id: uuid.UUID(id)})
 	case n > 0 && bytes.Compare(mac[:], (*w)[0].mac[:]) <= 0:
-		if x := (ranked{mac: *mac, id: uuid.UUID(id)}); compareRanked(&x, &(*w)[0]) < 0 {
+		if x := (rankedEntry{mac: *mac, id: uuid.UUID(id)}); compareRanked(&x, &(*w)[0]) < 0 {
 			(*w)[0] = x
 			heap.Fix(w, 0)
 		}
@@ -119,7 +119,7 @@ func (w *worstFirst) keep(n int, mac *Hash, id []byte) {
 
 // sorted returns the entries, the best first. It reorders w, which is no heap afterwards.
 func (w worstFirst) sorted() []uuid.UUID {
-	slices.SortFunc(w, func(a, b ranked) int { return compareRanked(&a, &b) })
+	slices.SortFunc(w, func(a, b rankedEntry) int { return compareRanked(&a, &b) })
 	winners := make([]uuid.UUID, len(w))
 	for i := range w {
 		winners[i] = w[i].id
@@ -130,7 +130,7 @@ func (w worstFirst) sorted() []uuid.UUID {
 func (w worstFirst) Len() int           { return len(w) }
 func (w worstFirst) Less(i, j int) bool { return compareRanked(&w[j], &w[i]) < 0 }
 func (w worstFirst) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
-func (w *worstFirst) Push(x any)        { *w = append(*w, x.(ranked)) } //nolint:forcetypeassert // heap of ranked
+func (w *worstFirst) Push(x any)        { *w = append(*w, x.(rankedEntry)) } //nolint:forcetypeassert // heap of entries
 func (w *worstFirst) Pop() any {
 	last := (*w)[len(*w)-1]
 	*w = (*w)[:len(*w)-1]

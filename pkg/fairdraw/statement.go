@@ -29,8 +29,8 @@ type Statement struct {
 	// The number and the Merkle root of the requests that came in time but do not take part.
 	ExcludedCount int64 `json:"excludedCount"`
 	ExcludedRoot  Hash  `json:"excludedRoot"`
-	// Round decides; MissedRounds were passed over before it, since the root came too late for
-	// them (Commitment.RoundFor); both 0 without a beacon.
+	// Round is the beacon's round that decides the draw. MissedRounds is the number of earlier
+	// rounds for which the root came too late (Commitment.RoundFor). Both are 0 without a beacon.
 	Round        uint64 `json:"round"`
 	MissedRounds int64  `json:"missedRounds"`
 	At           int64  `json:"at"` // ms since the epoch, by the operator's clock: a claim

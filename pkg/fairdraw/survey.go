@@ -6,10 +6,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// survey is the result of one pass over the entries: their Merkle root, which of the wanted
+// entrySurvey is the result of one pass over the entries: their Merkle root, which of the wanted
 // requests are among them, and, once there is a result, the winners. It keeps all entries in memory
 // only for a shuffle, whose order needs them.
-type survey struct {
+type entrySurvey struct {
 	tree   Tree
 	last   uuid.UUID
 	wanted map[uuid.UUID]bool // request id → whether it is an entry
@@ -22,17 +22,17 @@ type survey struct {
 	all      Entries
 }
 
-// receiptRank is the rank of a receipt's request: one more than the entries so far that rank before
-// it.
+// receiptRank is the rank of a receipt's request: one more than the number of entries so far that
+// rank before the request.
 type receiptRank struct {
-	own  ranked
+	own  rankedEntry
 	rank int
 }
 
-// newSurvey prepares the pass over the entries. It ranks them by the published seed and value,
-// which are verified later, but before the result is checked.
-func (v *verification) newSurvey() *survey {
-	s := &survey{wanted: map[uuid.UUID]bool{}}
+// newSurvey prepares the pass over the entries. The pass ranks the entries by the published seed
+// and value; other checks verify these before the result is checked.
+func (v *verification) newSurvey() *entrySurvey {
+	s := &entrySurvey{wanted: map[uuid.UUID]bool{}}
 	for _, e := range v.doc.Excluded {
 		if id, ok := parseID(e.RequestID); ok {
 			s.wanted[id] = false
@@ -69,7 +69,7 @@ func (v *verification) publishedKey() (key Hash, ok bool) {
 }
 
 // addEntries takes the next part of the file of the entries.
-func (s *survey) addEntries(chunk []byte) *Fault {
+func (s *entrySurvey) addEntries(chunk []byte) *Fault {
 	for ; len(chunk) >= entrySize; chunk = chunk[entrySize:] {
 		id := uuid.UUID(chunk)
 		if s.tree.Count() > 0 && bytes.Compare(s.last[:], id[:]) >= 0 {
@@ -88,7 +88,7 @@ func (s *survey) addEntries(chunk []byte) *Fault {
 	return nil
 }
 
-func (s *survey) rankEntry(id uuid.UUID) {
+func (s *entrySurvey) rankEntry(id uuid.UUID) {
 	if s.ranker == nil {
 		return
 	}
@@ -99,13 +99,13 @@ func (s *survey) rankEntry(id uuid.UUID) {
 		return
 	}
 	s.ranker.computeMAC(id[:])
-	x := ranked{mac: s.ranker.out, id: id}
+	x := rankedEntry{mac: s.ranker.out, id: id}
 	for i := range s.ranks {
 		if r := &s.ranks[i]; compareRanked(&x, &r.own) < 0 {
 			r.rank++
 		}
 	}
 	if !s.shuffled {
-		s.best.keep(s.winners, &x.mac, id[:])
+		s.best.keepIfBest(s.winners, &x.mac, id[:])
 	}
 }

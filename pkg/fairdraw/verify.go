@@ -9,9 +9,10 @@ import (
 type Options struct {
 	Algorithm string   // the algorithm that the document must have; empty accepts both
 	Receipts  []string // receipts whose requests must be among the entries or the exclusions
-	// Earlier are saved copies of the same document, which must have the same terms. A statement in
-	// one of them proves that the root existed at the copy's SavedAt, and its absence that it did
-	// not; so does the absence of a seed. Their clocks may be wrong by CopyGrace.
+	// Earlier are saved copies of the same document, which must have the same terms. A copy with a
+	// statement proves that the statement was public at the copy's SavedAt; a copy without one
+	// proves that it was not. A copy without a seed proves the same of the seed. SavedAt may be
+	// wrong by CopyGrace.
 	Earlier []*Document
 	// Now is when the document was read, unless it has a SavedAt. Zero: no check for an overdue
 	// result.
@@ -94,7 +95,7 @@ type verification struct {
 	report  *VerificationReport
 
 	statement *Statement // nil before the statement is public
-	entries   *survey
+	entries   *entrySurvey
 	excluded  map[string]string // request id → reason of the exclusion
 	value     []byte
 	seed      *Hash // nil before the announcement
@@ -214,8 +215,8 @@ func (d *Document) savedAt() time.Time {
 	return time.UnixMilli(d.SavedAt).UTC()
 }
 
-// recordStatementSeen keeps the earliest time before the round when a copy of the statement was
-// saved.
+// recordStatementSeen stores in the report when the copy e, which has the statement, was saved, if
+// that was before the round and earlier than the stored time.
 func (v *verification) recordStatementSeen(e *Document) {
 	at := e.savedAt()
 	if at.IsZero() || v.report.Commitment.Beacon == nil {

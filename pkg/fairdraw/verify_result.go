@@ -58,7 +58,7 @@ func (v *verification) checkValue() *Fault {
 func (v *verification) checkSignature() *Fault {
 	r := *v.doc.Beacon
 	sum, value := signatureHash(r.Signature), r.Randomness
-	// A forged signature matters more than a value that does not belong to it.
+	// Verify gets the signature's own value: a forged signature is reported before a wrong value.
 	r.Randomness = sum.String()
 	if err := v.report.Commitment.Beacon.Verify(r); err != nil {
 		return fault(ValueForged, "the beacon did not sign this value for round %d", r.Round)
@@ -130,7 +130,7 @@ func (v *verification) checkResultInTime() *Fault {
 	return nil
 }
 
-// hasZeroSeed reports whether zeros replace the seed, which needs a beacon.
+// hasZeroSeed reports whether zeros replace a seed that was not revealed; that needs a beacon.
 func (v *verification) hasZeroSeed() bool {
 	return v.doc.Seed == Hash{}.String() && v.report.Commitment.Beacon != nil
 }

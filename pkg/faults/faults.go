@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Share is the share of the calls, from 0 to 1, that get one kind of fault.
-type Share[F any] struct {
+// FaultShare says which share of the calls, from 0 to 1, gets one kind of fault.
+type FaultShare[F any] struct {
 	Size  float64
 	Fault F
 }
 
 // Sum adds the sizes of shares. It fails when one is below 0.
-func Sum[F any](shares []Share[F]) (sum float64, err error) {
+func Sum[F any](shares []FaultShare[F]) (sum float64, err error) {
 	for _, s := range shares {
 		if s.Size < 0 {
 			return 0, errors.New("a share is below 0")
@@ -29,7 +29,7 @@ func Sum[F any](shares []Share[F]) (sum float64, err error) {
 
 // Pick returns the fault of a call. chance, in [0, 1), decides which; Chance computes it. The zero
 // value of F means no fault.
-func Pick[F any](shares []Share[F], chance float64) (fault F) {
+func Pick[F any](shares []FaultShare[F], chance float64) (fault F) {
 	for _, s := range shares {
 		if chance -= s.Size; chance < 0 {
 			return s.Fault

@@ -14,7 +14,7 @@ import (
 // Each fault affects its share of the calls, and the same call always alike.
 func TestShares(t *testing.T) {
 	t.Parallel()
-	shares := []faults.Share[string]{{Size: 0.2, Fault: "lost"}, {Fault: "never"}, {Size: 0.3, Fault: "late"}}
+	shares := []faults.FaultShare[string]{{Size: 0.2, Fault: "lost"}, {Fault: "never"}, {Size: 0.3, Fault: "late"}}
 	sum, err := faults.Sum(shares)
 	require.NoError(t, err)
 	require.InDelta(t, 0.5, sum, 1e-9)
@@ -32,7 +32,7 @@ func TestShares(t *testing.T) {
 	require.NotEqual(t, faults.Chance(7, "key", 1), faults.Chance(8, "key", 1))
 	require.NotEqual(t, faults.Chance(7, "key", 1), faults.Chance(7, "key", 2))
 
-	_, err = faults.Sum([]faults.Share[string]{{Size: 0.5, Fault: "lost"}, {Size: -0.1, Fault: "late"}})
+	_, err = faults.Sum([]faults.FaultShare[string]{{Size: 0.5, Fault: "lost"}, {Size: -0.1, Fault: "late"}})
 	require.Error(t, err)
 }
 

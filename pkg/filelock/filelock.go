@@ -18,8 +18,8 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	return lock(ctx, path, syscall.LOCK_EX, waiting)
 }
 
-// Share takes a shared lock: several processes may hold one while none holds the exclusive lock.
-func Share(ctx context.Context, path string) (unlock func(), err error) {
+// LockShared takes a shared lock: several processes may hold one, but none the exclusive lock then.
+func LockShared(ctx context.Context, path string) (unlock func(), err error) {
 	return lock(ctx, path, syscall.LOCK_SH, nil)
 }
 
@@ -85,8 +85,8 @@ func tryLock(f *os.File, mode int) (taken bool, err error) {
 	return true, nil
 }
 
-// unlockAndClose unlocks explicitly: closing is not enough while a child process is being started,
-// which has the open file, and with it the lock, until it executes its program.
+// unlockAndClose releases the lock explicitly. Closing is not enough: a child process that is being
+// started has a copy of the open file, and so the lock, until it executes its program.
 func unlockAndClose(f *os.File) {
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	_ = f.Close()

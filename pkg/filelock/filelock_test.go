@@ -43,9 +43,9 @@ func TestLockIsExclusiveAndWaitingEndsWithTheContext(t *testing.T) {
 func TestShareIsSharedAndLockIsExclusive(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	first, err := filelock.Share(t.Context(), path)
+	first, err := filelock.LockShared(t.Context(), path)
 	require.NoError(t, err)
-	second, err := filelock.Share(t.Context(), path)
+	second, err := filelock.LockShared(t.Context(), path)
 	require.NoError(t, err)
 	first()
 	_, taken, err := filelock.TryLock(path)

@@ -13,7 +13,7 @@ import (
 // maxKey is the longest key, in bytes.
 const maxKey = 255
 
-// Errors of a request because of its key.
+// Errors of a request whose Idempotency-Key is missing, malformed, in use or already used.
 var (
 	ErrRequired   = errs.ErrIdempotencyKeyRequired
 	ErrInvalid    = errs.ErrIdempotencyKeyInvalid
@@ -53,8 +53,8 @@ func Require(userID, route, key string, parts ...string) (*Key, error) {
 	return &Key{UserID: userID, Route: route, Key: key, Fingerprint: digest(parts...)}, nil
 }
 
-// Lock returns the number of the advisory lock that serializes requests with this key.
-func (k *Key) Lock() int64 {
+// AdvisoryLock returns the number of PostgreSQL's advisory lock that serializes the key's requests.
+func (k *Key) AdvisoryLock() int64 {
 	d := digest("idempotency", k.UserID, k.Route, k.Key)
 	return int64(binary.BigEndian.Uint64(d[:8])) //nolint:gosec // any 64 bits will do
 }

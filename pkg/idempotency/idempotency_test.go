@@ -44,9 +44,9 @@ func TestKeysAndFingerprintsDoNotCollide(t *testing.T) {
 	}
 	base := make("u", "r", "k", "ab", "c")
 	require.Equal(t, base, make("u", "r", "k", "ab", "c"))
-	require.Equal(t, base.Lock(), make("u", "r", "k", "other").Lock(), "the lock is the key's, whatever is asked")
+	require.Equal(t, base.AdvisoryLock(), make("u", "r", "k", "other").AdvisoryLock(), "the lock is the key's, whatever is asked")
 	for _, other := range []*idempotency.Key{make("ur", "", "k"), make("u", "rk", ""+"x"), make("v", "r", "k"), make("u", "s", "k"), make("u", "r", "l")} {
-		require.NotEqual(t, base.Lock(), other.Lock())
+		require.NotEqual(t, base.AdvisoryLock(), other.AdvisoryLock())
 	}
 	for _, other := range []*idempotency.Key{make("u", "r", "k", "a", "bc"), make("u", "r", "k", "abc"), make("u", "r", "k", "ab", "c", "")} {
 		require.NotEqual(t, base.Fingerprint, other.Fingerprint)

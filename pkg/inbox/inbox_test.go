@@ -79,7 +79,7 @@ func TestClaimAll(t *testing.T) {
 // A letter keeps the time at which it was redriven first, also when two redrives note it at once.
 func TestRedrivenLetters(t *testing.T) {
 	t.Parallel()
-	letters := inbox.NewLetters(postgrestest.New(t, inbox.Migrations))
+	letters := inbox.NewRedrivenLetters(postgrestest.New(t, inbox.Migrations))
 	at, err := letters.Redriven(t.Context(), "payment-events", []string{"0-1", "0-2"})
 	require.NoError(t, err)
 	require.Empty(t, at)

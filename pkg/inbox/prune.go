@@ -26,8 +26,8 @@ import (
 const Retention = 30 * 24 * time.Hour
 
 const (
-	// clockSkew is how far the clocks of publishers and the database may differ: an event may
-	// look younger than its row.
+	// clockSkew is how far the clocks of publishers and the database may differ. Rows are kept that
+	// much longer, since an event may look younger by the one clock than its row by the other.
 	clockSkew = time.Hour
 	// One call of Prune deletes at most pruneStatements × pruneBatch rows, a million.
 	pruneBatch      = 5000

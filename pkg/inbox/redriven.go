@@ -11,24 +11,24 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// Letters records for good which dead letters of the service's consumer group were redriven. The
-// inbox could not tell: it forgets old events.
-type Letters struct{ pool *pgxpool.Pool }
+// RedrivenLetters records, permanently, which dead letters of the service's consumer group were
+// redriven. The inbox cannot record that, since it forgets old events.
+type RedrivenLetters struct{ pool *pgxpool.Pool }
 
-// NewLetters makes Letters that are stored through a pool.
-func NewLetters(pool *pgxpool.Pool) Letters { return Letters{pool} }
+// NewRedrivenLetters makes RedrivenLetters that are stored through a pool.
+func NewRedrivenLetters(pool *pgxpool.Pool) RedrivenLetters { return RedrivenLetters{pool} }
 
-// OpenLetters makes Letters with a pool of its own, for a command line; done closes the pool.
-func OpenLetters(ctx context.Context, cfg postgres.Config, name string, opts ...postgres.Option) (l Letters, done func(), err error) {
+// OpenRedrivenLetters makes RedrivenLetters with a pool of its own, for a command; done closes it.
+func OpenRedrivenLetters(ctx context.Context, cfg postgres.Config, name string, opts ...postgres.Option) (l RedrivenLetters, done func(), err error) {
 	pool, err := postgres.Open(ctx, cfg, name, opts...)
 	if err != nil {
-		return Letters{}, nil, err
+		return RedrivenLetters{}, nil, err
 	}
-	return Letters{pool}, pool.Close, nil
+	return RedrivenLetters{pool}, pool.Close, nil
 }
 
 // Redriven returns when each letter was redriven; letters that never were are left out.
-func (l Letters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
+func (l RedrivenLetters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
 	rows, _ := l.pool.Query(ctx, `SELECT letter, redriven_at FROM redriven_letters WHERE topic = $1 AND letter = ANY ($2)`, topic, letters)
 	at := make(map[string]time.Time)
 	var letter string
@@ -43,8 +43,8 @@ func (l Letters) Redriven(ctx context.Context, topic string, letters []string) (
 	return at, nil
 }
 
-// NoteRedriven records that letters were redriven now. An earlier time stays.
-func (l Letters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
+// NoteRedriven records that letters were redriven now. A letter recorded before keeps its time.
+func (l RedrivenLetters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
 	// The rows are inserted in a fixed order, so that two redrives at once cannot deadlock.
 	_, err := l.pool.Exec(ctx, `
 		INSERT INTO redriven_letters (topic, letter) SELECT DISTINCT $1::text, k FROM unnest($2::text[]) AS k ORDER BY k ON CONFLICT DO NOTHING`, topic, letters)

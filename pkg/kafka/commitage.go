@@ -32,12 +32,13 @@ type CommitAge struct {
 	now          func() time.Time
 
 	mu sync.Mutex
-	// All records older than appliedUntil were committed at the time measured. Both times are
-	// zero before the first measurement.
+	// At the latest measurement, at the time `measured`, all records older than appliedUntil were
+	// committed. Both times are zero before the first measurement.
 	appliedUntil, measured time.Time
 }
 
-// NewCommitAge makes the measurement for one group and topic. Run repeats it. now is time.Now.
+// NewCommitAge makes a CommitAge for one group and topic. Run measures it again and again. now is
+// time.Now, except in tests.
 func NewCommitAge(cfg Config, group, topic string, now func() time.Time) *CommitAge {
 	return &CommitAge{cfg: cfg, group: group, topic: topic, now: now}
 }

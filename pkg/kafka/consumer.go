@@ -15,13 +15,15 @@ import (
 )
 
 const (
-	// maxPoll limits the records of one poll. With backlogLimit it limits a partition's memory.
+	// maxPoll is the largest number of records that one poll fetches. Together with backlogLimit it
+	// limits how many records of a partition are in memory.
 	maxPoll      = 1000
 	backlogLimit = 2000
 	// fetchMaxWait is how long a broker delays its answer to a fetch that finds nothing. A newly
 	// assigned partition waits for the end of such a fetch; the library's default is 5 s.
 	fetchMaxWait = 500 * time.Millisecond
-	// stopGrace is how long a handler's call may take when its partition is revoked, or on a stop.
+	// stopGrace is how much longer a running handler call may take after its partition was revoked
+	// or the consumer was stopped.
 	stopGrace = 5 * time.Second
 	// handlerTimeout bounds one call of a handler, so that a backend that accepts requests and
 	// never answers cannot block a partition forever.

@@ -100,7 +100,8 @@ func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, li
 	return page, nil, nil
 }
 
-// maxGap is how many unwanted records are read, at most, to reach the next wanted one in one go.
+// maxGap is the largest number of unwanted records between two wanted ones for which both are still
+// read in one range.
 const maxGap = 200
 
 // Get returns the dead letters of a topic at the wanted offsets. Missing ones are left out.
@@ -145,9 +146,9 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 	}
 }
 
-// Redriven returns the record that publishes a dead letter again: unchanged, to its original topic.
-// Its header names the group that failed, and all other groups skip it.
-func Redriven(topic string, letter Record) Record {
+// RedrivenRecord returns the record that publishes a dead letter again: unchanged, to its original
+// topic. Its header `group` names the group that failed to process it; all other groups skip it.
+func RedrivenRecord(topic string, letter Record) Record {
 	return Record{Topic: topic, Key: letter.Key, Value: letter.Value, Headers: maps.Clone(letter.Headers)}
 }
 

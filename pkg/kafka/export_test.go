@@ -15,7 +15,7 @@ func NewProducerWith(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 
 // SignIn returns the credentials of a new connection.
 func (c Config) SignIn(ctx context.Context) (user, password string, err error) {
-	auth, err := c.signIn()(ctx)
+	auth, err := c.passwordCredentials()(ctx)
 	return auth.User, auth.Pass, err
 }
 

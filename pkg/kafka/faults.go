@@ -56,7 +56,7 @@ func isTransient(err error) bool {
 	}
 }
 
-// isSlow reports whether a transient error may not occur with a smaller batch.
+// isSlow reports whether a transient error is a timeout, so that a smaller batch may succeed.
 func isSlow(err error) bool {
 	return sqlState(err) == queryCanceled || errs.From(err).Kind == errs.Deadline || errors.Is(err, context.DeadlineExceeded)
 }

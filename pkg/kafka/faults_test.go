@@ -207,5 +207,5 @@ func TestStoppedConsumerClearsFailureMetric(t *testing.T) {
 // metric returns the value of a metric for a group's topic.
 func metric(t *testing.T, name, group, topic string) (value float64, ok bool) {
 	t.Helper()
-	return metricstest.Value(t, name, map[string]string{"group": group, "topic": topic})
+	return metricstest.MetricSum(t, name, map[string]string{"group": group, "topic": topic})
 }

@@ -73,7 +73,7 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 		if c.Username == "" || c.Password == "" {
 			return nil, config.Missing("KAFKA_USERNAME, KAFKA_PASSWORD", "both are needed with KAFKA_SASL=SCRAM-SHA-512")
 		}
-		opts = append(opts, kgo.SASL(scram.Sha512(c.signIn())))
+		opts = append(opts, kgo.SASL(scram.Sha512(c.passwordCredentials())))
 	case "AWS_MSK_IAM":
 		opts = append(opts, kgo.SASL(aws.ManagedStreamingIAM(roleCredentials)))
 	default:
@@ -82,7 +82,7 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-func (c Config) signIn() func(context.Context) (scram.Auth, error) {
+func (c Config) passwordCredentials() func(context.Context) (scram.Auth, error) {
 	password := config.LatestSecret("KAFKA_PASSWORD", c.PasswordFile, c.Password)
 	return func(context.Context) (scram.Auth, error) {
 		return scram.Auth{User: c.Username, Pass: password().Reveal()}, nil

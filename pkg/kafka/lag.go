@@ -22,14 +22,14 @@ var lagGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag", Help: "Records of a partition that the group has not committed yet.",
 }, []string{"group", "topic", "partition"})
 
-// lagKnown is needed because a partition whose lag cannot be measured has no value in lagGauge: the
-// last value would be taken for the current one.
+// lagKnown shows whether the lag can be measured. A partition whose lag cannot be measured has no
+// value in lagGauge, since the last value would be taken for the current one.
 var lagKnown = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_consumer_lag_known", Help: "1 while this replica measures the lag of all its partitions of the group, else 0.",
 }, []string{"group"})
 
 var (
-	// This is the time of the first failure, since its age would have to be updated all the time.
+	// The value is the time of the first failure. Its age would have to be updated all the time.
 	failingSince = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_consumer_failing_since_timestamp_seconds",
 		Help: "When the first attempt at the partition's next records failed; absent while none fails.",

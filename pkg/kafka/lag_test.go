@@ -53,7 +53,7 @@ func TestUnknownLag(t *testing.T) {
 	c.DialBy(network.dial)
 	run(t, c)
 	known := func(want float64) bool {
-		got, ok := metricstest.Value(t, "urr_consumer_lag_known", map[string]string{"group": group})
+		got, ok := metricstest.MetricSum(t, "urr_consumer_lag_known", map[string]string{"group": group})
 		return ok && got == want
 	}
 	testkit.Until(t, func() bool {
@@ -112,5 +112,5 @@ func (n *cuttable) restore() {
 // lag reads urr_consumer_lag of partition 0.
 func lag(t *testing.T, group, topic string) (value float64, ok bool) {
 	t.Helper()
-	return metricstest.Value(t, "urr_consumer_lag", map[string]string{"group": group, "topic": topic, "partition": "0"})
+	return metricstest.MetricSum(t, "urr_consumer_lag", map[string]string{"group": group, "topic": topic, "partition": "0"})
 }

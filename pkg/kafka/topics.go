@@ -22,16 +22,17 @@ const defaultPartitions = 3
 type Topic struct {
 	Name       string
 	Partitions int32 // 0: 3
-	// MayForget permits a shorter retention, which operators may set where personal data must go.
+	// MayForget permits a limited retention: operators may set one to have personal data deleted.
 	MayForget bool
 }
 
 // EnsureTopics creates missing topics, each with its dead-letter topic, with unlimited retention,
 // and waits until the brokers know them. Any number of processes may call it concurrently. An
 // existing topic stays as it is: an operator may have added partitions or changed the replication
-// factor. Fewer partitions than wanted are an error: adding the missing ones would move keys and
-// break their order, so an operator must decide. So is a topic that deletes records, as one that
-// other tools made with their defaults: figures that are counted anew would be too small.
+// factor. EnsureTopics fails for a topic with fewer partitions than wanted: to add the missing ones
+// would move keys and break their order, so an operator must decide. It also fails for a topic that
+// deletes records, such as one that other tools made with their defaults: figures that are counted
+// anew would be too small.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	client, err := cfg.newClient("ensure-topics", kgo.MetadataMinAge(describeEvery))
 	if err != nil {
@@ -86,10 +87,10 @@ func checkTopic(ctx context.Context, admin *kadm.Client, t Topic) error {
 	return checkRetention(ctx, admin, t.Name)
 }
 
-// unlimited has the settings of a topic that keeps every record.
+// unlimitedRetention has the settings of a topic that keeps every record.
 //
 //nolint:gochecknoglobals // a constant table
-var unlimited = map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+var unlimitedRetention = map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 
 // checkRetention fails if a topic is set to delete records.
 func checkRetention(ctx context.Context, admin *kadm.Client, topic string) error {
@@ -107,7 +108,7 @@ func checkRetention(ctx context.Context, admin *kadm.Client, topic string) error
 		return fmt.Errorf("settings of topic %s: %w", topic, err)
 	}
 	for _, c := range settings {
-		if want, checked := unlimited[c.Key]; checked && c.MaybeValue() != want {
+		if want, checked := unlimitedRetention[c.Key]; checked && c.MaybeValue() != want {
 			return fmt.Errorf("topic %s has %s=%s, not %s: it would delete records, from which figures are counted anew", topic, c.Key, c.MaybeValue(), want)
 		}
 	}
@@ -118,8 +119,8 @@ const (
 	// describeEvery is the interval at which a topic is described, and the longest time for which
 	// the client caches the answer.
 	describeEvery = 50 * time.Millisecond
-	// agreeWithin limits the wait for the brokers to agree: a broker that was stalled or restarted
-	// counts as absent until it is back.
+	// agreeWithin limits the wait until the brokers agree about a topic. It is long, since a broker
+	// that was stalled or restarted counts as absent until it is back.
 	agreeWithin = 30 * time.Second
 )
 

@@ -20,12 +20,12 @@ import (
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	// maxRecordBackoff limits the pause between attempts at a record that itself causes the failure.
-	// So it is dead-lettered after about a minute: when a group is 2 min behind, the service payment
-	// refuses confirmations.
+	// maxRecordBackoff limits the pause between attempts at a record that itself causes the
+	// failure. So the record is dead-lettered after about a minute. It must not take two: when a
+	// group is 2 min behind, the service payment refuses confirmations.
 	maxRecordBackoff = 4 * time.Second
-	// maxAttempts is how often a record is tried alone, not counting transient errors, before it
-	// goes to the dead-letter topic.
+	// maxAttempts is how many times a single record is tried, not counting transient errors, before
+	// it goes to the dead-letter topic.
 	maxAttempts = 20
 	// maxErrorHeader is the largest size of a dead letter's header `error`, in bytes.
 	maxErrorHeader = 500
@@ -59,8 +59,8 @@ func newWorker(ctx context.Context, c *Consumer, client *kgo.Client, part partit
 	}
 }
 
-// addRecords adds fetched records to the backlog. When the backlog is full, no more are fetched of
-// this partition until it is processed.
+// addRecords adds fetched records to the backlog. When the backlog is full, no more records of this
+// partition are fetched until the backlog is processed.
 func (w *worker) addRecords(recs []*kgo.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *Consumer) stopWorkers(workers []*worker) {
 // processRecords handles records, or sends them to the dead-letter topic, and marks them as done.
 // It returns false, and marks nothing, when the worker must stop.
 func (w *worker) processRecords(chunk []*kgo.Record) bool {
-	if mine := w.forThisGroup(chunk); len(mine) > 0 && !w.handleRecords(mine) {
+	if mine := w.recordsForThisGroup(chunk); len(mine) > 0 && !w.handleRecords(mine) {
 		return false
 	}
 	w.client.MarkCommitRecords(chunk[len(chunk)-1])
@@ -203,8 +203,8 @@ func (w *worker) clearFailing() {
 	}
 }
 
-// forThisGroup leaves out records that were redriven for another consumer group.
-func (w *worker) forThisGroup(chunk []*kgo.Record) []*kgo.Record {
+// recordsForThisGroup leaves out the records that were redriven for another consumer group.
+func (w *worker) recordsForThisGroup(chunk []*kgo.Record) []*kgo.Record {
 	if !slices.ContainsFunc(chunk, w.isForOtherGroup) {
 		return chunk
 	}

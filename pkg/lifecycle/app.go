@@ -111,11 +111,11 @@ func (a *App) GRPC(cfg rpc.ServerConfig) (*rpc.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.serve(s)
+	a.serveGRPC(s)
 	return s, nil
 }
 
-func (a *App) serve(s *rpc.Server) {
+func (a *App) serveGRPC(s *rpc.Server) {
 	a.grpc = append(a.grpc, s)
 	var l net.Listener
 	a.servers = append(a.servers, &task{

@@ -2,8 +2,8 @@ package lifecycle
 
 import "runtime"
 
-// ReserveHeap lets a process with a small heap collect garbage less often. The collector starts when
-// the heap has grown by GOGC percent: in a heap of a few MB, under load, many times a second.
+// ReserveHeap makes the garbage collector of a process with a small heap run less often: it starts
+// when the heap has grown by GOGC percent, in a heap of a few MB many times a second under load.
 //
 // ReserveHeap adds an array of the given size to the heap until release is called. The array is never
 // written to, so it takes address space and no memory. It counts as part of the heap: by default

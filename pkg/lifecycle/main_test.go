@@ -132,7 +132,7 @@ func TestInterruptedMigrationFails(t *testing.T) {
 
 // TestMain provides one program: a service whose shutdown hangs.
 func TestMain(m *testing.M) {
-	processtest.Main(processtest.Verified(m), func() int {
+	processtest.Main(processtest.WithLeakCheck(m), func() int {
 		return Main("ticket", func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error {
 			fmt.Println("has started")
 			<-ctx.Done()

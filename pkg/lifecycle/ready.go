@@ -18,7 +18,7 @@ import (
 const (
 	checkEvery   = time.Second
 	checkTimeout = time.Second
-	// Until all conditions have held once they are checked more often, so that a start is quick.
+	// checkEveryAtStart applies until all conditions have held once, so that a start is quick.
 	checkEveryAtStart = 50 * time.Millisecond
 )
 

@@ -25,10 +25,11 @@ var (
 	}, []string{"variable"})
 )
 
-// FollowSecrets re-reads the files of cfg's secrets while the process runs. Changed content is put
-// into force by apply, which gets the whole validated configuration. Content that the validation or
-// apply refuses changes nothing: it is logged once, and a metric shows it as long as it lasts. Each
-// file is handled separately, so that a wrong one does not delay the others.
+// FollowSecrets re-reads the files of cfg's secrets while the process runs. When a file has changed
+// it calls apply with the whole validated configuration, and apply makes the process use the new
+// secret. Content that the validation or apply refuses changes nothing: the refusal is logged once,
+// and a metric shows it as long as it lasts. Each file is handled separately, so that a wrong file
+// does not delay the others.
 //
 // apply is called by one goroutine. It must apply the configuration completely or not at all. Calls
 // in progress may finish with the old secrets.

@@ -118,7 +118,7 @@ func rounds(n int) {
 // metric returns a metric's value, which other tests of the process may have changed before.
 func metric(t *testing.T, name, variable string) float64 {
 	t.Helper()
-	value, _ := metricstest.Value(t, name, map[string]string{"variable": variable})
+	value, _ := metricstest.MetricSum(t, name, map[string]string{"variable": variable})
 	return value
 }
 

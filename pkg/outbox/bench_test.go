@@ -32,7 +32,7 @@ const (
 // Kafka, beside draining the same table by SQL alone, without publishing.
 func BenchmarkOutboxRelay(b *testing.B) {
 	pool, topic, producer := postgrestest.New(b, outbox.Migrations), kafkatest.TopicOf(b, 3), kafkatest.Producer(b)
-	side := func(drain func()) rounds.Side {
+	side := func(drain func()) rounds.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			fillOutbox(b, pool, topic)
 			began := time.Now()

@@ -92,7 +92,7 @@ const missing = -1
 
 func gauge(t *testing.T, name string) float64 {
 	t.Helper()
-	if value, ok := metricstest.Value(t, name, nil); ok {
+	if value, ok := metricstest.MetricSum(t, name, nil); ok {
 		return value
 	}
 	return missing

@@ -78,7 +78,7 @@ func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 		countLimit).Scan(&rows, &parked))
 	var oldest time.Duration
 	if err == nil {
-		oldest, err = Oldest(ctx, r.pool, "", now)
+		oldest, err = OldestAge(ctx, r.pool, "", now)
 	}
 	if err != nil {
 		for _, g := range []*prometheus.GaugeVec{rowsGauge, parkedGauge, lagGauge} {
@@ -94,9 +94,9 @@ func (r *Relay) measure(ctx context.Context, now *time.Time) error {
 	return nil
 }
 
-// Oldest returns the age of the oldest event of a topic ("": of any topic) that is neither
+// OldestAge returns the age of the oldest event of a topic ("": of any topic) that is neither
 // published nor parked; 0 when there is none. now, if set, replaces the database's clock.
-func Oldest(ctx context.Context, pool *pgxpool.Pool, topic string, now *time.Time) (time.Duration, error) {
+func OldestAge(ctx context.Context, pool *pgxpool.Pool, topic string, now *time.Time) (time.Duration, error) {
 	var seconds float64
 	err := pool.QueryRow(ctx, `
 		SELECT coalesce((SELECT extract(epoch FROM coalesce($2::timestamptz, clock_timestamp()) - o.created_at)::float8

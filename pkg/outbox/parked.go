@@ -14,8 +14,9 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// Parked is a key whose events wait for an operator, because the broker has refused one for good.
-type Parked struct {
+// ParkedKey is a key whose events wait for an operator, because the broker has permanently refused
+// one of them.
+type ParkedKey struct {
 	Topic, Key string
 	// EventID, Error and Type describe the event that was refused.
 	EventID, Error, Type string
@@ -25,7 +26,7 @@ type Parked struct {
 }
 
 // ParkedKeys lists all parked keys, the oldest first.
-func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]Parked, error) {
+func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]ParkedKey, error) {
 	rows, err := pool.Query(ctx, `
 		SELECT p.topic, p.key, p.event_id::text, p.error, coalesce(min(o.type) FILTER (WHERE o.event_id = p.event_id), ''), p.parked_at, count(o.id)
 		FROM outbox_parked AS p LEFT JOIN outbox AS o ON o.topic = p.topic AND o.key = p.key
@@ -33,7 +34,7 @@ func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]Parked, error) {
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
-	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
+	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ParkedKey])
 	return parked, postgres.Err(err)
 }
 

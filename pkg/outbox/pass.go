@@ -23,7 +23,7 @@ type eventKey struct{ topic, key string }
 
 // publishBatch publishes one batch of rows. It deletes the acked rows at once, or during the next
 // call (see prefetched). It returns how many rows were published; an error ends the session.
-func (r *Relay) publishBatch(ctx context.Context, s *session) (int, error) {
+func (r *Relay) publishBatch(ctx context.Context, s *relaySession) (int, error) {
 	s.blocked, s.more = false, false
 	if err := s.tryLock(ctx); err != nil || !s.serving {
 		return 0, err
@@ -88,7 +88,7 @@ func ackedInOrder(rows []row, results []error) []int64 {
 
 // noteFailures puts the partitions of rows that were not published into back-off: the relay retries
 // them separately. After a refusal by the broker the rows of the batch are sent one by one.
-func (r *Relay) noteFailures(ctx context.Context, s *session, rows []row, results []error) {
+func (r *Relay) noteFailures(ctx context.Context, s *relaySession, rows []row, results []error) {
 	now := time.Now()
 	stalled := make(map[partition]bool)
 	for i, row := range rows {
@@ -105,7 +105,7 @@ func (r *Relay) noteFailures(ctx context.Context, s *session, rows []row, result
 	updateStalledGauge(s.stalls)
 }
 
-func (r *Relay) markStalled(ctx context.Context, s *session, p partition, err error, now time.Time) {
+func (r *Relay) markStalled(ctx context.Context, s *relaySession, p partition, err error, now time.Time) {
 	if s.stalls.recordFailure(p, now) {
 		r.log.WarnContext(ctx, "partition takes no events, retrying it separately", "topic", p.topic, "partition", p.number,
 			"partitions", p.count, "error", err)
@@ -125,8 +125,8 @@ type unreadableError struct{ err error }
 func (e *unreadableError) Error() string { return "headers: " + e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
 
-// toRecords converts rows to Kafka records; index has the row of each record. A row that cannot be
-// read gets its error in results instead.
+// toRecords converts rows to Kafka records. index has, for each record, the index of its row. For a
+// row that cannot be converted results gets an error instead.
 func toRecords(rows []row, results []error) (recs []kafka.Record, index []int) {
 	for i, row := range rows {
 		rec, err := row.toRecord()

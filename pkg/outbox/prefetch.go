@@ -50,7 +50,7 @@ type prefetched struct {
 
 // nextBatch returns the prefetched batch, or reads one. acked are the ids of published rows that
 // are still to be deleted.
-func (s *session) nextBatch(ctx context.Context, leaveOut []partition, limit, scan int) (b batch, acked []int64, err error) {
+func (s *relaySession) nextBatch(ctx context.Context, leaveOut []partition, limit, scan int) (b batch, acked []int64, err error) {
 	if s.prefetched != nil && len(leaveOut) == 0 && time.Since(s.prefetched.next.readAt) < maxPrefetchAge {
 		b, acked = s.prefetched.next, s.prefetched.acked
 		s.prefetched, s.blocked = nil, b.blocked
@@ -65,7 +65,7 @@ func (s *session) nextBatch(ctx context.Context, leaveOut []partition, limit, sc
 }
 
 // flush deletes the rows already published and drops the prefetched batch.
-func (s *session) flush(ctx context.Context) error {
+func (s *relaySession) flush(ctx context.Context) error {
 	if s.prefetched == nil {
 		return nil
 	}
@@ -74,9 +74,9 @@ func (s *session) flush(ctx context.Context) error {
 	return s.deleteRows(ctx, acked)
 }
 
-// publishAndPrefetch publishes a batch. Meanwhile it deletes the acked rows and, if prefetch is set,
-// reads the next batch; next is nil when there are no more rows.
-func (r *Relay) publishAndPrefetch(ctx context.Context, s *session, b batch, acked []int64, prefetch bool) (results []error, next *batch, err error) {
+// publishAndPrefetch publishes a batch. Meanwhile it deletes the acked rows and, if prefetch is
+// set, reads the next batch; next is nil when there are no more rows.
+func (r *Relay) publishAndPrefetch(ctx context.Context, s *relaySession, b batch, acked []int64, prefetch bool) (results []error, next *batch, err error) {
 	var publishing sync.WaitGroup
 	var publishErr error
 	publishing.Go(func() { results, publishErr = r.publish(ctx, b.rows, b.readAt) })

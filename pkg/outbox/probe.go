@@ -12,8 +12,8 @@ import (
 // probeTimeout limits one attempt to publish to the partitions in back-off.
 const probeTimeout = time.Second
 
-// probe is an attempt in progress to publish the first row of each partition whose retry is due.
-type probe struct {
+// partitionProbe is a running attempt to publish the first row of each partition due for a retry.
+type partitionProbe struct {
 	firstRows []row
 	results   []error // to be read once done is closed
 	done      chan struct{}
@@ -21,7 +21,7 @@ type probe struct {
 
 // probeStalled applies the results of the last probe, if it has ended, and starts the next one. It
 // never waits for the broker. It returns how many rows the last probe published.
-func (r *Relay) probeStalled(ctx context.Context, s *session) (int, error) {
+func (r *Relay) probeStalled(ctx context.Context, s *relaySession) (int, error) {
 	n := 0
 	if s.probe != nil {
 		select {
@@ -52,7 +52,7 @@ func (r *Relay) probeStalled(ctx context.Context, s *session) (int, error) {
 // rowsToProbe returns the first rows that are to be published. A partition without rows
 // counts as recovered. One whose first row is not settled is postponed: a transaction that may
 // insert an earlier row still runs.
-func (r *Relay) rowsToProbe(ctx context.Context, s *session, due []partition, firstRows []row) []row {
+func (r *Relay) rowsToProbe(ctx context.Context, s *relaySession, due []partition, firstRows []row) []row {
 	now := time.Now()
 	ready := make([]row, 0, len(firstRows))
 	waiting := make(map[partition]bool)
@@ -81,11 +81,11 @@ func (r *Relay) rowsToProbe(ctx context.Context, s *session, due []partition, fi
 // maxID is greater than every row's id.
 const maxID = 1<<63 - 1
 
-func (r *Relay) startProbe(ctx context.Context, s *session, firstRows []row) {
+func (r *Relay) startProbe(ctx context.Context, s *relaySession, firstRows []row) {
 	if len(firstRows) == 0 {
 		return
 	}
-	p := &probe{firstRows: firstRows, results: make([]error, len(firstRows)), done: make(chan struct{})}
+	p := &partitionProbe{firstRows: firstRows, results: make([]error, len(firstRows)), done: make(chan struct{})}
 	s.probe = p
 	go func() { // bounded by its timeout; the session's close waits for it
 		defer close(p.done)
@@ -100,7 +100,7 @@ func (r *Relay) startProbe(ctx context.Context, s *session, firstRows []row) {
 }
 
 // finishProbe deletes the rows that a probe has published, and parks the keys of refused rows.
-func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, error) {
+func (r *Relay) finishProbe(ctx context.Context, s *relaySession, p *partitionProbe) (int, error) {
 	now := time.Now()
 	acked := make([]int64, 0, len(p.firstRows))
 	for i, h := range p.firstRows {
@@ -125,7 +125,7 @@ func (r *Relay) finishProbe(ctx context.Context, s *session, p *probe) (int, err
 	return len(acked), nil
 }
 
-func (r *Relay) applyProbeResult(ctx context.Context, s *session, head row, err error, now time.Time) {
+func (r *Relay) applyProbeResult(ctx context.Context, s *relaySession, head row, err error, now time.Time) {
 	exact := r.findPartition(head)
 	settled := err == nil || kafka.Refused(err) || isUnreadable(err)
 	for _, p := range s.stalls.matching(head) {
@@ -147,7 +147,7 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &e)
 }
 
-func (r *Relay) markRecovered(ctx context.Context, s *session, p partition, id int64, now time.Time) {
+func (r *Relay) markRecovered(ctx context.Context, s *relaySession, p partition, id int64, now time.Time) {
 	if stalled, recovered := s.stalls.recordSuccess(p, id, now); recovered {
 		r.log.InfoContext(ctx, "partition takes events again", "topic", p.topic, "partition", p.number, "after", fmt.Sprint(stalled))
 	}

@@ -153,7 +153,7 @@ func (r *Relay) runSession(ctx context.Context) error {
 
 // waitIdle waits for a signal, the next poll, or the time to retry a partition. A relay without the
 // lock only waits for its next attempt to get it.
-func (r *Relay) waitIdle(ctx context.Context, s *session, d time.Duration) {
+func (r *Relay) waitIdle(ctx context.Context, s *relaySession, d time.Duration) {
 	if !s.serving {
 		loop.Sleep(ctx, r.lockEvery)
 		return
@@ -167,7 +167,7 @@ func (r *Relay) waitIdle(ctx context.Context, s *session, d time.Duration) {
 	loop.SleepOrWake(ctx, d, r.wake)
 }
 
-func (r *Relay) drain(ctx context.Context, s *session) error {
+func (r *Relay) drain(ctx context.Context, s *relaySession) error {
 	for deadline := time.Now().Add(r.drainTimeout); time.Now().Before(deadline); {
 		n, err := r.publishBatch(ctx, s)
 		if err != nil || (n == 0 && !s.blocked && !s.more && s.probe == nil) {

@@ -19,9 +19,9 @@ const (
 	queryTimeout = 6 * time.Second
 )
 
-// session is a relay's own connection to the database, outside the pool, and the state of its work.
-// The connection may hold the advisory lock.
-type session struct {
+// relaySession is a relay's own connection to the database, outside the pool, and the state of the
+// relay's work. The connection may hold the advisory lock.
+type relaySession struct {
 	conn     *pgx.Conn
 	serving  bool // holds relayLock
 	lockedAt time.Time
@@ -31,14 +31,14 @@ type session struct {
 	blocked    bool
 	more       bool // the last read did not cover all rows
 	stalls     *stalls
-	probe      *probe // in flight; nil: none
+	probe      *partitionProbe // in flight; nil: none
 	walk       tableWalk
 	prefetched *prefetched   // nil: nothing
 	took       time.Duration // duration of the last read
 	size       int           // number of rows of a batch that has not grown
 }
 
-func (r *Relay) openSession(ctx context.Context) (*session, error) {
+func (r *Relay) openSession(ctx context.Context) (*relaySession, error) {
 	cc := r.pool.Config().ConnConfig.Copy()
 	cc.RuntimeParams["idle_session_timeout"] = fmt.Sprint(r.sessionIdle.Milliseconds())
 	cc.RuntimeParams["application_name"] += " outbox"
@@ -46,12 +46,12 @@ func (r *Relay) openSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &session{conn: conn, every: r.lockEvery, stalls: newStalls(r.retryMin), size: r.opts.Batch}, nil
+	return &relaySession{conn: conn, every: r.lockEvery, stalls: newStalls(r.retryMin), size: r.opts.Batch}, nil
 }
 
 // close closes the connection, which releases the lock. It first waits for the records in flight:
 // otherwise the next relay could publish later rows before them.
-func (s *session) close(ctx context.Context) {
+func (s *relaySession) close(ctx context.Context) {
 	if s.probe != nil {
 		<-s.probe.done
 	}
@@ -61,7 +61,7 @@ func (s *session) close(ctx context.Context) {
 }
 
 // tryLock tries, at most once per interval, to get the lock, so that this relay publishes.
-func (s *session) tryLock(ctx context.Context) error {
+func (s *relaySession) tryLock(ctx context.Context) error {
 	if s.serving || time.Since(s.lockedAt) < s.every {
 		return nil
 	}
@@ -121,7 +121,7 @@ const readOthers = `
 // read returns the first rows, in the order of ids, of all partitions but those in leaveOut. Of
 // each key it returns only the rows before its first unsettled row. It omits the rows in flight,
 // which it is given only if leaveOut is empty.
-func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (batch, error) {
+func (s *relaySession) read(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (batch, error) {
 	b := batch{limit: limit, readAt: time.Now()}
 	all, cut, err := s.readWithUnsettled(ctx, leaveOut, inFlight, limit, scan)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *session) read(ctx context.Context, leaveOut []partition, inFlight []row
 
 // readWithUnsettled does what read does, but keeps unsettled rows. cut reports that it returned
 // fewer than limit because of maxBytes.
-func (s *session) readWithUnsettled(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
+func (s *relaySession) readWithUnsettled(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
 	if len(leaveOut) == 0 {
 		s.walk = tableWalk{}
 		ids := make([]int64, len(inFlight))
@@ -176,19 +176,19 @@ const readHeads = `
 		ORDER BY o.id LIMIT 1) AS h`
 
 // readFirstRows returns the first row of each of the partitions that has rows.
-func (s *session) readFirstRows(ctx context.Context, partitions []partition) ([]row, error) {
+func (s *relaySession) readFirstRows(ctx context.Context, partitions []partition) ([]row, error) {
 	topics, counts, numbers := partitionArrays(partitions)
 	return s.query(ctx, readHeads, topics, counts, numbers)
 }
 
-func (s *session) query(ctx context.Context, sql string, args ...any) ([]row, error) {
+func (s *relaySession) query(ctx context.Context, sql string, args ...any) ([]row, error) {
 	rows, _, err := s.queryUpTo(ctx, math.MaxInt, sql, args...)
 	return rows, err
 }
 
 // queryUpTo returns at least the given number of rows, if there are so many, and further rows while
 // all together have at most maxBytes. cut reports that there were more.
-func (s *session) queryUpTo(ctx context.Context, number int, sql string, args ...any) (rows []row, cut bool, err error) {
+func (s *relaySession) queryUpTo(ctx context.Context, number int, sql string, args ...any) (rows []row, cut bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	res, err := s.conn.Query(ctx, sql, args...)
@@ -221,7 +221,7 @@ func partitionArrays(partitions []partition) (topics []string, counts, numbers [
 	return topics, counts, numbers
 }
 
-func (s *session) deleteRows(ctx context.Context, ids []int64) error {
+func (s *relaySession) deleteRows(ctx context.Context, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -229,13 +229,13 @@ func (s *session) deleteRows(ctx context.Context, ids []int64) error {
 }
 
 // parkKey parks the key of a row that the broker refused: its events wait for an operator.
-func (s *session) parkKey(ctx context.Context, r row, cause error) error {
+func (s *relaySession) parkKey(ctx context.Context, r row, cause error) error {
 	return s.exec(ctx, "park a key", `
 		INSERT INTO outbox_parked (topic, key, event_id, error) VALUES ($1, $2, $3::uuid, $4)
 		ON CONFLICT (topic, key) DO NOTHING`, r.Topic, r.Key, r.EventID, cause.Error())
 }
 
-func (s *session) exec(ctx context.Context, purpose, sql string, args ...any) error {
+func (s *relaySession) exec(ctx context.Context, purpose, sql string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, sql, args...); err != nil {

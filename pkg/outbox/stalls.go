@@ -24,7 +24,7 @@ type partition struct {
 }
 
 // stall is the back-off of a partition to which publishing failed. The relay leaves the partition's
-// rows out of its batches, and at intervals tries the first of them separately.
+// rows out of its batches, and at intervals tries to publish the first of these rows separately.
 type stall struct {
 	since, due, logged time.Time
 	wait               time.Duration

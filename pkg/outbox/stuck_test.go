@@ -110,7 +110,7 @@ func TestRedrivenKeyIsParkedAgainWhenRefused(t *testing.T) {
 	m := fakePublisher{fail: refuseVersion(1, kerr.InvalidRecord)}
 	require.NoError(t, insert(t.Context(), pool, event("t", "a", 1), event("t", "a", 2), event("t", "b", 1)))
 	run(t, pool, &m, outbox.Options{})
-	parked := func() []outbox.Parked {
+	parked := func() []outbox.ParkedKey {
 		keys, err := outbox.ParkedKeys(t.Context(), pool)
 		require.NoError(t, err)
 		return keys

@@ -46,7 +46,7 @@ type tableWalk struct {
 }
 
 // advanceWalk chooses the range of ids that the next read covers.
-func (s *session) advanceWalk(ctx context.Context, scan int) error {
+func (s *relaySession) advanceWalk(ctx context.Context, scan int) error {
 	w := &s.walk
 	old := w.whole && time.Since(w.began) > max(rewalkAfter, rewalkFactor*w.took)
 	if w.began.IsZero() || old || s.stalls.rescan {

@@ -33,7 +33,7 @@ func newTracer(timeout time.Duration) pgx.QueryTracer {
 // cancelKey is the context key under which the function that releases the deadline's timer is kept.
 type cancelKey struct{}
 
-func (l deadlineTracer) start(ctx context.Context) context.Context {
+func (l deadlineTracer) startDeadline(ctx context.Context) context.Context {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx
 	}
@@ -41,25 +41,25 @@ func (l deadlineTracer) start(ctx context.Context) context.Context {
 	return context.WithValue(ctx, cancelKey{}, cancel)
 }
 
-func (deadlineTracer) end(ctx context.Context) {
+func (deadlineTracer) releaseDeadline(ctx context.Context) {
 	if cancel, ok := ctx.Value(cancelKey{}).(context.CancelFunc); ok {
 		cancel()
 	}
 }
 
 func (l deadlineTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	return l.start(ctx)
+	return l.startDeadline(ctx)
 }
 
 func (l deadlineTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
-	l.end(ctx)
+	l.releaseDeadline(ctx)
 }
 
 func (l deadlineTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return l.start(ctx)
+	return l.startDeadline(ctx)
 }
 
 func (deadlineTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (l deadlineTracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) {
-	l.end(ctx)
+	l.releaseDeadline(ctx)
 }

@@ -30,7 +30,8 @@ type MigrationSet struct {
 	FS fs.FS
 }
 
-// A file that does not get a lock is tried again, for longer than any service's transaction.
+// A migration file that does not get a lock is tried again. All tries together last longer than any
+// transaction of a service.
 const (
 	lockAttempts = 20
 	lockPause    = 500 * time.Millisecond
@@ -111,20 +112,20 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, pause time.Duration, sets 
 	return nil
 }
 
-// session is a database connection of a migration.
-type session struct {
+// migrationSession is a database connection of a migration.
+type migrationSession struct {
 	db   *sql.DB
 	conn *sql.Conn
 }
 
 // connect opens a session whose search_path is the schema, which it creates if it is missing; "":
 // the search_path of the URL.
-func connect(ctx context.Context, cc *pgx.ConnConfig, schema string) (*session, error) {
+func connect(ctx context.Context, cc *pgx.ConnConfig, schema string) (*migrationSession, error) {
 	if schema != "" {
 		cc = cc.Copy()
 		cc.RuntimeParams["search_path"] = schema
 	}
-	s := &session{db: stdlib.OpenDB(*cc)}
+	s := &migrationSession{db: stdlib.OpenDB(*cc)}
 	var err error
 	if s.conn, err = s.db.Conn(ctx); err == nil && schema != "" {
 		_, err = s.conn.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS `+pgx.Identifier{schema}.Sanitize())
@@ -136,7 +137,7 @@ func connect(ctx context.Context, cc *pgx.ConnConfig, schema string) (*session, 
 	return s, nil
 }
 
-func (s *session) close() {
+func (s *migrationSession) close() {
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}
@@ -145,12 +146,12 @@ func (s *session) close() {
 
 // migration applies one set to a database.
 type migration struct {
-	in       *session
+	in       *migrationSession
 	files    *fileHashes
 	provider *goose.Provider
 }
 
-func newMigration(in *session, set MigrationSet) (*migration, error) {
+func newMigration(in *migrationSession, set MigrationSet) (*migration, error) {
 	files, err := fs.Sub(set.FS, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("migrations of %s: %w", set.Name, err)

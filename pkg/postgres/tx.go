@@ -55,7 +55,7 @@ func inTx(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, fn fun
 
 var errTooLong = fmt.Errorf("the transaction took longer than it may: %w", context.DeadlineExceeded)
 
-// How often InTxRetry tries, and its first pause.
+// How many times InTxRetry runs a transaction, at most, and its first pause between two runs.
 const (
 	maxAttempts = 5
 	firstWait   = 5 * time.Millisecond

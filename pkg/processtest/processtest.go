@@ -24,15 +24,15 @@ import (
 // variable is the environment variable that tells a process to act as the program under test.
 const variable = "URR_TEST_PROCESS"
 
-// Tests is what Main runs: a *testing.M or the result of Verified.
+// Tests is what Main runs: a *testing.M or the result of WithLeakCheck.
 type Tests interface{ Run() int }
 
-// Verified makes Main check for leaked goroutines after the tests.
-func Verified(m *testing.M) Tests { return verified{m} }
+// WithLeakCheck makes Main check for leaked goroutines after the tests.
+func WithLeakCheck(m *testing.M) Tests { return leakCheckedTests{m} }
 
-type verified struct{ *testing.M }
+type leakCheckedTests struct{ *testing.M }
 
-func (v verified) Run() int {
+func (v leakCheckedTests) Run() int {
 	return testkit.RunWithoutLeaks(v.M, goleak.IgnoreTopFunction("urr.guru/pkg/processtest.runLaunches"))
 }
 

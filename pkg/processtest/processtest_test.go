@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	processtest.Main(processtest.Verified(m), func() int {
+	processtest.Main(processtest.WithLeakCheck(m), func() int {
 		if len(os.Args) > 1 {
 			fmt.Println(os.Getenv("GREETING"), os.Args[1])
 			return 3

@@ -31,7 +31,7 @@ func AnnouncementOf(r *Request) Announcement {
 	}
 }
 
-// Outbox has the stored announcements of one transaction. It is deleted once published.
+// Outbox has the stored announcements of one transaction. It is deleted once they are published.
 type Outbox struct {
 	ID string
 	// WrittenAt is when the transaction was written.

@@ -7,7 +7,7 @@ import (
 	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// DrawPhase is how far a draw is.
+// DrawPhase says how far a draw has come.
 //
 //	OPEN ──▶ CLOSED ──▶ ROOT ──▶ DRAWN ──▶ SETTLED
 //	  └─────────┴─────────┴────────┴──▶ VOID
@@ -28,8 +28,8 @@ const (
 	DrawVoid    DrawPhase = "VOID"    // there will be no result
 )
 
-// VoidReason says why a draw was cancelled when its result could already be known: it could not go
-// on without something that was lost. Otherwise an operator may not cancel it then.
+// VoidReason names what was lost, so that a draw was cancelled although its result could already be
+// known. Without such a loss an operator may cancel a draw only before the beacon's round.
 type VoidReason string
 
 // What was lost.

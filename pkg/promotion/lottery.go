@@ -27,8 +27,8 @@ type EntryCounter struct {
 	N int64
 	// ClosedAt is when the draw closed the group, which then takes no entries; 0: it is open.
 	ClosedAt int64
-	// SentAt is when the queue, by its clock, got the latest of the settled messages of the group:
-	// messages of the group sent before it have been settled, or are lost.
+	// SentAt is when the queue, by its clock, got the latest message of the group that has been
+	// settled. Every message of the group sent before that time has been settled or is lost.
 	SentAt int64
 }
 

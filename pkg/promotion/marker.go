@@ -12,7 +12,7 @@ type Marker struct {
 	RequestedAt int64
 	// MarkedAt is when the marker was written, or its message sent again.
 	MarkedAt int64
-	// QueuedAt is when the queue took the message; 0: it is not known to have taken it.
+	// QueuedAt is when the queue took the message; 0: it is not known whether the queue took it.
 	QueuedAt int64
 }
 
@@ -21,8 +21,8 @@ func MarkerOf(r *Request, now int64) Marker {
 	return Marker{RequestID: r.RequestID, EventID: r.EventID, Gen: r.Gen, RequestedAt: r.RequestedAt, MarkedAt: now}
 }
 
-// Partitions is the number of partitions over which markers, and also announcements, are spread. A
-// pass over all of them reads each.
+// Partitions is the number of partitions over which markers, and also announcements, are spread. To
+// find all markers a worker reads every partition.
 const Partitions = 64
 
 // PartitionOf returns the partition of an id; ids are spread evenly.

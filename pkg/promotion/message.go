@@ -52,8 +52,8 @@ func (m Message) Group() string {
 	return m.EventID
 }
 
-// DeduplicationID is equal for all messages of one generation of a request, so that the queue takes
-// only the first of five minutes. copyID makes it differ for a copy that replaces a lost message.
+// DeduplicationID is equal for all messages of one generation of a request: of those sent within
+// five minutes the queue takes only the first. For a copy of a lost message copyID makes it differ.
 func (m Message) DeduplicationID(copyID string) string {
 	id := m.RequestID
 	if m.Gen > 0 {

@@ -96,7 +96,7 @@ type Capacity struct {
 	EventID          string
 	Total, Remaining int64
 	UpdatedAt        int64
-	// SentAt is when the queue, by its clock, got the latest settled message: messages of the event
-	// sent before it have been settled, or are lost.
+	// SentAt is when the queue, by its clock, got the latest message that has been settled. Every
+	// message of the promotion sent before that time has been settled or is lost.
 	SentAt int64
 }

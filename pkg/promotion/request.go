@@ -163,7 +163,8 @@ func (c *Change) setFailure(f Failure) {
 	c.After.FailureClass, c.After.ErrorCode, c.After.ErrorMessage = f.Class, f.Code, Shorten(f.Message)
 }
 
-// Attempted counts a failed attempt. It is also written before an attempt that may crash.
+// Attempted counts a failed attempt to process the request. It is also written before an attempt
+// that may crash the process.
 func (r *Request) Attempted(now int64, f Failure) Change {
 	c := r.change()
 	c.ensureStarted(now)
@@ -217,8 +218,8 @@ func (r *Request) Replaceable() bool {
 	return r.Status == FailedFinal || r.ResultCode == RejectedWithdrawn
 }
 
-// Counts reports whether the request is the one that its user has at the promotion: it is not if it
-// could not be queued, or was withdrawn. The user's lock says the same while there is one.
+// Counts reports whether the request is the user's only valid one to the promotion: it is not if it
+// could not be queued or was withdrawn. The user's Lock says the same as long as it is stored.
 func (r *Request) Counts() bool {
 	return r.ResultCode != FailedIngestEnqueue && r.ResultCode != RejectedWithdrawn
 }

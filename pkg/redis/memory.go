@@ -23,8 +23,8 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	}, []string{"pool"})
 )
 
-// memory has what matters about the memory of all Redis nodes.
-type memory struct {
+// memoryUsage says how full the memory of one or all Redis nodes is.
+type memoryUsage struct {
 	evicting bool
 	used     float64 // share of its limit that the fullest node uses
 }
@@ -50,7 +50,7 @@ func forgetMemory(pool string) {
 	memoryUsed.DeleteLabelValues(pool)
 }
 
-func readMemory(ctx context.Context, client redis.UniversalClient) (all memory, err error) {
+func readMemory(ctx context.Context, client redis.UniversalClient) (all memoryUsage, err error) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
 		return readNodeMemory(ctx, client)
@@ -67,10 +67,10 @@ func readMemory(ctx context.Context, client redis.UniversalClient) (all memory, 
 }
 
 // readNodeMemory reads the memory of one node from INFO, since managed services refuse CONFIG GET.
-func readNodeMemory(ctx context.Context, node redis.Cmdable) (memory, error) {
+func readNodeMemory(ctx context.Context, node redis.Cmdable) (memoryUsage, error) {
 	info, err := node.Info(ctx, "memory").Result()
 	if err != nil {
-		return memory{}, err
+		return memoryUsage{}, err
 	}
 	figures := make(map[string]string)
 	for line := range strings.Lines(info) {
@@ -79,13 +79,13 @@ func readNodeMemory(ctx context.Context, node redis.Cmdable) (memory, error) {
 	}
 	limit, err := strconv.ParseFloat(figures["maxmemory"], 64)
 	if err != nil {
-		return memory{}, fmt.Errorf("maxmemory of Redis: %w", err)
+		return memoryUsage{}, fmt.Errorf("maxmemory of Redis: %w", err)
 	}
 	used, err := strconv.ParseFloat(figures["used_memory"], 64)
 	if err != nil {
-		return memory{}, fmt.Errorf("used_memory of Redis: %w", err)
+		return memoryUsage{}, fmt.Errorf("used_memory of Redis: %w", err)
 	}
-	m := memory{evicting: figures["maxmemory_policy"] != "noeviction"}
+	m := memoryUsage{evicting: figures["maxmemory_policy"] != "noeviction"}
 	if limit > 0 {
 		m.used = used / limit
 	}

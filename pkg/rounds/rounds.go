@@ -12,7 +12,7 @@ import (
 // Result is the outcome of a comparison, a row of a report.
 type Result struct {
 	Name string `json:"name"`
-	// What says what Value measures, Besides says what Baseline measures. Of both, less is better.
+	// What describes what Value measures, Besides what Baseline measures. For both, less is better.
 	// A row with limits only has no baseline: Besides is empty, and Baseline and Ratio are 0.
 	What     string  `json:"what"`
 	Besides  string  `json:"besides"`
@@ -50,19 +50,19 @@ func (r Result) Exceeded() []string {
 	return names
 }
 
-// Side measures the figure or the baseline once. It returns the value and its parts.
-type Side func(context.Context) (value float64, parts map[string]float64, err error)
+// MeasureFunc measures a figure or its baseline once. It returns the value and its parts.
+type MeasureFunc func(context.Context) (value float64, parts map[string]float64, err error)
 
 // Comparison measures a figure and its baseline round by round. The order of the two alternates, so
 // that neither always runs after the other. The baseline may be nil, for a row with limits only.
 type Comparison struct {
-	subject, baseline Side
+	subject, baseline MeasureFunc
 	rounds            []Round
 	measured          int // rounds, the warm-up included
 }
 
 // New compares subject with baseline. It measures one round to warm up, which is not kept.
-func New(ctx context.Context, subject, baseline Side) (*Comparison, error) {
+func New(ctx context.Context, subject, baseline MeasureFunc) (*Comparison, error) {
 	c := &Comparison{subject: subject, baseline: baseline}
 	_, err := c.measureRound(ctx)
 	return c, err

@@ -12,7 +12,7 @@ import (
 func TestRoundsAlternateAndTheFirstOnlyWarmsUp(t *testing.T) {
 	t.Parallel()
 	var order string
-	figure := func(name string, values ...float64) rounds.Side {
+	figure := func(name string, values ...float64) rounds.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			order += name
 			v := values[0]

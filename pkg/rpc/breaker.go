@@ -26,7 +26,7 @@ func WithBreaker() DialOption {
 }
 
 // allowCall asks the breaker, if there is one; done must be called with the result of the call.
-func (c *client) allowCall() (done func(*errs.Error), refused *errs.Error) {
+func (c *callInterceptor) allowCall() (done func(*errs.Error), refused *errs.Error) {
 	if c.cfg.breaker == nil {
 		return func(*errs.Error) {}, nil
 	}
@@ -35,7 +35,7 @@ func (c *client) allowCall() (done func(*errs.Error), refused *errs.Error) {
 		return nil, errs.ErrUnavailable.Wrap(err).WithRetry(breakerPause)
 	}
 	return func(e *errs.Error) {
-		if e == nil || e.Kind.Client() {
+		if e == nil || e.Kind.CausedByClient() {
 			report(nil)
 			return
 		}

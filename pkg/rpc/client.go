@@ -91,7 +91,7 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	for _, o := range opts {
 		o(&cfg)
 	}
-	c := &client{callee: callee, cfg: cfg, signer: signer}
+	c := &callInterceptor{callee: callee, cfg: cfg, signer: signer}
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(serviceConfig(callee)),
@@ -117,13 +117,13 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	return &Conn{conn, signer}, nil
 }
 
-type client struct {
+type callInterceptor struct {
 	callee string
 	cfg    dialConfig
 	signer *signer
 }
 
-func (c *client) interceptUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *callInterceptor) interceptUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.cfg.timeout)
@@ -143,7 +143,7 @@ func (c *client) interceptUnary(ctx context.Context, method string, req, reply a
 
 // interceptStream signs the opening of a stream and translates its errors. Streams bypass the
 // breaker, since their watchers reconnect with back-off.
-func (c *client) interceptStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *callInterceptor) interceptStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	cs, err := streamer(c.outgoingContext(ctx, method), desc, cc, method, opts...)
 	if err != nil {
 		return nil, asError(fromWire(err))
@@ -151,7 +151,7 @@ func (c *client) interceptStream(ctx context.Context, desc *grpc.StreamDesc, cc 
 	return &clientStream{cs}, nil
 }
 
-func (c *client) outgoingContext(ctx context.Context, method string) context.Context {
+func (c *callInterceptor) outgoingContext(ctx context.Context, method string) context.Context {
 	if id := telemetry.RequestID(ctx); id != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, requestIDMeta, id)
 	}

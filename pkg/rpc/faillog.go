@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// maxLines is how many lines per second are logged at most for one method and error code. Ten
-// thousand SOLD_OUT per second are for the metrics.
+// maxLines is the largest number of lines logged per second for one method and error code. There
+// may be ten thousand SOLD_OUT per second, which the metrics count.
 const maxLines = 10
 
 // failureLog logs one line per failed call, at most maxLines per second. The next line has the

@@ -137,7 +137,7 @@ func (s *Server) finishCall(ctx context.Context, method, peer string, start time
 		return nil
 	}
 	level := slog.LevelError
-	if e.Kind.Client() {
+	if e.Kind.CausedByClient() {
 		level = slog.LevelWarn
 	}
 	s.failures.logFailure(ctx, level, method, peer, start, e)

@@ -14,9 +14,9 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// When names are looked up. grpc's own DNS resolver looks a name up again only after a failure of a
-// connection, so new replicas would get no calls before that, and after a look-up without an
-// address it waits for up to 120 s.
+// The intervals and the timeout of DNS look-ups. grpc's own resolver looks a name up again only
+// after a connection has failed, so new replicas would get no calls before that. After a look-up
+// without an address it waits for up to 120 s.
 const (
 	lookupEvery   = 10 * time.Second // ±20 % at random, so that clients do not look up at once
 	lookupRetry   = time.Second      // after a failure, and the least time between two look-ups

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// connectParams keep the pauses short: a restarted replica is back within seconds.
+// connectParams keep the pauses between attempts to connect short: a restart takes only seconds.
 var connectParams = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.3, MaxDelay: 3 * time.Second},
 	MinConnectTimeout: 3 * time.Second,
@@ -36,9 +36,9 @@ type methodConfig struct {
 
 // serviceConfig balances calls over the replicas that report SERVING and retries UNAVAILABLE, with
 // the jitter of grpc, for the methods of the package urr.<callee>.v1 that declare themselves
-// idempotent. The budget is the retry throttle of grpc: it starts with 20 tokens, a failure costs
-// 1, a success returns 0.1, and with less than half there are no retries. So an outage adds about
-// one call in ten at most.
+// idempotent. The retry throttle of grpc limits the retries: it starts with 20 tokens, a failure
+// takes 1, a success gives back 0.1, and with at most half of the tokens there are no retries. So
+// an outage adds at most about one call in ten.
 func serviceConfig(callee string) string {
 	cfg := map[string]any{
 		"loadBalancingConfig": []any{map[string]any{balancing: map[string]any{}}},

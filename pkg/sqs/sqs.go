@@ -50,7 +50,7 @@ type Queue struct {
 	Name string
 	// Visibility is how long a received message stays hidden, up to 12 h.
 	Visibility time.Duration
-	// MaxReceives is after how many receipts a message moves to the dead-letter queue, 1-1000.
+	// MaxReceives is after how many receipts SQS moves a message to the dead-letter queue, 1–1000.
 	MaxReceives int
 	// HighThroughput lets AWS limit each message group instead of the queue; messages are then
 	// deduplicated within their group. ElasticMQ refuses it.

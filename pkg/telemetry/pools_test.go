@@ -20,7 +20,7 @@ func TestWatchPool(t *testing.T) {
 		"urr_pool_connections_max": 20, "urr_pool_connections": 18,
 		"urr_pool_acquires_total": 107, "urr_pool_timeouts_total": 2, "urr_pool_wait_seconds_total": 1.5,
 	}, metricstest.ByName(t, "pool", "watched"), "pools of one name are added")
-	used, _ := metricstest.Value(t, "urr_pool_connections", map[string]string{"pool": "watched", "state": "used"})
+	used, _ := metricstest.MetricSum(t, "urr_pool_connections", map[string]string{"pool": "watched", "state": "used"})
 	require.InDelta(t, 15, used, 0)
 	stopSecond()
 	require.InDelta(t, 16, metricstest.ByName(t, "pool", "watched")["urr_pool_connections_max"], 0)
@@ -32,7 +32,7 @@ func TestWatchPool(t *testing.T) {
 func TestClock(t *testing.T) {
 	t.Parallel()
 	clock := func() float64 {
-		now, _ := metricstest.Value(t, "urr_clock_timestamp_seconds", nil)
+		now, _ := metricstest.MetricSum(t, "urr_clock_timestamp_seconds", nil)
 		return now
 	}
 	first := clock()

@@ -17,8 +17,8 @@ type MACSet struct {
 	keyList[*sync.Pool] // of *keyedHash
 }
 
-// keyedHash is an HMAC whose key is processed already, which is half the cost of a short MAC, with
-// buffers, so that a poll, which computes two MACs, allocates no memory.
+// keyedHash is a reusable HMAC with its buffers. Its key is already processed, which saves half of
+// the time of a short MAC. A poll, which computes two MACs, allocates no memory.
 type keyedHash struct {
 	hash.Hash
 

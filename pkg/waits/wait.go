@@ -46,8 +46,8 @@ const (
 )
 
 // LobbyPoll returns the advised poll interval, in seconds, for a visitor in a lobby that ends at
-// startsAt (epoch ms). Visitors poll again when the room opens, spread over some seconds, and now
-// and then before, since an operator may open the room early. spread is a random number in [0, 1).
+// startsAt (epoch ms). Visitors poll when the room opens, spread over some seconds, and a few times
+// before, since an operator may open the room early. spread is a random number in [0, 1).
 func LobbyPoll(startsAt int64, now time.Time, spread float64) int64 {
 	left := (startsAt-now.UnixMilli())/1000 + 1
 	switch {

@@ -47,8 +47,8 @@ func Append(b []byte, m proto.Message) ([]byte, error) {
 	return out, nil
 }
 
-// field has what is computed once for the encoding of a message field.
-type field struct {
+// fieldEncoding says how a field of a message is written. It is computed once per message type.
+type fieldEncoding struct {
 	fd  protoreflect.FieldDescriptor
 	key []byte // `"name":`
 	// always means that the field is written even with its zero value.
@@ -56,22 +56,22 @@ type field struct {
 	put    func([]byte, protoreflect.Value) ([]byte, error)
 }
 
-var encodings sync.Map // protoreflect.MessageDescriptor → []field
+var encodings sync.Map // protoreflect.MessageDescriptor → []fieldEncoding
 
-func encodingOf(md protoreflect.MessageDescriptor) []field {
+func fieldEncodings(md protoreflect.MessageDescriptor) []fieldEncoding {
 	if p, ok := encodings.Load(md); ok {
-		return p.([]field) //nolint:forcetypeassert // the map's only type
+		return p.([]fieldEncoding) //nolint:forcetypeassert // the map's only type
 	}
-	fields := make([]field, md.Fields().Len())
+	fields := make([]fieldEncoding, md.Fields().Len())
 	for i := range fields {
 		fd := md.Fields().Get(i)
-		fields[i] = field{
+		fields[i] = fieldEncoding{
 			fd: fd, key: append(appendString(nil, fd.JSONName()), ':'),
 			always: !fd.HasPresence(), put: fieldPutter(fd),
 		}
 	}
 	p, _ := encodings.LoadOrStore(md, fields)
-	return p.([]field) //nolint:forcetypeassert // the map's only type
+	return p.([]fieldEncoding) //nolint:forcetypeassert // the map's only type
 }
 
 func fieldPutter(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) ([]byte, error) {
@@ -91,7 +91,7 @@ func appendMessage(b []byte, m protoreflect.Message) ([]byte, error) {
 	}
 	b = append(b, '{')
 	first := true
-	for _, f := range encodingOf(m.Descriptor()) {
+	for _, f := range fieldEncodings(m.Descriptor()) {
 		if !f.always && !m.Has(f.fd) {
 			continue
 		}

@@ -34,7 +34,7 @@ func (s *Set) StartAndKeep(ctx context.Context) error {
 // release, the backends started only for test runs stop, unless StartAndKeep was called meanwhile.
 func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error, err error) {
 	users := s.layout.State("run", "tests.lock")
-	mine, err := filelock.Share(ctx, users)
+	mine, err := filelock.LockShared(ctx, users)
 	if err != nil {
 		return nil, err
 	}

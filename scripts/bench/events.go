@@ -157,7 +157,7 @@ func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 // benchRow is a row of the report: how to measure its subject, and the baseline to compare with.
 type benchRow struct {
 	result            rounds.Result
-	subject, baseline rounds.Side
+	subject, baseline rounds.MeasureFunc
 	// begin runs before the measurement. check runs after it, and returns an error if the stored data
 	// is wrong. Both may be nil.
 	begin, check func(context.Context) error

@@ -133,7 +133,7 @@ func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row rounds.
 // newSide returns one side of a row's comparison: it polls the server at addr and measures the CPU
 // time of the processes pids. Every response must have the given status. The CPU time of Redis is
 // reported but does not count, since the baseline has no store.
-func (w *pollPlatform) newSide(pids processes, addr string, status int, round pollRound) rounds.Side {
+func (w *pollPlatform) newSide(pids processes, addr string, status int, round pollRound) rounds.MeasureFunc {
 	m := cpuMeter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times, err := pids.cpuTimes(ctx)
 		if err != nil {

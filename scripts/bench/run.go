@@ -205,7 +205,7 @@ func progressLine(r rounds.Result) string {
 }
 
 // compareSides measures n rounds of a row. baseline is nil for a row that is compared with nothing.
-func compareSides(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.Side) (rounds.Result, error) {
+func compareSides(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.MeasureFunc) (rounds.Result, error) {
 	c, err := rounds.New(ctx, subject, baseline)
 	if err != nil {
 		return row, err

@@ -219,8 +219,8 @@ func parseVerifier[K bls.KeyGroup](key []byte) (func(message, signature []byte) 
 	return func(message, signature []byte) bool { return bls.Verify(public, message, signature) }, nil
 }
 
-// idCharacters are allowed in a beacon's id. No byte of a key is among them that could move between
-// the key and the id, so the hash of a chain has one reading.
+// idCharacters are allowed in a beacon's id. The chain's hash covers key, group hash and id without
+// separators: an id of these characters cannot pass for a part of a key.
 const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // isHex reports whether s is the lower-case hex of size bytes. Other spellings have another hash.

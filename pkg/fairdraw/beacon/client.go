@@ -85,13 +85,13 @@ var (
 	ErrStopped = errors.New("beacon: the latest round is not the one that is due")
 )
 
-// maxLate is how old the latest round may be, besides three periods, and how far in the future it
-// may be, since clocks differ.
+// maxLate is the tolerance for clocks that differ: the latest round may be three periods and
+// maxLate old, or maxLate in the future.
 const maxLate = time.Minute
 
 // Check makes sure that at least one source publishes the chain: its /info describes the chain, and
-// its latest round verifies and is of the time now. A wrong setting or an ended chain is so found
-// before a draw depends on it. It fails with ErrNoSuchChain, or with the errors of all sources.
+// its latest round verifies and is of the time now. So a wrong setting or an ended chain is found
+// before a draw depends on it. Check fails with ErrNoSuchChain, or with the errors of all sources.
 func (c *Client) Check(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	results := make([]error, len(c.urls))

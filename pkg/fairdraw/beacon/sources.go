@@ -26,7 +26,8 @@ type Sources struct {
 	clients map[Chain]*Client
 }
 
-// maxChains limits how many clients are kept. Operators set the chains, so there are few.
+// maxChains is the largest number of chains for which a Client is kept. Operators set the chains,
+// so there are few.
 const maxChains = 64
 
 // NewSources returns Sources that ask the servers at these base URLs, in this order. It fails if

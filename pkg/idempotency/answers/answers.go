@@ -32,25 +32,25 @@ var files embed.FS
 // Migrations creates the table idempotency_keys.
 var Migrations = postgres.MigrationSet{Name: "idempotency", FS: files}
 
-// KeyState is what Claim finds out about a request's key: the stored answer ("" for a new request),
-// or the error with which the request is refused.
+// KeyState is the state of an Idempotency-Key: the stored answer ("" for a new request), or the
+// error with which the request must be refused.
 type KeyState struct {
 	Answer string
 	Err    error
 }
 
-// store implements the functions of this package. now is nil, the database's clock, except in
-// tests.
-type store struct{ now *time.Time }
+// answerStore implements the functions of this package. now is the time that a test sets; nil: the
+// time is that of the database's clock.
+type answerStore struct{ now *time.Time }
 
 // Claim locks the key until the end of tx. It returns the stored answer, or "" for a request that
 // is to run. It never waits: while another transaction has the lock it fails with
 // idempotency.ErrInProgress. A nil key always counts as new.
 func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
-	return store{}.Claim(ctx, tx, key)
+	return answerStore{}.Claim(ctx, tx, key)
 }
 
-func (s store) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
+func (s answerStore) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
 	states, err := s.ClaimAll(ctx, tx, []*idempotency.Key{key})
 	if err != nil {
 		return "", err
@@ -61,10 +61,10 @@ func (s store) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (stri
 // ClaimAll does what Claim does for many requests at once; keys may be nil. The second of two equal
 // keys gets idempotency.ErrInProgress.
 func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]KeyState, error) {
-	return store{}.ClaimAll(ctx, tx, keys)
+	return answerStore{}.ClaimAll(ctx, tx, keys)
 }
 
-func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]KeyState, error) {
+func (s answerStore) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]KeyState, error) {
 	states := make([]KeyState, len(keys))
 	byLock := make(map[int64]int, len(keys))
 	var locks []int64
@@ -73,12 +73,12 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 		if k == nil {
 			continue
 		}
-		if _, twice := byLock[k.Lock()]; twice {
+		if _, twice := byLock[k.AdvisoryLock()]; twice {
 			states[i].Err = idempotency.ErrInProgress
 			continue
 		}
-		byLock[k.Lock()] = i
-		locks = append(locks, k.Lock())
+		byLock[k.AdvisoryLock()] = i
+		locks = append(locks, k.AdvisoryLock())
 		wanted.add(k)
 	}
 	if len(locks) == 0 {
@@ -101,7 +101,7 @@ func (s store) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key)
 	b.Queue(findSQL, wanted.users, wanted.routes, wanted.keys, s.now).Query(func(rows pgx.Rows) error {
 		var r keyRow
 		_, err := pgx.ForEachRow(rows, r.scanTargets(), func() error {
-			i := byLock[r.key.Lock()]
+			i := byLock[r.key.AdvisoryLock()]
 			if states[i].Err == nil {
 				states[i] = r.stateFor(keys[i])
 			}
@@ -154,19 +154,19 @@ func (r *keyRow) stateFor(k *idempotency.Key) KeyState {
 
 // Keep stores the answer, which must not be empty, of a request whose key was claimed in tx.
 func Keep(ctx context.Context, tx pgx.Tx, key *idempotency.Key, answer string) error {
-	return store{}.Keep(ctx, tx, key, answer)
+	return answerStore{}.Keep(ctx, tx, key, answer)
 }
 
-func (s store) Keep(ctx context.Context, tx pgx.Tx, key *idempotency.Key, answer string) error {
+func (s answerStore) Keep(ctx context.Context, tx pgx.Tx, key *idempotency.Key, answer string) error {
 	return s.KeepAll(ctx, tx, []*idempotency.Key{key}, []string{answer})
 }
 
 // KeepAll stores the answers of many requests; nil keys are skipped.
 func KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []string) error {
-	return store{}.KeepAll(ctx, tx, keys, answers)
+	return answerStore{}.KeepAll(ctx, tx, keys, answers)
 }
 
-func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []string) error {
+func (s answerStore) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []string) error {
 	var c keyColumns
 	var given []string
 	for i, k := range keys {
@@ -194,14 +194,14 @@ func (s store) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, 
 	return nil
 }
 
-// Start records, in the first transaction of a claimed request, that the request goes on after it.
-// subject is the id of what the request works on. If the request is not finished within the given
-// time it counts as dead, and may run again.
+// Start records, in the first transaction of a claimed request, that the request continues after
+// this transaction. subject is the id of what the request works on. A request that is not finished
+// within the given time counts as dead, and may run again.
 func Start(ctx context.Context, tx postgres.Execer, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
-	return store{}.Start(ctx, tx, key, subject, within)
+	return answerStore{}.Start(ctx, tx, key, subject, within)
 }
 
-func (s store) Start(ctx context.Context, tx postgres.Execer, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
+func (s answerStore) Start(ctx context.Context, tx postgres.Execer, key *idempotency.Key, subject uuid.UUID, within time.Duration) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO idempotency_keys AS i (user_id, route, key, fingerprint, subject, running_until, created_at)
 		VALUES ($1, $2, $3, $4, $5, coalesce($7::timestamptz, now()) + make_interval(secs => $6), coalesce($7::timestamptz, now()))
@@ -234,9 +234,9 @@ func Finish(ctx context.Context, tx postgres.Execer, subject uuid.UUID, answer s
 const pruneBatch = 5000
 
 // Prune deletes keys older than 24 hours. Any number of replicas may prune at once.
-func Prune(ctx context.Context, pool *pgxpool.Pool) error { return store{}.Prune(ctx, pool) }
+func Prune(ctx context.Context, pool *pgxpool.Pool) error { return answerStore{}.Prune(ctx, pool) }
 
-func (s store) Prune(ctx context.Context, pool *pgxpool.Pool) error {
+func (s answerStore) Prune(ctx context.Context, pool *pgxpool.Pool) error {
 	_, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
 		tag, err := pool.Exec(ctx, `
 			DELETE FROM idempotency_keys

@@ -6,7 +6,7 @@ import "time"
 const Find = findSQL
 
 // Store implements the functions of the package.
-type Store = store
+type Store = answerStore
 
 // At returns the package's functions at a fixed time.
 func At(now time.Time) Store { return Store{now: &now} }

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// MaxBatch is how many messages one call to SQS may have.
+	// MaxBatch is the largest number of messages in one call to SQS.
 	MaxBatch = 10
-	// maxReceives is after how many receipts SQS moves a message to the dead-letter queue by itself.
+	// maxReceives is after how many receipts SQS itself moves a message to the dead-letter queue.
 	maxReceives = 100
 	// longPoll is how long Receive waits for the first message.
 	longPoll    = 5 * time.Second
@@ -43,9 +43,9 @@ type Config struct {
 	Name string `env:"REQUESTS_QUEUE, default=urr-requests"`
 }
 
-// Ensure creates both queues, or brings them in line. visibility is how long a received message
-// stays hidden from other workers, in whole seconds. highThroughput is for AWS; ElasticMQ refuses
-// it.
+// Ensure creates the queue and its dead-letter queue, or changes the attributes of existing ones.
+// visibility is how long a received message stays hidden from other workers, in whole seconds.
+// highThroughput (sqs.Queue) is for AWS; ElasticMQ refuses it.
 func Ensure(ctx context.Context, client *awssqs.Client, cfg Config, visibility time.Duration, highThroughput bool) error {
 	_, err := sqs.EnsureFIFO(ctx, client, sqs.Queue{
 		Name: cfg.Name, Visibility: visibility, MaxReceives: maxReceives, HighThroughput: highThroughput,

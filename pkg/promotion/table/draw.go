@@ -63,9 +63,9 @@ func DecodeDraw(event string, it dynamo.Item) (promotion.Draw, error) {
 	return out, nil
 }
 
-// DrawAsRead is the condition that the stored draw has not changed since d was read. Each write of
-// a draw changes at least one of the attributes that the condition names.
-func DrawAsRead(d *promotion.Draw) Condition {
+// DrawUnchanged is the condition that the stored draw has not changed since d was read. Each write
+// of a draw changes at least one of the attributes that the condition names.
+func DrawUnchanged(d *promotion.Draw) Condition {
 	if d.Phase == promotion.DrawOpen {
 		return Absent()
 	}

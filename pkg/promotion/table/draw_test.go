@@ -48,7 +48,7 @@ func TestDrawChangesOnce(t *testing.T) {
 		change(&next)
 		for try := range 2 {
 			tx := table.NewTx(client, name, now)
-			tx.Put(0, table.DrawItem(&next), table.DrawAsRead(&at))
+			tx.Put(0, table.DrawItem(&next), table.DrawUnchanged(&at))
 			err := tx.Commit(t.Context())
 			require.Equal(t, try == 1, dynamo.Contended(err), "change %d: %v", i, err)
 		}

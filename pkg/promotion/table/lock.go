@@ -34,9 +34,9 @@ func DecodeLock(it dynamo.Item) (promotion.Lock, error) {
 // lockWithdrawals is the attribute with the number of withdrawals, which conditions name.
 const lockWithdrawals = "withdrawals"
 
-// LockAsRead is the condition that a lock has not changed since it was read: it names the same
-// request, and the user has not withdrawn since.
-func LockAsRead(l *promotion.Lock) Condition {
+// LockUnchanged is the condition that a stored lock has not changed since l was read: it names the
+// same request, and the user has not withdrawn since.
+func LockUnchanged(l *promotion.Lock) Condition {
 	c := LockNamesRequest(l.RequestID)
 	if l.Withdrawals == 0 {
 		c.Expression += " AND attribute_not_exists(" + lockWithdrawals + ")"

@@ -117,8 +117,8 @@ func DecodeLog(it dynamo.Item) (promotion.LogEntry, error) {
 	return l, d.Err()
 }
 
-// RequestAsRead is the condition that the stored request has not changed since r was read.
-func RequestAsRead(r *promotion.Request) Condition {
+// RequestUnchanged is the condition that the stored request has not changed since r was read.
+func RequestUnchanged(r *promotion.Request) Condition {
 	c := Condition{
 		Expression: "#readStatus = :readStatus AND statusAt = :readAt AND gen = :readGen AND attempts = :readAttempts",
 		Names:      map[string]string{"#readStatus": "status"},

@@ -81,7 +81,7 @@ func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]
 				tx.Change(i, c)
 				out[i] = c.After
 			} else { // its message was sent again: only the marker changes
-				tx.Check(i, RequestKey(r.RequestID), RequestAsRead(&r))
+				tx.Check(i, RequestKey(r.RequestID), RequestUnchanged(&r))
 			}
 			m := promotion.MarkerOf(&r, s.Millis())
 			m.QueuedAt = m.MarkedAt

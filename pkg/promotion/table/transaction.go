@@ -14,17 +14,18 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Shared is the owner of the writes of a transaction that belong to no single request.
+// Shared is the owner of those writes of a transaction that do not belong to a single request.
 const Shared = -1
 
-// repeatTries is how often a transaction is sent while it conflicts with other writes or lacks
-// capacity. The pauses are 20 to 50 ms.
+// repeatTries is how many times a transaction is sent, at most, while it conflicts with other
+// writes or lacks capacity. The pauses are 20 to 50 ms.
 const repeatTries = 5
 
 // Tx collects the writes of one transaction. With a change of a request it also writes the status
 // log and the counts of the event, and with the end of a request the announcement and the deletion
 // of the marker. For a lottery request it also writes the entry and the counter of its group, or
-// the exclusion; for a successful first-come request its place among the winners.
+// the exclusion; for a successful first-come request its place among the winners. Each write has an
+// owner: the number by which the caller knows the request that the write belongs to.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -141,7 +142,7 @@ func (t *Tx) Create(owner int, created promotion.Change) {
 // Change adds a step of a request and all that is written with it. It requires that nobody has
 // changed the request since it was read.
 func (t *Tx) Change(owner int, c promotion.Change) {
-	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(RequestItem(&c.Before), RequestItem(&c.After)), RequestAsRead(&c.Before))
+	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(RequestItem(&c.Before), RequestItem(&c.After)), RequestUnchanged(&c.Before))
 	t.putLog(owner, c)
 	switch ended := c.After.Status.Final(); {
 	case ended && !c.Before.Status.Final():
@@ -209,7 +210,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 	fixed := len(t.items)
 	for try := 1; ; try++ {
 		t.items, t.owners = t.items[:fixed], t.owners[:fixed]
-		for event, c := range t.counts { // each time another of the items with the counts
+		for event, c := range t.counts { // each attempt adds to another of the items with counts
 			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
 		}
 		t.writeGroupCounters()

@@ -27,12 +27,12 @@ func countUnreadable(it dynamo.Item) (pk, sk string) {
 	return pk, sk
 }
 
-// MendExclusion repairs the reason of an exclusion that cannot be read, unless the draw has a
-// statement. The reason is the result of the request, which was written with the exclusion, or
-// FAILED_SERDE if the request cannot be read either. MendExclusion fails for a request that is an
-// entry, and with dynamo.CanceledError when the exclusion or the draw has changed.
-func (s Store) MendExclusion(ctx context.Context, it dynamo.Item, cause error) (promotion.Exclusion, error) {
-	e, err := DecodeExclusion(it)
+// MendExclusion repairs the item that excludes a request from a draw, if the item cannot be read
+// and the draw has no statement. As the reason it stores the result of the request, or FAILED_SERDE
+// if the request cannot be read either. It fails for a request that is an entry, and with
+// dynamo.CanceledError when the exclusion or the draw has changed.
+func (s Store) MendExclusion(ctx context.Context, exclusion dynamo.Item, readError error) (promotion.Exclusion, error) {
+	e, err := DecodeExclusion(exclusion)
 	if err == nil {
 		return e, nil
 	}
@@ -41,17 +41,17 @@ func (s Store) MendExclusion(ctx context.Context, it dynamo.Item, cause error) (
 	}
 	e.At = s.Millis()
 	tx := s.Begin()
-	tx.Update(0, KeyOf(it), dynamo.Change{
+	tx.Update(0, KeyOf(exclusion), dynamo.Change{
 		Expression: "SET #reason = :reason, #at = :at", Names: map[string]string{"#reason": exclusionReason, "#at": exclusionAt},
 		Values: dynamo.Item{":reason": dynamo.String(string(e.Reason)), ":at": dynamo.Number(e.At)},
-	}, sameExclusion(it))
+	}, exclusionUnchanged(exclusion))
 	tx.Check(Shared, DrawKey(e.EventID), Condition{Expression: "attribute_not_exists(statement)"})
 	if err := tx.Commit(ctx); err != nil {
 		return e, err
 	}
-	pk, sk := countUnreadable(it)
+	pk, sk := countUnreadable(exclusion)
 	if s.Log != nil {
-		s.Log.ErrorContext(ctx, "unreadable exclusion written anew", "pk", pk, "sk", sk, "reason", e.Reason, "error", cause)
+		s.Log.ErrorContext(ctx, "unreadable exclusion written anew", "pk", pk, "sk", sk, "reason", e.Reason, "error", readError)
 	}
 	return e, nil
 }
@@ -72,9 +72,9 @@ func (s Store) resultOf(ctx context.Context, e promotion.Exclusion) (promotion.R
 	return r.ResultCode, nil
 }
 
-// sameExclusion is the condition that the attributes of an exclusion are as they were read,
-// whatever they are.
-func sameExclusion(it dynamo.Item) Condition {
+// exclusionUnchanged is the condition that an exclusion still has the attributes that were read,
+// even if these attributes cannot be decoded.
+func exclusionUnchanged(it dynamo.Item) Condition {
 	c := Condition{Expression: "attribute_exists(" + PK + ")", Values: dynamo.Item{}}
 	for name, at := range map[string]string{"#reason": exclusionReason, "#at": exclusionAt} { // the names of the update
 		if v, ok := it[at]; ok {

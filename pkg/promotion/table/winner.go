@@ -11,7 +11,7 @@ import (
 // promotion, in the order of the queue.
 func WinnerPartition(event string) string { return "WINNER#" + event }
 
-// WinnerItem encodes a successful request in that partition. The settlement writes it.
+// WinnerItem encodes the item of a successful first-come request, which the settlement writes.
 func WinnerItem(r *promotion.Request) dynamo.Item {
 	b := newItem(WinnerPartition(r.EventID), r.QueueSeq+"#"+r.RequestID, "WINNER")
 	b.setString("userId", r.UserID)

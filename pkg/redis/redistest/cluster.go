@@ -47,8 +47,8 @@ func OnCluster(t *testing.T, except ...string) {
 	}
 }
 
-// inheritedTestFlags returns the flags of this test run for the run on the cluster, except which
-// tests run and how often.
+// inheritedTestFlags returns the flags of this test run for the run on the cluster, without those
+// that say which tests run and how many times.
 func inheritedTestFlags(t *testing.T, except []string) []string {
 	t.Helper()
 	args := []string{"-test.skip=^(" + strings.Join(except, "|") + ")$"}

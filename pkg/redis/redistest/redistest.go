@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/redis/internal/client"
 )
 
-// unlimited is longer than any test run. Tests of slow servers set timeouts of their own.
+// unlimited is a timeout longer than any test run. Tests of slow servers set timeouts of their own.
 const unlimited = 24 * time.Hour
 
 // Open makes a client of the Redis on which the tests run, closed when the test ends.

@@ -16,7 +16,7 @@ const ResultFile = "BENCH_RESULT"
 
 // Compare measures one round per iteration of the benchmark (-benchtime 7x: seven rounds), after
 // one to warm up, and reports the medians as a row of `make bench`.
-func Compare(b *testing.B, row rounds.Result, subject, baseline rounds.Side) {
+func Compare(b *testing.B, row rounds.Result, subject, baseline rounds.MeasureFunc) {
 	b.Helper()
 	c, err := rounds.New(b.Context(), subject, baseline)
 	require.NoError(b, err)

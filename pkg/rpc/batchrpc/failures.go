@@ -19,7 +19,7 @@ type Failures struct {
 
 func (f *Failures) Problem(err error) *commonv1.Problem {
 	e := errs.From(err)
-	if !e.Kind.Client() {
+	if !e.Kind.CausedByClient() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.count++

@@ -22,7 +22,7 @@ import (
 
 const key = config.Secret("rpctest-key-of-thirty-two-bytes!")
 
-type options struct {
+type serveOptions struct {
 	name   string
 	caller string
 	log    *slog.Logger
@@ -30,28 +30,28 @@ type options struct {
 }
 
 // Option configures Serve.
-type Option func(*options)
+type Option func(*serveOptions)
 
 // As sets the service that makes all calls; the default is the first allowed caller of each method.
-func As(caller string) Option { return func(o *options) { o.caller = caller } }
+func As(caller string) Option { return func(o *serveOptions) { o.caller = caller } }
 
 // Named sets the name of the server to that of a real service, so that the client retries as it
 // does for that service.
-func Named(name string) Option { return func(o *options) { o.name = name } }
+func Named(name string) Option { return func(o *serveOptions) { o.name = name } }
 
 // WithLogger sets the logger of the server.
-func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+func WithLogger(log *slog.Logger) Option { return func(o *serveOptions) { o.log = log } }
 
 // WithDial adds options for the client.
 func WithDial(opts ...rpc.DialOption) Option {
-	return func(o *options) { o.dial = append(o.dial, opts...) }
+	return func(o *serveOptions) { o.dial = append(o.dial, opts...) }
 }
 
 // Serve registers services on a server in memory and returns a connection to it. Both end with the
 // test.
 func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) grpc.ClientConnInterface {
 	t.Helper()
-	o := options{name: "rpctest", log: slog.New(slog.DiscardHandler)}
+	o := serveOptions{name: "rpctest", log: slog.New(slog.DiscardHandler)}
 	for _, opt := range opts {
 		opt(&o)
 	}

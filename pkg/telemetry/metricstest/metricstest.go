@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Value returns the sum of a metric's series with these labels; ok is false when there is none.
-func Value(t testing.TB, name string, labels map[string]string) (sum float64, ok bool) {
+// MetricSum returns the sum of a metric's values over all label sets that contain these labels; ok
+// is false when there is none.
+func MetricSum(t testing.TB, metric string, labels map[string]string) (sum float64, ok bool) {
 	t.Helper()
 	for _, s := range gather(t) {
-		if s.name == name && s.has(labels) {
+		if s.name == metric && s.has(labels) {
 			sum += s.value
 			ok = true
 		}
@@ -21,11 +22,11 @@ func Value(t testing.TB, name string, labels map[string]string) (sum float64, ok
 }
 
 // ByLabel returns the values of a metric, keyed by the value of one of its labels.
-func ByLabel(t testing.TB, name, label string) map[string]float64 {
+func ByLabel(t testing.TB, metric, label string) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)
 	for _, s := range gather(t) {
-		if value, ok := s.labels[label]; ok && s.name == name {
+		if value, ok := s.labels[label]; ok && s.name == metric {
 			values[value] += s.value
 		}
 	}

@@ -116,8 +116,8 @@ func markSet(set map[string]bool, prefix string, m protoreflect.Message) {
 	}
 }
 
-// RequireShown fails unless view has every member of made with the same name, type and value,
-// apart from the members named in except.
+// RequireShown fails unless the message view has every member of the message made, with the same
+// name, type and value, apart from the members named in except.
 func RequireShown(t testing.TB, made, view proto.Message, except ...string) {
 	t.Helper()
 	from, to := made.ProtoReflect(), view.ProtoReflect()

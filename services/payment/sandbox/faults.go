@@ -46,8 +46,8 @@ const (
 	pending
 )
 
-func (f *Faults) shares() []faults.Share[fault] {
-	return []faults.Share[fault]{
+func (f *Faults) shares() []faults.FaultShare[fault] {
+	return []faults.FaultShare[fault]{
 		{Size: f.Refused, Fault: refused}, {Size: f.Silent, Fault: silent}, {Size: f.Lost, Fault: lost}, {Size: f.Late, Fault: late},
 		{Size: f.Pending, Fault: pending},
 	}

@@ -125,8 +125,8 @@ func voidKey(key string) string { return key + "/void" }
 
 func (f *Faults) chance(key string, n int) float64 { return faults.Chance(f.Seed, key, n) }
 
-func (f *Faults) shares() []faults.Share[fault] {
-	return []faults.Share[fault]{
+func (f *Faults) shares() []faults.FaultShare[fault] {
+	return []faults.FaultShare[fault]{
 		{Size: f.Refused, Fault: refused}, {Size: f.RefusedForGood, Fault: refusedForGood}, {Size: f.Busy, Fault: busy},
 		{Size: f.Unavailable, Fault: unavailable}, {Size: f.Silent, Fault: silent}, {Size: f.Lost, Fault: lost}, {Size: f.Failed, Fault: failed},
 		{Size: f.Slow, Fault: slow}, {Size: f.Late, Fault: late},

@@ -31,15 +31,15 @@ type onceConn struct{ net.Conn }
 
 func (c onceConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	return n, asLost(err)
+	return n, toLostError(err)
 }
 
 func (c onceConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	return n, asLost(err)
+	return n, toLostError(err)
 }
 
-func asLost(err error) error {
+func toLostError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 // The settings of the chart must be those that the service reads.
 func TestChartForDevelopment(t *testing.T) {
 	t.Parallel()
-	dev := charttest.Development[app.Config](t, "gateway")
+	dev := charttest.DevelopmentConfig[app.Config](t, "gateway")
 	require.True(t, dev.DevLogin)
 	require.False(t, dev.SecureCookies)
 	for name, addr := range map[string]string{
@@ -27,7 +27,7 @@ func TestChartForDevelopment(t *testing.T) {
 
 func TestChartForProduction(t *testing.T) {
 	t.Parallel()
-	prod := charttest.Production[app.Config](t, "gateway",
+	prod := charttest.ProductionConfig[app.Config](t, "gateway",
 		"--set", "rpc.calls.vwr.address=none", "--set", "rpc.calls.reward.address=none", "--set", "rpc.calls.ingest.address=none", "--set", "rpc.calls.worker.address=none",
 		"--set", "kafka.brokers={k1:9092}", "--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
 		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn",

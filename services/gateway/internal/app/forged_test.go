@@ -15,7 +15,7 @@ import (
 // refusedTokens returns how many tokens of a kind were refused for a reason, by all tests so far.
 func refusedTokens(t *testing.T, kind, reason string) float64 {
 	t.Helper()
-	total, _ := metricstest.Value(t, "urr_token_refusals_total", map[string]string{"kind": kind, "reason": reason})
+	total, _ := metricstest.MetricSum(t, "urr_token_refusals_total", map[string]string{"kind": kind, "reason": reason})
 	return total
 }
 

@@ -150,7 +150,7 @@ func askOwners[A any](
 		switch failure := failures[i]; {
 		case failure == nil:
 			parts[name] = answers[i]
-		case errs.From(failure).Kind.Client():
+		case errs.From(failure).Kind.CausedByClient():
 			return nil, failure
 		default:
 			*unreachable = append(*unreachable, name)

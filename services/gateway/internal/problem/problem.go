@@ -224,7 +224,7 @@ func (p *Writer) logRefusal(r *http.Request, requestID string, e *errs.Error) {
 		return
 	}
 	level := slog.LevelError
-	if e.Kind.Client() {
+	if e.Kind.CausedByClient() {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{slog.String("code", e.Reason), slog.String("method", r.Method), slog.String("path", r.URL.Path)}

@@ -105,7 +105,7 @@ func (f *feed) announce() {
 func (f *feed) outdated(err error, now time.Time) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return errs.From(err).Kind.Client() || now.Sub(f.readAt) >= staleAfter
+	return errs.From(err).Kind.CausedByClient() || now.Sub(f.readAt) >= staleAfter
 }
 
 // fail ends the feed, and tells all readers the error.

@@ -67,7 +67,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, out.GetResults()[0].GetApplied().GetRequestId())
 	testkit.Until(t, func() bool {
-		at, _ := metricstest.Value(t, "urr_requests_swept_timestamp_seconds", nil)
+		at, _ := metricstest.MetricSum(t, "urr_requests_swept_timestamp_seconds", nil)
 		return at > 0
 	}, "the sweeper is watched")
 	stop()

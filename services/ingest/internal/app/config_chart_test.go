@@ -13,7 +13,7 @@ import (
 // What the chart sets must be what the service reads.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	dev := charttest.Development[app.Config](t, "ingest", "--set", "global.requests.endpoint=http://elasticmq:9324")
+	dev := charttest.DevelopmentConfig[app.Config](t, "ingest", "--set", "global.requests.endpoint=http://elasticmq:9324")
 	require.Equal(t, "http://dynamodb:8000", dev.Dynamo.Endpoint)
 	require.Equal(t, "http://elasticmq:9324", dev.SQSEndpoint)
 	require.Equal(t, "urr-requests", dev.Queue.Name)
@@ -24,7 +24,7 @@ func TestChart(t *testing.T) {
 	require.NotEmpty(t, keys.Current())
 	require.Equal(t, "dns:///urr-worker-headless:9000", dev.Worker.Addr)
 
-	prod := charttest.Production[app.Config](t, "ingest", "--set", "aws.region=eu-west-1", "--set", "requests.queue=shop-requests",
+	prod := charttest.ProductionConfig[app.Config](t, "ingest", "--set", "aws.region=eu-west-1", "--set", "requests.queue=shop-requests",
 		"--set", "config.REQUESTS_VISIBILITY=1m", "--set", "config.INGEST_SEND_AFTER=20s", "--set", "config.INGEST_FAIL_AFTER=30m")
 	require.Equal(t, "shop-requests", prod.Queue.Name)
 	require.Empty(t, prod.SQSEndpoint)

@@ -189,10 +189,10 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 func addRequest(tx *table.Tx, owner int, d *request.Decision, was *request.Standing) {
 	free := table.Absent()
 	if was.Lock != nil {
-		free = table.LockAsRead(was.Lock)
+		free = table.LockUnchanged(was.Lock)
 		replaced := table.Absent()
 		if was.Request != nil {
-			replaced = table.RequestAsRead(was.Request)
+			replaced = table.RequestUnchanged(was.Request)
 		}
 		tx.Check(owner, table.RequestKey(was.Lock.RequestID), replaced)
 	}

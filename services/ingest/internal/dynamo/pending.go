@@ -157,7 +157,7 @@ func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 			tx.Change(i, c)
 			// A lock that counts withdrawals is kept: the next application takes it over with its count.
 			if l, held := locks[c.After.RequestID]; held && l.Withdrawals == 0 {
-				tx.Delete(i, table.LockKey(c.After.EventID, c.After.UserID), table.LockAsRead(&l))
+				tx.Delete(i, table.LockKey(c.After.EventID, c.After.UserID), table.LockUnchanged(&l))
 			}
 		}
 		err := tx.Commit(ctx)

@@ -151,7 +151,7 @@ func (s *Draws) loadIndex(ctx context.Context, eventID string) (*drawIndex, erro
 		return nil, fmt.Errorf("draw of %s: %w", eventID, err)
 	}
 	index := &drawIndex{root: statement.Root}
-	for n := range fairdraw.Chunks(statement.Count) {
+	for n := range fairdraw.ChunkCount(statement.Count) {
 		chunk, err := s.store.Entries(ctx, eventID, statement.Root, n)
 		if err != nil {
 			return nil, err

@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewLetters(pool)); err != nil {
+	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewRedrivenLetters(pool)); err != nil {
 		return err
 	}
 	rpc.Register(server, service)
@@ -105,7 +105,7 @@ func deadLetters(cfg *Config) deadletter.Source {
 // Kafka returns the command with which operators redrive dead letters.
 func Kafka() lifecycle.Command[Config] {
 	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
-		return inbox.OpenLetters(ctx, cfg.Postgres, name)
+		return inbox.OpenRedrivenLetters(ctx, cfg.Postgres, name)
 	})
 }
 

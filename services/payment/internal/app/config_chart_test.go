@@ -13,13 +13,13 @@ import (
 // What the chart sets must be what the service reads.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	dev := charttest.Development[app.Config](t, "payment")
+	dev := charttest.DevelopmentConfig[app.Config](t, "payment")
 	require.Equal(t, "http://sandbox:8080", dev.SandboxURL)
 	require.Equal(t, "postgres://urr@postgres:5432/urr_payment", dev.Postgres.URL.Reveal())
 	require.Equal(t, "dns:///urr-ticket-headless:9000", dev.Ticket.Addr)
 	require.Contains(t, dev.RPC.Accept, "gateway")
 
-	prod := charttest.Production[app.Config](t, "payment", "--set", "rpc.calls.ticket.address=ticket.shop:9000",
+	prod := charttest.ProductionConfig[app.Config](t, "payment", "--set", "rpc.calls.ticket.address=ticket.shop:9000",
 		"--set", "kafka.brokers={k1:9092}", "--set", "config.PAYMENT_VOID_AFTER=1m", "--set", "config.PAYMENT_CHARGES_AT_ONCE=50")
 	require.Greater(t, prod.ShutdownTimeout/2, 20*time.Second, "the share of calls in progress; the gateway waits 20 s for a confirmation")
 	require.Equal(t, "ticket.shop:9000", prod.Ticket.Addr)

@@ -199,7 +199,7 @@ func answer(p Payment) (Answer, error) {
 		return Answer{Status: Confirmed, PaymentID: p.ID}, nil
 	case Declined:
 		// Ticket's refusals are errors of the catalogue; a provider's codes are not.
-		if e, ok := errs.Lookup(p.DeclineCode); ok && e.Kind.Client() {
+		if e, ok := errs.Lookup(p.DeclineCode); ok && e.Kind.CausedByClient() {
 			return Answer{}, e
 		}
 		return Answer{Status: Declined, DeclineCode: p.DeclineCode, PaymentID: p.ID}, nil

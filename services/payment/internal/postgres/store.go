@@ -158,7 +158,7 @@ func (s *Store) Hint(ctx context.Context, orderID string, refund bool) error {
 }
 
 func (s *Store) OldestEvent(ctx context.Context) (time.Duration, error) {
-	return outbox.Oldest(ctx, s.pool, events.Payments, nil)
+	return outbox.OldestAge(ctx, s.pool, events.Payments, nil)
 }
 
 func notFound(err error) error {

@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/redis/redistest"
 )
 
-func TestMain(m *testing.M) { os.Exit(processtest.Verified(m).Run()) }
+func TestMain(m *testing.M) { os.Exit(processtest.WithLeakCheck(m).Run()) }
 
 // TestHangingClusterNodeFailsOnlyItsEvents has a cluster of its own.
 func TestSuiteOnCluster(t *testing.T) {

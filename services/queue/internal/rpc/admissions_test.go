@@ -45,7 +45,7 @@ func sender(t *testing.T, endpoint string) sqs.Sender {
 // failures is how many admissions were not announced, by all tests so far.
 func failures(t *testing.T) float64 {
 	t.Helper()
-	n, _ := metricstest.Value(t, "urr_queue_announcements_total", map[string]string{"result": "failed"})
+	n, _ := metricstest.MetricSum(t, "urr_queue_announcements_total", map[string]string{"result": "failed"})
 	return n
 }
 

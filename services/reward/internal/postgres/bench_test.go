@@ -34,7 +34,7 @@ const (
 // answers at once. Both leave the same rows in all tables.
 func BenchmarkRewardClaim(b *testing.B) {
 	pool := open(b)
-	side := func(rows int, pay func()) rounds.Side {
+	side := func(rows int, pay func()) rounds.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			return perRow(b, pool, rows, pay), nil, nil
 		}

@@ -35,7 +35,7 @@ func BenchmarkRewardDraw(b *testing.B) {
 	d := &drawing{pool: pool, payouts: postgres.NewPayouts(postgres.New(pool, postgres.Options{}))}
 	store := postgres.NewCampaigns(postgres.New(pool, postgres.Options{}))
 	service := campaign.NewService(store, nil, func() {})
-	side := func(draws, members int, draw func(member string) error) rounds.Side {
+	side := func(draws, members int, draw func(member string) error) rounds.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) { return d.round(b, draws, members, draw) }
 	}
 	roundstest.Compare(b, rounds.Result{

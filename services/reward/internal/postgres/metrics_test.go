@@ -23,7 +23,7 @@ func counts(t *testing.T) func() map[string]float64 {
 	postgres.New(nil, postgres.Options{}) // the counters exist from the start
 	read := func() map[string]float64 {
 		values := metricstest.ByLabel(t, "urr_rewards_total", "status")
-		late, _ := metricstest.Value(t, "urr_rewards_paid_afterwards_total", map[string]string{"kind": "POINT"})
+		late, _ := metricstest.MetricSum(t, "urr_rewards_paid_afterwards_total", map[string]string{"kind": "POINT"})
 		values["paid afterwards"] = late
 		for code, n := range metricstest.ByLabel(t, "urr_rewards_given_up_total", "code") {
 			values["given up: "+code] = n
@@ -127,7 +127,7 @@ func TestBacklogIsMeasured(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- postgres.New(w.pool, postgres.Options{}).Measure(slog.New(slog.DiscardHandler))(ctx) }()
 		testkit.Until(t, func() bool {
-			value, ok := metricstest.Value(t, "urr_reward_paused", map[string]string{"kind": "POINT"})
+			value, ok := metricstest.MetricSum(t, "urr_reward_paused", map[string]string{"kind": "POINT"})
 			return ok && value == paused
 		}, "the backlog is measured")
 		stop()

@@ -12,12 +12,12 @@ import (
 // What the chart sets must be what the service reads.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	dev := charttest.Development[app.Config](t, "stats")
+	dev := charttest.DevelopmentConfig[app.Config](t, "stats")
 	require.Equal(t, "postgres://urr@postgres:5432/urr_stats", dev.Postgres.URL.Reveal())
 	require.Equal(t, []string{"kafka:9092"}, dev.Kafka.Brokers)
 	require.Contains(t, dev.RPC.Accept, "gateway")
 
-	prod := charttest.Production[app.Config](t, "stats", "--set", "kafka.brokers={k1:9092}", "--set", "kafka.prefix=blue-",
+	prod := charttest.ProductionConfig[app.Config](t, "stats", "--set", "kafka.brokers={k1:9092}", "--set", "kafka.prefix=blue-",
 		"--set", "telemetry.otlpEndpoint=http://collector:4317")
 	require.Equal(t, "blue-", prod.Kafka.TopicPrefix)
 	require.Equal(t, "blue-", prod.Kafka.GroupPrefix)

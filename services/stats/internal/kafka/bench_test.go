@@ -42,7 +42,7 @@ func BenchmarkStatsConsume(b *testing.B) {
 	b.Cleanup(pool.Close)
 	service := figures.NewService(postgres.NewStore(pool), inbox.Retention, time.Now)
 	var offset int64
-	side := func(n int, count func([]kafka.Record) error) rounds.Side {
+	side := func(n int, count func([]kafka.Record) error) rounds.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			_, err := pool.Exec(b.Context(), `TRUNCATE processed_events, event_days`)
 			require.NoError(b, err)

@@ -13,14 +13,14 @@ import (
 // The service can load the configuration that its chart renders.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	dev := charttest.Development[app.Config](t, "ticket")
+	dev := charttest.DevelopmentConfig[app.Config](t, "ticket")
 	require.Equal(t, 300, dev.HoldSeconds)
 	require.Equal(t, 30*time.Minute, dev.HoldMaxExtension)
 	require.Equal(t, 8, dev.ReadMaxConns)
 	require.Equal(t, "postgres://urr@postgres:5432/urr_ticket", dev.Postgres.URL.Reveal())
 	require.Len(t, dev.RPC.Accept, 3)
 
-	prod := charttest.Production[app.Config](t, "ticket", "--set", "kafka.brokers={k1:9096,k2:9096}",
+	prod := charttest.ProductionConfig[app.Config](t, "ticket", "--set", "kafka.brokers={k1:9096,k2:9096}",
 		"--set", "kafka.sasl=SCRAM-SHA-512", "--set", "kafka.username=urr", "--set", "kafka.passwordSecret=kafka",
 		"--set", "postgres.maxConnections=40", "--set", "config.HOLD_CONCURRENCY=20", "--set", "config.DATABASE_READ_MAX_CONNS=30", "--set", "telemetry.logLevel=warn")
 	require.Equal(t, 40, prod.Postgres.MaxConns)

@@ -13,7 +13,7 @@ import (
 // The service's Config must load from the environment that the chart sets.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	dev := charttest.Development[app.Config](t, "vwr")
+	dev := charttest.DevelopmentConfig[app.Config](t, "vwr")
 	require.Equal(t, "http://dynamodb:8000", dev.Dynamo.Endpoint)
 	require.Equal(t, 100, dev.RecordsPerWrite)
 	require.Equal(t, "dns:///urr-queue-headless:9000", dev.Queue.Addr)
@@ -24,7 +24,7 @@ func TestChart(t *testing.T) {
 	require.Equal(t, []string{"http://sandbox:8080/beacon"}, dev.BeaconURLs)
 	require.Equal(t, 80*time.Second, dev.LobbyLead)
 
-	prod := charttest.Production[app.Config](t, "vwr", "--set", "rpc.calls.queue.address=none", "--set", "rpc.calls.ingest.address=none",
+	prod := charttest.ProductionConfig[app.Config](t, "vwr", "--set", "rpc.calls.queue.address=none", "--set", "rpc.calls.ingest.address=none",
 		"--set", "rpc.calls.reward.address=none", "--set", "aws.region=eu-west-1")
 	require.Empty(t, prod.Queue.Addr)
 	require.Equal(t, 3*time.Minute, prod.LobbyLead)

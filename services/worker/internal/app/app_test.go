@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 	}, "the message is deleted")
 	for _, name := range []string{"requests", "dead"} {
 		testkit.Until(t, func() bool {
-			_, measured := metricstest.Value(t, "urr_requests_queue_messages", map[string]string{"queue": name})
+			_, measured := metricstest.MetricSum(t, "urr_requests_queue_messages", map[string]string{"queue": name})
 			return measured
 		}, "the queue is measured: %s", name)
 	}

@@ -13,7 +13,7 @@ import (
 // What the chart sets must be what the service reads.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	dev := charttest.Development[app.Config](t, "worker", "--set", "global.requests.endpoint=http://elasticmq:9324")
+	dev := charttest.DevelopmentConfig[app.Config](t, "worker", "--set", "global.requests.endpoint=http://elasticmq:9324")
 	require.Equal(t, "http://dynamodb:8000", dev.Dynamo.Endpoint)
 	require.Equal(t, "http://elasticmq:9324", dev.SQSEndpoint)
 	require.Equal(t, []string{"http://sandbox:8080/beacon"}, dev.BeaconURLs)
@@ -23,7 +23,7 @@ func TestChart(t *testing.T) {
 	_, err := dev.Draw.Keys()
 	require.NoError(t, err)
 
-	prod := charttest.Production[app.Config](t, "worker", "--set", "kafka.brokers={k1:9092}", "--set", "requests.queue=shop-requests",
+	prod := charttest.ProductionConfig[app.Config](t, "worker", "--set", "kafka.brokers={k1:9092}", "--set", "requests.queue=shop-requests",
 		"--set", "config.ADMISSIONS_QUEUE=admissions", "--set", "config.WORKER_RECEIVERS=8", "--set", "config.WORKER_RETRY_DELAY=3s")
 	require.Equal(t, "shop-requests", prod.Queue.Name)
 	require.Equal(t, "admissions", prod.Admissions)

@@ -13,7 +13,7 @@ import (
 // putEntries stores the entries in chunks, before their root is public. Every process stores the
 // same chunks.
 func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries fairdraw.Entries) error {
-	return forEach(ctx, fairdraw.Chunks(int64(entries.Len())), func(ctx context.Context, n int) error {
+	return forEach(ctx, fairdraw.ChunkCount(int64(entries.Len())), func(ctx context.Context, n int) error {
 		err := retry(ctx, func() error {
 			return s.store.PutEntries(ctx, s.Promotion.EventID, root, n, entries.Chunk(n), s.Promotion.EndsAt())
 		})

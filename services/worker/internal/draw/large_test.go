@@ -187,7 +187,7 @@ func TestLargeDraw(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, report.Complete)
 
-	require.Len(t, m.chunks, fairdraw.Chunks(n))
+	require.Len(t, m.chunks, fairdraw.ChunkCount(n))
 	seen := map[int]bool{}
 	for i, chunk := range m.chunks {
 		require.Equal(t, entries.Chunk(i), chunk)

@@ -111,9 +111,9 @@ func (s *Store) Advance(ctx context.Context, before, after promotion.Draw) error
 // changed since it was read.
 func putDraw(tx *table.Tx, before, after *promotion.Draw) {
 	if before.Phase == promotion.DrawOpen {
-		tx.Put(0, table.DrawItem(after), table.DrawAsRead(before))
+		tx.Put(0, table.DrawItem(after), table.DrawUnchanged(before))
 	} else {
-		tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawAsRead(before))
+		tx.Update(0, table.DrawKey(before.EventID), dynamo.Diff(table.DrawItem(before), table.DrawItem(after)), table.DrawUnchanged(before))
 	}
 	over := after.SettledAt != 0
 	if over || after.DueAt != before.DueAt {

@@ -159,7 +159,7 @@ func verifyChunks(t *testing.T, store *dynamo.Store, d *promotion.Draw, root fai
 		winners, err = store.Winners(t.Context(), d)
 		require.NoError(t, err)
 	}
-	for n := range fairdraw.Chunks(int64(entries.Len())) {
+	for n := range fairdraw.ChunkCount(int64(entries.Len())) {
 		keys := []pkgdynamo.Item{table.EntriesKey(d.EventID, root, n), table.RanksKey(d, n)}
 		items, err := store.Read(t.Context(), keys...)
 		require.NoError(t, err)
