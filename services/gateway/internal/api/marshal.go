@@ -55,9 +55,9 @@ func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// messageToDecode returns the message that the body is decoded into: v itself, or, where only the
-// member spec is the body, a new message for that member, to which v points. The member is set even
-// without a body, so that validation names the members that it lacks.
+// messageToDecode returns the message that the body is decoded into: v itself if v is a message. If
+// the body is only the request's member `spec`, v points to that member. The member is then set to
+// a new message, even without a body, so that validation names what the message lacks.
 func messageToDecode(v any) (proto.Message, bool) {
 	if m, ok := v.(proto.Message); ok {
 		return m, true
@@ -71,8 +71,8 @@ func messageToDecode(v any) (proto.Message, bool) {
 	return m, ok
 }
 
-// parseBody parses the body into m. It refuses members that the path has too, since the two could
-// differ.
+// parseBody parses the body into m. It refuses members of the body that are path parameters too,
+// since the two values could differ.
 func parseBody(q *edge.Request, m proto.Message) error {
 	err := wire.Unmarshal(q.Body, m)
 	var unknown string

@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Migrate creates the Kafka topic of operators' acts. The gateway has no tables.
+// Migrate creates the Kafka topic with the records of operators' acts. The gateway has no tables.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	return kafka.EnsureTopics(ctx, cfg.Kafka, kafka.Topic{Name: events.Audit, MayForget: true})
 }

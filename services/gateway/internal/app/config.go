@@ -102,21 +102,22 @@ type Limits struct {
 	// SignInRate is how many returns from the identity provider a second are accepted from a network, four
 	// times that per /56 and sixteen times per /48; 0: no limit.
 	SignInRate float64 `env:"LIMIT_SIGN_IN_RATE, default=10" min:"0"`
-	// SignInBurst is how many of them are accepted at once.
+	// SignInBurst is how many such returns are accepted at once.
 	SignInBurst int `env:"LIMIT_SIGN_IN_BURST, default=1000" min:"1" max:"1000000000"`
 	// FreeVisitorRate is how many new visitors a second of a network owe no proof of work, four times
-	// that per /56 and sixteen times per /48; 0: none owes one for its network.
+	// that per /56 and sixteen times per /48; 0: nobody owes a proof because of the network.
 	FreeVisitorRate float64 `env:"LIMIT_FREE_VISITOR_RATE, default=0.5" min:"0"`
-	// FreeVisitorBurst is how many of them may come at once.
+	// FreeVisitorBurst is how many new visitors without a proof of work may come at once.
 	FreeVisitorBurst int `env:"LIMIT_FREE_VISITOR_BURST, default=300" min:"1" max:"1000000000"`
-	// ProofMinBits is the proof of work that the others owe for a position, in leading zero bits of
-	// SHA-256. When their number beyond the burst reaches twice the burst it is a bit more, which
-	// doubles the work, and so on at each doubling.
+	// ProofMinBits is the proof of work that each new visitor beyond FreeVisitorRate owes for a
+	// position, in leading zero bits of SHA-256. When the number of such visitors beyond the burst
+	// reaches twice the burst, they owe one bit more, which doubles the work, and so on at each
+	// doubling.
 	ProofMinBits int `env:"LIMIT_PROOF_MIN_BITS, default=16" min:"1" max:"24"`
-	// ProofMaxBits is the most that they owe; at least LIMIT_PROOF_MIN_BITS.
+	// ProofMaxBits is the most that such a visitor owes; at least LIMIT_PROOF_MIN_BITS.
 	ProofMaxBits int `env:"LIMIT_PROOF_MAX_BITS, default=20" min:"1" max:"24"`
 
-	// Keys is how many networks, visitors and users a replica counts; it bounds the memory.
+	// Keys is how many networks, visitors and users a replica keeps counts of; it bounds the memory.
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
 }
 

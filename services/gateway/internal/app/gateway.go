@@ -68,7 +68,7 @@ func (c *Config) Pages(s Services) web.Config {
 
 // Stores are the Redis and the Kafka in which the gateway keeps its own state.
 type Stores struct {
-	Redis redis.UniversalClient // nil in tests: each gateway has its state for itself
+	Redis redis.UniversalClient // nil in tests: the gateway keeps the state in its process
 	Acts  audit.Publisher       // takes the records of operators' acts: Kafka
 }
 
@@ -102,7 +102,7 @@ func Assemble(
 		Stats: statsv1.NewStatsServiceClient(s.Stats), Now: now,
 	}).Read)
 	g.Lines = linestate.New(now, g.Rooms)
-	test := proof.Test{Page: cfg.Captcha.Page, FailOpen: cfg.Captcha.FailOpen}
+	test := proof.HumanTest{Page: cfg.Captcha.Page, FailOpen: cfg.Captcha.FailOpen}
 	if g.captcha != nil {
 		test.Provider = g.captcha
 	}

@@ -32,16 +32,16 @@ type endpoints struct {
 	devLogin   bool
 	auth       *session.Handlers
 	rooms      *handlers.RoomHandlers
-	shuffles   *handlers.ShuffleHandlers // nil: there is no tier 1
+	shuffles   *handlers.ShuffleHandlers // nil: vwr is not deployed
 	line       *handlers.LineHandlers
 	seats      *handlers.SeatHandlers
 	webhooks   *handlers.WebhookHandlers
 	tickets    *handlers.TicketHandlers
 	checkout   *handlers.CheckoutHandlers
-	rewards    *handlers.RewardHandlers    // nil: there are none
-	promotions *handlers.PromotionHandlers // nil: there are none
+	rewards    *handlers.RewardHandlers    // nil: reward is not deployed
+	promotions *handlers.PromotionHandlers // nil: ingest is not deployed
 	existence  *handlers.EventExistence
-	draws      *handlers.DrawHandlers // nil: there are none
+	draws      *handlers.DrawHandlers // nil: ingest is not deployed
 	events     *handlers.EventHandlers
 	live       *handlers.LiveHandlers
 	changes    *handlers.ChangeHandlers
@@ -118,7 +118,7 @@ func (e *endpoints) devRoutes() []*edge.Route {
 func (e *endpoints) roomRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
-			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Access: edge.Visitor, Handler: e.rooms.Assign,
+			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Access: edge.Visitor, Handler: e.rooms.AssignPosition,
 			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{},
 			Headers: []edge.Header{docs.VWRProof, docs.VWRCaptcha},
 		},
@@ -126,11 +126,11 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Access: edge.Visitor, Handler: e.rooms.Challenge,
 			Issues: true, Answer: &gatewayv1.Challenge{},
 		},
-		fastPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.Check, &vwrv1.Checked{}, docs.VWRTicket),
+		fastPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.CheckPosition, &vwrv1.Checked{}, docs.VWRTicket),
 		fastPoll("vwr.status", "/vwr-api/vwr/status/{event_id}", edge.Public, e.rooms.Status, &gatewayv1.WaitingRoomStatus{}),
-		fastPoll("vwr.serving", "/vwr-api/vwr/serving/{event_id}", edge.Public, e.rooms.Serving, &gatewayv1.ServingCounter{}),
+		fastPoll("vwr.serving", "/vwr-api/vwr/serving/{event_id}", edge.Public, e.rooms.ServingCounter, &gatewayv1.ServingCounter{}),
 		{
-			ID: "vwr.lobby", Method: http.MethodPost, Pattern: "/vwr-api/vwr/lobby/{event_id}", Access: edge.User, Handler: e.rooms.Join,
+			ID: "vwr.lobby", Method: http.MethodPost, Pattern: "/vwr-api/vwr/lobby/{event_id}", Access: edge.User, Handler: e.rooms.JoinLobby,
 			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Answer: &vwrv1.Joined{},
 		},
 	}
@@ -190,7 +190,7 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 		},
 		{
 			ID: "seats.changes", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/changes", Access: edge.Entry, Event: edge.FromPath,
-			Handler: e.changes.Stream, Stream: true, Poll: true, Answer: &gatewayv1.SeatChanges{}, Headers: []edge.Header{docs.LastEventID},
+			Handler: e.changes.StreamChanges, Stream: true, Poll: true, Answer: &gatewayv1.SeatChanges{}, Headers: []edge.Header{docs.LastEventID},
 		},
 		{
 			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
@@ -263,12 +263,12 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 // operatorRoutes returns the route that streams the live figures of an event to operators.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	return []*edge.Route{{
-		ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.Figures,
+		ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.StreamFigures,
 		Stream: true, Poll: true, Answer: &gatewayv1.LiveFigures{},
 	}}
 }
 
-func pageRow(id, pattern string, access edge.Access, event edge.EventSource, handler edge.Handler) *edge.Route {
+func pageRoute(id, pattern string, access edge.Access, event edge.EventSource, handler edge.Handler) *edge.Route {
 	return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Event: event, Handler: handler, Page: true, Poll: true}
 }
 
@@ -278,47 +278,47 @@ func (e *endpoints) page(name string) edge.Handler { return handlers.FromHTTP(e.
 // other pages are redirected there.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	return []*edge.Route{
-		pageRow("page.events", "/", edge.Public, edge.None, e.page("events")),
-		pageRow("page.event", "/events/{event_id}", edge.Public, edge.FromPath, handlers.EventPage(e.pages, e.existence)),
-		pageRow("page.seats", "/events/{event_id}/seats", edge.Entry, edge.FromPath, e.page("seats")),
-		pageRow("page.book", "/events/{event_id}/book", edge.Entry, edge.FromPath, e.page("book")),
-		pageRow("page.room", "/vwr/{event_id}", edge.Public, edge.None, handlers.FromHTTP(e.pages.WaitingRoom)),
-		pageRow("page.queue", "/queue/{event_id}", edge.Public, edge.None, e.page("queue")),
-		pageRow("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
-		pageRow("page.check-in", "/check-in", edge.Staff, edge.None, e.page("check-in")),
-		pageRow("page.orders", "/admin/orders", edge.Admin, edge.None, e.page("orders")),
-		pageRow("page.admin-order", "/admin/orders/{reservation_id}", edge.Admin, edge.None, e.page("orders")),
-		pageRow("page.order", "/orders/{payment_id}", edge.Public, edge.None, e.page("order")),
-		pageRow("page.my", "/my", edge.Public, edge.None, e.page("my")),
-		pageRow("page.login", "/login", edge.Public, edge.None, e.page("login")),
-		pageRow("page.docs", "/docs", edge.Public, edge.None, e.reference.Page),
-		pageRow("page.openapi", "/docs/openapi.json", edge.Public, edge.None, e.reference.Document),
-		pageRow("page.robots", "/robots.txt", edge.Public, edge.None, handlers.FromHTTP(e.pages.Robots)),
-		pageRow("page.asset", "/assets/{file}", edge.Public, edge.None, handlers.FromHTTP(e.pages.Assets)),
-		pageRow("page.health", "/health", edge.Public, edge.None, handlers.Health),
+		pageRoute("page.events", "/", edge.Public, edge.None, e.page("events")),
+		pageRoute("page.event", "/events/{event_id}", edge.Public, edge.FromPath, handlers.EventPage(e.pages, e.existence)),
+		pageRoute("page.seats", "/events/{event_id}/seats", edge.Entry, edge.FromPath, e.page("seats")),
+		pageRoute("page.book", "/events/{event_id}/book", edge.Entry, edge.FromPath, e.page("book")),
+		pageRoute("page.room", "/vwr/{event_id}", edge.Public, edge.None, handlers.FromHTTP(e.pages.WaitingRoom)),
+		pageRoute("page.queue", "/queue/{event_id}", edge.Public, edge.None, e.page("queue")),
+		pageRoute("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
+		pageRoute("page.check-in", "/check-in", edge.Staff, edge.None, e.page("check-in")),
+		pageRoute("page.orders", "/admin/orders", edge.Admin, edge.None, e.page("orders")),
+		pageRoute("page.admin-order", "/admin/orders/{reservation_id}", edge.Admin, edge.None, e.page("orders")),
+		pageRoute("page.order", "/orders/{payment_id}", edge.Public, edge.None, e.page("order")),
+		pageRoute("page.my", "/my", edge.Public, edge.None, e.page("my")),
+		pageRoute("page.login", "/login", edge.Public, edge.None, e.page("login")),
+		pageRoute("page.docs", "/docs", edge.Public, edge.None, e.reference.Page),
+		pageRoute("page.openapi", "/docs/openapi.json", edge.Public, edge.None, e.reference.Document),
+		pageRoute("page.robots", "/robots.txt", edge.Public, edge.None, handlers.FromHTTP(e.pages.Robots)),
+		pageRoute("page.asset", "/assets/{file}", edge.Public, edge.None, handlers.FromHTTP(e.pages.Assets)),
+		pageRoute("page.health", "/health", edge.Public, edge.None, handlers.Health),
 	}
 }
 
 func (e *endpoints) rewardPages() []*edge.Route {
-	return []*edge.Route{pageRow("page.campaign", "/rewards/{event_id}", edge.Public, edge.None, e.page("campaign"))}
+	return []*edge.Route{pageRoute("page.campaign", "/rewards/{event_id}", edge.Public, edge.None, e.page("campaign"))}
 }
 
 func (e *endpoints) promotionPages() []*edge.Route {
 	return []*edge.Route{
-		pageRow("page.promotion", "/promo/{event_id}", edge.Public, edge.None, e.page("promo")),
-		pageRow("page.draw", "/draws/{event_id}", edge.Public, edge.None, e.page("draw")),
+		pageRoute("page.promotion", "/promo/{event_id}", edge.Public, edge.None, e.page("promo")),
+		pageRoute("page.draw", "/draws/{event_id}", edge.Public, edge.None, e.page("draw")),
 	}
 }
 
 // passThroughDetails has, by RPC, what the HTTP rules cannot express: the status 201 of a call that
 // creates something, the time-out of a call that waits for a payment provider, Personal (operators'
-// reads of what people did), Stops and Final. Stops marks operators' acts that pause or slow a sale or
-// shut users out, which must work in an outage of Kafka. Irrevocable acts (closing a promotion,
-// cancelling a campaign, or an event at once) need not, since a pause does instead; nor need resuming
-// and unblocking.
+// reads of what people did), Stops and Final. Stops marks operators' acts that pause or slow a sale
+// or shut users out: they must work in an outage of Kafka. All other acts are refused then:
+// resuming, unblocking, and irrevocable acts (closing a promotion, cancelling a campaign, or an
+// event at once), instead of which a sale can be paused.
 //
 // A new threshold or new settings of a waiting room let in more people or fewer. Only the service,
-// which knows the present value, could tell. So these acts are marked with Stops whatever the value.
+// which knows the present value, could tell. So these acts are marked with Stops in any case.
 var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {Stops: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:               {Stops: true},
@@ -360,7 +360,7 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},
 }
 
-// cancelsForGood reports whether the body of a request to cancel an event leaves no time to undo that.
+// cancelsForGood reports whether the body of an event's cancellation leaves no time to undo it.
 func cancelsForGood(body []byte) bool {
 	var in ticketv1.CancelEventRequest
 	return protojson.Unmarshal(body, &in) == nil && in.GraceSeconds != nil && in.GetGraceSeconds() == 0

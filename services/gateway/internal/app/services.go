@@ -33,15 +33,15 @@ import (
 
 // Peers are the addresses and keys of the services behind the gateway.
 type Peers struct {
-	// VWR without an address: tier 2 alone.
+	// VWR may lack an address: then there is no tier 1, only tier 2.
 	VWR     rpc.OptionalPeer `env:", prefix=VWR_"`
 	Queue   rpc.Peer         `env:", prefix=QUEUE_"`
 	Ticket  rpc.Peer         `env:", prefix=TICKET_"`
 	Payment rpc.Peer         `env:", prefix=PAYMENT_"`
 	Stats   rpc.Peer         `env:", prefix=STATS_"`
-	// Reward without an address: no rewards.
+	// Reward may lack an address: then there are no rewards.
 	Reward rpc.OptionalPeer `env:", prefix=REWARD_"`
-	// Ingest without an address: no promotions.
+	// Ingest may lack an address: then there are no promotions.
 	Ingest rpc.OptionalPeer `env:", prefix=INGEST_"`
 	// Worker is required with INGEST_ADDR, and not used without it.
 	Worker rpc.OptionalPeer `env:", prefix=WORKER_"`
@@ -59,7 +59,7 @@ type peerService struct {
 	peer rpc.Peer
 	conn *grpc.ClientConnInterface
 	opts []rpc.DialOption
-	apis []exposedAPI // whose HTTP rules the gateway serves
+	apis []exposedAPI // the APIs whose HTTP rules the gateway serves
 }
 
 // listServices lists all services behind the gateway. Connections to services on which no sale depends
@@ -173,8 +173,8 @@ func (p exposedAPI) registerRoutes(ctx context.Context, pass *api.Passthrough, c
 	return edge.FromService(d.(protoreflect.ServiceDescriptor), passThroughDetails, pass.Handle) //nolint:forcetypeassert // it is the name of a service
 }
 
-// deadLetters returns the API of dead letters, which asks all services that consume Kafka.
-func (s *Services) deadLetters() exposedAPI {
+// deadLettersAPI returns the API of dead letters, which asks all services that consume Kafka.
+func (s *Services) deadLettersAPI() exposedAPI {
 	letters := handlers.NewDeadLetters(map[string]grpc.ClientConnInterface{
 		"payment": s.Payment, "queue": s.Queue, "reward": s.Reward, "stats": s.Stats, "ticket": s.Ticket,
 	})
@@ -183,8 +183,8 @@ func (s *Services) deadLetters() exposedAPI {
 	}}
 }
 
-// orders returns the API of orders, which puts together what ticket and payment know.
-func (s *Services) orders() exposedAPI {
+// ordersAPI returns the API of orders, which puts together what ticket and payment know.
+func (s *Services) ordersAPI() exposedAPI {
 	both := &handlers.Orders{Tickets: ticketv1.NewOrderAdminServiceClient(s.Ticket), Payments: paymentv1.NewPaymentAdminServiceClient(s.Payment)}
 	return exposedAPI{ticketv1.OrderAdminService_ServiceDesc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, _ grpc.ClientConnInterface) error {
 		return ticketv1.RegisterOrderAdminServiceHandlerClient(ctx, m, both)
@@ -193,13 +193,14 @@ func (s *Services) orders() exposedAPI {
 
 // registerAll registers the APIs of all deployed services on pass, and returns their routes.
 func (s *Services) registerAll(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
-	// Dead letters of topics come first: of two patterns that match a path, the router takes the one
-	// registered last, and this pattern has a parameter where those of other dead letters have a name.
-	all, err := s.deadLetters().registerRoutes(ctx, pass, nil)
+	// The API of dead letters is registered first: of two patterns that match a path, the router takes
+	// the one registered last. This pattern has a parameter where the paths of other dead letters have
+	// a fixed name, and those paths must not match it.
+	all, err := s.deadLettersAPI().registerRoutes(ctx, pass, nil)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders().registerRoutes(ctx, pass, nil)
+	orders, err := s.ordersAPI().registerRoutes(ctx, pass, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -232,14 +233,14 @@ const rewardParam = "allocation_id"
 // campaignTimeout bounds the look-up of a reward's campaign, which only the log of acts needs.
 const campaignTimeout = time.Second
 
-// campaignOf returns a function that finds the campaign of the reward that a path names.
+// campaignOf returns a function that finds the campaign of the reward in a request's path.
 func campaignOf(rewards rewardv1.RewardAdminServiceClient) func(context.Context, *edge.Request) string {
 	return func(ctx context.Context, q *edge.Request) string {
 		ctx, cancel := context.WithTimeout(ctx, campaignTimeout)
 		defer cancel()
 		r, err := rewards.GetReward(caller.With(ctx, q.Caller()), &rewardv1.GetRewardRequest{AllocationId: q.Param(rewardParam)})
 		if err != nil {
-			return "" // the act is in the log all the same
+			return "" // the act is recorded all the same, without the campaign
 		}
 		return r.GetEventId()
 	}

@@ -63,7 +63,7 @@ func (a *Act) actedEvent() *eventsv1.AuditEvent {
 	e.BodySha256 = hex.EncodeToString(sum[:])
 	body, ok := parseJSON(a.Body)
 	if !ok {
-		return e // the call is going to be refused
+		return e // a malformed body: the call is going to be refused
 	}
 	if members, ok := body.(map[string]any); ok && e.EventId == "" {
 		if event, ok := members["eventId"].(string); ok && ids.ValidEventID(event) {
@@ -76,7 +76,7 @@ func (a *Act) actedEvent() *eventsv1.AuditEvent {
 	return e
 }
 
-// endedEvent returns the Kafka event that is published afterwards, with the act's outcome.
+// endedEvent returns the Kafka event that is published after the act was served, with its outcome.
 func (a *Act) endedEvent(o Outcome, at time.Time) *eventsv1.AuditEvent {
 	e := a.actedEvent()
 	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status
@@ -164,7 +164,7 @@ func newKafkaRecord(e *eventsv1.AuditEvent, value []byte) (kafka.Record, error) 
 		return kafka.Record{}, fmt.Errorf("audit event: actId: %w", err)
 	}
 	at := e.GetOccurredAt().AsTime()
-	if e.GetType() == events.OperatorActEnded { // events have ids of their own
+	if e.GetType() == events.OperatorActEnded { // the two Kafka events of an act need different ids
 		id, at = uuid.NewSHA1(id, []byte(e.GetType())), e.GetEndedAt().AsTime()
 	}
 	return kafka.Record{

@@ -17,7 +17,7 @@ func TestActsGoToKafka(t *testing.T) {
 	b := &broker{}
 	g := newGateway(t, b, nil, "")
 	a := act(false)
-	require.NoError(t, g.Begin(t.Context(), a))
+	require.NoError(t, g.RecordAct(t.Context(), a))
 	r := b.recs[0]
 	require.Equal(t, "audit-events", r.Topic)
 	require.Equal(t, "ann", string(r.Key))
@@ -29,7 +29,7 @@ func TestActsGoToKafka(t *testing.T) {
 	require.Equal(t, noon, e.GetOccurredAt().AsTime())
 
 	g.run()
-	g.End(a, audit.Outcome{Status: 409, Code: "CONFLICT"})
+	g.RecordOutcome(a, audit.Outcome{Status: 409, Code: "CONFLICT"})
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
 	outcome := b.recs[1]
 	require.NotEqual(t, r.Headers[kafka.HeaderID], outcome.Headers[kafka.HeaderID], "an event of its own")
@@ -44,7 +44,7 @@ func TestCancelledActs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b := absentBroker()
-	err := newGateway(t, b, nil, "").Begin(ctx, act(true))
+	err := newGateway(t, b, nil, "").RecordAct(ctx, act(true))
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -78,7 +78,7 @@ func TestBodies(t *testing.T) {
 			b := &broker{}
 			a := act(false)
 			a.Body, a.EventID = []byte(c.body), ""
-			require.NoError(t, newGateway(t, b, nil, "").Begin(t.Context(), a))
+			require.NoError(t, newGateway(t, b, nil, "").RecordAct(t.Context(), a))
 			e := decoded(t, b.recs[0])
 			require.Equal(t, c.kept, e.GetBody())
 			require.Equal(t, c.event, e.GetEventId())

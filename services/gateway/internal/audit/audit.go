@@ -65,7 +65,7 @@ type Log struct {
 type waitingRecord struct {
 	kafka.Record
 
-	// act is false for an outcome, which may be lost.
+	// act is true for the record of an act, false for that of an outcome, which may be lost.
 	act bool
 }
 
@@ -79,9 +79,10 @@ func New(publisher Publisher, rdb redis.UniversalClient, key string, log *slog.L
 	return l
 }
 
-// Begin records an act that is about to be forwarded. It fails with errs.ErrAuditUnavailable when
-// Kafka does not take the record and the act does not stop a sale; then the act must not be forwarded.
-func (l *Log) Begin(ctx context.Context, a *Act) error {
+// RecordAct records an act that is about to be forwarded. It fails with errs.ErrAuditUnavailable
+// when Kafka does not take the record and the act does not stop a sale; then the act must not be
+// forwarded.
+func (l *Log) RecordAct(ctx context.Context, a *Act) error {
 	rec, err := newRecord(a.actedEvent())
 	if err != nil {
 		return err
@@ -109,9 +110,9 @@ func (l *Log) Begin(ctx context.Context, a *Act) error {
 	return nil
 }
 
-// End records the outcome of an act for which Begin was called, in the background. Outcomes may be
-// lost; then the log does not say whether the act took effect.
-func (l *Log) End(a *Act, o Outcome) {
+// RecordOutcome records the outcome of an act for which RecordAct was called, in the background.
+// Outcomes may be lost; then the log does not say whether the act took effect.
+func (l *Log) RecordOutcome(a *Act, o Outcome) {
 	rec, err := newRecord(a.endedEvent(o, l.now()))
 	if err != nil {
 		l.log.Error("outcome of an act lost", "act_id", a.ID.String(), "error", err)
@@ -152,9 +153,9 @@ func (l *Log) storeUntilSent(ctx context.Context, h waitingRecord) (place string
 	return inMemory
 }
 
-// bufferInMemory adds records to those that wait in memory. It drops an outcome if half of the room is
-// taken. If all room is taken, an act replaces an outcome, or is dropped if there is none. ok is false
-// if an act was dropped; the process's log still has it.
+// bufferInMemory adds records to those that wait in memory. An outcome is dropped if maxHeld/2
+// records wait already. If maxHeld records wait, an act replaces an outcome, or is dropped if no
+// outcome waits. ok is false if an act was dropped; the process's log still has it.
 func (l *Log) bufferInMemory(more ...waitingRecord) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,8 +183,8 @@ func (l *Log) addLocked(more []waitingRecord) (ok bool) {
 	return ok
 }
 
-// takeAll removes and returns the records that wait in memory. The gauge counts them until putBack,
-// since this process still has them: Kafka and Redis may need their whole time-out to refuse them.
+// takeAll removes and returns the records that wait in memory. The gauge of waiting records counts
+// them until putBack, since neither Kafka nor Redis has accepted them yet.
 func (l *Log) takeAll() []waitingRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()

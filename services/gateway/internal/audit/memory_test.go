@@ -23,10 +23,10 @@ func TestRecordsWaitInMemory(t *testing.T) {
 	b := absentBroker()
 	g := newGateway(t, b, gone, "{x}")
 	stopping := act(true)
-	require.NoError(t, g.Begin(t.Context(), stopping))
-	require.ErrorIs(t, g.Begin(t.Context(), act(false)), errs.ErrAuditUnavailable)
+	require.NoError(t, g.RecordAct(t.Context(), stopping))
+	require.ErrorIs(t, g.RecordAct(t.Context(), act(false)), errs.ErrAuditUnavailable)
 	g.run()
-	g.End(stopping, audit.Outcome{Status: 200})
+	g.RecordOutcome(stopping, audit.Outcome{Status: 200})
 	b.set(false)
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome arrives")
 	require.Equal(t, []string{stopping.ID.String()}, b.acts(t, "OPERATOR_ACTED"))
@@ -61,16 +61,16 @@ func TestMemoryIsBounded(t *testing.T) {
 	l := audit.New(b, nil, "", slog.New(slog.NewTextHandler(&out, nil)), testkit.NewClock(noon).Now)
 	g := &gateway{Log: l, t: t}
 	for range audit.MaxHeld {
-		g.End(act(true), audit.Outcome{Status: 200})
+		g.RecordOutcome(act(true), audit.Outcome{Status: 200})
 	}
 	first := act(true)
-	require.NoError(t, g.Begin(t.Context(), first))
+	require.NoError(t, g.RecordAct(t.Context(), first))
 	for range audit.MaxHeld - 1 {
 		require.True(t, g.HoldAct(act(true)), "in the place of an outcome")
 	}
 	require.NotContains(t, out.String(), "dropped")
 	before := counted(t, "dropped")
-	require.NoError(t, g.Begin(t.Context(), act(true)), "it is served all the same")
+	require.NoError(t, g.RecordAct(t.Context(), act(true)), "it is served all the same")
 	require.Contains(t, out.String(), "its record is dropped")
 	require.InDelta(t, before+1, counted(t, "dropped"), 0)
 	b.set(false)

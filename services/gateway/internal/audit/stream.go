@@ -26,8 +26,8 @@ const (
 	storeTimeout = 500 * time.Millisecond
 	// leaseLife is how long the lease of a gateway that has died keeps others from moving records.
 	leaseLife = 5 * time.Second
-	// pauseLife is how long a gateway that cannot reach Kafka does not take the lease: longer than
-	// leaseLife plus the time in which another gateway notices that the lease is free.
+	// pauseLife is how long a gateway that could not reach Kafka leaves the lease to others: longer
+	// than leaseLife plus the time in which another gateway notices that the lease is free.
 	pauseLife = leaseLife + 2*moveEvery
 	// moveMax is the maximum number of records that one call moves.
 	moveMax = 100
@@ -106,7 +106,8 @@ func (s *redisStream) yieldLease(ctx context.Context, failure error) error {
 	return errors.Join(failure, storeError(releaseScript.Run(ctx, s.rdb, []string{s.lease}, s.self).Err()))
 }
 
-// pauseCause returns the failure for which this process must not acquire the lease now; nil: it may.
+// pauseCause returns the failure that forbids this process to acquire the lease now; nil: none
+// does.
 func (s *redisStream) pauseCause() error {
 	select {
 	case <-s.paused:
@@ -116,8 +117,8 @@ func (s *redisStream) pauseCause() error {
 	return s.failure
 }
 
-// read returns the oldest entries behind the entry with the id after, or of the stream if that is "".
-// An entry that no gateway has written has an empty value.
+// read returns the oldest entries that follow the entry with the id after; all of the stream follow
+// the id "". An entry that was not written by a gateway gets an empty value.
 func (s *redisStream) read(ctx context.Context, after string) ([]streamEntry, error) {
 	start := "-"
 	if after != "" {
@@ -135,11 +136,11 @@ func (s *redisStream) read(ctx context.Context, after string) ([]streamEntry, er
 	return entries, nil
 }
 
-func (s *redisStream) remove(ctx context.Context, entries []string) error {
-	if len(entries) == 0 {
+func (s *redisStream) remove(ctx context.Context, entryIDs []string) error {
+	if len(entryIDs) == 0 {
 		return nil
 	}
-	return storeError(s.rdb.XDel(ctx, s.key, entries...).Err())
+	return storeError(s.rdb.XDel(ctx, s.key, entryIDs...).Err())
 }
 
 func storeError(err error) error {

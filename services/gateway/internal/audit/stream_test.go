@@ -58,12 +58,12 @@ func TestRecordsWaitInRedis(t *testing.T) {
 		t.Helper()
 		b := absentBroker()
 		dead := newGateway(t, b, rdb, key)
-		require.ErrorIs(t, dead.Begin(t.Context(), act(false)), errs.ErrAuditUnavailable)
+		require.ErrorIs(t, dead.RecordAct(t.Context(), act(false)), errs.ErrAuditUnavailable)
 		const many = 250 // more than one call moves
 		var want []string
 		for range many {
 			a := act(true)
-			require.NoError(t, dead.Begin(t.Context(), a))
+			require.NoError(t, dead.RecordAct(t.Context(), a))
 			want = append(want, a.ID.String())
 		}
 		n, err := rdb.XLen(t.Context(), key).Result()
@@ -90,7 +90,7 @@ func TestMoveIsRepeated(t *testing.T) {
 	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	a := act(true)
-	require.NoError(t, g.Begin(t.Context(), a))
+	require.NoError(t, g.RecordAct(t.Context(), a))
 	entries, err := rdb.XRange(t.Context(), key, "-", "+").Result()
 	require.NoError(t, err)
 	b.set(false)
@@ -112,7 +112,7 @@ func TestForeignEntriesAreDropped(t *testing.T) {
 	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	a := act(true)
-	require.NoError(t, g.Begin(t.Context(), a))
+	require.NoError(t, g.RecordAct(t.Context(), a))
 	b.set(false)
 	g.run()
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the record behind them")
@@ -127,8 +127,8 @@ func TestEndOfTheProcess(t *testing.T) {
 	g := newGateway(t, b, rdb, key)
 	g.run()
 	a := act(true)
-	require.NoError(t, g.Begin(t.Context(), a))
-	g.End(a, audit.Outcome{Status: 200})
+	require.NoError(t, g.RecordAct(t.Context(), a))
+	g.RecordOutcome(a, audit.Outcome{Status: 200})
 	g.stop()
 	require.EqualValues(t, 2, rdb.XLen(t.Context(), key).Val())
 }
@@ -143,13 +143,13 @@ func TestStreamIsBounded(t *testing.T) {
 	require.NoError(t, rdb.Set(t.Context(), key+":lease", "another", time.Hour).Err())
 	fill(t, rdb, key, audit.MaxWaiting/2)
 	g.run()
-	g.End(act(true), audit.Outcome{Status: 200})
+	g.RecordOutcome(act(true), audit.Outcome{Status: 200})
 	g.stop()
 	require.EqualValues(t, audit.MaxWaiting/2, rdb.XLen(t.Context(), key).Val(), "an outcome")
-	require.NoError(t, g.Begin(t.Context(), act(true)))
+	require.NoError(t, g.RecordAct(t.Context(), act(true)))
 	require.EqualValues(t, audit.MaxWaiting/2+1, rdb.XLen(t.Context(), key).Val(), "an act")
 	fill(t, rdb, key, audit.MaxWaiting/2-1)
-	require.NoError(t, g.Begin(t.Context(), act(true)))
+	require.NoError(t, g.RecordAct(t.Context(), act(true)))
 	require.EqualValues(t, audit.MaxWaiting, rdb.XLen(t.Context(), key).Val())
 }
 
@@ -164,7 +164,7 @@ func TestFailedRecordsDoNotBlock(t *testing.T) {
 		t.Helper()
 		a := act(true)
 		a.UserID = user
-		require.NoError(t, g.Begin(t.Context(), a))
+		require.NoError(t, g.RecordAct(t.Context(), a))
 		return a.ID.String()
 	}
 	var bobs, anns []string
@@ -195,7 +195,7 @@ func TestLeaseIsGivenUp(t *testing.T) {
 		cut, whole := absentBroker(), &broker{}
 		g := newGateway(t, cut, rdb, key)
 		a := act(true)
-		require.NoError(t, g.Begin(t.Context(), a))
+		require.NoError(t, g.RecordAct(t.Context(), a))
 		calls := cut.called()
 		start := time.Now()
 		g.run()
@@ -207,7 +207,7 @@ func TestLeaseIsGivenUp(t *testing.T) {
 		require.Equal(t, []string{a.ID.String()}, whole.acts(t, "OPERATOR_ACTED"))
 
 		other.stop()
-		require.NoError(t, g.Begin(t.Context(), act(true)))
+		require.NoError(t, g.RecordAct(t.Context(), act(true)))
 		require.NoError(t, rdb.Del(t.Context(), key+":lease").Err())
 		calls = cut.called()
 		testkit.Until(t, func() bool { return cut.called() > calls }, "it tries again")
@@ -224,7 +224,7 @@ func TestActsPassOutcomes(t *testing.T) {
 	b := absentBroker()
 	g := newGateway(t, b, rdb, key)
 	outcome := act(true)
-	g.End(outcome, audit.Outcome{Status: 200})
+	g.RecordOutcome(outcome, audit.Outcome{Status: 200})
 	require.True(t, g.HoldAct(act(true)))
 	g.run()
 	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == audit.MaxWaiting/2+1 }, "the act is in Redis")

@@ -15,28 +15,28 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-type key struct{}
+type contextKey struct{}
 
-type value struct {
+type callerValue struct {
 	caller *commonv1.Caller
 	rpc    string // the only method that may be called; "" = any
 }
 
 // With returns a context in which calls to services are made on behalf of c.
 func With(ctx context.Context, c *commonv1.Caller) context.Context {
-	return context.WithValue(ctx, key{}, value{caller: c})
+	return context.WithValue(ctx, contextKey{}, callerValue{caller: c})
 }
 
 // WithOnly returns a context in which only one RPC, that of the checked route, can be called on behalf
 // of c. Should the router of pass-through routes match another route than package edge has checked, the
 // call fails.
 func WithOnly(ctx context.Context, c *commonv1.Caller, rpc string) context.Context {
-	return context.WithValue(ctx, key{}, value{caller: c, rpc: rpc})
+	return context.WithValue(ctx, contextKey{}, callerValue{caller: c, rpc: rpc})
 }
 
 // SetCallerInterceptor is the gRPC client interceptor that sets the caller in every request.
 func SetCallerInterceptor(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	v, _ := ctx.Value(key{}).(value)
+	v, _ := ctx.Value(contextKey{}).(callerValue)
 	if v.rpc != "" && v.rpc != method {
 		return errs.ErrInternal.Wrap(fmt.Errorf("the route leads to %s, the router to %s", v.rpc, method))
 	}

@@ -30,16 +30,16 @@ const (
 
 // Settings name the challenge provider.
 type Settings struct {
-	// VerifyURL is where a provider verifies the token of who has passed its test, as
-	// https://provider.example/siteverify; empty: nobody is tested.
+	// VerifyURL is the provider's address for verifying the token of a visitor who has passed the
+	// test, as https://provider.example/siteverify; empty: nobody is tested.
 	VerifyURL string `env:"CAPTCHA_VERIFY_URL"`
-	// Secret is the platform's at the provider; required with CAPTCHA_VERIFY_URL.
+	// Secret is the platform's secret at the provider; required with CAPTCHA_VERIFY_URL.
 	Secret config.Secret `env:"CAPTCHA_SECRET"`
 	// Page is the operator's page with the provider's test, to which the waiting room sends visitors: a
 	// URL or a path; required with CAPTCHA_VERIFY_URL.
 	Page string `env:"CAPTCHA_PAGE"`
-	// FailOpen gives positions without a test while the provider does not answer. Else nobody gets one
-	// then, since programs could choose that moment.
+	// FailOpen gives positions without a test while the provider does not answer. Otherwise nobody
+	// gets a position then, since programs could wait for such a moment.
 	FailOpen bool `env:"CAPTCHA_FAIL_OPEN"`
 }
 
@@ -82,11 +82,11 @@ func New(s Settings) *Provider {
 	return p
 }
 
-// SetSecret replaces Settings.Secret while tokens are verified.
+// SetSecret replaces the secret of Settings. It may be called while tokens are verified.
 func (p *Provider) SetSecret(secret string) { p.secret.Store(&secret) }
 
-// Verify asks the provider whether the token proves that a visitor at this address has passed the test.
-// An error means that the provider has not answered that.
+// Verify asks the provider whether the token proves that a visitor at this address has passed the
+// test. It returns an error if the provider has not answered the question.
 func (p *Provider) Verify(ctx context.Context, token string, address netip.Addr) (bool, error) {
 	if token == "" || len(token) > maxToken {
 		return false, nil

@@ -23,18 +23,18 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 		a.Address = client.String()
 	}
 	if query := r.URL.Query(); len(query) > 0 {
-		a.Path += "?" + query.Encode() // whom a read was about
+		a.Path += "?" + query.Encode() // it names the person whose data was read
 	}
 	returned := false
 	defer func() {
 		if !returned { // a panic, which the caller turns into a response
 			err = errs.ErrInternal
 		}
-		d.Audit.End(a, outcomeOf(q, err))
+		d.Audit.RecordOutcome(a, outcomeOf(q, err))
 	}()
-	if err = d.Audit.Begin(r.Context(), a); err == nil {
+	if err = d.Audit.RecordAct(r.Context(), a); err == nil {
 		err = q.Route.Handler(w, r, q)
-		if err == nil && q.Refused == nil && a.EventID == "" && q.Route.EventOf != nil { // an act is recorded before any call
+		if err == nil && q.Refused == nil && a.EventID == "" && q.Route.EventOf != nil { // only now, since finding the event is a call
 			a.EventID = q.Route.EventOf(r.Context(), q)
 		}
 	}

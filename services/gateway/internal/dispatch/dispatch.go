@@ -76,7 +76,7 @@ type Dispatcher struct {
 // New makes a Dispatcher. A route without a handler is an error.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{
-		Config: cfg, successes: observers(cfg.Table.Routes()), origins: http.NewCrossOriginProtection(),
+		Config: cfg, successes: durationObservers(cfg.Table.Routes()), origins: http.NewCrossOriginProtection(),
 	}
 	d.SetOriginSecrets(cfg.OriginSecrets)
 	for _, o := range cfg.Trusted {
@@ -105,7 +105,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// SetOriginSecrets replaces Config.OriginSecrets while requests are served.
+// SetOriginSecrets replaces the secrets of Config. It may be called while requests are served.
 func (d *Dispatcher) SetOriginSecrets(secrets config.Secret) { d.guard.setSecrets(secrets) }
 
 func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -168,7 +168,7 @@ func (d *Dispatcher) setHeaders(h http.Header, q *edge.Request) {
 	}
 }
 
-// setSecurityHeaders sets the headers that forbid browsers to run, frame or share a response.
+// setSecurityHeaders sets the headers that forbid browsers to execute, frame or share a response.
 func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 	h["X-Content-Type-Options"] = edge.Nosniff
 	h["Referrer-Policy"] = sameOrigin
@@ -220,9 +220,9 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	return q.Route.Handler(w, r, q)
 }
 
-// limitRefusal counts a request that is refused before its caller is known, as a poll of its address: a
-// refusal costs as much as a poll, and anybody can cause one. It returns err, or the error of the
-// limit.
+// limitRefusal counts a request that err refuses before its caller is known. Anybody can cause such
+// refusals, and one costs as much as a poll. So it counts as a poll of the client's address.
+// limitRefusal returns the error of the limit if that is exceeded, else err.
 func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 	if limited := d.Limits.CountPoll(limit.Subject{Address: d.Proxies.Client(r)}); limited != nil {
 		return limited
@@ -238,7 +238,7 @@ func (d *Dispatcher) identify(q *edge.Request) {
 		return
 	}
 	q.Visitor, q.Anon = visitor, visitor.String()
-	if d.Tokens.HeldByFormer(q.Header, q.EventInPath(), visitor) {
+	if d.Tokens.ShowsFormerPosition(q.Header, q.EventInPath(), visitor) {
 		q.Anon = visitor.Former.String()
 	}
 }
@@ -294,7 +294,7 @@ func (d *Dispatcher) readIfMatch(q *edge.Request) error {
 func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 	e := errs.From(err)
 	q.Refused = e
-	if to := problem.RedirectTo(e); to != "" && q.Route != nil && q.Route.Page && navigates(r) {
+	if to := problem.RedirectTo(e); to != "" && q.Route != nil && q.Route.Page && isNavigation(r) {
 		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, withQuery(to, r.URL.RawQuery), http.StatusFound)
 		return
@@ -317,8 +317,8 @@ func withQuery(path, query string) string {
 	return whole
 }
 
-// navigates reports whether a person opened the address, not a program that asks for JSON.
-func navigates(r *http.Request) bool {
+// isNavigation reports whether a person opened the address, not a program that asks for JSON.
+func isNavigation(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	return strings.Contains(accept, "text/html") || !strings.Contains(accept, "json")
 }

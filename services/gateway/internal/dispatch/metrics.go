@@ -21,9 +21,9 @@ var (
 	}, []string{"route", "code"})
 )
 
-// observers returns, by route, the histogram of the durations of successes. They are looked up once,
-// since fast-path routes respond in microseconds.
-func observers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
+// durationObservers returns, by route, the histogram of the durations of successes. The histograms
+// are looked up once, since fast-path routes respond in microseconds.
+func durationObservers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 	observers := make(map[*edge.Route]prometheus.Observer, len(routes))
 	for _, r := range routes {
 		observers[r] = seconds.WithLabelValues(r.ID, "ok")

@@ -67,8 +67,8 @@ func (d *Reference) Page(w http.ResponseWriter, _ *http.Request, _ *edge.Request
 	return writeContent(w, "text/html; charset=utf-8", d.page)
 }
 
-// policy is the Content-Security-Policy: Swagger UI and the document of this site, and no inline
-// script.
+// policy is the Content-Security-Policy of the page /docs: it may load Swagger UI and the OpenAPI
+// document from this site, and has no inline script.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -69,7 +69,8 @@ func buildDocument(generated []byte, routes []*edge.Route) (object, error) {
 	return doc, nil
 }
 
-// operationOf returns a route's operation in the document. It adds that of a hand-written route.
+// operationOf returns the OpenAPI operation of a route. It first adds the operation of a
+// hand-written route, which the generated document lacks.
 func operationOf(paths, definitions object, r *edge.Route) (object, error) {
 	path, method := publicPath(r), strings.ToLower(r.Method)
 	item, _ := paths[path].(object)

@@ -15,7 +15,7 @@ type routeText struct{ summary, description string }
 func Annotate(routes []*edge.Route) {
 	for _, r := range routes {
 		key := cmp.Or(r.RPC, r.ID)
-		// A route of an event's latest shuffle also exists for any round.
+		// Each shuffle route exists twice: for an event's latest shuffle, and for a given round.
 		suffix, ofRound := strings.CutPrefix(key, "vwr.shuffle.round")
 		if ofRound {
 			key = "vwr.shuffle" + suffix

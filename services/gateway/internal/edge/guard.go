@@ -54,7 +54,7 @@ type Guard struct {
 }
 
 // Check returns the error with which a request is refused, nil for none. The metadata "redirectTo"
-// of an error is the page that leads to what is missing. The order is fixed: identity, event,
+// of an error is the page that gives what the request lacks. The order is fixed: identity, event,
 // waiting room (tier 1), entry token (tier 2), and last the slot, the only check that needs a call.
 func (g *Guard) Check(ctx context.Context, q *Request) error {
 	if !q.Route.servesUnready() && !g.Rooms.Ready() {
@@ -164,7 +164,7 @@ func (g *Guard) checkSlot(ctx context.Context, q *Request) error {
 	}
 	err := g.verifySlot(ctx, q, q.Entry)
 	if errors.Is(err, errs.ErrSlotEnded) && q.secondEntry != nil && q.secondEntry.SlotID != q.Entry.SlotID {
-		// One tab holds the token of an ended slot, another tab that of a new one.
+		// The request has two tokens, from two tabs: one of an ended slot, the other of a new slot.
 		q.Entry = q.secondEntry
 		err = g.verifySlot(ctx, q, q.Entry)
 	}

@@ -80,17 +80,18 @@ func (q *Request) Caller() *commonv1.Caller {
 }
 
 // Tier1 returns the visitor's position in the waiting room of an event, and whether one is required
-// (active); nil if there is none and none is required. latest is the latest round that this gateway
-// knows, 0 for none. A position counts if it is of that round, even after the round's end, so that
-// those who waited keep their order; or of a later one, which this gateway has not heard of yet.
-func (q *Request) Tier1(v *identity.Verifier, event string, latest int64, active bool) *commonv1.Tier1 {
-	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round >= latest {
-		return &commonv1.Tier1{Required: active, Round: c.Round, Position: c.Position, RequestId: c.RequestID}
+// (roomActive); nil if there is none and none is required. latestRound is the latest round that
+// this gateway knows, 0 for none. A position of that round counts even after the round's end, so
+// that those who waited keep their order. So does one of a later round, which this gateway does not
+// know yet.
+func (q *Request) Tier1(v *identity.Verifier, event string, latestRound int64, roomActive bool) *commonv1.Tier1 {
+	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round >= latestRound {
+		return &commonv1.Tier1{Required: roomActive, Round: c.Round, Position: c.Position, RequestId: c.RequestID}
 	}
-	if !active {
+	if !roomActive {
 		return nil
 	}
-	return &commonv1.Tier1{Required: true, Round: latest}
+	return &commonv1.Tier1{Required: true, Round: latestRound}
 }
 
 type requestKey struct{}

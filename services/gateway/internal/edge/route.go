@@ -21,7 +21,7 @@ type Access string
 // What a request must have to be served, by the Access of its route.
 const (
 	Public  Access = "public"  // nothing
-	Visitor Access = "visitor" // a signed urr-anon
+	Visitor Access = "visitor" // the signed cookie urr-anon
 	User    Access = "user"    // a session
 	Entry   Access = "entry"   // a session and a valid entry token of the event
 	Staff   Access = "staff"   // a session with the role staff or admin
@@ -40,7 +40,7 @@ const (
 	FromToken EventSource = "token" // the verified entry token's
 )
 
-// DefaultTimeout bounds a request as a whole.
+// DefaultTimeout bounds the time of a request whose route has no Timeout.
 const DefaultTimeout = 5 * time.Second
 
 // Limits of bodies in bytes.
@@ -81,18 +81,19 @@ type Route struct {
 	// Costly routes call servers outside the platform: they are limited as mutations, whatever their
 	// method.
 	Costly bool
-	// SignsIn marks the return from the identity provider, whose network has a limit of its own.
+	// SignsIn marks the route to which the identity provider returns browsers. Its requests have a
+	// separate limit per network.
 	SignsIn bool
 	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
 	// while Kafka cannot take its record.
 	Stops bool
-	// Final reports, by its body, whether a request of a route with Stops cannot be taken back; then
-	// Stops does not apply to it. Nil: every request can be taken back.
+	// Final reports whether the act of a request with this body cannot be taken back; then Stops does
+	// not apply to the request. Nil: every act of the route can be taken back.
 	Final func(body []byte) bool
 	// Personal marks an operator's route that shows what people did: reading it is an act too.
 	Personal bool
-	// EventOf finds the event of an operator's act where neither the path nor the body names it; "" if
-	// it cannot be found. Nil: the acts of this route have no other event.
+	// EventOf finds the event of an operator's act where neither the path nor the body names it; it
+	// returns "" if there is none. Nil: the acts of this route have no event but those.
 	EventOf func(context.Context, *Request) string
 	// Stream routes respond until the client leaves: they have no Timeout, and do not count in the
 	// durations of requests.
@@ -101,7 +102,8 @@ type Route struct {
 	FastPath bool
 	// Traced routes take the fast path only while tracing is off.
 	Traced bool
-	// Issues marks routes that visitors without the cookie urr-anon may call: the handler issues it.
+	// Issues marks routes that visitors without the cookie urr-anon may call: the handler sets the
+	// cookie.
 	Issues bool
 	// RPC is the full method that the request is passed to; empty for hand-written routes.
 	RPC string
@@ -112,10 +114,9 @@ type Route struct {
 	// Repeats marks routes that answer a repeated request with status 200 and the same body.
 	Repeats bool
 	// Answer is the message that a hand-written route responds with; for the documentation. A route
-	// with status 204 and an Answer responds with 200 when it has one.
+	// with status 204 and an Answer responds with 200 when it has an answer.
 	Answer proto.Message
-	// Summary is the line in the API documentation; Description, in Markdown, and Example, a response,
-	// follow it.
+	// Summary, Description (in Markdown) and Example (a response) are texts of the API documentation.
 	Summary, Description, Example string
 	// Headers are those that the route reads, without the credentials that Access requires; for the
 	// documentation.

@@ -19,14 +19,15 @@ const (
 
 // Table finds the route of a request. It is immutable and safe for concurrent use.
 type Table struct {
-	root   node
+	root   pathNode
 	routes []*Route
 }
 
-// node is a prefix of paths in the tree of routes; its children are by the next segment.
-type node struct {
-	static map[string]*node
-	param  *node
+// pathNode is a node of the tree of routes. It stands for a prefix of paths, and has a child for
+// each segment that can follow.
+type pathNode struct {
+	static map[string]*pathNode
+	param  *pathNode
 	routes []*Route // one per method
 }
 
@@ -73,16 +74,16 @@ func (t *Table) add(r *Route) error {
 	for seg := range strings.SplitSeq(r.Pattern[1:], "/") {
 		if _, ok := parameterName(seg); ok {
 			if n.param == nil {
-				n.param = &node{}
+				n.param = &pathNode{}
 			}
 			n = n.param
 			continue
 		}
 		if n.static == nil {
-			n.static = map[string]*node{}
+			n.static = map[string]*pathNode{}
 		}
 		if n.static[seg] == nil {
-			n.static[seg] = &node{}
+			n.static[seg] = &pathNode{}
 		}
 		n = n.static[seg]
 	}
@@ -95,9 +96,10 @@ func (t *Table) add(r *Route) error {
 }
 
 // Match finds the route of a method and a path returned by CleanPath. HEAD is served by the route
-// of GET, and a literal segment takes precedence over a parameter. Match fails with errs.ErrNotFound
-// for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for another method of a known path,
-// and, for a malformed parameter, with errs.ErrInvalidID or, on a page, with a "not found".
+// of GET, and a literal segment takes precedence over a parameter. Match fails with
+// errs.ErrNotFound for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for another
+// method of a known path, and errs.ErrInvalidID for a malformed parameter. On a page, a malformed
+// parameter gives errs.ErrEventNotFound or errs.ErrNotFound.
 func (t *Table) Match(method, path string) (Match, error) {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -117,8 +119,8 @@ func (t *Table) Match(method, path string) (Match, error) {
 	return m, nil
 }
 
-// malformedError returns the refusal of a parameter that cannot be an id. Whoever mistyped the address
-// of a page is told that there is no such page, or no such event.
+// malformedError returns the error for a parameter that cannot be an id. Whoever mistyped the
+// address of a page is told that there is no such page, or no such event.
 func malformedError(r *Route, param string) error {
 	switch {
 	case !r.Page:
@@ -132,7 +134,7 @@ func malformedError(r *Route, param string) error {
 
 // match finds the route for the rest of a path, one segment at a time, and stores it in m with the
 // values of its parameters; depth is how many parameters were found before.
-func (n *node) match(method, rest string, m *Match, depth int) bool {
+func (n *pathNode) match(method, rest string, m *Match, depth int) bool {
 	seg, tail, more := strings.Cut(rest, "/")
 	if next := n.static[seg]; next != nil && next.matchEnd(method, tail, more, m, depth) {
 		return true
@@ -146,7 +148,7 @@ func (n *node) match(method, rest string, m *Match, depth int) bool {
 	return n.param.matchEnd(method, tail, more, m, depth+1)
 }
 
-func (n *node) matchEnd(method, tail string, more bool, m *Match, depth int) bool {
+func (n *pathNode) matchEnd(method, tail string, more bool, m *Match, depth int) bool {
 	if more {
 		return n.match(method, tail, m, depth)
 	}
@@ -154,7 +156,7 @@ func (n *node) matchEnd(method, tail string, more bool, m *Match, depth int) boo
 	return m.Route != nil
 }
 
-func (n *node) routeFor(method string) *Route {
+func (n *pathNode) routeFor(method string) *Route {
 	for _, r := range n.routes {
 		if r.Method == method {
 			return r

@@ -45,10 +45,10 @@ type freeSeats struct {
 
 // representation is a response in plain and compressed form. gzipped equals plain if gzip does not make
 // it shorter.
-type representation struct{ plain, gzipped encoded }
+type representation struct{ plain, gzipped encodedBody }
 
-// encoded is a body with the values of its headers.
-type encoded struct {
+// encodedBody is a body with the values of its headers.
+type encodedBody struct {
 	body                                []byte
 	etag, contentType, length, encoding []string
 }
@@ -115,10 +115,10 @@ func newRepresentation(body []byte, etag string, contentType []string) (p repres
 	if err := z.Close(); err != nil {
 		return p, err
 	}
-	p.plain = encoded{body: body, etag: []string{quotedETag(etag, "")}, contentType: contentType, length: []string{strconv.Itoa(len(body))}}
+	p.plain = encodedBody{body: body, etag: []string{quotedETag(etag, "")}, contentType: contentType, length: []string{strconv.Itoa(len(body))}}
 	p.gzipped = p.plain
 	if b.Len() < len(body) {
-		p.gzipped = encoded{
+		p.gzipped = encodedBody{
 			body: b.Bytes(), etag: []string{quotedETag(etag, "-gz")}, contentType: contentType, length: []string{strconv.Itoa(b.Len())}, encoding: gzipCoded,
 		}
 	}
@@ -150,7 +150,7 @@ func (a *availability) serve(w http.ResponseWriter, r *http.Request, q *edge.Req
 func (p *representation) write(w http.ResponseWriter, request http.Header) {
 	h := w.Header()
 	h["Vary"], h["Cache-Control"] = freeVary, freeCacheControl
-	for _, e := range []*encoded{&p.gzipped, &p.plain} { // first, since most polls get 304 and need no negotiation
+	for _, e := range []*encodedBody{&p.gzipped, &p.plain} { // compare ETags first: most polls get 304, and need no negotiation
 		if coding.Unchanged(request, e.etag[0]) {
 			h["Etag"] = e.etag
 			w.WriteHeader(http.StatusNotModified)

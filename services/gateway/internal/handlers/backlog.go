@@ -13,10 +13,11 @@ const (
 	// backlogWait is how long the last request of a full backlog waits at the measured rate. It is well
 	// below callTimeout, so that accepted requests are answered.
 	backlogWait = time.Second
-	// backlogIdleMin is the least limit while the limit is not reached. The measured rate is then that
-	// of the demand, and would refuse the crowd at the beginning of a sale.
+	// backlogIdleMin is the lowest limit in a window in which the limit was not reached. The rate of
+	// such a window is that of the demand, not of the service. A limit computed from it would refuse
+	// the crowd at the beginning of a sale.
 	backlogIdleMin = 512
-	// backlogMin is the least limit at any measured rate.
+	// backlogMin is the lowest limit in any window.
 	backlogMin    = 64
 	backlogWindow = 250 * time.Millisecond
 	// backlogMaxGap is how long a pause between requests may be before the measured rate is discarded.
@@ -67,8 +68,8 @@ func (b *backlog) run(fn func() error) error {
 	return err
 }
 
-// countCompleted counts a request that the service has granted or refused. Requests that failed, by
-// err, do not count.
+// countCompleted counts a request to which the service has responded with a result or a refusal. A
+// request that failed, as err says, does not count.
 func (b *backlog) countCompleted(err error) {
 	if err != nil {
 		switch errs.From(err).Kind {

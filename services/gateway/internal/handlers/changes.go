@@ -20,10 +20,10 @@ type ChangeHandlers struct {
 	Now    func() time.Time
 }
 
-// Stream sends the changes of an event's seats until the client leaves, its entry token expires, its
-// session ends, or the process stops. A client that connects again says which version of the seats it
-// has.
-func (h *ChangeHandlers) Stream(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+// StreamChanges sends the changes of an event's seats until the client leaves, its entry token
+// expires, its session ends, or the process stops. A client that connects again says which version
+// of the seats it has.
+func (h *ChangeHandlers) StreamChanges(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	reader, err := h.Hub.Listen(q.Event, q.Caller(), q.Header.Get(identity.LastEventHeader)) //nolint:contextcheck // a feed outlives its first reader
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 		if configured == old.Configured { // else the rate that was measured before is meaningless
 			rate = cmp.Or(rate, old.Rate)
 		}
-		c.Rooms.Apply(&vwrv1.Counter{
+		c.Rooms.ApplyCounter(&vwrv1.Counter{
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
 			Issued: m.GetNextPosition(), Rate: rate, ConfiguredRate: configured,
 			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), SignIn: m.GetSignIn(), Next: m.GetNext(),

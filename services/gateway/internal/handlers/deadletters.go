@@ -48,7 +48,8 @@ func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
 }
 
 // ListTopicDeadLetters returns a page of the dead letters of each service, sorted by time. The call
-// options are not passed on, since they collect the headers of one call, and this makes several.
+// options are not passed on: an option collects the headers of one call, and this method makes
+// several calls.
 func (d *DeadLetters) ListTopicDeadLetters(
 	ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest, _ ...grpc.CallOption,
 ) (*kafkav1.ListTopicDeadLettersResponse, error) {
@@ -110,9 +111,9 @@ type topicRequest interface {
 	GetTopic() string
 }
 
-// askOwners calls ask for the services that consume a topic, or only those that the cursor names. It
-// adds services that do not answer to unreachable. It fails if the request is wrong, or if none
-// answers.
+// askOwners calls ask for the services that consume a topic, or only for those that the cursor
+// names. It appends the names of services that do not answer to the list unreachable. It fails if
+// the request is wrong, or if no service answers.
 func askOwners[A any](
 	ctx context.Context, d *DeadLetters, in topicRequest, cursor string, unreachable *[]string,
 	ask func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (A, error),
@@ -144,7 +145,7 @@ func askOwners[A any](
 			return nil
 		})
 	}
-	_ = asked.Wait() // each part has its own result
+	_ = asked.Wait() // each call stores its own result
 	parts := map[string]A{}
 	for i, name := range owners {
 		switch failure := failures[i]; {

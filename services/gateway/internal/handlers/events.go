@@ -29,7 +29,8 @@ type EventHandlers struct {
 	reads    *batch.Coalescer[eventRead, cachedResponse]
 }
 
-// NewEventHandlers makes the handler of events; complete sets what only the gateway knows of one.
+// NewEventHandlers makes the handler of events. complete sets the members of an event that only the
+// gateway knows.
 func NewEventHandlers(source ticketv1.EventServiceClient, complete func(*ticketv1.Event)) (*EventHandlers, error) {
 	return newEvents(source, complete, nil)
 }

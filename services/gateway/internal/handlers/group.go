@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/batch"
 )
 
-// Limits of batches. batchInflight lets a batch start while others are in flight; batchMax is far
+// Limits of batches. batchInflight is how many batches may be in flight at once; batchMax is far
 // below the limit of the services (1,000).
 const (
 	batchDelay = 150 * time.Microsecond
@@ -70,7 +70,7 @@ func newLineBatches[I, O any](known KnownLines, cfg batch.Config, run batchCall[
 	return &lineBatches[I, O]{known: known, unknown: batch.NewItems(small, run), lines: newEventBatches(cfg, run)}
 }
 
-func pollConfig() batch.Config {
+func pollBatchConfig() batch.Config {
 	cfg := batchConfig(callTimeout)
 	cfg.Delay, cfg.Overlap, cfg.Inflight = pollDelay, pollOverlap, pollInflight
 	return cfg

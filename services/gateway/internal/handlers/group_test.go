@@ -29,7 +29,7 @@ func TestPollBatchesGrowWithTheLoad(t *testing.T) {
 			return slices.Clone(sizes)
 		}
 		answer := make(chan struct{})
-		polls := newLineBatches(anyLine{}, pollConfig(), func(_ context.Context, items []int) ([]batch.Result[int], error) {
+		polls := newLineBatches(anyLine{}, pollBatchConfig(), func(_ context.Context, items []int) ([]batch.Result[int], error) {
 			mu.Lock()
 			sizes = append(sizes, len(items))
 			mu.Unlock()

@@ -34,12 +34,13 @@ type LineHandlers struct {
 func NewLineHandlers(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *LineHandlers {
 	return &LineHandlers{
 		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
-		check:  newLineBatches(known, batchConfig(callTimeout), lineCalls(queue.Check)),
-		status: newLineBatches(known, pollConfig(), lineCalls(queue.Status)), heartbeat: newLineBatches(known, pollConfig(), lineCalls(queue.Heartbeat)),
+		check:     newLineBatches(known, batchConfig(callTimeout), newLineBatchCall(queue.Check)),
+		status:    newLineBatches(known, pollBatchConfig(), newLineBatchCall(queue.Status)),
+		heartbeat: newLineBatches(known, pollBatchConfig(), newLineBatchCall(queue.Heartbeat)),
 	}
 }
 
-func lineCalls(method lineCall) batchCall[*queuev1.LineItem, *queuev1.Place] {
+func newLineBatchCall(method lineCall) batchCall[*queuev1.LineItem, *queuev1.Place] {
 	return batchrpc.Call(method, func(items []*queuev1.LineItem) *queuev1.LineRequest {
 		return &queuev1.LineRequest{Items: items}
 	}, (*queuev1.LineResult).GetPlace)

@@ -23,9 +23,9 @@ type LiveHandlers struct {
 	Tokens *identity.Verifier
 }
 
-// Figures streams the figures of an event until the client leaves, the session ends, or the process
-// stops.
-func (h *LiveHandlers) Figures(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+// StreamFigures streams the figures of an event until the client leaves, the session ends, or the
+// process stops.
+func (h *LiveHandlers) StreamFigures(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	listener, err := h.Hub.Listen(q.EventInPath(), q.Caller()) //nolint:contextcheck // a feed outlives its first listener
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (h *LiveHandlers) Figures(w http.ResponseWriter, r *http.Request, q *edge.R
 				return nil
 			}
 			heartbeat.Reset(sse.HeartbeatEvery)
-			err = stream.Write(sse.Data(figures))
+			err = stream.Write(sse.UnnamedEvent(figures))
 		case <-heartbeat.C:
 			err = stream.Heartbeat()
 		}

@@ -20,9 +20,9 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Join adds the user to the lobby of the event. A repeated call returns the same entry, even after the
-// lobby has closed.
-func (h *RoomHandlers) Join(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+// JoinLobby adds the user to the lobby of the event. A repeated call returns the same entry, even
+// after the lobby has closed.
+func (h *RoomHandlers) JoinLobby(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	if h.join == nil {
 		return errs.ErrVWRInactive
@@ -50,8 +50,8 @@ func lobbyOpenError(l *roomstate.Lobby) error {
 		With("closesAt", strconv.FormatInt(l.ClosesAt, 10)).With("opensAt", strconv.FormatInt(l.StartsAt, 10))
 }
 
-// appendLobbyPoll appends the response to a check by an entry of a lobby that is not shuffled yet, as
-// vwr would answer; a test compares it with the JSON form of vwr's message.
+// appendLobbyPoll appends the JSON that a check responds with while the visitor's lobby is not
+// shuffled. vwr would answer the same; a test compares the two.
 func appendLobbyPoll(b []byte, s *roomstate.State, now time.Time) []byte {
 	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)

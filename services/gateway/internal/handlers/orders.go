@@ -19,13 +19,13 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// paymentPartTimeout bounds the wait for payment, without whose answer an order has only ticket's data.
+// paymentPartTimeout bounds the wait for payment. Without its answer an order lacks its payments.
 const paymentPartTimeout = 2 * time.Second
 
 // reservations is the type of payments that pay for reservations.
 const reservations = "reservation"
 
-// Orders answers operators' questions about orders with what ticket and payment know together.
+// Orders serves operators' RPCs about orders. It combines what ticket and payment know.
 type Orders struct {
 	Tickets  ticketv1.OrderAdminServiceClient
 	Payments paymentv1.PaymentAdminServiceClient

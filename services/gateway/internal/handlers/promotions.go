@@ -11,8 +11,8 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// Seconds until a client should ask for the status of a request. The result of a lottery takes until
-// its announcement.
+// Values of Retry-After in seconds: when a client should first ask for the status of its
+// application. The result of a lottery is not known before its announcement.
 const (
 	retryFirstCome = "2"
 	retryLottery   = "30"

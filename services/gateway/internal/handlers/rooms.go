@@ -54,10 +54,10 @@ func NewRoomHandlers(
 	return h
 }
 
-// Assign gives the visitor a position, after a proof of work if the event or the visitor's network
-// requires one. For an event without a room, and before the start of a room with a lobby, it does not
-// call vwr unless the stream from vwr is broken.
-func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+// AssignPosition gives the visitor a position, after a proof of work if the event or the visitor's
+// network requires one. For an event without a room, and before the start of a room with a lobby,
+// it does not call vwr unless the stream from vwr is broken.
+func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	s, err := h.assignableRoom(event, q)
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *RoomHandlers) Assign(w http.ResponseWriter, r *http.Request, q *edge.Re
 		if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
 			return err
 		}
-		d := debtOf(event, s, q)
+		d := workDebtOf(event, s, q)
 		if err := h.proofs.Check(r.Context(), d, identity.Proof(q.Header)); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate
 		return s, nil
 	case !s.Active:
 		return nil, errs.ErrVWRInactive
-	case !s.Lobby.Assigns(h.cookies.Now().UnixMilli()):
+	case !s.Lobby.AssignsPositions(h.cookies.Now().UnixMilli()):
 		return nil, lobbyOpenError(&s.Lobby)
 	case s.SignIn && q.Session == nil:
 		return nil, q.SessionErr
@@ -110,9 +110,9 @@ func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate
 	return s, nil
 }
 
-// debtOf returns the proof of work that the caller owes for a position in a room.
-func debtOf(event string, s *roomstate.State, q *edge.Request) proof.Debt {
-	return proof.Debt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
+// workDebtOf returns the proof of work that the caller owes for a position in a room.
+func workDebtOf(event string, s *roomstate.State, q *edge.Request) proof.WorkDebt {
+	return proof.WorkDebt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
 }
 
 func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
@@ -124,15 +124,15 @@ func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge
 	if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
 		return err
 	}
-	d := debtOf(event, s, q)
+	d := workDebtOf(event, s, q)
 	challenge, expires := h.proofs.Challenge(d)
 	return WriteMessage(w, http.StatusOK, &gatewayv1.Challenge{Challenge: challenge, Difficulty: int64(d.Bits), ExpiresAt: expires.UnixMilli()})
 }
 
-// Check responds whether the visitor's position is served. Visitors with a ticket who still wait or are
-// in a lobby are answered from memory, the others by vwr. It adds the sale status, and for admitted
-// visitors the page to go to.
-func (h *RoomHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+// CheckPosition responds whether the visitor's position is served. Visitors with a ticket who still
+// wait or are in a lobby are answered from memory, the others by vwr. It adds the sale status, and
+// for admitted visitors the page to go to.
+func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
 	}
@@ -175,8 +175,8 @@ func (h *RoomHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Req
 	return WriteMessage(w, http.StatusOK, c)
 }
 
-// appendWaiting appends the response to a check for a position that is not served yet, as vwr would
-// answer; a test compares it with the JSON form of vwr's message.
+// appendWaiting appends the JSON that a check responds with while the visitor's position is not
+// served. vwr would answer the same; a test compares the two.
 func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	ahead := position - s.Serving
 	b = append(b, `{"admitted":false,"position":`...)
@@ -194,9 +194,9 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	return append(append(b, s.SaleJSON...), '}')
 }
 
-// Serving responds with the serving counter, which the waiting-room page polls. The response is the
-// same for everybody, so that a CDN can serve it.
-func (h *RoomHandlers) Serving(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
+// ServingCounter responds with the serving counter, which the waiting-room page polls. The response
+// is the same for everybody, so that a CDN can serve it.
+func (h *RoomHandlers) ServingCounter(w http.ResponseWriter, _ *http.Request, q *edge.Request) error {
 	s := h.state.Get(q.Param("event_id"))
 	writeTagged(w, q.Header, s.ETag, sharedCacheControl, s.ServingJSON)
 	return nil

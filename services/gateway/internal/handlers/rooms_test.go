@@ -18,7 +18,7 @@ import (
 func TestWaitingResponseMatchesTheMessage(t *testing.T) {
 	t.Parallel()
 	rooms := roomstate.New()
-	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Serving: 1 << 40, Rate: 3})
+	rooms.ApplyCounter(&vwrv1.Counter{EventId: "e", Active: true, Serving: 1 << 40, Rate: 3})
 	for _, sale := range []*string{nil, new("ON_SALE"), new("SOLD_OUT")} {
 		wait := new(int64(334))
 		if sale != nil {
@@ -44,7 +44,7 @@ func TestLobbyResponseMatchesTheMessage(t *testing.T) {
 	t.Parallel()
 	rooms := roomstate.New()
 	now := time.UnixMilli(1_800_000_000_000)
-	rooms.Apply(&vwrv1.Counter{EventId: "e", Active: true, Lobby: &vwrv1.Lobby{StartsAt: now.Add(time.Hour).UnixMilli()}})
+	rooms.ApplyCounter(&vwrv1.Counter{EventId: "e", Active: true, Lobby: &vwrv1.Lobby{StartsAt: now.Add(time.Hour).UnixMilli()}})
 	for _, sale := range []*string{nil, new("SCHEDULED")} {
 		if sale != nil {
 			rooms.SetSaleStatuses(map[string]string{"e": *sale})

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// countLife is how long a visitor who was counted is not counted again. It is longer than a
-	// challenge is valid, so that a visitor who does the work is counted once.
+	// countLife is the time within which a visitor is counted only once. It is longer than a challenge
+	// is valid, so that a visitor who does the work is counted once.
 	countLife = 10 * time.Minute
 	// idLife is how long a visitor's id can get new positions. Its cookie lasts longer, for the
 	// positions that it has.

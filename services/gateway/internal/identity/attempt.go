@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// attemptName is how many bytes of a sign-in attempt's state are in the name of its cookie, so that
-// each tab can have an attempt of its own.
+// attemptName is the number of bytes of an attempt's state that the name of the attempt's cookie
+// contains, so that each tab can have an attempt of its own.
 const attemptName = 8
 
 // AttemptCookie returns the name of the cookie that holds the sign-in attempt with a state.

@@ -10,36 +10,36 @@ import (
 
 type expirer interface{ Expiry() time.Time }
 
-// cache keeps the claims of verified tokens until they expire, so that a polling visitor costs one
-// signature check per token, not one per poll. Forged tokens are not cached, so they evict nothing.
-type cache[C expirer] struct {
+// tokenCache keeps the claims of verified tokens until they expire, so that a polling visitor costs
+// one signature check per token, not one per poll. Forged tokens are not kept and evict nothing.
+type tokenCache[C expirer] struct {
 	kind    string
-	entries *otter.Cache[string, cached[C]]
+	entries *otter.Cache[string, cachedClaims[C]]
 }
 
-// cached has the claims of a verified token and the keys that verified it. After a change of keys the
-// token is verified again, so that a token of a removed key becomes invalid.
-type cached[C expirer] struct {
+// cachedClaims has the claims of a verified token and the keys that verified it. After a change of
+// keys the token is verified again, so that a token of a removed key becomes invalid.
+type cachedClaims[C expirer] struct {
 	claims C
 	keys   *keyRing
 }
 
-func newCache[C expirer](kind string, size int, now func() time.Time) (*cache[C], error) {
-	c, err := otter.New(&otter.Options[string, cached[C]]{
+func newTokenCache[C expirer](kind string, size int, now func() time.Time) (*tokenCache[C], error) {
+	c, err := otter.New(&otter.Options[string, cachedClaims[C]]{
 		MaximumSize: size,
-		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, cached[C]]) time.Duration {
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, cachedClaims[C]]) time.Duration {
 			return max(time.Millisecond, e.Value.claims.Expiry().Sub(now()))
 		}),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &cache[C]{kind: kind, entries: c}, nil
+	return &tokenCache[C]{kind: kind, entries: c}, nil
 }
 
 // get returns the claims of the token tok, and verifies it if it is not cached. A cached token is also
 // compared with now: the expiry of cache entries only frees memory.
-func (c *cache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*keyRing, string) (C, error)) (C, error) {
+func (c *tokenCache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*keyRing, string) (C, error)) (C, error) {
 	// GetEntryQuietly does not record the use for the eviction policy, which would take a fifth of a
 	// look-up's time. So a full cache keeps the tokens that were added most often.
 	if k, ok := c.entries.GetEntryQuietly(tok); ok && k.Value.keys == keys && now.Before(k.Value.claims.Expiry()) {
@@ -51,7 +51,7 @@ func (c *cache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*ke
 		err = token.ErrExpired // the expiry of some kinds is finer than exp, which has seconds
 	}
 	if err == nil {
-		c.entries.Set(tok, cached[C]{claims, keys})
+		c.entries.Set(tok, cachedClaims[C]{claims, keys})
 	} else {
 		countRefusal(c.kind, refusalReason(err))
 	}

@@ -53,8 +53,8 @@ func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
 	}
 }
 
-// The sign-out has two paths, and the ID token's cookie is set for each. The alias gets a placeholder
-// as its value, since the headers of a response have no room for the token twice.
+// The sign-out has two paths, and browsers get a cookie with the ID token for each. The one for the
+// alias has a placeholder, since response headers have no room for the token twice.
 const (
 	logoutPath  = "/api/v1/auth/logout"
 	logoutAlias = "/api/auth/logout"

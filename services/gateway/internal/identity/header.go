@@ -32,7 +32,8 @@ const (
 // for every path, so that no other subdomain can plant one (RFC 6265bis, section 4.1.3.2).
 const hostPrefix = "__Host-"
 
-// cookieName returns the name of a cookie in requests and responses: with hostPrefix where it is due.
+// cookieName returns the name of a cookie in requests and responses. With secure, it adds
+// hostPrefix to the cookies of session, visitor and sign-in attempts.
 func cookieName(name string, secure bool) string {
 	if secure && (name == SessionCookie || name == AnonCookie || strings.HasPrefix(name, attemptCookie)) {
 		return hostPrefix + name
@@ -65,8 +66,8 @@ func cookies(h http.Header, name string) iter.Seq[string] {
 	}
 }
 
-// bearer returns the Bearer token of the header Authorization, "" for none.
-func bearer(h http.Header) string {
+// bearerToken returns the Bearer token of the header Authorization, "" for none.
+func bearerToken(h http.Header) string {
 	v := h["Authorization"]
 	const scheme = "Bearer "
 	if len(v) == 0 || len(v[0]) <= len(scheme) || !strings.EqualFold(v[0][:len(scheme)], scheme) {

@@ -47,9 +47,9 @@ type Verifier struct {
 	secure  bool
 	// The names of two cookies that every poll carries.
 	sessionCookie, anonCookie string
-	sessions                  *cache[*claims.Session]
-	tier1                     *cache[*claims.Tier1]
-	entries                   *cache[*claims.Entry]
+	sessions                  *tokenCache[*claims.Session]
+	tier1                     *tokenCache[*claims.Tier1]
+	entries                   *tokenCache[*claims.Entry]
 }
 
 // New makes a Verifier that keeps up to size verified tokens of each kind; now is the clock.
@@ -57,17 +57,17 @@ func New(keys Keys, size int, revoked Revocations, now func() time.Time) (*Verif
 	v := (&Verifier{revoked: revoked, now: now}).WithSecureCookies(false)
 	v.Rekey(keys)
 	var err [3]error
-	v.sessions, err[0] = newCache[*claims.Session](kindSession, size, now)
-	v.tier1, err[1] = newCache[*claims.Tier1](kindTier1, size, now)
-	v.entries, err[2] = newCache[*claims.Entry](kindEntry, size, now)
+	v.sessions, err[0] = newTokenCache[*claims.Session](kindSession, size, now)
+	v.tier1, err[1] = newTokenCache[*claims.Tier1](kindTier1, size, now)
+	v.entries, err[2] = newTokenCache[*claims.Entry](kindEntry, size, now)
 	if e := errors.Join(err[:]...); e != nil {
 		return nil, fmt.Errorf("token cache: %w", e)
 	}
 	return v, nil
 }
 
-// WithSecureCookies makes the Verifier read only cookies with the names that Cookies writes if its
-// field Secure has this value.
+// WithSecureCookies makes the Verifier read the cookie names that Cookies writes when
+// Cookies.Secure has the value secure. It returns the Verifier.
 func (v *Verifier) WithSecureCookies(secure bool) *Verifier {
 	v.secure = secure
 	v.sessionCookie, v.anonCookie = cookieName(SessionCookie, secure), cookieName(AnonCookie, secure)
@@ -86,7 +86,7 @@ func (v *Verifier) Rekey(keys Keys) {
 // errs.ErrUnauthenticated when there is neither, with errs.ErrSessionInvalid when they do not verify,
 // have expired or were revoked, and with errs.ErrUnavailable while the revocations are unknown.
 func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
-	tok := bearer(h)
+	tok := bearerToken(h)
 	c, sent := v.validSession(tok), tok != ""
 	if c == nil {
 		var kept bool
@@ -129,7 +129,7 @@ func (v *Verifier) Sessions(h http.Header) []*claims.Session {
 			found = append(found, c)
 		}
 	}
-	add(bearer(h))
+	add(bearerToken(h))
 	for tok := range cookies(h, v.sessionCookie) {
 		add(tok)
 	}
@@ -176,9 +176,9 @@ func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
 // SealVisitor makes the value of the cookie urr-anon.
 func (v *Verifier) SealVisitor(a claims.Anon) string { return a.Seal(v.keys.Load().anon) }
 
-// HeldByFormer reports whether the request shows a position of the visitor's former id: by its tier-1
-// ticket, or without one by its tier-1 token. event is the event of the position; "": any.
-func (v *Verifier) HeldByFormer(h http.Header, event string, a claims.Anon) bool {
+// ShowsFormerPosition reports whether the request shows a position of the visitor's former id: by
+// its tier-1 ticket, or if it has none by its tier-1 token. event is the position's event; "": any.
+func (v *Verifier) ShowsFormerPosition(h http.Header, event string, a claims.Anon) bool {
 	if a.Former == uuid.Nil {
 		return false
 	}
@@ -247,8 +247,8 @@ func (v *Verifier) verifyTier1(keys *keyRing, tok string) (*claims.Tier1, error)
 }
 
 // EntryTokens returns the claims of the entry tokens in the header, where each tab may send its
-// own, and in the cookie. They are of the user and, unless event is "", of that event; nil where
-// there is none. The caller checks the epoch.
+// own, and in the cookie. Tokens of other users count as none, and unless event is "", tokens of
+// other events too. An element is nil where there is none. The caller checks the epoch.
 func (v *Verifier) EntryTokens(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		return v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)

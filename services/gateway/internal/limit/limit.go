@@ -56,7 +56,7 @@ type Config struct {
 	Timeout, Pause time.Duration
 }
 
-// Subject is who sent the request; "" and the zero Addr are not counted.
+// Subject identifies who sent a request. An empty field (a zero Addr) is not counted.
 type Subject struct {
 	Address netip.Addr
 	Visitor string
@@ -100,19 +100,19 @@ func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 // CountMutation counts a request that changes something. It fails with errs.ErrRateLimited, which
 // has the time until the next one is allowed.
 func (l *Limiter) CountMutation(ctx context.Context, s Subject) error {
-	_, err := l.countOrRefuse(ctx, s.checks(l.cfg))
+	_, err := l.countOrRefuse(ctx, s.keyChecks(l.cfg))
 	return err
 }
 
-// CountNewVisitor counts a new visitor of a network, besides the request. It fails as CountMutation
-// does, else it returns the bits of the proof of work that the visitor owes for each position, 0 for
-// none. Visitors who are refused do not count for those bits.
+// CountNewVisitor counts a new visitor of a network. (The request itself is counted separately.) It
+// fails as CountMutation does, else it returns the bits of the proof of work that the visitor owes
+// for each position, 0 for none. Visitors who are refused do not add to the work of later ones.
 func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits int, err error) {
 	if !address.IsValid() {
 		return 0, nil
 	}
 	if l.cfg.NewVisitors.Rate > 0 {
-		if _, err := l.countOrRefuse(ctx, appendNewVisitor(nil, address, keyCheck{scope: byNewVisitor, rule: l.cfg.NewVisitors})); err != nil {
+		if _, err := l.countOrRefuse(ctx, appendNetworkChecks(nil, address, keyCheck{scope: byNewVisitor, rule: l.cfg.NewVisitors})); err != nil {
 			return 0, err
 		}
 	}
@@ -120,7 +120,7 @@ func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits
 	if work.Free.Rate <= 0 {
 		return 0, nil
 	}
-	checks := appendNewVisitor(nil, address, keyCheck{scope: byFreeVisitor, rule: work.Free, maxExcess: work.maxExcess(), halfLife: work.HalfLife})
+	checks := appendNetworkChecks(nil, address, keyCheck{scope: byFreeVisitor, rule: work.Free, maxExcess: work.maxExcess(), halfLife: work.HalfLife})
 	excess, err := l.count(ctx, checks)
 	if err != nil {
 		return 0, err
@@ -134,9 +134,9 @@ func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits
 // CountSignIn counts the return of a browser from the identity provider. It fails as CountMutation
 // does.
 func (l *Limiter) CountSignIn(ctx context.Context, s Subject) error {
-	checks := s.checks(l.cfg)
+	checks := s.keyChecks(l.cfg)
 	if s.Address.IsValid() && l.cfg.SignIns.Rate > 0 {
-		checks = appendNewVisitor(checks, s.Address, keyCheck{scope: bySignIn, rule: l.cfg.SignIns})
+		checks = appendNetworkChecks(checks, s.Address, keyCheck{scope: bySignIn, rule: l.cfg.SignIns})
 	}
 	_, err := l.countOrRefuse(ctx, checks)
 	return err
@@ -151,8 +151,8 @@ func (l *Limiter) OwedBits(bits int) int {
 	return min(bits, l.cfg.Work.MaxBits)
 }
 
-// countOrRefuse counts a request by all checks, and fails if it exceeds the allowance of one. It
-// returns by how much it exceeds the allowance of each.
+// countOrRefuse counts a request by all checks, and fails if one of them does not allow the
+// request. It returns, by check, how far the request exceeds the allowance.
 func (l *Limiter) countOrRefuse(ctx context.Context, checks []keyCheck) ([]time.Duration, error) {
 	if len(checks) == 0 {
 		return nil, nil
@@ -213,7 +213,7 @@ func (l *Limiter) Close(ctx context.Context) error {
 	return l.shared.calls.Close(ctx)
 }
 
-func (s Subject) checks(cfg Config) []keyCheck {
+func (s Subject) keyChecks(cfg Config) []keyCheck {
 	r := cfg.Mutations
 	buf := make([]keyCheck, 0, 6)
 	if s.Address.IsValid() && r.Network.Rate > 0 {
@@ -228,9 +228,9 @@ func (s Subject) checks(cfg Config) []keyCheck {
 	return buf
 }
 
-// appendNewVisitor appends the check c for each network that the address of a new visitor belongs to.
-// The owner of an IPv6 /48 has 65,536 networks of /64, so wider prefixes are counted too.
-func appendNewVisitor(buf []keyCheck, a netip.Addr, c keyCheck) []keyCheck {
+// appendNetworkChecks appends the check c for each network of the address a. The owner of an IPv6
+// /48 has 65,536 networks of /64, so wider prefixes are counted too.
+func appendNetworkChecks(buf []keyCheck, a netip.Addr, c keyCheck) []keyCheck {
 	if !a.Is6() {
 		c.key = a.String()
 		return append(buf, c)

@@ -43,32 +43,32 @@ func (l *localCounts) hashNetwork(scope scope, a netip.Addr) uint64 {
 }
 
 // countRequest counts a request and returns 0, or how long to wait for the next one.
-func (l *localCounts) countRequest(sum uint64, r RateRule, now time.Time) time.Duration {
-	return l.count(sum, keyCheck{rule: r}, now)
+func (l *localCounts) countRequest(keyHash uint64, r RateRule, now time.Time) time.Duration {
+	return l.count(keyHash, keyCheck{rule: r}, now)
 }
 
 // count counts a request of the key with this hash, as gcra.lua does in Redis. It returns 0, or how
 // long to wait; for a meter, which refuses nothing, the excess over its rule.
-func (l *localCounts) count(sum uint64, c keyCheck, now time.Time) time.Duration {
-	s := &l.shards[sum%shards]
+func (l *localCounts) count(keyHash uint64, c keyCheck, now time.Time) time.Duration {
+	s := &l.shards[keyHash%shards]
 	at := now.UnixNano()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tat, known := s.tat[sum]
+	tat, known := s.tat[keyHash]
 	if !known && len(s.tat) >= l.limit {
 		s.evict(at)
 	}
 	ahead := time.Duration(max(tat-at, 0))
 	if c.maxExcess > 0 {
-		ahead, excess := c.meter(ahead)
-		s.tat[sum] = at + int64(ahead)
+		ahead, excess := c.countByMeter(ahead)
+		s.tat[keyHash] = at + int64(ahead)
 		return max(0, excess)
 	}
 	ahead += c.rule.interval()
 	if wait := ahead - c.rule.tolerance(); wait > 0 {
 		return wait
 	}
-	s.tat[sum] = at + int64(ahead)
+	s.tat[keyHash] = at + int64(ahead)
 	return 0
 }
 

@@ -17,7 +17,7 @@ var gcraSource string
 
 var gcra = redis.NewScript(gcraSource)
 
-// keyCheck says by which key a request is counted, and what the key's allowance is.
+// keyCheck is one check of a request: the key by which it is counted, and the key's allowance.
 type keyCheck struct {
 	scope scope
 	key   string
@@ -44,16 +44,16 @@ func newShared(rdb redis.UniversalClient, timeout time.Duration) *redisCounts {
 
 func (s *redisCounts) runChecks(ctx context.Context, in [][]keyCheck) ([][]time.Duration, error) {
 	all := slices.Concat(in...)
-	cmds, err := s.pipeline(ctx, all, gcra.EvalSha)
+	cmds, err := s.runPipeline(ctx, all, gcra.EvalSha)
 	if unknown := noScriptIndexes(cmds); len(unknown) > 0 {
-		// A new node lacks the script, which EVAL loads. Checks that other nodes of the cluster have run
-		// must not be repeated.
+		// A new node of the cluster does not know the script, which EVAL loads. Only the checks that
+		// failed for this reason are repeated, since the others have counted already.
 		rest := make([]keyCheck, len(unknown))
 		for k, i := range unknown {
 			rest[k] = all[i]
 		}
 		var retried []*redis.Cmd
-		retried, err = s.pipeline(ctx, rest, gcra.Eval)
+		retried, err = s.runPipeline(ctx, rest, gcra.Eval)
 		for k, i := range unknown {
 			cmds[i] = retried[k]
 		}
@@ -88,9 +88,9 @@ func noScriptIndexes(cmds []*redis.Cmd) []int {
 	return at
 }
 
-type eval func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
+type scriptCall func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
 
-func (s *redisCounts) pipeline(ctx context.Context, checks []keyCheck, run eval) ([]*redis.Cmd, error) {
+func (s *redisCounts) runPipeline(ctx context.Context, checks []keyCheck, run scriptCall) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(checks))
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, c := range checks {

@@ -26,13 +26,14 @@ func (w WorkRule) maxExcess() time.Duration {
 	return time.Duration(min(float64(w.Free.tolerance())*math.Exp2(float64(w.MaxBits-w.MinBits)), math.MaxInt64/2))
 }
 
-// meter counts a request of a meter whose key is ahead of now, and returns how far it is ahead then,
-// and the excess.
+// countByMeter counts a request by a meter. ahead is how far the stored time of the key lies after
+// the present. It returns that distance after the request, and by how much the allowance is
+// exceeded.
 //
-// The allowance is refilled evenly, and beyond it the excess E (a time, as the allowance) also halves
-// in each half-life H: dE/dt = -1 - E/u with u = H / ln 2. It is forgotten after x = u ln(1 + E/u). The
-// key holds that point of time, so that one number says both.
-func (c keyCheck) meter(ahead time.Duration) (time.Duration, time.Duration) {
+// The allowance is refilled evenly, and beyond it the excess E (a time, as the allowance) also
+// halves in each half-life H: dE/dt = -1 - E/u with u = H / ln 2. E reaches 0 after the time u
+// ln(1+E/u). The stored time is the moment at which E has reached 0 and the allowance is refilled.
+func (c keyCheck) countByMeter(ahead time.Duration) (newAhead, newExcess time.Duration) {
 	unit := float64(c.halfLife) / math.Ln2
 	excess := float64(ahead - c.rule.tolerance())
 	if excess > 0 {

@@ -1,7 +1,7 @@
-// Package linestate keeps the epoch of every tier-2 waiting line in memory. By it the gateway refuses
-// entry tokens of a line that was lost and rebuilt, without a call per request. queue streams the
-// epochs, the sale statuses of events, and which lines are paused, with a message at least every 3 s.
-// Statuses and pauses are passed on to a SaleStatuses.
+// Package linestate keeps the epoch of every tier-2 waiting line in memory. A line that was lost
+// and rebuilt has a new epoch, so the gateway can refuse entry tokens from before the loss without
+// a call per request. queue streams the epochs, the sale statuses of events, and which lines are
+// paused, with a message at least every 3 s. Statuses and pauses are passed on to a SaleStatuses.
 package linestate
 
 import (
@@ -20,8 +20,8 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Stale is how long after queue's last message the gateway no longer judges epochs without asking
-// queue.
+// Stale is the time without a message of queue after which the gateway asks queue about every
+// epoch, instead of judging by what it knows.
 const Stale = 10 * time.Second
 
 // saleStatusTTL is how long a sale status is kept after the first snapshot that lacks it, since a
@@ -177,8 +177,8 @@ func (l *Lines) publishPauses(msg *queuev1.WatchLinesResponse) {
 }
 
 // markMissing records when a published status was first missing from a message that should have
-// repeated it: a snapshot lists every event its replica knows, and a listed line without a status
-// has none.
+// repeated it. A snapshot should list every event that its replica knows; a listed line without a
+// status has lost its status.
 func (l *Lines) markMissing(msg *queuev1.WatchLinesResponse, sales map[string]string) {
 	mark := func(event string) {
 		if since, ok := l.missingSince[event]; ok && since.IsZero() && sales[event] == "" {

@@ -20,7 +20,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// readTimeout bounds each call: a service that does not answer must not delay what the others say.
+// readTimeout bounds each call, so that a service that hangs does not delay the others' figures.
 const readTimeout = 800 * time.Millisecond
 
 // Sources reads the live figures of an event from the services and from memory.
@@ -68,7 +68,7 @@ func (s *Sources) setLine(ctx context.Context, event string, f *gatewayv1.LiveFi
 	}
 }
 
-// placeCounts are the numbers of all and of free places for which tickets of an event are sold.
+// placeCounts are the numbers of an event's places (seats and general admissions), all and free.
 type placeCounts struct {
 	known, absent  bool // absent: the event has no sale, for example since it is a promotion
 	capacity, free int64
@@ -95,8 +95,8 @@ func (s *Sources) readCounts(ctx context.Context, event string) *statsv1.Operato
 	return counted
 }
 
-// setSale sets the numbers of failures, sold places and held places. A place that is neither free, by
-// ticket, nor sold, by stats, counts as held; the counts of stats are a moment behind.
+// setSale sets the numbers of failures, sold places and held places. A place counts as held if it
+// is neither free, according to ticket, nor sold, according to stats, which is a moment behind.
 func (s *Sources) setSale(p placeCounts, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
 	if counted == nil {
 		return

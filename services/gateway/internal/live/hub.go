@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// interval is how often the figures of an event are read.
+	// interval is the time between two reads of the figures of an event.
 	interval = time.Second
 	// maxListeners bounds the streams of a gateway.
 	maxListeners = 200
@@ -32,11 +32,11 @@ type Hub struct {
 	mu        sync.Mutex
 	ended     bool
 	listeners int
-	feeds     map[string]*feed
+	feeds     map[string]*figuresFeed
 	running   sync.WaitGroup
 }
 
-type feed struct {
+type figuresFeed struct {
 	event string
 	// caller is the latest listener's identity, on whose behalf the figures are read.
 	caller    *commonv1.Caller
@@ -49,13 +49,13 @@ type feed struct {
 type Listener struct {
 	C    <-chan []byte
 	c    chan []byte
-	feed *feed
+	feed *figuresFeed
 	hub  *Hub
 }
 
 // NewHub makes a Hub without listeners.
 func NewHub(read ReadFunc) *Hub {
-	return &Hub{read: read, done: make(chan struct{}), feeds: make(map[string]*feed)}
+	return &Hub{read: read, done: make(chan struct{}), feeds: make(map[string]*figuresFeed)}
 }
 
 // Listen adds a listener, which must call Leave. It fails with errs.ErrOverloaded when there are too
@@ -84,8 +84,8 @@ func (h *Hub) Listen(event string, operator *commonv1.Caller) (*Listener, error)
 	return l, nil
 }
 
-func (h *Hub) openFeed(event string, operator *commonv1.Caller) *feed {
-	f := &feed{event: event, caller: operator, listeners: make(map[*Listener]bool)}
+func (h *Hub) openFeed(event string, operator *commonv1.Caller) *figuresFeed {
+	f := &figuresFeed{event: event, caller: operator, listeners: make(map[*Listener]bool)}
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(context.Background())
 	h.feeds[event] = f
@@ -95,14 +95,14 @@ func (h *Hub) openFeed(event string, operator *commonv1.Caller) *feed {
 	return f
 }
 
-func (h *Hub) callerOf(f *feed) *commonv1.Caller {
+func (h *Hub) callerOf(f *figuresFeed) *commonv1.Caller {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return f.caller
 }
 
 // publish sends figures to all listeners. They replace earlier ones that a listener has not received.
-func (h *Hub) publish(f *feed, figures []byte) {
+func (h *Hub) publish(f *figuresFeed, figures []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.last = figures
@@ -131,7 +131,7 @@ func (l *Listener) Leave() {
 	}
 }
 
-// Done is closed when listeners must leave.
+// Done returns a channel that is closed when all listeners must leave.
 func (h *Hub) Done() <-chan struct{} { return h.done }
 
 // End asks all listeners to leave, and refuses new ones.

@@ -97,8 +97,8 @@ func (m *providerMetadata) verifyIDToken(ctx context.Context, raw string) (*oidc
 	return tok, nil
 }
 
-// keySet remembers if the provider's keys could not be fetched, which the verifier's error does not
-// distinguish from a wrong signature.
+// keySet records whether the provider's keys could not be fetched. The verifier returns the same
+// error for that as for a wrong signature.
 type keySet struct {
 	*oidc.RemoteKeySet
 

@@ -23,14 +23,14 @@ import (
 type Config struct {
 	// Issuer is the provider's URL, which it states in its tokens and under which its metadata is.
 	Issuer string
-	// ClientID and ClientSecret are URR's at the provider; no secret: a public client.
+	// ClientID and ClientSecret identify URR at the provider; a public client has no secret.
 	ClientID, ClientSecret string
 	// Scopes are requested in addition to openid.
 	Scopes []string
 	// RolesClaim is the claim of the ID token with the user's roles, a string or a list. A claim of
 	// just this name is taken first; else dots lead into objects, as in realm_access.roles.
 	RolesClaim string
-	// Roles are URR's roles by their names in the claim.
+	// Roles has URR's role for each name that the claim may contain.
 	Roles map[string]string
 	// PublicURL is the gateway's address in browsers, without a path.
 	PublicURL string
@@ -51,8 +51,8 @@ const CallbackPath = "/api/v1/auth/callback"
 const (
 	// timeout bounds a request to the provider.
 	timeout = 5 * time.Second
-	// endTimeout bounds the look-up for a sign-out, which the user waits for and which is not needed to
-	// end the session here.
+	// endTimeout bounds the look-up of the provider's sign-out page. The user waits for it, and the
+	// session here ends without it.
 	endTimeout = 2 * time.Second
 	// maxExchanges bounds the calls of the provider's token endpoint in progress, so that a crowd does not
 	// exceed what the provider allows. Further sign-ins wait for exchangeWait, then they fail.
@@ -65,7 +65,7 @@ const (
 type User struct {
 	ID    string
 	Roles []string
-	// IDToken is shown to the provider again at the sign-out.
+	// IDToken is sent to the provider when the user signs out.
 	IDToken string
 }
 
@@ -77,7 +77,7 @@ type Provider struct {
 	secret atomic.Pointer[string]
 	lookup singleflight.Group
 	cached atomic.Pointer[providerMetadata]
-	// exchanges has an entry for each exchange of a code in progress.
+	// exchanges is a semaphore: it has one element for each exchange of a code in progress.
 	exchanges chan struct{}
 }
 
@@ -88,7 +88,7 @@ func New(cfg Config, now func() time.Time) *Provider {
 	return p
 }
 
-// SetSecret replaces Config.ClientSecret while users sign in.
+// SetSecret replaces the client secret of Config. It may be called while users sign in.
 func (p *Provider) SetSecret(secret string) { p.secret.Store(&secret) }
 
 // Begin returns the URL of the provider's sign-in page for an attempt. It fails with ErrUnavailable
@@ -143,8 +143,8 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	return &User{ID: userID(tok.Subject), Roles: p.rolesOf(all), IDToken: raw}, nil
 }
 
-// exchangeFailure returns ErrUnavailable or ErrInvalid for the error of an exchange of a code. A status
-// such as 429 or 503, which asks for another attempt, says nothing about the code.
+// exchangeFailure returns ErrInvalid if err says that the provider has refused the code, else
+// ErrUnavailable. A status such as 429 or 503, which asks for another attempt, is no such refusal.
 func exchangeFailure(err error) error {
 	refused := new(oauth2.RetrieveError)
 	if !errors.As(err, &refused) {

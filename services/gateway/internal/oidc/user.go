@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// rolesOf returns URR's roles of a user by the claims of the ID token.
+// rolesOf returns the roles in URR that the claims of the user's ID token give.
 func (p *Provider) rolesOf(idClaims map[string]any) []string {
 	value, literal := idClaims[p.cfg.RolesClaim]
 	if !literal {

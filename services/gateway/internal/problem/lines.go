@@ -9,27 +9,27 @@ import (
 // outage of a service that a million visitors poll overloads the log.
 const maxLines = 10
 
-// otherReason stands for all reasons that a LineLimit was not made for. They share one count, so that
-// made-up reasons take no memory.
+// otherReason stands for all reasons that a LogLimit was not made for. They share one count, so
+// that made-up reasons take no memory.
 const otherReason = "other"
 
-// LineLimit bounds how many lines are logged for each reason. It is safe for concurrent use.
-type LineLimit struct{ counts map[string]*lineCount }
+// LogLimit bounds how many lines are logged for each reason. It is safe for concurrent use.
+type LogLimit struct{ counts map[string]*logCount }
 
-type lineCount struct{ second, written, suppressed atomic.Int64 }
+type logCount struct{ second, written, suppressed atomic.Int64 }
 
-// NewLineLimit makes a LineLimit for the reasons; all others count together.
-func NewLineLimit(reasons ...string) *LineLimit {
-	l := &LineLimit{counts: map[string]*lineCount{otherReason: {}}}
+// NewLogLimit makes a LogLimit for the reasons; all others count together.
+func NewLogLimit(reasons ...string) *LogLimit {
+	l := &LogLimit{counts: map[string]*logCount{otherReason: {}}}
 	for _, reason := range reasons {
-		l.counts[reason] = &lineCount{}
+		l.counts[reason] = &logCount{}
 	}
 	return l
 }
 
 // Allow reports whether a line may be written now, and how many of its reason were omitted since the
 // last one.
-func (l *LineLimit) Allow(reason string) (suppressed int64, ok bool) {
+func (l *LogLimit) Allow(reason string) (suppressed int64, ok bool) {
 	c := l.counts[reason]
 	if c == nil {
 		c = l.counts[otherReason]

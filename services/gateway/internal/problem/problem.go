@@ -33,7 +33,7 @@ type Writer struct {
 	language func(*http.Request) string
 	page     ErrorPage
 	log      *slog.Logger
-	lines    *LineLimit // by the code of the error
+	lines    *LogLimit // by the code of the error
 }
 
 // ErrorPage shows an error to a person who opened an address in a browser. It returns false, and
@@ -42,7 +42,7 @@ type ErrorPage func(w http.ResponseWriter, r *http.Request, status int, detail, 
 
 // New makes a Writer; language returns the language for the response to a request, "ko" or "en".
 func New(language func(*http.Request) string, log *slog.Logger) *Writer {
-	return &Writer{language: language, log: log, lines: NewLineLimit(slices.Collect(maps.Keys(catalogue))...)}
+	return &Writer{language: language, log: log, lines: NewLogLimit(slices.Collect(maps.Keys(catalogue))...)}
 }
 
 // WithPage sets the page that people in browsers get instead of a problem document, and returns p.
@@ -52,20 +52,20 @@ func (p *Writer) WithPage(page ErrorPage) *Writer {
 }
 
 type problemDocument struct {
-	Type       string   `json:"type"`
-	Title      string   `json:"title"`
-	Status     int      `json:"status"`
-	Detail     string   `json:"detail"`
-	Instance   string   `json:"instance"`
-	Code       string   `json:"code"`
-	Error      string   `json:"error"`
-	RequestID  string   `json:"requestId"`
-	RedirectTo string   `json:"redirectTo,omitempty"`
-	RetryAfter int64    `json:"retryAfter,omitempty"`
-	Fields     []member `json:"fields,omitempty"`
+	Type       string          `json:"type"`
+	Title      string          `json:"title"`
+	Status     int             `json:"status"`
+	Detail     string          `json:"detail"`
+	Instance   string          `json:"instance"`
+	Code       string          `json:"code"`
+	Error      string          `json:"error"`
+	RequestID  string          `json:"requestId"`
+	RedirectTo string          `json:"redirectTo,omitempty"`
+	RetryAfter int64           `json:"retryAfter,omitempty"`
+	Fields     []invalidMember `json:"fields,omitempty"`
 }
 
-type member struct {
+type invalidMember struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
 }
@@ -105,7 +105,7 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 	h.Set("Content-Type", ContentType)
 	w.WriteHeader(doc.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(encode(doc, e))
+		_, _ = w.Write(encodeProblem(doc, e))
 	}
 }
 
@@ -139,7 +139,7 @@ func newDocument(e *errs.Error, lang string) problemDocument {
 		Code: e.Reason, Error: englishSentence(e), RedirectTo: RedirectTo(e), RetryAfter: retryAfter(e),
 	}
 	for _, f := range e.Fields {
-		doc.Fields = append(doc.Fields, member{Path: f.Path, Message: f.Message})
+		doc.Fields = append(doc.Fields, invalidMember{Path: f.Path, Message: f.Message})
 	}
 	return doc
 }
@@ -182,9 +182,9 @@ func retryAfter(e *errs.Error) int64 {
 	}
 }
 
-// encode returns the JSON of a problem document with the error's metadata as further members. Metadata
-// whose name ends in Ids or Reasons is a list joined by commas, and becomes an array.
-func encode(doc problemDocument, e *errs.Error) []byte {
+// encodeProblem returns the JSON of a problem document, with the error's metadata as members.
+// Metadata whose name ends in Ids or Reasons is a list joined by commas, and becomes an array.
+func encodeProblem(doc problemDocument, e *errs.Error) []byte {
 	body, err := json.Marshal(doc)
 	if err != nil { // strings and numbers only
 		body = []byte(`{"code":"INTERNAL"}`)

@@ -10,14 +10,14 @@ import (
 
 // Provider is a challenge provider: a party that tells people from programs.
 type Provider interface {
-	// Verify reports whether the token proves that a visitor at this address has passed the test. An
-	// error means that the provider has not answered that.
+	// Verify reports whether the token proves that a visitor at this address has passed the test. It
+	// returns an error if the provider has not answered the question.
 	Verify(ctx context.Context, token string, address netip.Addr) (passed bool, err error)
 }
 
-// Test is the test of a challenge provider, which visitors have to pass for a position besides the
-// proof of work.
-type Test struct {
+// HumanTest has the settings of a challenge provider's test. Visitors must pass it for a position,
+// besides the proof of work.
+type HumanTest struct {
 	Provider Provider // nil: no test
 	// Page is where visitors pass the test.
 	Page string
@@ -27,8 +27,8 @@ type Test struct {
 
 // CheckTest fails with errs.ErrCaptchaRequired unless the visitor sends the token of a passed test,
 // or has sent one for this round within Life, since a token counts only once at the provider. It fails
-// with errs.ErrUnavailable while the provider does not answer, unless Test.FailOpen is set.
-func (p *Proofs) CheckTest(ctx context.Context, d Debt, token string, address netip.Addr) error {
+// with errs.ErrUnavailable while the provider does not answer, unless HumanTest.FailOpen is set.
+func (p *Proofs) CheckTest(ctx context.Context, d WorkDebt, token string, address netip.Addr) error {
 	if p.test.Provider == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (p *Proofs) CheckTest(ctx context.Context, d Debt, token string, address ne
 	return err
 }
 
-func (t *Test) verify(ctx context.Context, token string, address netip.Addr) (result string, err error) {
+func (t *HumanTest) verify(ctx context.Context, token string, address netip.Addr) (result string, err error) {
 	required := errs.ErrCaptchaRequired.With("captchaUrl", t.Page)
 	if token == "" {
 		return resultMissing, required

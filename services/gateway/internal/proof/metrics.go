@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Results of requests for a position from visitors who owe a proof. All but the first two are
+// Results of requests for a position by visitors who owe a proof of work. All but the first two are
 // refusals.
 const (
 	resultSolved   = "solved"

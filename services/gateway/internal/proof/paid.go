@@ -41,7 +41,7 @@ func newPaid(rdb redis.UniversalClient, timeout time.Duration, now func() time.T
 	return &paidProofs{rdb: rdb, local: local, timeout: timeout, now: now}, nil
 }
 
-func (d Debt) key() string {
+func (d WorkDebt) key() string {
 	return "proof:" + d.Event + ":" + strconv.FormatInt(d.Round, 10) + ":" + d.Visitor
 }
 

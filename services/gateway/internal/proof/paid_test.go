@@ -16,7 +16,7 @@ import (
 func TestOneGatewayIsTheFirst(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t)
-	key := Debt{Event: "demo", Round: 1, Visitor: uuid.NewString()}.key()
+	key := WorkDebt{Event: "demo", Round: 1, Visitor: uuid.NewString()}.key()
 	end := time.Now().Add(time.Hour)
 	var (
 		wg    sync.WaitGroup

@@ -18,8 +18,8 @@ const (
 	// Life is how long a challenge is valid. Nothing is lost by beginning again with another one, since
 	// no nonce is more likely after others were tried.
 	Life = 5 * time.Minute
-	// grace is how long after its issue a challenge is accepted although more work is owed by then, so
-	// that an honest page does not lose its work when an operator raises the difficulty.
+	// grace is how long a challenge with too few bits is accepted after its issue. So an honest page
+	// does not lose its work when an operator raises the difficulty.
 	grace = time.Minute
 )
 
@@ -27,7 +27,7 @@ const (
 type Proofs struct {
 	tokens *identity.Verifier
 	paid   *paidProofs
-	test   Test
+	test   HumanTest
 	now    func() time.Time
 }
 
@@ -36,7 +36,7 @@ const Timeout = 100 * time.Millisecond
 
 // New makes Proofs. The proofs that were used are remembered in Redis, whose calls take at most
 // timeout, or without a client (nil) in the process.
-func New(tokens *identity.Verifier, test Test, rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*Proofs, error) {
+func New(tokens *identity.Verifier, test HumanTest, rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*Proofs, error) {
 	p, err := newPaid(rdb, timeout, now)
 	if err != nil {
 		return nil, err
@@ -44,8 +44,9 @@ func New(tokens *identity.Verifier, test Test, rdb redis.UniversalClient, timeou
 	return &Proofs{tokens: tokens, paid: p, test: test, now: now}, nil
 }
 
-// Debt is the proof of work that a visitor owes for a position in a round of an event's waiting room.
-type Debt struct {
+// WorkDebt is the proof of work that a visitor owes for a position in a round of an event's waiting
+// room.
+type WorkDebt struct {
 	Event   string
 	Round   int64
 	Visitor string
@@ -53,7 +54,7 @@ type Debt struct {
 }
 
 // Challenge issues a challenge with the difficulty of the debt, and returns it with its end.
-func (p *Proofs) Challenge(d Debt) (string, time.Time) {
+func (p *Proofs) Challenge(d WorkDebt) (string, time.Time) {
 	c := claims.Challenge{Round: d.Round, Bits: uint8(min(d.Bits, proofofwork.MaxBits)), Expires: p.now().Add(Life)} //nolint:gosec // at most MaxBits
 	countChallenge(int(c.Bits))
 	return p.tokens.SealChallenge(c, d.Event, d.Visitor), c.Expires
@@ -62,7 +63,7 @@ func (p *Proofs) Challenge(d Debt) (string, time.Time) {
 // Check fails with errs.ErrProofRequired unless the visitor owes nothing, sends a valid proof, or has
 // sent one that has not expired. A proof counts once; repeated requests, with or without it, need no
 // other.
-func (p *Proofs) Check(ctx context.Context, d Debt, proof string) error {
+func (p *Proofs) Check(ctx context.Context, d WorkDebt, proof string) error {
 	if d.Bits <= 0 {
 		return nil
 	}
@@ -80,7 +81,7 @@ func (p *Proofs) Check(ctx context.Context, d Debt, proof string) error {
 }
 
 // verifyProof returns the challenge of a valid proof, else the cause of its refusal.
-func (p *Proofs) verifyProof(d Debt, proof string) (c claims.Challenge, cause string) {
+func (p *Proofs) verifyProof(d WorkDebt, proof string) (c claims.Challenge, cause string) {
 	if proof == "" {
 		return c, resultMissing
 	}

@@ -38,7 +38,7 @@ func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.
 	k := tokentest.KeySet(t, secret)
 	tokens, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 10, noRevocations{}, c.Now)
 	require.NoError(t, err)
-	p, err := proof.New(tokens, proof.Test{}, rdb, time.Hour, c.Now)
+	p, err := proof.New(tokens, proof.HumanTest{}, rdb, time.Hour, c.Now)
 	require.NoError(t, err)
 	return p
 }
@@ -46,11 +46,11 @@ func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.
 func newClock() *testkit.Clock { return testkit.NewClock(time.Unix(1_800_000_000, 0)) }
 
 // debt is that of a new visitor.
-func debt(bits int) proof.Debt {
-	return proof.Debt{Event: "demo", Round: 1_700_000_000_000_000, Visitor: uuid.NewString(), Bits: bits}
+func debt(bits int) proof.WorkDebt {
+	return proof.WorkDebt{Event: "demo", Round: 1_700_000_000_000_000, Visitor: uuid.NewString(), Bits: bits}
 }
 
-func solve(t *testing.T, p *proof.Proofs, d proof.Debt) string {
+func solve(t *testing.T, p *proof.Proofs, d proof.WorkDebt) string {
 	t.Helper()
 	challenge, _ := p.Challenge(d)
 	solved, err := proofofwork.Solve(t.Context(), challenge, d.Bits)

@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// readInterval is how often the list is read, and so about how long a revocation takes to reach
-	// all gateways.
+	// readInterval is the time between two reads of the list, and so about how long a revocation takes
+	// to reach all gateways.
 	readInterval = time.Second
-	// overlap is how far before the last read each read begins. Members that a gateway with a slow clock
-	// wrote with a still older time are found because the counts differ.
+	// overlap is how far before the last read each read begins, since the clocks of gateways differ.
+	// Members with a still older time, from a gateway with a slow clock, are found because the counts
+	// differ.
 	overlap = 10 * time.Second
-	// fullReadInterval is how often the whole list is read, one part per Read, even if the counts show
-	// that nothing is missing.
+	// fullReadInterval is the time between two reads of the whole list, one part per Read, even if the
+	// counts show that nothing is missing.
 	fullReadInterval = time.Minute
 	// readMax bounds the members of one reply, which takes Redis about 2 ms.
 	readMax = 5000
@@ -86,13 +87,13 @@ func (l *List) Read(ctx context.Context) error {
 // readNew reads the members written since the last Read, and deletes from Redis those so old that every
 // gateway has dropped them. count is how many members not older than oldest Redis has.
 func (l *List) readNew(ctx context.Context, oldest int64) (fresh map[string]int64, count int, err error) {
-	since := span{from: max(oldest, l.read.Add(-overlap).UnixMilli()), to: endless}
+	since := scoreSpan{from: max(oldest, l.read.Add(-overlap).UnixMilli()), to: endless}
 	var members *redis.ZSliceCmd
 	var inRange *redis.IntCmd
 	_, err = l.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.ZRemRangeByScore(ctx, l.key, "-inf", "("+formatScore(oldest-maxClockSkew.Milliseconds()))
 		inRange = p.ZCount(ctx, l.key, formatScore(oldest), "+inf")
-		members = p.ZRangeArgsWithScores(ctx, since.args(l.key, 0))
+		members = p.ZRangeArgsWithScores(ctx, since.rangeArgs(l.key, 0))
 		return nil
 	})
 	if err != nil {

@@ -13,28 +13,28 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// endless as span.to means that the span has no end.
+// endless as scoreSpan.to means that the span has no end.
 const endless = math.MaxInt64
 
-// span is a part of the list, by score: from ≤ score < to.
-type span struct{ from, to int64 }
+// scoreSpan is a part of the list, by score: from ≤ score < to.
+type scoreSpan struct{ from, to int64 }
 
-func (s span) max() string {
+func (s scoreSpan) maxScore() string {
 	if s.to == endless {
 		return "+inf"
 	}
 	return "(" + formatScore(s.to)
 }
 
-func (s span) args(key string, offset int64) redis.ZRangeArgs {
-	return redis.ZRangeArgs{Key: key, ByScore: true, Start: formatScore(s.from), Stop: s.max(), Offset: offset, Count: readMax}
+func (s scoreSpan) rangeArgs(key string, offset int64) redis.ZRangeArgs {
+	return redis.ZRangeArgs{Key: key, ByScore: true, Start: formatScore(s.from), Stop: s.maxScore(), Offset: offset, Count: readMax}
 }
 
 // readSpan reads all members of a span, in replies of at most readMax.
-func (l *List) readSpan(ctx context.Context, s span, oldest int64) (map[string]int64, error) {
+func (l *List) readSpan(ctx context.Context, s scoreSpan, oldest int64) (map[string]int64, error) {
 	stored := make(map[string]int64)
 	for offset := int64(0); ; {
-		page, err := l.rdb.ZRangeArgsWithScores(ctx, s.args(l.key, offset)).Result()
+		page, err := l.rdb.ZRangeArgsWithScores(ctx, s.rangeArgs(l.key, offset)).Result()
 		if err != nil {
 			return nil, fmt.Errorf("revoked sessions: %w", pkgredis.Err(err))
 		}
@@ -44,15 +44,15 @@ func (l *List) readSpan(ctx context.Context, s span, oldest int64) (map[string]i
 		}
 		if last := int64(page[len(page)-1].Score); last > s.from {
 			s.from, offset = last, 0
-		} else { // more than a reply with one score
+		} else { // one reply cannot hold all members with this score
 			offset += readMax
 		}
 	}
 }
 
-// spans divides the list into parts with about readMax entries of this gateway each. counts has the
-// exact number of entries in each part.
-func (l *List) spans(oldest int64) (all []span, counts []int64) {
+// spans divides the list into parts of about readMax entries each. counts has the number of this
+// gateway's entries in each part.
+func (l *List) spans(oldest int64) (all []scoreSpan, counts []int64) {
 	l.mu.RLock()
 	scores := slices.Sorted(maps.Values(l.entries))
 	l.mu.RUnlock()
@@ -64,9 +64,9 @@ func (l *List) spans(oldest int64) (all []span, counts []int64) {
 		}
 		counts = append(counts, int64(next-first))
 		if next == len(scores) {
-			return append(all, span{from, endless}), counts
+			return append(all, scoreSpan{from, endless}), counts
 		}
-		all = append(all, span{from, scores[next]})
+		all = append(all, scoreSpan{from, scores[next]})
 		first, from = next, scores[next]
 	}
 }
@@ -77,14 +77,14 @@ func (l *List) reconcileAll(ctx context.Context, oldest int64) error {
 	cmds := make([]*redis.IntCmd, len(all))
 	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, s := range all {
-			cmds[i] = p.ZCount(ctx, l.key, formatScore(s.from), s.max())
+			cmds[i] = p.ZCount(ctx, l.key, formatScore(s.from), s.maxScore())
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("revoked sessions: %w", pkgredis.Err(err))
 	}
-	var differ []span
+	var differ []scoreSpan
 	for i, s := range all {
 		if cmds[i].Val() != counts[i] {
 			differ = append(differ, s)
@@ -93,7 +93,8 @@ func (l *List) reconcileAll(ctx context.Context, oldest int64) error {
 	return l.reconcile(ctx, differ, oldest)
 }
 
-// reconcileNext reconciles the span behind the one of the last call, until the whole list was read.
+// reconcileNext reconciles the span that follows the one of the last call. After the last span, it
+// records that the whole list was read.
 func (l *List) reconcileNext(ctx context.Context, now time.Time, oldest int64) error {
 	all, _ := l.spans(oldest)
 	next := all[len(all)-1]
@@ -103,7 +104,7 @@ func (l *List) reconcileNext(ctx context.Context, now time.Time, oldest int64) e
 			break
 		}
 	}
-	if err := l.reconcile(ctx, []span{next}, oldest); err != nil {
+	if err := l.reconcile(ctx, []scoreSpan{next}, oldest); err != nil {
 		return err
 	}
 	if l.readTo = next.to; next.to == endless {
@@ -114,7 +115,7 @@ func (l *List) reconcileNext(ctx context.Context, now time.Time, oldest int64) e
 
 // reconcile reads spans from Redis, adds what this gateway lacks, and writes to Redis what Redis lacks.
 // Members that change meanwhile are found by the next Read, since the counts then differ.
-func (l *List) reconcile(ctx context.Context, spans []span, oldest int64) error {
+func (l *List) reconcile(ctx context.Context, spans []scoreSpan, oldest int64) error {
 	stored := make(map[string]int64)
 	for _, s := range spans {
 		part, err := l.readSpan(ctx, s, oldest)
@@ -124,7 +125,7 @@ func (l *List) reconcile(ctx context.Context, spans []span, oldest int64) error 
 		maps.Copy(stored, part)
 	}
 	l.mergeEntries(stored)
-	missing := l.missing(spans, stored)
+	missing := l.missingInRedis(spans, stored)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -132,13 +133,13 @@ func (l *List) reconcile(ctx context.Context, spans []span, oldest int64) error 
 	return l.writeEntries(ctx, missing)
 }
 
-// missing returns the entries of spans that Redis lacks or has with an earlier time.
-func (l *List) missing(spans []span, stored map[string]int64) map[string]int64 {
+// missingInRedis returns the entries of spans that Redis lacks or has with an earlier time.
+func (l *List) missingInRedis(spans []scoreSpan, stored map[string]int64) map[string]int64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	missing := make(map[string]int64)
 	for m, at := range l.entries {
-		inSpans := slices.ContainsFunc(spans, func(s span) bool { return s.from <= at && at < s.to })
+		inSpans := slices.ContainsFunc(spans, func(s scoreSpan) bool { return s.from <= at && at < s.to })
 		if inSpans && stored[m] < at {
 			missing[m] = at
 		}

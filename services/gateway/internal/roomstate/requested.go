@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// unknownEvents collects ids of events without an entry that were requested while the stream was
-// broken. Anybody can request any id, so their number is bounded. Half of them are the first ones
-// requested; the other half is a random sample of all further requests, so that an event that a crowd
-// requests is most likely in it, however many ids are made up.
+// unknownEvents collects ids that were requested while the stream was broken, of events that Rooms
+// has no entry for. Anybody can request any id, so their number is bounded. Half of them are the
+// first ones requested; the other half is a random sample of all further requests, so that an event
+// that a crowd requests is most likely in it, however many ids are made up.
 type unknownEvents struct {
 	first    map[string]bool
 	drawn    []string
@@ -36,7 +36,7 @@ func (u *unknownEvents) add(event string) {
 	}
 }
 
-// take returns the events since the last call, at most refreshMax.
+// take removes and returns the collected events, at most refreshMax.
 func (u *unknownEvents) take() []string {
 	all := append(slices.Collect(maps.Keys(u.first)), u.drawn...)
 	*u = unknownEvents{}
@@ -60,8 +60,8 @@ func (r *Rooms) takeRequested() (known, unknown []string) {
 	return known, r.unknown.take()
 }
 
-// forgetAfter is how long an event without an active room and a known sale status is kept after its
-// last report: longer than replicas of vwr and queue may disagree.
+// forgetAfter is how long after its last report an event is kept that has neither an active room
+// nor a known sale status: longer than replicas of vwr and queue may disagree.
 const forgetAfter = time.Hour
 
 // forgetEnded drops the events that have ended, so that they do not add up over months.

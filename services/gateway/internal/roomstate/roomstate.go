@@ -67,8 +67,10 @@ func NewLobby(l *vwrv1.Lobby) Lobby {
 // Pending reports whether the entries of the lobby have no positions yet.
 func (l *Lobby) Pending() bool { return l.StartsAt != 0 && !l.Shuffled }
 
-// Assigns reports whether visitors get positions at a time in epoch milliseconds.
-func (l *Lobby) Assigns(now int64) bool { return l.StartsAt == 0 || l.Sized && now >= l.StartsAt }
+// AssignsPositions reports whether visitors get positions at a time in epoch milliseconds.
+func (l *Lobby) AssignsPositions(nowMS int64) bool {
+	return l.StartsAt == 0 || l.Sized && nowMS >= l.StartsAt
+}
 
 // noRoom is the state of every event without a waiting room.
 var noRoom = newState(State{})
@@ -104,14 +106,15 @@ func etagOf(s *State) string {
 // Waiting returns the number of positions that are not served yet.
 func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
 
-// Halted reports whether nobody is served, or the line behind the room admits nobody. Then there is no
-// estimate of waits.
+// Halted reports whether the room serves nobody now, or the line behind it admits nobody. Then
+// there is no estimate of waits.
 func (s *State) Halted() bool {
 	return s.Stalled || s.Paused || s.Lobby.Pending() || s.Sale == "PAUSED" || s.Sale == "SOLD_OUT"
 }
 
-// mergeReport returns the state after the report next. A report of an older round is ignored. In a
-// round counters never go back and a deactivated room stays inactive, whichever replica reports.
+// mergeReport returns the state old after a newer report, next. A report of an older round is
+// ignored. In a round counters never go back and a deactivated room stays inactive, whichever
+// replica reports.
 func mergeReport(old *State, next State) *State {
 	switch {
 	case next.Started < old.Started:
@@ -139,8 +142,8 @@ func withSale(old *State, sale string) *State {
 	return newState(next)
 }
 
-// roomEntry holds the state of one event. requested is set when a reader needed it while the stream
-// was broken.
+// roomEntry holds the state of one event. requested is set when a caller of Get needed the state
+// while the stream was broken.
 type roomEntry struct {
 	state     atomic.Pointer[State]
 	requested atomic.Bool
@@ -196,7 +199,8 @@ func (r *Rooms) recordRequest(event string, e *roomEntry) {
 	r.unknown.add(event)
 }
 
-// LatestRound implements edge.Rooms.
+// LatestRound returns the latest known round of the waiting room of an event, 0 for none, and
+// whether it is active.
 func (r *Rooms) LatestRound(event string) (round int64, active bool) {
 	s := r.Get(event)
 	return s.Started, s.Active
@@ -215,8 +219,9 @@ func (r *Rooms) Ready() bool { return r.ready.Load() }
 // Connected reports whether the stream is up, so that changes arrive.
 func (r *Rooms) Connected() bool { return r.ready.Load() && !r.broken.Load() }
 
-// Apply stores a change by an operator's call through this gateway, before the stream reports it.
-func (r *Rooms) Apply(c *vwrv1.Counter) { r.applyCounters([]*vwrv1.Counter{c}) }
+// ApplyCounter stores the state that an operator's call through this gateway has set, before the
+// stream reports it.
+func (r *Rooms) ApplyCounter(c *vwrv1.Counter) { r.applyCounters([]*vwrv1.Counter{c}) }
 
 func (r *Rooms) applyCounters(counters []*vwrv1.Counter) {
 	r.mu.Lock()
@@ -290,7 +295,7 @@ func (r *Rooms) entries(ids []string) []*roomEntry {
 	return all
 }
 
-// deactivate deactivates the rooms of events that vwr no longer knows.
+// deactivate marks the rooms of events as inactive, since vwr no longer knows them.
 func (r *Rooms) deactivate(events map[string]bool) {
 	for id := range events {
 		e := (*r.events.Load())[id]
@@ -304,7 +309,8 @@ func (r *Rooms) deactivate(events map[string]bool) {
 	}
 }
 
-// activeRoomsMissingIn returns the events with an active room that a snapshot lacks.
+// activeRoomsMissingIn returns the events whose room is active here and that a snapshot does not
+// list.
 func (r *Rooms) activeRoomsMissingIn(snapshot []*vwrv1.Counter) []string {
 	listed := make(map[string]bool, len(snapshot))
 	for _, c := range snapshot {

@@ -40,7 +40,7 @@ func TestCountersNeverGoBackWithinARound(t *testing.T) {
 		{counter(true, 11, 0, 2), 11, 0, 2},  // a new round starts at 0
 		{counter(false, 10, 9, 9), 11, 0, 2},
 	} {
-		r.Apply(step.report)
+		r.ApplyCounter(step.report)
 		require.Equal(t, step.round, r.ActiveRound("e"), "%v", step.report)
 		require.Equal(t, step.serving, r.Get("e").Serving, "%v", step.report)
 		require.Equal(t, step.issued, r.Get("e").Issued, "%v", step.report)
@@ -54,13 +54,13 @@ func TestServingResponse(t *testing.T) {
 	require.JSONEq(t, `{"servingCounter":0,"isActive":false}`, string(r.Get("e").ServingJSON))
 	seen := map[string]bool{r.Get("e").ETag[0]: true}
 	for _, c := range []*vwrv1.Counter{counter(true, 10, 5, 20), counter(true, 10, 6, 20), counter(false, 10, 6, 20), counter(true, 11, 0, 0)} {
-		r.Apply(c)
+		r.ApplyCounter(c)
 		tag := r.Get("e").ETag[0]
 		require.False(t, seen[tag], tag)
 		seen[tag] = true
 	}
 	before := r.Get("e")
-	r.Apply(counter(true, 11, 0, 0))
+	r.ApplyCounter(counter(true, 11, 0, 0))
 	require.Same(t, before, r.Get("e"), "no change, no new response")
 }
 

@@ -12,7 +12,7 @@ import (
 func TestServingResponseHasSaleStatus(t *testing.T) {
 	t.Parallel()
 	r := roomstate.New()
-	r.Apply(counter(true, 10, 5, 20))
+	r.ApplyCounter(counter(true, 10, 5, 20))
 	unknown := r.Get("e")
 	require.Empty(t, unknown.SaleJSON)
 
@@ -22,12 +22,12 @@ func TestServingResponseHasSaleStatus(t *testing.T) {
 	require.NotEqual(t, unknown.ETag, scheduled.ETag, "a conditional request sees the change")
 	require.Equal(t, unknown.Serving, scheduled.Serving)
 	r.SetSaleStatuses(map[string]string{"e": "SCHEDULED"})
-	r.Apply(counter(true, 10, 5, 20))
+	r.ApplyCounter(counter(true, 10, 5, 20))
 	require.Same(t, scheduled, r.Get("e"), "no change, no new response")
 
-	r.Apply(counter(true, 10, 6, 20))
+	r.ApplyCounter(counter(true, 10, 6, 20))
 	require.JSONEq(t, `{"servingCounter":6,"isActive":true,"saleStatus":"SCHEDULED"}`, string(r.Get("e").ServingJSON))
-	r.Apply(counter(true, 11, 0, 0))
+	r.ApplyCounter(counter(true, 11, 0, 0))
 	require.Equal(t, "SCHEDULED", r.Get("e").Sale, "a new round keeps the sale status")
 	r.SetSaleStatuses(map[string]string{"e": "ON_SALE"})
 	require.JSONEq(t, `{"servingCounter":0,"isActive":true,"saleStatus":"ON_SALE"}`, string(r.Get("e").ServingJSON))
@@ -45,7 +45,7 @@ func TestSetSaleStatuses(t *testing.T) {
 	r.SetSaleStatuses(map[string]string{"e": "SOLD_OUT", "f": "PAUSED"})
 	require.JSONEq(t, `{"servingCounter":0,"isActive":false,"saleStatus":"SOLD_OUT"}`, string(r.Get("e").ServingJSON))
 	require.Zero(t, r.ActiveRound("e"))
-	r.Apply(counter(true, 10, 5, 20))
+	r.ApplyCounter(counter(true, 10, 5, 20))
 	require.Equal(t, int64(10), r.ActiveRound("e"))
 	require.Equal(t, "SOLD_OUT", r.Get("e").Sale)
 

@@ -12,9 +12,9 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// since returns the frame with what has changed since an earlier state; nil if that cannot be expressed
-// as changes, or if a frame with all seats is shorter.
-func (c *change) since(old *State) *sse.Frame {
+// frameSince returns the frame with the changes since an earlier state. It returns nil if the
+// changes cannot be expressed, or if a frame with all seats is shorter.
+func (c *seatChange) frameSince(old *State) *sse.Frame {
 	m := &gatewayv1.SeatChanges{Seq: c.seq}
 	if !compareSections(m, old.Seats.GetSections(), c.Seats.GetSections()) || !compareSeats(m, old.Seats, c.Seats) {
 		return nil

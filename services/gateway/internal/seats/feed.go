@@ -18,41 +18,42 @@ const (
 	pastBytes  = 1 << 20
 )
 
-// feed has the present state of an event's seats for all its readers. Each reader asks for what has
-// changed since its own version, so a slow reader needs no queue.
-type feed struct {
+// seatFeed has the present state of an event's seats for all its readers. Each reader asks for what
+// has changed since its own version, so a slow reader needs no queue.
+type seatFeed struct {
 	event string
 
 	// Guarded by Hub.mu.
 	stop    context.CancelFunc // ends the reading
 	readers int
 	caller  *commonv1.Caller // of the latest reader; all may read
-	fresh   chan struct{}    // closed at the first read after a start
+	fresh   chan struct{}    // closed after the first read since the reading was started
 	forget  *time.Timer      // while there are no readers
 
 	mu      sync.RWMutex
-	current *change
+	current *seatChange
 	readAt  time.Time
 	arrived func() // closes fresh
 	failure error
 	changed chan struct{} // closed and replaced at each change
-	past    []State       // before the current one, in their order
+	past    []State       // the states before the present one, oldest first
 }
 
-// change is the present state, and how it differs from the state before.
-type change struct {
+// seatChange is the present state of an event's seats, with the frames that are sent to readers.
+type seatChange struct {
 	State
 
 	seq int64
-	// Frames for readers who have the state before (nil: there is none), and for all others.
+	// Frames: changes is for readers who have the state before (nil: there is none), whole for all
+	// others.
 	changes, whole *sse.Frame
 }
 
-func newFeed(event string) *feed { return &feed{event: event, changed: make(chan struct{})} }
+func newFeed(event string) *seatFeed { return &seatFeed{event: event, changed: make(chan struct{})} }
 
-// awaitRead makes new readers wait for the next read of the seats, since the feed's state may be old.
-// The caller holds Hub.mu.
-func (f *feed) awaitRead() {
+// awaitRead makes new readers wait until the seats were read again, since the feed's state may be
+// old. The caller holds Hub.mu.
+func (f *seatFeed) awaitRead() {
 	fresh := make(chan struct{})
 	f.fresh = fresh
 	f.mu.Lock()
@@ -61,31 +62,32 @@ func (f *feed) awaitRead() {
 	f.arrived = sync.OnceFunc(func() { close(fresh) })
 }
 
-// publish makes s, read at a time, the present state. Only the feed's own loop calls it.
-func (f *feed) publish(s State, at time.Time) {
+// publish makes s, which was read at the time at, the present state. Only the feed's own loop calls
+// it.
+func (f *seatFeed) publish(s State, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	defer f.arrived()
 	f.readAt = at
-	next := &change{State: s, seq: 1}
+	next := &seatChange{State: s, seq: 1}
 	switch old := f.current; {
 	case old == nil:
 	case old.Version == s.Version:
 		return
 	default:
 		next.seq = old.seq + 1
-		f.keep(old.State)
+		f.keepPast(old.State)
 	}
 	next.whole = sse.Event("reset", s.Version, s.JSON)
 	if n := len(f.past); n > 0 {
-		next.changes = next.since(&f.past[n-1])
+		next.changes = next.frameSince(&f.past[n-1])
 	}
 	f.current = next
-	f.announce()
+	f.wakeReaders()
 }
 
-// keep adds a state to the past ones, without its JSON, which only the present state needs.
-func (f *feed) keep(s State) {
+// keepPast adds a state to the past ones, without its JSON, which only the present state needs.
+func (f *seatFeed) keepPast(s State) {
 	s.JSON = nil
 	f.past = append(f.past, s)
 	for len(f.past) > pastStates || len(f.past)*len(s.Seats.GetBitmap()) > pastBytes {
@@ -94,27 +96,27 @@ func (f *feed) keep(s State) {
 	}
 }
 
-// announce wakes all readers. The caller holds f.mu.
-func (f *feed) announce() {
+// wakeReaders wakes all readers. The caller holds f.mu.
+func (f *seatFeed) wakeReaders() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// outdated reports whether the feed must end after a read failed with err: the event cannot be read at
-// all, or the present state is too old.
-func (f *feed) outdated(err error, now time.Time) bool {
+// mustEnd reports whether the feed must end after a read failed with err: the event cannot be read
+// at all, or the present state is too old.
+func (f *seatFeed) mustEnd(err error, now time.Time) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return errs.From(err).Kind.CausedByClient() || now.Sub(f.readAt) >= staleAfter
 }
 
-// fail ends the feed, and tells all readers the error.
-func (f *feed) fail(err error) {
+// endWith ends the feed, and tells all readers the error.
+func (f *seatFeed) endWith(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failure = err
 	f.arrived()
-	f.announce()
+	f.wakeReaders()
 }
 
 // Wait returns once there are seats to Take, with the error if they cannot be read.
@@ -129,8 +131,8 @@ func (r *Reader) Wait(ctx context.Context) error {
 	}
 }
 
-// Take returns the frame that brings the reader to the present version, nil if it has that; and a
-// channel that is closed at the next change. After an error the stream must end.
+// Take returns the frame that brings the browser to the present version, nil if it has that
+// version; and a channel that is closed at the next change. After an error the stream must end.
 func (r *Reader) Take() (*sse.Frame, <-chan struct{}, error) {
 	f := r.feed
 	f.mu.RLock()
@@ -149,7 +151,7 @@ func (r *Reader) Take() (*sse.Frame, <-chan struct{}, error) {
 		}
 		changes := now.changes
 		if i < len(f.past)-1 {
-			changes = now.since(&f.past[i])
+			changes = now.frameSince(&f.past[i])
 		}
 		if changes != nil {
 			frame, kind = changes, kindChanges

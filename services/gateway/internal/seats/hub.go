@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// interval is how often the seats of an event are read.
+	// interval is the time between two reads of the seats of an event.
 	interval = 500 * time.Millisecond
-	// maxReaders bounds the streams of a gateway, 34 KB each; maxPerUser those of a user, who has one for
-	// each visible seat map. Browsers that get no stream poll instead.
+	// maxReaders bounds the streams of a gateway, 34 KB each. maxPerUser bounds those of one user, who
+	// has one for each visible seat map. Browsers that get no stream poll instead.
 	maxReaders = 5000
 	maxPerUser = 4
 	// maxFeeds bounds the events whose seats are kept in memory.
@@ -56,19 +56,19 @@ type Hub struct {
 	ended   bool
 	readers int
 	users   map[string]int // the streams of a user
-	feeds   map[string]*feed
+	feeds   map[string]*seatFeed
 	running sync.WaitGroup
 }
 
 // NewHub makes a Hub without readers.
 func NewHub(read ReadFunc) *Hub {
-	return &Hub{Interval: interval, read: read, done: make(chan struct{}), users: make(map[string]int), feeds: make(map[string]*feed)}
+	return &Hub{Interval: interval, read: read, done: make(chan struct{}), users: make(map[string]int), feeds: make(map[string]*seatFeed)}
 }
 
 // Reader is one open stream: it knows which version of the event's seats the browser has, "" for none.
 type Reader struct {
 	hub     *Hub
-	feed    *feed
+	feed    *seatFeed
 	fresh   <-chan struct{} // closed once the seats were read, or could not be
 	user    string
 	version string
@@ -96,7 +96,7 @@ func (h *Hub) Listen(event string, reader *commonv1.Caller, version string) (*Re
 	}
 	f.caller = reader
 	if f.readers++; f.readers == 1 {
-		h.start(f)
+		h.startReading(f)
 	}
 	h.readers++
 	h.users[user]++
@@ -104,8 +104,8 @@ func (h *Hub) Listen(event string, reader *commonv1.Caller, version string) (*Re
 	return &Reader{hub: h, feed: f, fresh: f.fresh, user: user, version: version}, nil
 }
 
-// start starts to read the seats of a feed's event periodically. The caller holds h.mu.
-func (h *Hub) start(f *feed) {
+// startReading starts to read the seats of a feed's event periodically. The caller holds h.mu.
+func (h *Hub) startReading(f *seatFeed) {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	if f.forget != nil {
@@ -113,7 +113,7 @@ func (h *Hub) start(f *feed) {
 	}
 	f.awaitRead()
 	h.running.Go(func() {
-		_ = loop.Every(ctx, h.Interval, func(ctx context.Context) { h.update(ctx, f) }) // never fails
+		_ = loop.Every(ctx, h.Interval, func(ctx context.Context) { h.readAndPublish(ctx, f) }) // never fails
 	})
 }
 
@@ -132,9 +132,9 @@ func (h *Hub) makeRoom() bool {
 	return false
 }
 
-// update reads the seats of a feed's event and publishes them. If reading fails, the feed may have to
-// end.
-func (h *Hub) update(ctx context.Context, f *feed) {
+// readAndPublish reads the seats of a feed's event and publishes them. If reading fails, the feed
+// may have to end.
+func (h *Hub) readAndPublish(ctx context.Context, f *seatFeed) {
 	h.mu.Lock()
 	reader := f.caller
 	h.mu.Unlock()
@@ -142,26 +142,27 @@ func (h *Hub) update(ctx context.Context, f *feed) {
 	defer cancel()
 	s, err := h.read(read, f.event, reader)
 	switch {
-	case ctx.Err() != nil: // a later read may have ended before
+	case ctx.Err() != nil: // the feed was stopped: a newer read may have published
 	case err == nil:
 		f.publish(s, time.Now())
-	case f.outdated(err, time.Now()):
+	case f.mustEnd(err, time.Now()):
 		h.mu.Lock()
 		f.stop()
-		h.remove(f)
+		h.removeFeed(f)
 		h.mu.Unlock()
-		f.fail(err)
+		f.endWith(err)
 	}
 }
 
-// remove forgets a feed, so that the next reader opens another one. The caller holds h.mu.
-func (h *Hub) remove(f *feed) {
+// removeFeed forgets a feed, so that the next reader opens another one. The caller holds h.mu.
+func (h *Hub) removeFeed(f *seatFeed) {
 	if h.feeds[f.event] == f {
 		delete(h.feeds, f.event)
 	}
 }
 
-// Leave removes the reader from its feed. The feed of the last reader is no longer read.
+// Leave removes the reader from its feed. Without readers, the seats of the feed's event are no
+// longer read.
 func (r *Reader) Leave() {
 	h := r.hub
 	h.mu.Lock()
@@ -184,12 +185,12 @@ func (r *Reader) Leave() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if f.readers == 0 {
-			h.remove(f)
+			h.removeFeed(f)
 		}
 	})
 }
 
-// Done is closed when readers must leave.
+// Done returns a channel that is closed when all readers must leave.
 func (h *Hub) Done() <-chan struct{} { return h.done }
 
 // End asks all readers to leave, and refuses new ones.

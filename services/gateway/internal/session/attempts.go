@@ -42,9 +42,9 @@ func newUsedAttempts(rdb redis.UniversalClient, now func() time.Time) (*usedAtte
 	return &usedAttempts{rdb: rdb, local: local, now: now}, nil
 }
 
-// claim marks an attempt as used, and reports whether it was not used before. While Redis is
+// markUsed marks an attempt as used, and reports whether it was not used before. While Redis is
 // unavailable users can still sign in, and an attempt can be used once at each gateway.
-func (u *usedAttempts) claim(ctx context.Context, a *claims.SignIn) bool {
+func (u *usedAttempts) markUsed(ctx context.Context, a *claims.SignIn) bool {
 	if _, first := u.local.SetIfAbsent(a.State, a.Expiry()); !first || u.rdb == nil {
 		return first
 	}

@@ -37,15 +37,15 @@ const (
 	maxReturnTo = 1024
 )
 
-// hintLife is how long the cookie with the ID token lasts after the end of the session, since open
-// pages still offer to sign out, and the provider's session may last longer.
+// hintLife is how much longer than the session the cookie with the ID token lasts. Open pages still
+// offer to sign out then, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
 
 // maxAttempts is how many sign-in attempts a browser keeps, one per tab. Every request carries their
 // cookies, and proxies refuse requests whose headers are too large.
 const maxAttempts = 3
 
-// Limits of the log's attributes of a failure, in bytes.
+// Limits, in bytes, of the provider's error code and of the cause in a log line about a failure.
 const (
 	maxErrorCode = 64
 	maxCause     = 500
@@ -90,7 +90,7 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 		return nil
 	}
 	h.Cookies.Clear(w, identity.AttemptCookie(attempt.State))
-	if !h.used.claim(r.Context(), attempt) {
+	if !h.used.markUsed(r.Context(), attempt) {
 		h.redirectFailed(w, r, attempt.ReturnTo, errExpired)
 		return nil
 	}
@@ -154,13 +154,13 @@ func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, return
 	redirect(w, "/login?"+url.Values{"returnTo": {returnTo}, "failed": {outcome}}.Encode())
 }
 
-// signOutLine is the reason of the log's lines about sign-outs.
+// signOutLine is the reason under which log lines about failed sign-outs are limited.
 const signOutLine = "sign-out"
 
-// newLineLimit makes the limit of log lines about failures, since a crowd may try to sign in while the
-// provider does not answer.
-func newLineLimit() *problem.LineLimit {
-	return problem.NewLineLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutLine)
+// newLogLimit makes the limit of log lines about failures, since a crowd may try to sign in while
+// the provider does not answer.
+func newLogLimit() *problem.LogLimit {
+	return problem.NewLogLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutLine)
 }
 
 func (h *Handlers) logFailure(ctx context.Context, level slog.Level, message, reason string, cause error) {
@@ -199,8 +199,8 @@ func ownPath(p string) string {
 	return p
 }
 
-// homeParam is in the query of a sign-in that was redirected to Handlers.Home, so that it is not
-// redirected again behind a proxy that replaces the header Host.
+// homeParam marks the URL of a sign-in that was redirected from another host to Handlers.Home. It
+// prevents a second redirect behind a proxy that replaces the header Host.
 const homeParam = "home"
 
 // sameHost reports whether a header Host is that of a URL.
@@ -209,8 +209,8 @@ func sameHost(u *url.URL, host string) bool {
 	return strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))
 }
 
-// truncate returns at most n bytes of a text.
-func truncate(text string, n int) string { return text[:min(n, len(text))] }
+// truncate returns at most maxBytes bytes of a text.
+func truncate(text string, maxBytes int) string { return text[:min(maxBytes, len(text))] }
 
 func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)

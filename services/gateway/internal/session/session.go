@@ -62,7 +62,7 @@ type Handlers struct {
 	Config
 
 	used  *usedAttempts
-	lines *problem.LineLimit
+	lines *problem.LogLimit
 }
 
 // New makes the handlers.
@@ -71,7 +71,7 @@ func New(cfg Config) (*Handlers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handlers{Config: cfg, used: used, lines: newLineLimit()}, nil
+	return &Handlers{Config: cfg, used: used, lines: newLogLimit()}, nil
 }
 
 func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Request) error {

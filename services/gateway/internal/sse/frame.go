@@ -17,8 +17,8 @@ type Frame struct {
 // NewFrame makes a Frame of complete lines.
 func NewFrame(plain []byte) *Frame { return &Frame{plain: plain} }
 
-// Data makes the frame of an event without a name.
-func Data(data []byte) *Frame { return Event("", "", data) }
+// UnnamedEvent makes the frame of an event without a name.
+func UnnamedEvent(data []byte) *Frame { return Event("", "", data) }
 
 // Event makes the frame of an event; an empty name or id is left out. Data has no line breaks.
 func Event(name, id string, data []byte) *Frame {
@@ -37,9 +37,9 @@ func Event(name, id string, data []byte) *Frame {
 func (f *Frame) String() string { return string(f.plain) }
 
 var (
-	// gzipHeader names no file, time or system (RFC 1952 §2.3.1).
+	// gzipHeader is a gzip header without a file name, time or system (RFC 1952 §2.3.1).
 	gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}
-	// lastBlock is an empty block with the mark of the last one (RFC 1951 §3.2.3).
+	// lastBlock is an empty DEFLATE block that is marked as the last one (RFC 1951 §3.2.3).
 	lastBlock = []byte{0x03, 0x00}
 )
 

@@ -15,7 +15,8 @@ import (
 // Frames are compressed once and sent in streams with different events before them.
 func TestCompressedStreams(t *testing.T) {
 	t.Parallel()
-	all := []*sse.Frame{sse.Event("reset", "v1", []byte(`{"seats":12}`)), sse.Data([]byte("1")), sse.Event("", "v2", []byte("2")), sse.Data([]byte("3"))}
+	all := []*sse.Frame{sse.Event("reset", "v1", []byte(`{"seats":12}`)), sse.UnnamedEvent([]byte("1")),
+		sse.Event("", "v2", []byte("2")), sse.UnnamedEvent([]byte("3"))}
 	for _, some := range [][]*sse.Frame{all, all[1:], {all[3], all[0], all[3]}, nil} {
 		rec := httptest.NewRecorder()
 		s, err := sse.OpenCompressed(rec, http.Header{"Accept-Encoding": {"br, gzip"}})

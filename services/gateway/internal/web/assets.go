@@ -11,7 +11,7 @@ import (
 // them.
 type assets map[string]*encodedContent
 
-// assetTypes are those of the files that the bundler writes; any other file is an error.
+// assetTypes has the MIME types of the files that the bundler writes; any other file is an error.
 var assetTypes = map[string]string{
 	".js":  "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8",

@@ -26,7 +26,7 @@ type encodedContent struct {
 
 // newContent makes the content of a page that is rendered at the start, and compresses it with gzip.
 func newContent(mime string, body []byte) *encodedContent {
-	c := plainContent(mime, body)
+	c := newPlainContent(mime, body)
 	var b bytes.Buffer
 	// Writing to memory does not fail, and the level is valid.
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -41,7 +41,7 @@ func readContent(files fs.FS, name, mime string) (*encodedContent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	c := plainContent(mime, body)
+	c := newPlainContent(mime, body)
 	for _, known := range codings {
 		compressed, err := fs.ReadFile(files, name+known.suffix)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,7 @@ func readContent(files fs.FS, name, mime string) (*encodedContent, error) {
 	return c, nil
 }
 
-func plainContent(mime string, body []byte) *encodedContent {
+func newPlainContent(mime string, body []byte) *encodedContent {
 	sum := sha256.Sum256(body)
 	return &encodedContent{mime: mime, etag: hex.EncodeToString(sum[:12]), bodies: map[string][]byte{"": body}}
 }
@@ -93,9 +93,9 @@ func (c *encodedContent) serve(w http.ResponseWriter, r *http.Request, status in
 	}
 }
 
-func (c *encodedContent) negotiate(header string) string {
+func (c *encodedContent) negotiate(acceptEncoding string) string {
 	for _, known := range codings {
-		if _, ok := c.bodies[known.name]; ok && coding.Accepts(header, known.name) {
+		if _, ok := c.bodies[known.name]; ok && coding.Accepts(acceptEncoding, known.name) {
 			return known.name
 		}
 	}

@@ -13,8 +13,8 @@ var robotsText []byte
 //go:embed icon.svg
 var iconSource string
 
-// icon returns the icon of the site as a data URL, so that no page needs a request for it.
-func icon() template.URL {
+// iconDataURL returns the icon of the site as a data URL, so that no page needs a request for it.
+func iconDataURL() template.URL {
 	return template.URL("data:image/svg+xml," + url.PathEscape(iconSource)) //nolint:gosec // a file of this package
 }
 

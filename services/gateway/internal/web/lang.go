@@ -17,7 +17,7 @@ var languageFiles embed.FS
 // Accept-Language. Pages set it.
 const LanguageCookie = "urr-lang"
 
-// languages of the pages; the first is the default.
+// languages are those of the pages; the first is the default.
 var (
 	languages = []string{"en", "ko"}
 	matcher   = language.NewMatcher([]language.Tag{language.English, language.Korean})

@@ -18,8 +18,8 @@ var templateFiles embed.FS
 // group in the catalogues.
 var pageNames = []string{"events", "event", "queue", "seats", "book", "checkout", "my", "order", "check-in", "orders", "login", "campaign", "promo", "draw"}
 
-// manifest describes the output of the bundler. Paths are URL paths.
-type manifest struct {
+// bundleManifest describes the output of the bundler. Paths are URL paths.
+type bundleManifest struct {
 	Pages map[string]bundleEntry `json:"pages"`
 	Clock string                 `json:"clock"`
 	// WaitingRoom is the single-file page with the hashes of its inline script and style, as CSP
@@ -50,7 +50,7 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of the pages: %w", err)
 	}
-	var m manifest
+	var m bundleManifest
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, fmt.Errorf("parse the manifest of the pages: %w", err)
 	}
@@ -76,7 +76,7 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 		if !ok {
 			return nil, fmt.Errorf("the bundle has no page %q: build the pages again", name)
 		}
-		if p.shells[name], err = newShell(f, name, e); err != nil {
+		if p.shells[name], err = newPageShell(f, name, e); err != nil {
 			return nil, err
 		}
 	}
@@ -98,7 +98,7 @@ func newUnbuiltPages(catalogues map[string]catalogue, cfg Config) (*Pages, error
 	}
 	s := &pageShell{status: http.StatusServiceUnavailable, csp: contentSecurity(cfg), bodies: map[pageVariant]*encodedContent{}}
 	for lang, c := range catalogues {
-		body, err := executeTemplate(tmpl, map[string]any{"Lang": lang, "Icon": icon(), "S": c})
+		body, err := executeTemplate(tmpl, map[string]any{"Lang": lang, "Icon": iconDataURL(), "S": c})
 		if err != nil {
 			return nil, err
 		}

@@ -10,8 +10,9 @@ import (
 
 const refusalPage = "problem"
 
-// errorPage is the page that shows an error. It is rendered once in every variant, since anybody can
-// cause errors; a response inserts its sentence and, for server errors, the request id.
+// errorPage is the page that shows an error. It is rendered once in every variant, since anybody
+// can cause errors. A response inserts a sentence for its error and, for server errors, the request
+// id.
 type errorPage struct {
 	csp               string
 	plain, referenced map[pageVariant][]string // the page in parts, between which texts are inserted
@@ -55,15 +56,15 @@ func newNoEventPage(f *pageFrame, e bundleEntry) (*pageShell, error) {
 // ServeNoEvent shows a person that the event does not exist, with a link to all events. It returns
 // false, and has written nothing, for programs and before the pages are built.
 func (p *Pages) ServeNoEvent(w http.ResponseWriter, r *http.Request) bool {
-	if p.noEvent == nil || !navigates(r) {
+	if p.noEvent == nil || !isNavigation(r) {
 		return false
 	}
 	p.noEvent.ServeHTTP(w, r)
 	return true
 }
 
-// navigates reports whether a person opened the address in a browser, not a program or a script.
-func navigates(r *http.Request) bool {
+// isNavigation reports whether a person opened the address in a browser, not a program or a script.
+func isNavigation(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return false
 	}
@@ -74,7 +75,7 @@ func navigates(r *http.Request) bool {
 // request id for operators. It returns false, and has written nothing, for programs and before the
 // pages are built.
 func (p *Pages) ServeRefusal(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool {
-	if p.refusal == nil || !navigates(r) {
+	if p.refusal == nil || !isNavigation(r) {
 		return false
 	}
 	parts, inserted := p.refusal.plain[variantOf(r)], []string{detail}

@@ -13,7 +13,7 @@ type waitingRoomPage struct {
 	csp  string
 }
 
-func newWaitingRoomPage(files fs.FS, m manifest, cfg Config) (*waitingRoomPage, error) {
+func newWaitingRoomPage(files fs.FS, m bundleManifest, cfg Config) (*waitingRoomPage, error) {
 	page, err := readContent(files, m.WaitingRoom.File, htmlType)
 	if err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 
 const htmlType = "text/html; charset=utf-8"
 
-// sessionCookie is the name of the session's cookie, which has a prefix with https. Its value is not
-// read: if it exists, the page asks the API who is signed in.
+// sessionCookie is the name of the session's cookie over http, secureSessionCookie that over https.
+// Only the cookie's existence matters here: with it, the page asks the API who is signed in.
 const (
 	sessionCookie       = "urr-session"
 	secureSessionCookie = "__Host-" + sessionCookie
@@ -59,14 +59,14 @@ func (f *pageFrame) render(name string, e bundleEntry, v pageVariant, refusal *r
 		title = refusal.Title
 	}
 	return executeTemplate(f.template, map[string]any{
-		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": icon(), "Refusal": refusal,
+		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": iconDataURL(), "Refusal": refusal,
 		"Data": pageData{
 			Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Provider: f.cfg.Provider, Rewards: f.cfg.Rewards, Promotions: f.cfg.Promotions, Clock: f.clock, Strings: strings,
 		},
 	})
 }
 
-func newShell(f *pageFrame, name string, e bundleEntry) (*pageShell, error) {
+func newPageShell(f *pageFrame, name string, e bundleEntry) (*pageShell, error) {
 	return renderAll(f, name, e, http.StatusOK, func(catalogue) *refusalText { return nil })
 }
 

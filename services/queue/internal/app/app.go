@@ -34,7 +34,7 @@ const ticketTimeout = 2 * time.Second
 // would be frequent, since the live heap of the service is only a few MB.
 const heapFloor = 32 << 20
 
-// name is the service's in logs, metrics and calls.
+// name is the name of the service in logs, metrics and calls.
 const name = "queue"
 
 // Run runs the queue service until ctx ends.
@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	service := line.NewService(line.Deps{
-		Store: store, Cache: line.NewLineCache(time.Now), Seal: sealer, Events: events, Sales: events, Announce: announcer, Meter: meter{},
+		Store: store, Cache: line.NewLineCache(time.Now), Seal: sealer, Events: events, Sales: events, Announce: announcer, Meter: prometheusMeter{},
 		Rules: cfg.lineRules(), Log: log, Now: time.Now,
 	})
 	a.OnClose("questions", service.Close)
@@ -100,8 +100,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// dialTicket opens two connections to ticket: one for titles, which are optional, with a circuit
-// breaker, and one for settings without. It also returns the function that replaces their key.
+// dialTicket opens two connections to ticket: one with a circuit breaker for titles, which are
+// optional, and one without for settings. It also returns the function that replaces both keys.
 func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(config.Secret) error, error) {
 	titles, err := a.Dial("ticket", peer, pkgrpc.WithTimeout(ticketTimeout), pkgrpc.WithBreaker())
 	if err != nil {

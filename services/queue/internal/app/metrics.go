@@ -36,12 +36,12 @@ func lineGauge(name, help string) *prometheus.GaugeVec {
 	return promauto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"event"})
 }
 
-var _ line.Meter = meter{}
+var _ line.Meter = prometheusMeter{}
 
-// meter exports the figures of lines to Prometheus.
-type meter struct{}
+// prometheusMeter exports the figures of lines to Prometheus.
+type prometheusMeter struct{}
 
-func (meter) SetFigures(eventID string, f line.Figures) {
+func (prometheusMeter) SetFigures(eventID string, f line.Figures) {
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
 		waiting: float64(f.Waiting), active: float64(f.Active), threshold: float64(f.Threshold), kept: float64(f.Kept),
 		selling: gaugeValue(f.Selling), paused: gaugeValue(f.Paused), silent: gaugeValue(f.Silent), away: gaugeValue(f.Away),
@@ -52,27 +52,27 @@ func (meter) SetFigures(eventID string, f line.Figures) {
 	admissions.WithLabelValues(eventID) // starts at 0, so that the first admission is an increase
 }
 
-func gaugeValue(is bool) float64 {
-	if is {
+func gaugeValue(on bool) float64 {
+	if on {
 		return 1
 	}
 	return 0
 }
 
-func (meter) RecordTickFailure(eventID string) {
+func (prometheusMeter) RecordTickFailure(eventID string) {
 	for _, gauge := range gauges {
 		gauge.DeleteLabelValues(eventID)
 	}
 	failing.WithLabelValues(eventID).Set(1)
 }
 
-func (meter) AddAdmissions(eventID string, n int64) {
+func (prometheusMeter) AddAdmissions(eventID string, n int64) {
 	if n > 0 {
 		admissions.WithLabelValues(eventID).Add(float64(n))
 	}
 }
 
-func (meter) ForgetLine(eventID string) {
+func (prometheusMeter) ForgetLine(eventID string) {
 	for _, gauge := range gauges {
 		gauge.DeleteLabelValues(eventID)
 	}

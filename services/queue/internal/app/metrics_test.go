@@ -11,7 +11,7 @@ import (
 
 func TestMeter(t *testing.T) {
 	t.Parallel()
-	m := meter{}
+	m := prometheusMeter{}
 	m.SetFigures("metered", line.Figures{
 		Waiting: 7, Active: 3, Threshold: 10, Epoch: 1_800_000_000_500_000, Paused: true, Silent: true, Away: true, Pending: 2,
 	})

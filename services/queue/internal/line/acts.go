@@ -36,8 +36,8 @@ func (s *Service) changeSettings(ctx context.Context, eventID string, c Settings
 	return durable, err
 }
 
-// applyChange applies a change to the line, with an order number above after, and sends it to ticket.
-// later is the number of an act on the same setting that ticket has and that is higher still; else 0.
+// applyChange applies a change to the line, with an order number above after, and sends it to
+// ticket. later is 0, or the order number of a later act on the same setting that ticket has.
 func (s *Service) applyChange(ctx context.Context, eventID string, c SettingsChange, after int64) (durable bool, later int64, err error) {
 	c.Act = after
 	st, act, err := s.store.Act(ctx, eventID, s.cache.Snapshot(eventID), c)
@@ -68,13 +68,13 @@ func (s *Service) applyChange(ctx context.Context, eventID string, c SettingsCha
 // changeAtTicket stores a change at ticket only, while there is no line or Redis does not answer. later
 // is the order number of a later act that another replica has sent to ticket meanwhile; 0 for none.
 func (s *Service) changeAtTicket(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {
-	// Change accepts ids of unknown events; Settings refuses them.
+	// ChangeSettings accepts ids of unknown events; Settings refuses them.
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return 0, err
 	}
 	c.Act = max(s.cache.lineTime(eventID)*1000, set.Act+1, c.Act+1)
-	if later, err = s.events.Change(ctx, eventID, c); err != nil {
+	if later, err = s.events.ChangeSettings(ctx, eventID, c); err != nil {
 		return 0, err
 	}
 	// Every replica learns of the change from the sale's next report, and reads the settings again.
@@ -86,11 +86,11 @@ func (s *Service) changeAtTicket(ctx context.Context, eventID string, c Settings
 func (s *Service) sendAct(ctx context.Context, eventID string, c SettingsChange) (later int64, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
 	defer cancel()
-	return s.events.Change(ctx, eventID, c)
+	return s.events.ChangeSettings(ctx, eventID, c)
 }
 
-// isUndecided reports whether err leaves open if ticket stores the act, so that it must be sent again.
-// Such errors do not concern the act: time-outs, a pod that stops or lacks this replica's key.
+// isUndecided reports whether err leaves it open whether ticket stores the act, so that it must be
+// sent again: a time-out, or a pod of ticket that stops or lacks this replica's key.
 func isUndecided(err error) bool {
 	if err == nil {
 		return false
@@ -104,9 +104,9 @@ func isUndecided(err error) bool {
 }
 
 // updatePendingActs removes the decided acts, which ticket has stored or refused, from the line's
-// pending acts, and adds the lost ones again. The line reads ticket's settings before, so that its
-// settings are never older than the acts; and again afterwards if ticket's settings differ from the
-// acts.
+// pending acts, and adds the lost ones again. Before that, the line gets ticket's settings, so that
+// they are not older than the decided acts. If ticket's settings differ from the acts, the line
+// gets them afterwards too.
 func (s *Service) updatePendingActs(ctx context.Context, eventID string, decided, lost []SettingsChange, differ bool) error {
 	if len(decided) > 0 {
 		if err := s.refreshSettings(ctx, eventID); err != nil {
@@ -125,9 +125,9 @@ func (s *Service) updatePendingActs(ctx context.Context, eventID string, decided
 	return s.refreshSettings(ctx, eventID)
 }
 
-// sendPendingActs has ticket store the pending acts of a line. Redis may have lost the acts that this
-// replica knows from an earlier epoch. They are sent to ticket too, which may have later ones already;
-// those that ticket neither stores nor refuses become pending in the line again.
+// sendPendingActs has ticket store the pending acts of a line. It also sends acts that this replica
+// has cached in an earlier epoch, since Redis may have lost them; ticket may have later acts
+// already. Those that ticket neither stores nor refuses become pending in the line again.
 func (s *Service) sendPendingActs(ctx context.Context, eventID string) {
 	st, acts, err := s.store.UpdatePendingActs(ctx, eventID, s.cache.Snapshot(eventID), nil, nil)
 	if err != nil || !st.Exists() {
@@ -169,10 +169,10 @@ func (s *Service) sendActs(ctx context.Context, eventID string, acts []SettingsC
 	return decided, differ
 }
 
-// addAct adds a pending act to the cache, which keepActs later replaces by the line's own list.
+// addAct adds an act to the cached pending acts of a line, until keepActs caches the line's list.
 func (c *LineCache) addAct(eventID string, epoch int64, act SettingsChange) {
-	c.upsertEntry(eventID, func(e *entry) {
-		if len(e.acts) == 0 { // else keep the epoch: cached acts of an earlier one are to be restored
+	c.upsertEntry(eventID, func(e *lineEntry) {
+		if len(e.acts) == 0 { // else keep the old epoch, so that acts of a lost epoch are restored
 			e.actsEpoch = epoch
 		}
 		e.acts, e.lastAct = append(slices.Clone(e.acts), act), max(e.lastAct, act.Act)
@@ -181,7 +181,7 @@ func (c *LineCache) addAct(eventID string, epoch int64, act SettingsChange) {
 
 // keepActs caches the list of pending acts that the line had in an epoch.
 func (c *LineCache) keepActs(eventID string, epoch int64, acts []SettingsChange) {
-	c.upsertEntry(eventID, func(e *entry) {
+	c.upsertEntry(eventID, func(e *lineEntry) {
 		e.acts, e.actsEpoch = acts, epoch
 		for _, act := range acts {
 			e.lastAct = max(e.lastAct, act.Act)
@@ -192,12 +192,12 @@ func (c *LineCache) keepActs(eventID string, epoch int64, acts []SettingsChange)
 // lastAct returns the highest order number of an act on a line that this replica knows. The line may
 // have lost it, and could give out lower numbers, since another Redis server's clock may be behind.
 func (c *LineCache) lastAct(eventID string) int64 {
-	return readEntry(c, eventID, func(e *entry) int64 { return e.lastAct })
+	return readEntry(c, eventID, func(e *lineEntry) int64 { return e.lastAct })
 }
 
 // lostActs returns the cached pending acts if they are of another epoch than the given one, else nil.
 func (c *LineCache) lostActs(eventID string, epoch int64) []SettingsChange {
-	return readEntry(c, eventID, func(e *entry) []SettingsChange {
+	return readEntry(c, eventID, func(e *lineEntry) []SettingsChange {
 		if e.actsEpoch == epoch || len(e.acts) == 0 {
 			return nil
 		}
@@ -207,5 +207,5 @@ func (c *LineCache) lostActs(eventID string, epoch int64) []SettingsChange {
 
 // linesWithActs lists the lines with pending acts, which ticket may not have stored.
 func (c *LineCache) linesWithActs() []string {
-	return c.filterLines(func(e *entry, _ time.Time) bool { return e.state.Pending > 0 || len(e.acts) > 0 })
+	return c.filterLines(func(e *lineEntry, _ time.Time) bool { return e.state.Pending > 0 || len(e.acts) > 0 })
 }

@@ -18,7 +18,7 @@ type orderedTicket struct {
 	stored    []line.SettingsChange
 }
 
-func (o *orderedTicket) Change(_ context.Context, _ string, c line.SettingsChange) (later int64, err error) {
+func (o *orderedTicket) ChangeSettings(_ context.Context, _ string, c line.SettingsChange) (later int64, err error) {
 	if o.meanwhile >= c.Act {
 		return o.meanwhile, nil
 	}

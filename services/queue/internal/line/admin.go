@@ -29,16 +29,16 @@ func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error
 	return LineLoad{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
 
-// SaleClosed asks ticket whether the event's sale has ended, since tier 1 also has rooms for events
-// without a line. It fails with ErrEventUnknown when there is no such event. While tier 1 keeps
-// calling, every replica tracks the sale status of the event.
+// SaleClosed asks ticket whether the event's sale has ended. It serves tier 1, which also has rooms
+// for events without a line. It fails with ErrEventUnknown when there is no such event. While tier
+// 1 keeps calling, every replica tracks the sale status of the event.
 func (s *Service) SaleClosed(ctx context.Context, eventID string) (bool, error) {
 	set, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return false, err
 	}
 	if s.cache.RecordEventContact(eventID) {
-		if err := s.store.Add(ctx, eventID); err != nil {
+		if err := s.store.AddEvents(ctx, eventID); err != nil {
 			// The next tick registers it.
 			s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 		}
@@ -51,11 +51,11 @@ func (s *Service) WatchLines(ctx context.Context, send func(lines []LineUpdate, 
 	return s.cache.Watch(ctx, send)
 }
 
-// refreshSettings reads a line's durable settings from ticket and stores them in the line. It reads the
-// line's time first: of two concurrent reads, the line keeps the result of the one that began later.
+// refreshSettings reads a line's durable settings from ticket and stores them in the line. It reads
+// the line's time first: of two concurrent reads, the line keeps the one that began later.
 //
-// A line admits as soon as it has settings, so a new line also waits for its sale's status. No line
-// admits before ticket has recorded that it was opened.
+// A line admits as soon as it has settings. So a new line gets them only when its sale status is
+// known, and when ticket has recorded that the line was opened.
 func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	st, err := s.readState(ctx, eventID)
 	if err != nil || !st.Exists() {
@@ -68,17 +68,17 @@ func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.restoreBlocked(ctx, eventID, st))
 	}
-	if set.NeverOpened { // created while ticket did not answer
+	if set.NeverOpened { // the line was created while ticket did not answer
 		if _, err := s.events.MarkOpened(ctx, eventID); err != nil && st.SettingsAt == 0 {
 			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
 		}
 	}
-	applied, err := s.store.Apply(ctx, eventID, s.cache.Snapshot(eventID), set, st.Now)
+	applied, err := s.store.ApplySettings(ctx, eventID, s.cache.Snapshot(eventID), set, st.Now)
 	if err != nil {
 		return err
 	}
 	s.cache.Observe(eventID, applied)
-	s.cache.upsertEntry(eventID, func(e *entry) { e.lastAct = max(e.lastAct, set.Act) })
+	s.cache.upsertEntry(eventID, func(e *lineEntry) { e.lastAct = max(e.lastAct, set.Act) })
 	if applied.SettingsAt == st.Now { // else the line has settings that were read later
 		s.cache.keepBlocked(eventID, applied.Epoch, set.Blocked)
 	}
@@ -89,10 +89,10 @@ func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	return nil
 }
 
-// restoreBlocked blocks the users again whom this replica knows to be blocked, if the line has lost
-// them while ticket does not answer. (Calls of the store restore the other settings from KnownState.)
-// It has its own timeout, since the wait for ticket may have used up that of ctx.
-func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) error {
+// restoreBlocked blocks the users whom this replica knows to be blocked, if the line has lost them
+// while ticket does not answer. (Calls of the store restore the other settings from KnownState.) It
+// has its own timeout, since the wait for ticket may have used up that of ctx.
+func (s *Service) restoreBlocked(ctx context.Context, eventID string, st LineState) error {
 	users := s.cache.lostBlocked(eventID, st.Epoch)
 	if len(users) == 0 {
 		return nil
@@ -108,9 +108,9 @@ func (s *Service) restoreBlocked(ctx context.Context, eventID string, st State) 
 	return nil
 }
 
-// readSettings calls refreshSettings if the settings are due to be read, with a timeout. A failure is
-// only logged: the line then keeps its settings; a line that has none yet admits nobody.
-func (s *Service) readSettings(ctx context.Context, eventID string) {
+// readSettingsIfDue calls refreshSettings if the settings are due to be read, with a timeout. A
+// failure is only logged: the line then keeps its settings; a line that has none yet admits nobody.
+func (s *Service) readSettingsIfDue(ctx context.Context, eventID string) {
 	p := s.cache.findOrCreateEntry(eventID)
 	p.mu.Lock()
 	now, st := s.now(), p.state
@@ -134,16 +134,16 @@ func (s *Service) readSettings(ctx context.Context, eventID string) {
 	}
 }
 
-// refreshIdle reads the settings and the sale status of a line that was idle, before it admits
+// refreshIdleLine reads the settings and the sale status of a line that was idle, before it admits
 // visitors. Concurrent calls share one read. If the read fails, the line keeps its settings.
-func (s *Service) refreshIdle(ctx context.Context, eventID string) {
+func (s *Service) refreshIdleLine(ctx context.Context, eventID string) {
 	if s.cache.settingsCurrent(eventID) {
 		return
 	}
 	_, _, _ = s.idleRefreshes.Do(eventID, func() (any, error) {
 		if !s.cache.settingsCurrent(eventID) {
-			_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // it tells whether the settings have changed; after a failure the line keeps both
-			s.readSettings(context.WithoutCancel(ctx), eventID)
+			_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // the report tells whether the settings have changed; after a failure the line keeps both
+			s.readSettingsIfDue(context.WithoutCancel(ctx), eventID)
 			s.cache.markSettingsCurrent(eventID)
 		}
 		return nil, nil //nolint:nilnil // there is nothing to share

@@ -22,7 +22,7 @@ type admissionSample struct{ at, admitted int64 }
 
 // observe takes a sample from a state of the line. A total below the last one (the line was lost) or an
 // earlier time (of another server's clock) restarts the measurement.
-func (c *admissionCounter) observe(s State) {
+func (c *admissionCounter) observe(s LineState) {
 	if s.Now < c.latest.at || s.Admitted < c.latest.admitted {
 		c.samples = c.samples[:0]
 	}

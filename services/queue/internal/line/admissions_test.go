@@ -7,7 +7,7 @@ import (
 )
 
 // counted observes one state per second, each with perSecond more admissions.
-func counted(c *admissionCounter, s State, seconds int, perSecond int64) State {
+func counted(c *admissionCounter, s LineState, seconds int, perSecond int64) LineState {
 	for range seconds {
 		s.Now += 1000
 		s.Admitted += perSecond
@@ -18,7 +18,7 @@ func counted(c *admissionCounter, s State, seconds int, perSecond int64) State {
 
 func TestAdmissionsOfTheLastMinute(t *testing.T) {
 	t.Parallel()
-	s := State{Epoch: 1, Now: 1_000_000, Admitted: 7} // nobody waits
+	s := LineState{Epoch: 1, Now: 1_000_000, Admitted: 7} // nobody waits
 	c := &admissionCounter{}
 	require.Zero(t, c.perMinute())
 	c.observe(s)
@@ -39,7 +39,7 @@ func TestAdmissionsOfTheLastMinute(t *testing.T) {
 // The lines that are not in use are observed once a minute or so.
 func TestAdmissionsOfRareStates(t *testing.T) {
 	t.Parallel()
-	s := State{Epoch: 1, Now: 1_000_000}
+	s := LineState{Epoch: 1, Now: 1_000_000}
 	c := &admissionCounter{}
 	for range 3 {
 		s.Now += 75_000
@@ -55,14 +55,14 @@ func TestAdmissionsOfRareStates(t *testing.T) {
 
 func TestAdmissionsRestartAfterALoss(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(s *State){
-		"the line was lost":      func(s *State) { s.Admitted = 0 },
-		"the clock was set back": func(s *State) { s.Now -= 3_600_000 },
+	for name, lose := range map[string]func(s *LineState){
+		"the line was lost":      func(s *LineState) { s.Admitted = 0 },
+		"the clock was set back": func(s *LineState) { s.Now -= 3_600_000 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := &admissionCounter{}
-			s := counted(c, State{Epoch: 1, Now: 10_000_000}, 60, 10)
+			s := counted(c, LineState{Epoch: 1, Now: 10_000_000}, 60, 10)
 			lose(&s)
 			c.observe(s)
 			require.Zero(t, c.perMinute())

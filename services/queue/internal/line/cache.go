@@ -14,8 +14,8 @@ const (
 	// maxStateAge is the maximum age of a cached state for answering visitors. Workers refresh it
 	// once a second.
 	maxStateAge = 3 * time.Second
-	// forgetAfter is how long a line without contact stays cached: longer than its registry entry,
-	// shorter than the TTL of an idle line.
+	// forgetAfter is how long a line without contact stays cached: longer than its entry in the
+	// registry, shorter than an idle line is kept in Redis.
 	forgetAfter = time.Hour
 )
 
@@ -24,7 +24,7 @@ type LineCache struct {
 	now func() time.Time
 
 	mu        sync.RWMutex // locked before an entry's
-	lines     map[string]*entry
+	lines     map[string]*lineEntry
 	plannedAt time.Time // when this replica last got the list of busy lines from the schedule
 
 	watch   sync.Mutex // locked after an entry's
@@ -32,11 +32,11 @@ type LineCache struct {
 	changed chan struct{} // closed at the next change of an epoch, a pause or a sale status
 }
 
-// entry caches one line. Fields of type time.Time use this process's clock.
-type entry struct {
+// lineEntry caches one line. Fields of type time.Time use this process's clock.
+type lineEntry struct {
 	mu        sync.Mutex
 	known     KnownState
-	state     State
+	state     LineState
 	updatedAt time.Time
 	created   time.Time // of this entry
 	contact   time.Time // zero = none yet
@@ -45,8 +45,8 @@ type entry struct {
 	// markedAt is when this replica last marked the line as busy, markTriedAt when it last tried to for
 	// a visitor.
 	markedAt, markTriedAt time.Time
-	// figuresChanged means that the settings or the sale status have changed since the figures were
-	// exported, so that a tick is due soon.
+	// figuresChanged means that the settings or the sale status have changed since the line's figures
+	// were exported, so that the next tick is due soon.
 	figuresChanged bool
 	// swept means that the line was cleaned up after it was last in use; sweptAt is the last attempt.
 	swept             bool
@@ -71,8 +71,8 @@ type entry struct {
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
 	lineReportAt int64 // when ticket measured the latest sale report that Redis has, epoch ms
-	// salesReadAt is when the sale report was last due to be read. salesSlow means that it is read only
-	// every idleSalesInterval.
+	// salesReadAt is when the sale report was last due to be read. With salesSlow it is due only every
+	// idleSalesInterval.
 	salesReadAt     time.Time
 	salesSlow       bool
 	settingsVersion int64 // the last settings version reported by ticket
@@ -83,16 +83,16 @@ type entry struct {
 
 // NewLineCache returns an empty cache.
 func NewLineCache(now func() time.Time) *LineCache {
-	return &LineCache{now: now, lines: make(map[string]*entry), changed: make(chan struct{})}
+	return &LineCache{now: now, lines: make(map[string]*lineEntry), changed: make(chan struct{})}
 }
 
-func (c *LineCache) findEntry(eventID string) *entry {
+func (c *LineCache) findEntry(eventID string) *lineEntry {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.lines[eventID]
 }
 
-func (c *LineCache) findOrCreateEntry(eventID string) *entry {
+func (c *LineCache) findOrCreateEntry(eventID string) *lineEntry {
 	if e := c.findEntry(eventID); e != nil {
 		return e
 	}
@@ -100,20 +100,20 @@ func (c *LineCache) findOrCreateEntry(eventID string) *entry {
 	defer c.mu.Unlock()
 	e := c.lines[eventID]
 	if e == nil {
-		e = &entry{created: c.now()}
+		e = &lineEntry{created: c.now()}
 		c.lines[eventID] = e
 	}
 	return e
 }
 
 // readEntry returns a value of an event's entry; the zero value if there is no entry.
-func readEntry[T any](c *LineCache, eventID string, get func(*entry) T) (value T) {
-	c.updateEntry(eventID, func(e *entry) { value = get(e) })
+func readEntry[T any](c *LineCache, eventID string, get func(*lineEntry) T) (value T) {
+	c.updateEntry(eventID, func(e *lineEntry) { value = get(e) })
 	return value
 }
 
 // updateEntry calls change with an event's entry, if there is one.
-func (c *LineCache) updateEntry(eventID string, change func(*entry)) {
+func (c *LineCache) updateEntry(eventID string, change func(*lineEntry)) {
 	if e := c.findEntry(eventID); e != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *LineCache) updateEntry(eventID string, change func(*entry)) {
 }
 
 // upsertEntry calls change with an event's entry, and creates the entry if there is none.
-func (c *LineCache) upsertEntry(eventID string, change func(*entry)) {
+func (c *LineCache) upsertEntry(eventID string, change func(*lineEntry)) {
 	e := c.findOrCreateEntry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,20 +131,20 @@ func (c *LineCache) upsertEntry(eventID string, change func(*entry)) {
 
 // Snapshot returns what this replica knows of a line; every call of the store takes it.
 func (c *LineCache) Snapshot(eventID string) KnownState {
-	return readEntry(c, eventID, func(e *entry) KnownState { return e.known })
+	return readEntry(c, eventID, func(e *lineEntry) KnownState { return e.known })
 }
 
 // RecordContact records that a visitor has called, so that this replica runs the line's ticks. An event
 // that is not cached gets no entry, since its id may be made up.
 func (c *LineCache) RecordContact(eventID string) {
-	c.updateEntry(eventID, func(e *entry) { e.contact = c.now() })
+	c.updateEntry(eventID, func(e *lineEntry) { e.contact = c.now() })
 }
 
 // Observe updates the cache with a state from the store, unless the cached one is newer.
-func (c *LineCache) Observe(eventID string, s State) { c.observe(eventID, s, 0) }
+func (c *LineCache) Observe(eventID string, s LineState) { c.observe(eventID, s, 0) }
 
 // observe updates the cache with a state that was read some time ago, unless the cached one is newer.
-func (c *LineCache) observe(eventID string, s State, age time.Duration) {
+func (c *LineCache) observe(eventID string, s LineState, age time.Duration) {
 	if !s.Exists() {
 		return
 	}
@@ -192,11 +192,11 @@ func (c *LineCache) countChange() uint64 {
 
 // currentState returns the cached state, with Now advanced by its age, and whether it is recent enough
 // to answer visitors.
-func (e *entry) currentState(now time.Time) (State, bool) {
+func (e *lineEntry) currentState(now time.Time) (LineState, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.updatedAt.IsZero() {
-		return State{}, false
+		return LineState{}, false
 	}
 	age := now.Sub(e.updatedAt)
 	s := e.state
@@ -204,14 +204,14 @@ func (e *entry) currentState(now time.Time) (State, bool) {
 	return s, age < maxStateAge
 }
 
-func (e *entry) estimateWait(position int64, s State) int64 {
+func (e *lineEntry) estimateWait(position int64, s LineState) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.rate.estimateWait(position, s)
 }
 
 func (c *LineCache) admittedPerMinute(eventID string) float64 {
-	return readEntry(c, eventID, func(e *entry) float64 { return e.admissions.perMinute() })
+	return readEntry(c, eventID, func(e *lineEntry) float64 { return e.admissions.perMinute() })
 }
 
 func (c *LineCache) KnownLines() []string {
@@ -221,11 +221,11 @@ func (c *LineCache) KnownLines() []string {
 }
 
 func (c *LineCache) ContactedLines() []string {
-	return c.filterLines(func(e *entry, now time.Time) bool { return now.Sub(e.contact) <= contactWindow })
+	return c.filterLines(func(e *lineEntry, now time.Time) bool { return now.Sub(e.contact) <= contactWindow })
 }
 
 // filterLines lists the events whose entries satisfy a predicate, sorted.
-func (c *LineCache) filterLines(is func(e *entry, now time.Time) bool) []string {
+func (c *LineCache) filterLines(satisfies func(e *lineEntry, now time.Time) bool) []string {
 	now := c.now()
 	return slices.DeleteFunc(c.KnownLines(), func(id string) bool {
 		e := c.findEntry(id)
@@ -234,7 +234,7 @@ func (c *LineCache) filterLines(is func(e *entry, now time.Time) bool) []string 
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return !is(e, now)
+		return !satisfies(e, now)
 	})
 }
 
@@ -259,7 +259,7 @@ func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 // idleTime returns how long a line has had no visitors, no contact at this replica and no mark as busy
 // by another one; 0 while it is in use or not cached.
 func (c *LineCache) idleTime(eventID string) time.Duration {
-	return readEntry(c, eventID, func(e *entry) time.Duration {
+	return readEntry(c, eventID, func(e *lineEntry) time.Duration {
 		since := e.empty
 		if !e.state.Exists() {
 			since = e.created // the line was never created
@@ -267,7 +267,7 @@ func (c *LineCache) idleTime(eventID string) time.Duration {
 		if since.IsZero() {
 			return 0
 		}
-		// A busy line had contact up to busyFor before.
+		// A contact makes a line busy for busyFor, so it may be that much older than busyAt.
 		return c.now().Sub(slices.MaxFunc([]time.Time{since, e.contact, e.busyAt.Add(-busyFor)}, time.Time.Compare))
 	})
 }

@@ -30,12 +30,12 @@ func (c *LineCache) SetSale(eventID string, report Sale) {
 
 // keepBlocked caches the list of users who are blocked from the line in an epoch.
 func (c *LineCache) keepBlocked(eventID string, epoch int64, users []string) {
-	c.upsertEntry(eventID, func(e *entry) { e.blocked, e.blockedEpoch = users, epoch })
+	c.upsertEntry(eventID, func(e *lineEntry) { e.blocked, e.blockedEpoch = users, epoch })
 }
 
 // lostBlocked returns the cached blocked users if they are of another epoch than the given one.
 func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
-	return readEntry(c, eventID, func(e *entry) []string {
+	return readEntry(c, eventID, func(e *lineEntry) []string {
 		if e.blockedEpoch == epoch {
 			return nil
 		}
@@ -45,7 +45,7 @@ func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
 
 // markSettingsCurrent records that this replica has just tried to bring the line's settings up to date.
 func (c *LineCache) markSettingsCurrent(eventID string) {
-	c.upsertEntry(eventID, func(e *entry) { e.settingsCurrentAt = c.now() })
+	c.upsertEntry(eventID, func(e *lineEntry) { e.settingsCurrentAt = c.now() })
 }
 
 // settingsCurrent reports whether the line's settings were brought up to date within the last minute,
@@ -64,10 +64,10 @@ func (c *LineCache) settingsCurrent(eventID string) bool {
 	return !e.state.Exists() || c.now().Sub(e.settingsCurrentAt) <= limit
 }
 
-// noteSettingsVersion takes the version of the settings that ticket reports. If it is another one than
-// before, the settings are due to be read.
+// noteSettingsVersion records the version of the settings that ticket reports. A version other than
+// the last one makes the settings due to be read.
 func (c *LineCache) noteSettingsVersion(eventID string, version int64) {
-	c.upsertEntry(eventID, func(e *entry) {
+	c.upsertEntry(eventID, func(e *lineEntry) {
 		e.settingsCurrentAt = c.now()
 		if e.settingsVersion != version {
 			e.settingsVersion, e.settingsTriedAt = version, time.Time{}
@@ -77,7 +77,7 @@ func (c *LineCache) noteSettingsVersion(eventID string, version int64) {
 
 // MarkListed records that the registry lists an event that has no line.
 func (c *LineCache) MarkListed(eventID string) {
-	c.upsertEntry(eventID, func(e *entry) {
+	c.upsertEntry(eventID, func(e *lineEntry) {
 		e.listed = c.now()
 		if e.updateStatus(e.lineTime(e.listed)) {
 			e.change = c.countChange()
@@ -98,7 +98,7 @@ func (c *LineCache) RecordEventContact(eventID string) bool {
 	return first
 }
 
-// saleIsKnown reports whether there is a sale report of an event, however old.
+// saleIsKnown reports whether this replica has a sale report of an event, however old.
 func (c *LineCache) saleIsKnown(eventID string) bool { return c.Snapshot(eventID).Sale.At > 0 }
 
 func (c *LineCache) saleIsRecent(eventID string, limit time.Duration) bool {
@@ -107,17 +107,17 @@ func (c *LineCache) saleIsRecent(eventID string, limit time.Duration) bool {
 }
 
 func (c *LineCache) saleStatus(eventID string) SaleStatus {
-	return readEntry(c, eventID, func(e *entry) SaleStatus { return e.known.Sale.StatusAt(e.lineTime(c.now())) })
+	return readEntry(c, eventID, func(e *lineEntry) SaleStatus { return e.known.Sale.StatusAt(e.lineTime(c.now())) })
 }
 
 // lineTime estimates the present time (epoch ms) of the Redis server that has the line. Without a line
 // it is this process's time.
 func (c *LineCache) lineTime(eventID string) int64 {
 	now := c.now()
-	return cmp.Or(readEntry(c, eventID, func(e *entry) int64 { return e.lineTime(now) }), now.UnixMilli())
+	return cmp.Or(readEntry(c, eventID, func(e *lineEntry) int64 { return e.lineTime(now) }), now.UnixMilli())
 }
 
-func (e *entry) lineTime(now time.Time) int64 {
+func (e *lineEntry) lineTime(now time.Time) int64 {
 	if !e.state.Exists() {
 		return now.UnixMilli()
 	}
@@ -125,7 +125,7 @@ func (e *entry) lineTime(now time.Time) int64 {
 }
 
 // mergeSale returns the later one of a report from Redis and the cached one, and caches it.
-func (e *entry) mergeSale(report Sale) Sale {
+func (e *lineEntry) mergeSale(report Sale) Sale {
 	if report.At >= e.known.Sale.At {
 		e.known.Sale = report
 	}
@@ -133,7 +133,7 @@ func (e *entry) mergeSale(report Sale) Sale {
 }
 
 // updateStatus computes the sale status at a time (epoch ms), and reports whether it has changed.
-func (e *entry) updateStatus(now int64) bool {
+func (e *lineEntry) updateStatus(now int64) bool {
 	before := e.status
 	e.status = e.known.Sale.StatusAt(now)
 	return e.status != before

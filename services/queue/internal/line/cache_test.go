@@ -22,10 +22,10 @@ func TestCacheKeepsLatestState(t *testing.T) {
 	t.Parallel()
 	b, _ := newTestCache()
 	require.Equal(t, KnownState{}, b.Snapshot("ev"))
-	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
+	b.Observe("ev", LineState{Epoch: 5, Rev: 7, Now: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000})
 	want := KnownState{Epoch: 5, Rev: 7, AnsweredAt: 100, SettingsAt: 90, Threshold: 3, Paused: true, SlotMS: 60, ClosesAt: 1000}
 	require.Equal(t, want, b.Snapshot("ev"))
-	for name, late := range map[string]State{
+	for name, late := range map[string]LineState{
 		"an older rev":    {Epoch: 5, Rev: 6, Now: 101, SettingsAt: 90, Threshold: 9},
 		"an older epoch":  {Epoch: 4, Rev: 99, Now: 101, SettingsAt: 90, Threshold: 9},
 		"an earlier time": {Epoch: 5, Rev: 7, Now: 99, SettingsAt: 90, Threshold: 9},
@@ -34,7 +34,7 @@ func TestCacheKeepsLatestState(t *testing.T) {
 		b.Observe("ev", late)
 		require.Equal(t, want, b.Snapshot("ev"), name)
 	}
-	b.Observe("ev", State{Epoch: 6, Rev: 0, Now: 50})
+	b.Observe("ev", LineState{Epoch: 6, Rev: 0, Now: 50})
 	want.Epoch, want.Rev, want.AnsweredAt = 6, 0, 50
 	require.Equal(t, want, b.Snapshot("ev"), "settings are remembered until the line has read them again")
 }
@@ -42,8 +42,8 @@ func TestCacheKeepsLatestState(t *testing.T) {
 func TestContactExpires(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
-	b.Observe("a", State{Epoch: 1, Rev: 1, Now: 1})
-	b.Observe("b", State{Epoch: 1, Rev: 1, Now: 1})
+	b.Observe("a", LineState{Epoch: 1, Rev: 1, Now: 1})
+	b.Observe("b", LineState{Epoch: 1, Rev: 1, Now: 1})
 	c.Advance(30 * time.Second)
 	b.RecordContact("b")
 	b.RecordContact("made up")
@@ -60,16 +60,16 @@ func TestIdleTime(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
 	b.RecordContact("ev")
-	b.Observe("ev", State{Epoch: 1, Rev: 1, Now: 1, Waiting: 1})
+	b.Observe("ev", LineState{Epoch: 1, Rev: 1, Now: 1, Waiting: 1})
 	c.Advance(time.Hour)
 	require.Zero(t, b.idleTime("ev"), "somebody waits")
-	b.Observe("ev", State{Epoch: 1, Rev: 2, Now: 2})
+	b.Observe("ev", LineState{Epoch: 1, Rev: 2, Now: 2})
 	c.Advance(time.Minute)
 	require.Equal(t, time.Minute, b.idleTime("ev"))
 	b.RecordContact("ev")
 	require.Zero(t, b.idleTime("ev"))
 	c.Advance(2 * time.Minute)
-	b.Observe("ev", State{Epoch: 1, Rev: 3, Now: 3})
+	b.Observe("ev", LineState{Epoch: 1, Rev: 3, Now: 3})
 	require.Equal(t, 2*time.Minute, b.idleTime("ev"))
 }
 
@@ -80,7 +80,7 @@ func TestWatchSendsEveryEpoch(t *testing.T) {
 
 func watchersSeeEveryEpoch(t *testing.T) {
 	b, _ := newTestCache()
-	b.Observe("a", State{Epoch: 1, Rev: 1, Now: 1})
+	b.Observe("a", LineState{Epoch: 1, Rev: 1, Now: 1})
 	got := make(chan []LineUpdate, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -91,21 +91,21 @@ func watchersSeeEveryEpoch(t *testing.T) {
 		})
 	}()
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 1}}, <-got)
-	b.Observe("a", State{Epoch: 1, Rev: 2, Now: 2}) // nothing that concerns a gateway
-	b.Observe("b", State{Epoch: 3, Rev: 1, Now: 2, PauseUntil: 30})
+	b.Observe("a", LineState{Epoch: 1, Rev: 2, Now: 2}) // nothing that concerns a gateway
+	b.Observe("b", LineState{Epoch: 3, Rev: 1, Now: 2, PauseUntil: 30})
 	require.Equal(t, []LineUpdate{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
-	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 3})
+	b.Observe("a", LineState{Epoch: 2, Rev: 0, Now: 3})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2}}, <-got)
 	// An opened line turns out to have been lost.
-	b.Observe("a", State{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40})
+	b.Observe("a", LineState{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
 	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 4})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
 	// The same.
 	b.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})
 	// An older report.
-	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}})
-	b.Observe("a", State{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
+	b.Observe("a", LineState{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}})
+	b.Observe("a", LineState{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)
 	quiet := time.Now()
 	require.Empty(t, <-got, "a beat when nothing changes")
@@ -117,7 +117,7 @@ func watchersSeeEveryEpoch(t *testing.T) {
 func TestCachedStateExpires(t *testing.T) {
 	t.Parallel()
 	b, c := newTestCache()
-	b.Observe("ev", State{Epoch: 1, Rev: 1, Now: 100})
+	b.Observe("ev", LineState{Epoch: 1, Rev: 1, Now: 100})
 	c.Advance(maxStateAge - time.Millisecond)
 	s, ok := b.findOrCreateEntry("ev").currentState(c.Now())
 	require.True(t, ok)
@@ -131,9 +131,9 @@ func TestCachedStateExpires(t *testing.T) {
 func TestCacheAcceptsStateAfterClockWentBack(t *testing.T) {
 	t.Parallel()
 	b, _ := newTestCache()
-	b.Observe("ev", State{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})
-	b.Observe("ev", State{Epoch: 5, Rev: 8, Now: 500, Waiting: 2})
+	b.Observe("ev", LineState{Epoch: 5, Rev: 7, Now: 10_000, Waiting: 1})
+	b.Observe("ev", LineState{Epoch: 5, Rev: 8, Now: 500, Waiting: 2})
 	require.Equal(t, KnownState{Epoch: 5, Rev: 8, AnsweredAt: 500}, b.Snapshot("ev"))
-	b.Observe("ev", State{Epoch: 5, Rev: 8, Now: 600, Waiting: 2})
+	b.Observe("ev", LineState{Epoch: 5, Rev: 8, Now: 600, Waiting: 2})
 	require.Equal(t, int64(600), b.Snapshot("ev").AnsweredAt)
 }

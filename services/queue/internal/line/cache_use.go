@@ -7,32 +7,32 @@ import (
 
 const (
 	maxIdleSweeps = 50 // how many lines that are no longer in use are cleaned up in one round
-	// idleSweepAfter is how long a line is empty before its last cleanup. (A line whose sale has ended
-	// is deleted earlier, while ticket still reports the sale.) idleSweepRetry is the time until the
-	// next attempt after a failure, so that failing lines leave room for the others.
+	// idleSweepAfter is how long a line must be empty before its last cleanup. (A line whose sale has
+	// ended is deleted earlier, while ticket still reports the sale.) idleSweepRetry is the time until
+	// the next attempt after a failure, so that failing lines leave room for others.
 	idleSweepAfter = 5 * time.Minute
 	idleSweepRetry = 5 * time.Minute
-	// lostMarkAfter is how long after a line was marked as busy it is marked again if the schedule
-	// does not list it, and the least time between two marks that visitors' calls cause.
+	// lostMarkAfter is how long after its last mark a line that the schedule does not list is marked
+	// as busy again. It is also the least time between two marks that visitors' calls cause.
 	lostMarkAfter = 2 * time.Second
-	// maxReportLag is by how much the sale report in Redis may be older than that of a replica before
-	// the replica ticks the line itself, which passes its report on.
+	// maxReportLag is how much older than the sale report of a replica the one in Redis may be. Beyond
+	// that, the replica ticks the line itself, which passes its report on.
 	maxReportLag = 5 * time.Second
 )
 
 // inUse reports whether a line has visitors, or had contact: at this replica within the last minute, or
 // at another one within about two minutes. Only lines in use may cause regular work.
-func (e *entry) inUse(now time.Time) bool {
+func (e *lineEntry) inUse(now time.Time) bool {
 	return e.state.Members() > 0 || now.Sub(e.contact) <= contactWindow || now.Before(e.busyUntil)
 }
 
-func (c *LineCache) LinesInUse() []string { return c.filterLines((*entry).inUse) }
+func (c *LineCache) LinesInUse() []string { return c.filterLines((*lineEntry).inUse) }
 
 // takeLinesToClean lists the lines to clean up: all lines in use, and up to maxIdleSweeps others that
 // were not cleaned up since they were last in use.
 func (c *LineCache) takeLinesToClean() []string {
 	idle := 0
-	return c.filterLines(func(e *entry, now time.Time) bool {
+	return c.filterLines(func(e *lineEntry, now time.Time) bool {
 		switch {
 		case !e.state.Exists():
 			return false
@@ -48,16 +48,17 @@ func (c *LineCache) takeLinesToClean() []string {
 	})
 }
 
-// recordCleanup records that a line was cleaned up. While it is in use, it will be cleaned up again.
+// recordCleanup records that a line was cleaned up. A line that is in use, or not empty for long,
+// will be cleaned up again.
 func (c *LineCache) recordCleanup(eventID string) {
 	now := c.now()
-	c.updateEntry(eventID, func(e *entry) { e.swept = !e.inUse(now) && now.Sub(e.empty) >= idleSweepAfter })
+	c.updateEntry(eventID, func(e *lineEntry) { e.swept = !e.inUse(now) && now.Sub(e.empty) >= idleSweepAfter })
 }
 
 // linesWithSettingsDue lists the lines whose settings are to be read: the lines in use, and those whose
 // settings have changed or were not read yet.
 func (c *LineCache) linesWithSettingsDue() []string {
-	return c.filterLines(func(e *entry, now time.Time) bool {
+	return c.filterLines(func(e *lineEntry, now time.Time) bool {
 		return e.state.Exists() && (e.inUse(now) || e.settingsTriedAt.IsZero())
 	})
 }
@@ -68,7 +69,7 @@ func (c *LineCache) linesToMark() []string {
 	c.mu.RLock()
 	planned := c.plannedAt
 	c.mu.RUnlock()
-	return c.filterLines(func(e *entry, now time.Time) bool {
+	return c.filterLines(func(e *lineEntry, now time.Time) bool {
 		if now.Sub(e.contact) > contactWindow {
 			return e.figuresChanged
 		}
@@ -79,19 +80,19 @@ func (c *LineCache) linesToMark() []string {
 
 func (c *LineCache) recordMarks(eventIDs []string) {
 	for _, id := range eventIDs {
-		c.updateEntry(id, func(e *entry) { e.markedAt, e.figuresChanged = c.now(), false })
+		c.updateEntry(id, func(e *lineEntry) { e.markedAt, e.figuresChanged = c.now(), false })
 	}
 }
 
 // markFiguresChanged makes a tick of the line due soon, so that it exports new figures.
 func (c *LineCache) markFiguresChanged(eventID string) {
-	c.updateEntry(eventID, func(e *entry) { e.figuresChanged = true })
+	c.updateEntry(eventID, func(e *lineEntry) { e.figuresChanged = true })
 }
 
 // linesWithOldReport lists the lines in use whose sale report in Redis is older than the cached one by
 // more than maxReportLag. No other replica has such a recent report, so this one must pass it on.
 func (c *LineCache) linesWithOldReport() []string {
-	return c.filterLines(func(e *entry, now time.Time) bool {
+	return c.filterLines(func(e *lineEntry, now time.Time) bool {
 		return e.state.Exists() && e.inUse(now) && e.known.Sale.At-e.lineReportAt > maxReportLag.Milliseconds()
 	})
 }
@@ -99,7 +100,7 @@ func (c *LineCache) linesWithOldReport() []string {
 // startMark reports whether a visitor's call must mark the line as busy in the schedule. While marking
 // fails, one call in two seconds tries again, besides the regular marks of the worker.
 func (c *LineCache) startMark(eventID string) bool {
-	return readEntry(c, eventID, func(e *entry) bool {
+	return readEntry(c, eventID, func(e *lineEntry) bool {
 		now := c.now()
 		if now.Sub(e.markedAt) <= contactWindow || now.Before(e.busyUntil) || now.Sub(e.markTriedAt) < lostMarkAfter {
 			return false
@@ -109,11 +110,11 @@ func (c *LineCache) startMark(eventID string) bool {
 	})
 }
 
-// markBusy caches which lines the schedule lists as busy; the list counts for the time valid.
+// markBusy caches that the schedule lists these lines as busy. This counts for the duration valid.
 func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 	now := c.now()
 	for _, id := range eventIDs {
-		c.upsertEntry(id, func(e *entry) { e.busyAt, e.busyUntil = now, now.Add(valid) })
+		c.upsertEntry(id, func(e *lineEntry) { e.busyAt, e.busyUntil = now, now.Add(valid) })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +125,7 @@ func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 // call, those of other lines, and listed events without a line, every idleSalesInterval. It also
 // updates the status of sales that have opened or closed by their times.
 func (c *LineCache) takeDueSales() []string {
-	return c.filterLines(func(e *entry, now time.Time) bool {
+	return c.filterLines(func(e *lineEntry, now time.Time) bool {
 		if e.updateStatus(e.lineTime(now)) {
 			e.change = c.countChange()
 			e.figuresChanged = e.state.Exists()

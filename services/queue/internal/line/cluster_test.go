@@ -122,7 +122,7 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	}
 	// The machine may stall for longer than a call may take; but never would all of them succeed if
 	// one waited for the master that hangs.
-	answered := func(ask func(context.Context, []line.Request) []line.Answer) func() error {
+	answered := func(ask func(context.Context, []line.PlaceRequest) []line.PlaceAnswer) func() error {
 		return func() error {
 			w.clock.Advance(time.Second)
 			out := ask(t.Context(), reqs)
@@ -144,7 +144,7 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 			v := r.service.VerifySlots(t.Context(), []line.SlotQuery{theirs, mine})
 			return errors.Is(v[0].Err, errs.ErrUnavailable) && v[1].Active
 		}, "the slot of %s", id)
-		testkit.UntilNoError(t, func() error { return r.service.Leave(t.Context(), id, "in", &line.Entry{SlotID: slot[:36]}) })
+		testkit.UntilNoError(t, func() error { return r.service.Leave(t.Context(), id, "in", &line.EntryClaims{SlotID: slot[:36]}) })
 		testkit.Until(t, func() bool {
 			w.clock.Advance(time.Second)
 			r.worker.Tick(t.Context())
@@ -156,7 +156,7 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	testkit.Until(t, func() bool { return r.check(t.Context(), stuck[0], "w").Err == nil }, "it works again")
 }
 
-func failures(answers []line.Answer) []error {
+func failures(answers []line.PlaceAnswer) []error {
 	out := make([]error, len(answers))
 	for i, a := range answers {
 		out[i] = a.Err

@@ -14,8 +14,8 @@ import (
 const (
 	// positiveTTL is how long the cache holds that an event exists. Events are never deleted.
 	positiveTTL = time.Minute
-	// negativeTTL is how long it holds any other result: the event may be created, or ticket may
-	// answer again, at any time.
+	// negativeTTL is how long the cache holds any other result: the event may be created, or ticket
+	// may answer again, at any time.
 	negativeTTL        = time.Second
 	existenceTimeout   = 500 * time.Millisecond // bounds the call to ticket; visitors wait for it
 	existenceCacheSize = 10_000                 // bounds the cache, since ids may be made up
@@ -81,8 +81,8 @@ func (c *eventExistenceCache) loadResult(ctx context.Context, eventID string) (r
 
 func unavailableError(err error) error { return errs.ErrUnavailable.Wrap(err).WithRetry(negativeTTL) }
 
-// checkAsync returns what the cache holds about an event, without waiting. If it holds nothing, exists
-// is false, err is nil, and the event is looked up in the background.
+// checkAsync returns what the cache holds about an event: exists, or the error of check. If it
+// holds nothing, exists is false, err is nil, and the event is looked up in the background.
 func (c *eventExistenceCache) checkAsync(ctx context.Context, eventID string) (exists bool, err error) {
 	if result, ok := c.results.GetIfPresent(eventID); ok {
 		return result == nil, result

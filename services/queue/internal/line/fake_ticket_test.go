@@ -103,7 +103,7 @@ func (w *testEnv) opened(tickets *fakeTicket) *replica {
 func (r *replica) open(t *testing.T, event string) {
 	t.Helper()
 	opener := line.Visitor{UserID: "opener", Tier1: line.Tier1{Required: true}}
-	require.ErrorIs(t, r.service.Check(t.Context(), []line.Request{{EventID: event, Visitor: opener}})[0].Err, line.ErrPassRequired)
+	require.ErrorIs(t, r.service.Check(t.Context(), []line.PlaceRequest{{EventID: event, Visitor: opener}})[0].Err, line.ErrPassRequired)
 }
 
 // requirePlace compares a place's status and sale status.
@@ -123,7 +123,7 @@ func (w *testEnv) second(rs ...*replica) {
 }
 
 func (r *replica) status(ctx context.Context, event, user string) line.Place {
-	return r.service.Status(ctx, []line.Request{{EventID: event, Visitor: line.Visitor{UserID: user}}})[0].Place
+	return r.service.Status(ctx, []line.PlaceRequest{{EventID: event, Visitor: line.Visitor{UserID: user}}})[0].Place
 }
 
 // lines returns the snapshot that a new watcher gets.

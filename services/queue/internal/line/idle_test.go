@@ -35,7 +35,7 @@ func (w *testEnv) free(r *replica) {
 	for _, user := range []string{"in", "w"} {
 		require.NoError(w.t, r.check(w.t.Context(), w.event, user).Err)
 	}
-	require.NoError(w.t, r.service.Leave(w.t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(w.t, w, "in")}))
+	require.NoError(w.t, r.service.Leave(w.t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(w.t, w, "in")}))
 }
 
 // markingStore calls a function before a visitor's call marks a line as busy. After an error the
@@ -122,9 +122,9 @@ type uncleanable struct {
 	err error
 }
 
-func (u *uncleanable) Clean(ctx context.Context, eventID string, m line.KnownState) (line.State, int64, bool, error) {
+func (u *uncleanable) Clean(ctx context.Context, eventID string, m line.KnownState) (line.LineState, int64, bool, error) {
 	if u.err != nil {
-		return line.State{}, 0, false, u.err
+		return line.LineState{}, 0, false, u.err
 	}
 	return u.Store.Clean(ctx, eventID, m)
 }
@@ -206,7 +206,7 @@ func TestIdleLineIsNotSaidToWaitForTicket(t *testing.T) {
 	w.clock.Advance(15 * time.Minute)
 	a.worker.Tick(t.Context())
 	require.False(t, a.meter.figures.Away)
-	pauses := func() []line.Pause {
+	pauses := func() []line.PauseReason {
 		o, err := a.service.ReadOverview(t.Context(), w.event)
 		require.NoError(t, err)
 		return o.Pauses
@@ -214,5 +214,5 @@ func TestIdleLineIsNotSaidToWaitForTicket(t *testing.T) {
 	require.Empty(t, pauses())
 	w.clock.Advance(15 * time.Minute)
 	tickets.setError(errs.ErrUnavailable)
-	require.Equal(t, []line.Pause{line.PausedByShop}, pauses())
+	require.Equal(t, []line.PauseReason{line.PausedByShop}, pauses())
 }

@@ -84,10 +84,10 @@ func containsAll(s string, words ...string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
 }
 
-func requests(event string, users ...string) []line.Request {
-	out := make([]line.Request, len(users))
+func requests(event string, users ...string) []line.PlaceRequest {
+	out := make([]line.PlaceRequest, len(users))
 	for i, u := range users {
-		out[i] = line.Request{EventID: event, Visitor: line.Visitor{UserID: u}}
+		out[i] = line.PlaceRequest{EventID: event, Visitor: line.Visitor{UserID: u}}
 	}
 	return out
 }
@@ -96,7 +96,7 @@ func requests(event string, users ...string) []line.Request {
 func TestHangingEventDelaysNoOther(t *testing.T) {
 	w, r, stuck, j := newEnvWithHangingEvent(t)
 	slot := slotOf(t, w, "in")
-	token := line.Entry{SlotID: slot, Epoch: epochOf(t, r, w.event), End: w.clock.Now().UnixMilli() + 1e6}
+	token := line.EntryClaims{SlotID: slot, Epoch: epochOf(t, r, w.event), End: w.clock.Now().UnixMilli() + 1e6}
 	var held sync.WaitGroup
 	for i := range 20 { // more than the parallel batches
 		user := "u-" + strconv.Itoa(i)
@@ -144,7 +144,7 @@ func TestHangingLineDelaysNoOtherTick(t *testing.T) {
 	testkit.Until(t, ticked, "the first tick")
 	w.clock.Advance(time.Second)
 	testkit.Until(t, ticked, "and the next")
-	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slot}))
+	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slot}))
 	w.clock.Advance(time.Second)
 	testkit.Until(t, func() bool {
 		n, err := w.client.ZScore(t.Context(), "{"+w.event+"}:active", "w").Result()
@@ -167,7 +167,7 @@ type failingStore struct {
 	open   chan struct{}
 }
 
-func (f *failingStore) Events(context.Context) ([]string, error) {
+func (f *failingStore) ListEvents(context.Context) ([]string, error) {
 	ids := []string{f.sound}
 	for i := range 100 { // more than all rounds together take
 		ids = append(ids, f.sound+"-"+strconv.Itoa(i))
@@ -177,26 +177,26 @@ func (f *failingStore) Events(context.Context) ([]string, error) {
 
 // ClaimTicks claims every line each time.
 func (f *failingStore) ClaimTicks(ctx context.Context, _ line.TickRequest) (line.TickPlan, error) {
-	ids, err := f.Events(ctx)
+	ids, err := f.ListEvents(ctx)
 	return line.TickPlan{Due: ids}, err
 }
 
 func (*failingStore) ReportTicks(context.Context, line.TickResults) error { return nil }
 
-func (*failingStore) Add(context.Context, ...string) error { return nil }
+func (*failingStore) AddEvents(context.Context, ...string) error { return nil }
 
-func (*failingStore) Remove(context.Context, string) error { return errs.ErrUnavailable }
+func (*failingStore) RemoveEvent(context.Context, string) error { return errs.ErrUnavailable }
 
-func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownState) (line.State, line.AdmissionResult, error) {
+func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownState) (line.LineState, line.AdmissionResult, error) {
 	if eventID == f.sound {
 		f.ticked <- struct{}{}
-		return line.State{}, line.AdmissionResult{}, nil
+		return line.LineState{}, line.AdmissionResult{}, nil
 	}
 	if _, again := f.failed.LoadOrStore(eventID, true); again {
 		f.hung <- struct{}{}
 		<-f.open
 	}
-	return line.State{}, line.AdmissionResult{}, errs.ErrUnavailable
+	return line.LineState{}, line.AdmissionResult{}, errs.ErrUnavailable
 }
 
 // Healthy lines are ticked however many lines fail slowly.
@@ -251,7 +251,7 @@ func TestStatusOfUnknownLineDoesNotBlock(t *testing.T) {
 	r := w.replicaWith(w.store(), events)
 	free := sync.OnceFunc(func() { close(events.release) })
 	t.Cleanup(free)
-	var reqs []line.Request
+	var reqs []line.PlaceRequest
 	for i := range 100 {
 		reqs = append(reqs, requests(w.event+"-"+strconv.Itoa(i), "u")...)
 	}

@@ -16,19 +16,19 @@ type Tier1 struct {
 	Round, Position int64
 }
 
-// Entry has the claims of a verified entry token. Times are epoch milliseconds.
-type Entry struct {
+// EntryClaims has the claims of a verified entry token. Times are epoch milliseconds.
+type EntryClaims struct {
 	SlotID         string
 	Epoch          int64
 	End, ExpiresAt int64
 }
 
-// Request asks for one visitor's place in the line of an event.
-type Request struct {
+// PlaceRequest asks for one visitor's place in the line of an event.
+type PlaceRequest struct {
 	EventID string
 	Visitor Visitor
-	Ticket  string // the signed queue ticket sent by the page, "" without one
-	Entry   *Entry // nil without a valid token of this event and user
+	Ticket  string       // the signed queue ticket sent by the page, "" without one
+	Entry   *EntryClaims // nil without a valid token of this event and user
 }
 
 // What a visitor is told in Place.Status: waiting in the line, holding a slot, or neither.
@@ -38,7 +38,7 @@ const (
 	StatusNone   = "none"
 )
 
-// Place is what a visitor is told about the own state in a line: position and wait, or the slot.
+// Place is the answer to a visitor: the position in the line and the wait for a slot, or the slot.
 type Place struct {
 	Status string
 	// Position counts from 1; 0 inside. Ahead and Behind are numbers of people.
@@ -56,8 +56,8 @@ type Place struct {
 	Ticket        string     // set while waiting
 }
 
-// Answer is the result of a Request: a Place, or an error.
-type Answer struct {
+// PlaceAnswer is the result of a PlaceRequest: a Place, or an error.
+type PlaceAnswer struct {
 	Place Place
 	Err   error
 }
@@ -84,14 +84,14 @@ type KnownState struct {
 	Sale                   Sale // the latest sale report known to this replica
 }
 
-// State is the line's state, part of every answer of the store; zero for a line that does not exist.
-type State struct {
+// LineState is the state of a line, in every answer of the store; zero if there is no line.
+type LineState struct {
 	Epoch, Rev int64
 	// Now is Redis's time, PauseUntil the end of the recovery, both epoch milliseconds.
 	Now, PauseUntil int64
 	Fresh           bool // this call began the epoch
-	// Waiting counts the queue, Active the slot holders, Old the slot holders of the ended epoch
-	// without contact since, Parked the absent waiters whose places are kept.
+	// Waiting counts the queue, Active the slot holders of this epoch, Old those of the ended epoch
+	// who had no contact since, Parked the absent waiters whose places are kept.
 	Waiting, Active, Old, Parked int64
 	Threshold                    int64
 	Paused                       bool // paused by an operator
@@ -109,40 +109,40 @@ type State struct {
 	Pending int64
 }
 
-func (s State) Exists() bool { return s.Epoch > 0 }
+func (s LineState) Exists() bool { return s.Epoch > 0 }
 
 // Members counts all visitors of the line.
-func (s State) Members() int64 { return s.Waiting + s.Active + s.Old + s.Parked }
+func (s LineState) Members() int64 { return s.Waiting + s.Active + s.Old + s.Parked }
 
 // Recovering reports whether the line recovers from a data loss: slots that tokens of the previous
 // epoch show may still be restored.
-func (s State) Recovering() bool { return s.Now < s.PauseUntil }
+func (s LineState) Recovering() bool { return s.Now < s.PauseUntil }
 
 // AcceptsEpoch reports whether tokens of an epoch are valid: those of the current epoch and, while
 // the line recovers, of the previous one.
-func (s State) AcceptsEpoch(epoch int64) bool {
+func (s LineState) AcceptsEpoch(epoch int64) bool {
 	return epoch == s.Epoch || s.Recovering() && epoch >= s.Prev && epoch < s.Epoch
 }
 
-func (s State) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
+func (s LineState) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
 
 // Admitting reports whether the line exists and gives free slots to its visitors.
-func (s State) Admitting() bool { return s.Exists() && len(s.Pauses()) == 0 }
+func (s LineState) Admitting() bool { return s.Exists() && len(s.Pauses()) == 0 }
 
-// Pause is a reason why a line admits nobody.
-type Pause string
+// PauseReason is a reason why a line admits nobody.
+type PauseReason string
 
 // Reasons why a line admits nobody.
 const (
-	PausedByOperator  Pause = "OPERATOR"
-	PausedToRecover   Pause = "RECOVERY"
-	PausedForSettings Pause = "SETTINGS" // the line's settings were not read yet
-	PausedBySale      Pause = "SALE"
-	PausedByShop      Pause = "SHOP" // ticket, whose shop the line leads to, does not answer
+	PausedByOperator  PauseReason = "OPERATOR"
+	PausedToRecover   PauseReason = "RECOVERY"
+	PausedForSettings PauseReason = "SETTINGS" // the line's settings were not read yet
+	PausedBySale      PauseReason = "SALE"
+	PausedByShop      PauseReason = "SHOP" // ticket, which has the shop, does not answer
 )
 
 // Pauses returns all reasons why an existing line admits nobody.
-func (s State) Pauses() (reasons []Pause) {
+func (s LineState) Pauses() (reasons []PauseReason) {
 	if s.Paused {
 		reasons = append(reasons, PausedByOperator)
 	}
@@ -161,42 +161,42 @@ func (s State) Pauses() (reasons []Pause) {
 	return reasons
 }
 
-// ShopAwayAfter is the age of ticket's latest answer from which a line that leads to its shop admits
-// nobody.
+// ShopAwayAfter is the greatest age of ticket's latest answer at which a line admits visitors.
+// Ticket has the shop to which the line leads.
 const ShopAwayAfter = 20 * time.Second
 
-// ShopAway reports whether ticket, whose shop the line leads to, does not answer any replica.
-func (s State) ShopAway() bool {
+// ShopAway reports whether ticket, which has the line's shop, does not answer any replica.
+func (s LineState) ShopAway() bool {
 	return s.Sale.Status != NoSale && !s.SaleStatus().Ended() && s.Now-s.Sale.At > ShopAwayAfter.Milliseconds()
 }
 
-// slotClock returns the time (ms) by which the ends of slots are stored. It stands still while ticket
-// does not answer, so that visitors lose nothing of their slots.
-func (s State) slotClock() int64 {
+// slotClock returns the time (ms) by which the ends of slots are stored. This time stands still
+// while ticket does not answer, so that slots do not run out meanwhile.
+func (s LineState) slotClock() int64 {
 	if s.Sale.Status == NoSale {
 		return s.Now - s.Lost
 	}
 	return min(s.Now, s.Sale.At) - s.Lost
 }
 
-// Claim asks the store for one visitor's slot, for a new slot if one is free, or for the place in line.
-type Claim struct {
+// PlaceClaim asks the store for a visitor's slot, else for a free slot, else for the place in line.
+type PlaceClaim struct {
 	UserID string
 	Join   bool // whether a newcomer is added to the line
 	// Begin allows the call to create the line if Redis has none, since the event is known to exist. A
-	// valid ticket or token allows that too, since only a line can have issued it.
+	// valid ticket or token allows that too, since there must have been a line to issue it.
 	Begin  bool
 	Tier1  Tier1
 	Ticket *Ticket
-	Entry  *Entry
+	Entry  *EntryClaims
 }
 
-// Standing is a visitor's state in a line.
-type Standing int
+// VisitorStanding is a visitor's state in a line: unknown, waiting, in a slot, or refused.
+type VisitorStanding int
 
-// What a visitor can be in a line. Nowhere means that the line does not know the visitor.
+// The states of a visitor in a line. Nowhere means that the line does not know the visitor.
 const (
-	Nowhere Standing = iota
+	Nowhere VisitorStanding = iota
 	Waiting
 	Inside
 	// PassTaken means that another user has joined with the visitor's tier-1 position, PassMissing
@@ -207,9 +207,9 @@ const (
 	Blocked
 )
 
-// Outcome is the store's answer to a Claim: the visitor's place or slot.
-type Outcome struct {
-	Standing Standing
+// ClaimOutcome is the store's answer to a PlaceClaim: the visitor's place or slot.
+type ClaimOutcome struct {
+	Standing VisitorStanding
 	// Ahead and Score (µs) are set if Standing is Waiting.
 	Ahead, Score int64
 	// SlotID and End (epoch ms) are set if Standing is Inside. Claimed means that the holder learns
@@ -233,7 +233,7 @@ type MemberState struct {
 	Ahead, Score int64
 	// Poll is a waiter's last advised poll interval (s), LastSeen the last contact (epoch ms).
 	Poll, LastSeen int64
-	// SlotID and End are a holder's slot; End is in the time of State.slotClock.
+	// SlotID and End are a holder's slot; End is in the time of LineState.slotClock.
 	SlotID string
 	End    int64
 }
@@ -255,8 +255,8 @@ type SeatHold struct {
 // AdmissionResult is the result of a tick: one call of the store that admits waiting visitors.
 type AdmissionResult struct {
 	Admitted, Parked int64
-	// More means that the call should be repeated immediately, Silent that no visitor has contact and
-	// so nothing was decided.
+	// More means that the call should be repeated immediately. Silent means that no visitor has
+	// contact, so that the tick has admitted and parked nobody.
 	More, Silent bool
 	Kept         int64 // the number of slots kept for late visitors
 }
@@ -273,7 +273,7 @@ type Settings struct {
 	Act         int64 // the highest order number of an operator's act that ticket has stored
 }
 
-// SettingsChange is an operator's change of one of a line's durable settings, the field that is set.
+// SettingsChange is an operator's change of a line: exactly one of the first four fields is set.
 type SettingsChange struct {
 	Threshold *int64
 	Paused    *bool

@@ -16,10 +16,10 @@ const (
 	openWithin = 5 * time.Second
 )
 
-// openNewLine opens a line for the first time, without the recovery pause of a line that was lost. It
-// does nothing for a line that was opened before. Ticket records the opening first, so a lost line is
-// never mistaken for a new one. A crash before the second step has the next call create the line with a
-// recovery pause. Concurrent calls share one attempt.
+// openNewLine opens a line for the first time, without the recovery pause of a line that was lost.
+// It does nothing for a line that was opened before. Ticket records the opening first, so a lost
+// line is never mistaken for a new one. After a crash between that and the creation in Redis, the
+// next call creates the line with a recovery pause. Concurrent calls share one attempt.
 func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 	_, err, _ := s.openings.Do(eventID, func() (any, error) {
 		ctx := context.WithoutCancel(ctx)
@@ -33,8 +33,8 @@ func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 	return err
 }
 
-// recordOpening has ticket record that the line was opened. It reports whether this replica may create
-// the line: it was the first to have that recorded, now or within the last openWithin.
+// recordOpening has ticket record that the line was opened. It reports whether this replica may
+// create the line: whether it was this replica that has had it recorded, now or within openWithin.
 func (s *Service) recordOpening(ctx context.Context, eventID string) (may bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -63,19 +63,19 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 	}
 	failpoint.Hit("queue.open.after_line")
 	s.cache.Observe(eventID, st)
-	if err := s.store.Add(ctx, eventID); err != nil {
+	if err := s.store.AddEvents(ctx, eventID); err != nil {
 		// The first contact registers it.
 		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 	}
-	s.readSettings(ctx, eventID)
+	s.readSettingsIfDue(ctx, eventID)
 	return nil
 }
 
 // permitOpening allows this replica to open a line for openWithin.
 func (c *LineCache) permitOpening(eventID string) {
-	c.upsertEntry(eventID, func(e *entry) { e.mayOpenUntil = c.now().Add(openWithin) })
+	c.upsertEntry(eventID, func(e *lineEntry) { e.mayOpenUntil = c.now().Add(openWithin) })
 }
 
 func (c *LineCache) openingPermitted(eventID string) bool {
-	return readEntry(c, eventID, func(e *entry) bool { return c.now().Before(e.mayOpenUntil) })
+	return readEntry(c, eventID, func(e *lineEntry) bool { return c.now().Before(e.mayOpenUntil) })
 }

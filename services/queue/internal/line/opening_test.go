@@ -55,7 +55,7 @@ type delayedStore struct {
 	open <-chan struct{}
 }
 
-func (s delayedStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+func (s delayedStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.LineState, error) {
 	<-s.open
 	return s.Store.Open(context.WithoutCancel(ctx), eventID, m) // however late
 }
@@ -67,7 +67,7 @@ func TestTwoReplicasCreateNewLine(t *testing.T) {
 	open := make(chan struct{})
 	a, b := w.replicaOn(delayedStore{w.store(), open}), w.replica()
 	var calls sync.WaitGroup
-	first := make([]line.Answer, 20)
+	first := make([]line.PlaceAnswer, 20)
 	for i := range first {
 		calls.Go(func() { first[i] = a.check(t.Context(), w.event, "a") })
 	}
@@ -94,16 +94,16 @@ type brokenStore struct {
 	down bool
 }
 
-func (s *brokenStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+func (s *brokenStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.LineState, error) {
 	if s.down {
-		return line.State{}, errLost
+		return line.LineState{}, errLost
 	}
 	return s.Store.Open(ctx, eventID, m)
 }
 
-func (s *brokenStore) Check(ctx context.Context, eventID string, m line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+func (s *brokenStore) Check(ctx context.Context, eventID string, m line.KnownState, claims []line.PlaceClaim) (line.LineState, []line.ClaimOutcome, error) {
 	if s.down && claims[0].Begin {
-		return line.State{}, nil, errLost
+		return line.LineState{}, nil, errLost
 	}
 	return s.Store.Check(ctx, eventID, m, claims)
 }
@@ -125,10 +125,10 @@ type flakyStore struct {
 	failed *bool
 }
 
-func (s flakyStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+func (s flakyStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.LineState, error) {
 	if !*s.failed {
 		*s.failed = true
-		return line.State{}, errLost
+		return line.LineState{}, errLost
 	}
 	return s.Store.Open(ctx, eventID, m)
 }

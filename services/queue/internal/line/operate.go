@@ -8,8 +8,8 @@ type LineOverview struct {
 	Waiting, Parked, Active, Threshold int64
 	AdmittedPerMinute                  float64
 	Epoch                              int64
-	Pauses                             []Pause // the reasons why nobody is admitted; empty while the line admits
-	RecoveryEndsAt                     int64   // epoch milliseconds, 0 when the line does not recover
+	Pauses                             []PauseReason // the reasons why nobody is admitted; empty while the line admits
+	RecoveryEndsAt                     int64         // epoch milliseconds, 0 when the line does not recover
 	Sale                               SaleStatus
 	Durable                            bool // ticket has stored all acts
 }

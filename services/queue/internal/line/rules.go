@@ -26,8 +26,8 @@ type Rules struct {
 	// clock.
 	Batch  int64
 	Absent time.Duration // the minimum time without contact after which a waiter counts as absent
-	// Silence is how long no visitor must have had contact, or no tick have run, to count as an outage
-	// of the platform, for which no visitor is blamed; at most one outage per SilenceCap counts.
+	// Silence is the time without contact of any visitor, or without a tick, that counts as an outage
+	// of the platform. Nobody counts as absent for that. At most one outage per SilenceCap counts.
 	Silence, SilenceCap time.Duration
 }
 
@@ -76,6 +76,6 @@ func (r Rules) MaxSilence(poll int64) time.Duration {
 // tokenRenewalMargin is the remaining lifetime below which an entry token is renewed.
 const tokenRenewalMargin = 30 * time.Second
 
-// holderUpdateInterval is the minimum age of a holder's stored contact before it is written again.
-// A third of Rules.ActiveSeen would suffice.
+// holderUpdateInterval is the minimum age of a holder's stored contact before it is written again,
+// well below Rules.ActiveSeen.
 const holderUpdateInterval = 10 * time.Second

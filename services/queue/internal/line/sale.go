@@ -73,29 +73,29 @@ type SaleReport struct {
 	SettingsVersion int64         // changes with the line's settings; 0 = unknown
 }
 
-// Sales reads the statuses of sales from ticket.
-type Sales interface {
-	// Sales returns reports by event id. Ids without a sale are omitted; missing is how long ago ticket
-	// found that they have none.
+// SaleReader reads the statuses of sales from ticket.
+type SaleReader interface {
+	// Sales returns reports by event id. Ids without a sale are omitted; missing is the age of
+	// ticket's finding that those have no sale.
 	Sales(ctx context.Context, eventIDs []string) (found map[string]SaleReport, missing time.Duration, err error)
 }
 
 const (
 	// salesInterval is the time between two reads of the sale statuses of lines in use,
-	// idleSalesInterval that of other lines, whose first visitor therefore waits for a read. Statuses
-	// of events that had neither contact nor an entry in the registry for idleWindow are not read.
+	// idleSalesInterval that of other lines; the first visitor of such a line waits for a read.
+	// Statuses are not read of events without contact and registry entry for idleWindow.
 	salesInterval     = time.Second
 	idleSalesInterval = 10 * time.Second
 	idleWindow        = 3 * idleTickInterval
-	// maxSalesPerCall is the maximum number of events per call, which fail together; ticket reads
-	// as many by one statement. maxParallelSalesCalls bounds the calls in parallel.
+	// maxSalesPerCall is the maximum number of events per call; ticket reads as many by one statement.
+	// A call fails for all its events. maxParallelSalesCalls bounds the calls in parallel.
 	maxSalesPerCall       = 50
 	maxParallelSalesCalls = 4
 	// saleTimeout bounds the read of a new line's sale status; the first visitor waits for it.
 	saleTimeout = 250 * time.Millisecond
 	// maxSaleAge is the age above which a sale report is read again; ticket's own data may be 5 s old.
-	// maxNewSaleAge applies instead before the first visitor of a line that was not in use, so that an
-	// operator's decision takes effect as soon as in other lines.
+	// maxNewSaleAge is that age when the first visitor comes to a line that was not in use, so that an
+	// operator's decision takes effect there as soon as in other lines.
 	maxSaleAge    = 7 * time.Second
 	maxNewSaleAge = 2 * salesInterval
 )
@@ -172,8 +172,8 @@ func (s *Service) ensureSale(ctx context.Context, eventID string, limit time.Dur
 	return err
 }
 
-// saleReopened reads a new report if an old one says that the sale has ended, so that no visitor is
-// refused because of the old one. It reports whether the sale goes on after all.
+// saleReopened reports whether a sale that has ended according to an old report goes on after all.
+// It reads a new report for that, so that no visitor is refused because of an old one.
 func (s *Service) saleReopened(ctx context.Context, eventID string) bool {
 	if !s.cache.saleStatus(eventID).Ended() || s.cache.saleIsRecent(eventID, maxSaleAge) {
 		return false

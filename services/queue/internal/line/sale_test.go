@@ -94,7 +94,7 @@ func TestPausedAndSoldOutLinesKeepPlaces(t *testing.T) {
 	r := w.opened(tickets)
 	require.Equal(t, line.StatusActive, r.check(t.Context(), w.event, "in").Place.Status)
 	require.Equal(t, line.StatusQueued, r.check(t.Context(), w.event, "w").Place.Status)
-	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	require.NoError(t, r.service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
 	for _, status := range []line.SaleStatus{line.SoldOut, line.SalePaused} {
 		tickets.setStatus(w.event, status, now)
 		w.second(r)
@@ -264,10 +264,10 @@ func TestReadyAfterFirstReadOfSales(t *testing.T) {
 // emptyStore has one registered event and no line.
 type emptyStore struct{ line.Store }
 
-func (emptyStore) Events(context.Context) ([]string, error) { return []string{"e"}, nil }
+func (emptyStore) ListEvents(context.Context) ([]string, error) { return []string{"e"}, nil }
 
-func (emptyStore) Peek(context.Context, string, line.KnownState) (line.State, error) {
-	return line.State{}, nil
+func (emptyStore) Peek(context.Context, string, line.KnownState) (line.LineState, error) {
+	return line.LineState{}, nil
 }
 
 // silentTicket is a ticket service that does not answer.

@@ -30,7 +30,7 @@ type Schedule interface {
 
 // TickRequest is a replica's request to the schedule for lines whose ticks it should run.
 type TickRequest struct {
-	// Busy are lines to mark as busy for BusyFor. If such a line was idle, its tick is due immediately.
+	// Busy are lines to be marked as busy for BusyFor. An idle one among them is due immediately.
 	Busy    []string
 	BusyFor time.Duration
 	Lease   time.Duration // how long a claim lasts; 0: nothing is claimed
@@ -55,7 +55,7 @@ type TickResults struct {
 // TickReport is the result of a tick.
 type TickReport struct {
 	EventID string
-	State   State
+	State   LineState
 	Tick    AdmissionResult
 	AgeMS   int64         // the time since the state was read, in ms
 	IdleFor time.Duration // the time until the next tick unless the line is busy; 0: it has visitors
@@ -74,8 +74,8 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	bounded, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	p, err := s.store.ClaimTicks(bounded, TickRequest{
-		// Plans are not exactly w.every apart. A claim that lasted beyond the next plan would skip a
-		// tick and its admissions, so claims are short. An extra tick does not admit more.
+		// Plans are not exactly w.every apart. If a claim lasted beyond the next plan, a tick and its
+		// admissions would be left out, so claims are short. An extra tick does not admit more visitors.
 		Busy: marks, BusyFor: busyFor, Lease: w.every / 2, Skip: w.linesToSkip(), Since: since,
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func (w *Worker) applyReport(r TickReport) {
 	case failing:
 	case r.State.Exists():
 		s.cache.observe(r.EventID, r.State, time.Duration(r.AgeMS)*time.Millisecond)
-		s.meter.SetFigures(r.EventID, figures(r.State, r.Tick))
+		s.meter.SetFigures(r.EventID, figuresOf(r.State, r.Tick))
 	default:
 		s.cache.MarkListed(r.EventID)
 		s.meter.ForgetLine(r.EventID)
@@ -124,7 +124,7 @@ func (w *Worker) applyReport(r TickReport) {
 }
 
 // recordTick keeps the result of a tick for the next report.
-func (w *Worker) recordTick(eventID string, st State, t AdmissionResult) {
+func (w *Worker) recordTick(eventID string, st LineState, t AdmissionResult) {
 	r := TickReport{EventID: eventID, State: st, Tick: t, at: w.service.now()}
 	if st.Members() == 0 {
 		r.IdleFor = time.Duration((0.75 + rand.Float64()/2) * float64(idleTickInterval)) //nolint:gosec // spreads the ticks

@@ -19,17 +19,17 @@ type countingStore struct {
 	ticks, sweeps, peeks atomic.Int64
 }
 
-func (c *countingStore) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.AdmissionResult, error) {
+func (c *countingStore) Admit(ctx context.Context, eventID string, m line.KnownState) (line.LineState, line.AdmissionResult, error) {
 	c.ticks.Add(1)
 	return c.Store.Admit(ctx, eventID, m)
 }
 
-func (c *countingStore) Clean(ctx context.Context, eventID string, m line.KnownState) (line.State, int64, bool, error) {
+func (c *countingStore) Clean(ctx context.Context, eventID string, m line.KnownState) (line.LineState, int64, bool, error) {
 	c.sweeps.Add(1)
 	return c.Store.Clean(ctx, eventID, m)
 }
 
-func (c *countingStore) Peek(ctx context.Context, eventID string, m line.KnownState) (line.State, error) {
+func (c *countingStore) Peek(ctx context.Context, eventID string, m line.KnownState) (line.LineState, error) {
 	c.peeks.Add(1)
 	return c.Store.Peek(ctx, eventID, m)
 }
@@ -88,7 +88,7 @@ func (w *testEnv) load(r *replica) line.LineLoad {
 func TestLoadDoesNotDependOnReplica(t *testing.T) {
 	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
-	require.NoError(t, w.store().Add(t.Context(), w.event))
+	require.NoError(t, w.store().AddEvents(t.Context(), w.event))
 	w.tick(a, b) // both know that there is no line
 	for i, user := range []string{"in", "w1", "w2"} {
 		require.NoError(t, a.check(t.Context(), w.event, user).Err)
@@ -121,7 +121,7 @@ func TestTickOfDeadReplicaIsTakenOver(t *testing.T) {
 	require.NoError(t, a.check(t.Context(), w.event, "in").Err)
 	require.NoError(t, a.check(t.Context(), w.event, "w").Err)
 	w.tick(a, b)
-	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
 	dies.err = errs.ErrUnavailable
 	w.tick(a, b) // a claims the tick
 	require.Zero(t, b.meter.admitted)
@@ -139,7 +139,7 @@ func TestFailingLineIsLeftToOthers(t *testing.T) {
 	w.tick(a, b)
 	cut.err = errs.ErrUnavailable
 	w.tick(a, b)
-	require.NoError(t, b.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	require.NoError(t, b.service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
 	w.tick(a, b) // a is first, but claims nothing
 	require.Equal(t, int64(1), b.meter.admitted)
 	require.Equal(t, 2, a.meter.failures)
@@ -169,7 +169,7 @@ func TestIdleLineCostsLittleUntilSomebodyComes(t *testing.T) {
 	for _, user := range []string{"in", "w"} {
 		require.NoError(t, all[0].check(t.Context(), w.event, user).Err)
 	}
-	require.NoError(t, all[0].service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	require.NoError(t, all[0].service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
 	w.tick(all[1:]...) // all[0] has died
 	require.Equal(t, int64(1), all[1].meter.admitted)
 	require.Equal(t, int64(1), all[2].meter.figures.Waiting+all[2].meter.figures.Active)
@@ -197,7 +197,7 @@ func TestLinesInUseAreTickedWithoutSchedule(t *testing.T) {
 	a := w.replicaOn(store)
 	require.NoError(t, a.check(t.Context(), w.event, "in").Err)
 	require.NoError(t, a.check(t.Context(), w.event, "w").Err)
-	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
 	w.tick(a)
 	require.Equal(t, int64(1), a.meter.admitted-1)
 }

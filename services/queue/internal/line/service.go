@@ -37,7 +37,7 @@ type Service struct {
 	existence *eventExistenceCache
 	unknown   chan struct{} // semaphore: one element per call in progress for a line that is not cached
 
-	sales         Sales
+	sales         SaleReader
 	saleCalls     singleflight.Group // reads of sale reports of new lines
 	openings      singleflight.Group // openings of lines
 	idleRefreshes singleflight.Group // reads of the settings of lines that were idle
@@ -50,7 +50,7 @@ type Deps struct {
 	Cache    *LineCache
 	Seal     Sealer
 	Events   Directory
-	Sales    Sales
+	Sales    SaleReader
 	Announce Announcer
 	Meter    Meter
 	Rules    Rules
@@ -75,8 +75,8 @@ func (s *Service) Close(context.Context) error {
 
 // Check returns each visitor's place or slot, and adds newcomers to the line. The answers have the
 // order of the requests. A request that fails does not affect the others.
-func (s *Service) Check(ctx context.Context, reqs []Request) []Answer {
-	out := make([]Answer, len(reqs))
+func (s *Service) Check(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer {
+	out := make([]PlaceAnswer, len(reqs))
 	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
 		s.cache.RecordContact(eventID)
 		s.markInUse(ctx, eventID)
@@ -149,19 +149,19 @@ func (s *Service) forEachLine(
 
 // checkInChunks sends the requests at the given indexes, all for one line, to the store: in chunks, one
 // after another, so that they keep their order. It writes the answers to out.
-func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []Request, indexes []int, join bool, out []Answer) {
+func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, join bool, out []PlaceAnswer) {
 	for chunk := range slices.Chunk(indexes, maxClaimsPerScript) {
 		s.checkChunk(ctx, eventID, reqs, chunk, join, out)
 	}
 }
 
-func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request, indexes []int, join bool, out []Answer) {
-	claims := make([]Claim, len(indexes))
+func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, join bool, out []PlaceAnswer) {
+	claims := make([]PlaceClaim, len(indexes))
 	for k, i := range indexes {
 		claims[k] = s.claimOf(reqs[i], join)
 	}
 	if join {
-		s.refreshIdle(ctx, eventID)
+		s.refreshIdleLine(ctx, eventID)
 	}
 	state, outcomes, err := s.checkLine(ctx, eventID, claims, join)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request
 		s.markInUse(ctx, eventID)
 	}
 	if state.Exists() && state.SettingsAt == 0 {
-		s.readSettings(ctx, eventID)
+		s.readSettingsIfDue(ctx, eventID)
 	}
 	title := s.readTitle(ctx, eventID)
 	var entered int64
@@ -189,10 +189,10 @@ func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []Request
 	s.meter.AddAdmissions(eventID, entered)
 }
 
-func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
+func (s *Service) checkLine(ctx context.Context, eventID string, claims []PlaceClaim, join bool) (LineState, []ClaimOutcome, error) {
 	state, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
 	if err != nil {
-		return State{}, nil, err
+		return LineState{}, nil, err
 	}
 	if !state.Exists() {
 		return s.beginLine(ctx, eventID, claims, join)
@@ -204,26 +204,26 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []Claim,
 	return state, outcomes, nil
 }
 
-// beginLine creates a missing line if the event exists, and repeats the check. While ticket does not
-// answer, only a queue ticket or token of the line lets the store create it. So visitors return after a
-// data loss even without ticket, and a made-up id never gets a line. Requests that do not join do not
-// wait for ticket, since its answer would not change theirs.
+// beginLine creates a missing line if the event exists, and repeats the check. While ticket does
+// not answer, the store creates the line only for visitors with a queue ticket or an entry token of
+// the line. So visitors return after a data loss even without ticket, and a made-up id never gets a
+// line. Requests that do not join do not wait for ticket, since its answer would not change theirs.
 //
 // An event whose sale has ended gets no line. A line that was opened before starts with a recovery
 // pause, since its data was lost; a new line starts without one.
-func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim, join bool) (State, []Outcome, error) {
+func (s *Service) beginLine(ctx context.Context, eventID string, claims []PlaceClaim, join bool) (LineState, []ClaimOutcome, error) {
 	if !join {
 		if _, err := s.existence.checkAsync(ctx, eventID); errors.Is(err, ErrEventUnknown) {
-			return State{}, nil, err
+			return LineState{}, nil, err
 		}
-		return State{}, make([]Outcome, len(claims)), nil
+		return LineState{}, make([]ClaimOutcome, len(claims)), nil
 	}
 	if err := s.existence.check(ctx, eventID); err != nil {
-		return State{}, nil, err
+		return LineState{}, nil, err
 	}
 	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // the line admits nobody until the status is known
 	if s.cache.saleStatus(eventID).Ended() {
-		return State{}, make([]Outcome, len(claims)), nil
+		return LineState{}, make([]ClaimOutcome, len(claims)), nil
 	}
 	openErr := s.openNewLine(ctx, eventID)
 	if openErr != nil {
@@ -242,8 +242,8 @@ func (s *Service) beginLine(ctx context.Context, eventID string, claims []Claim,
 	return state, outcomes, err
 }
 
-func (s *Service) claimOf(r Request, join bool) Claim {
-	c := Claim{UserID: r.Visitor.UserID, Join: join, Tier1: r.Visitor.Tier1, Entry: r.Entry}
+func (s *Service) claimOf(r PlaceRequest, join bool) PlaceClaim {
+	c := PlaceClaim{UserID: r.Visitor.UserID, Join: join, Tier1: r.Visitor.Tier1, Entry: r.Entry}
 	if r.Ticket != "" {
 		if t, ok := s.seal.OpenTicket(r.EventID, r.Visitor.UserID, r.Ticket); ok {
 			c.Ticket = &t
@@ -252,27 +252,27 @@ func (s *Service) claimOf(r Request, join bool) Claim {
 	return c
 }
 
-func (s *Service) answerOf(r Request, state State, o Outcome, title TitleAndArtist) Answer {
+func (s *Service) answerOf(r PlaceRequest, state LineState, o ClaimOutcome, title TitleAndArtist) PlaceAnswer {
 	switch o.Standing {
 	case Inside:
 		return s.holderAnswer(r, state, o, title)
 	case Waiting:
-		return Answer{Place: s.waiterPlace(r, state, o.Ahead, o.Score, title)}
+		return PlaceAnswer{Place: s.waiterPlace(r, state, o.Ahead, o.Score, title)}
 	case PassTaken:
-		return Answer{Err: ErrPassUsed}
+		return PlaceAnswer{Err: ErrPassUsed}
 	case PassMissing:
-		return Answer{Err: ErrPassRequired.With("redirectTo", "/vwr/"+r.EventID)}
+		return PlaceAnswer{Err: ErrPassRequired.With("redirectTo", "/vwr/"+r.EventID)}
 	case Blocked:
-		return Answer{Err: ErrBlocked}
+		return PlaceAnswer{Err: ErrBlocked}
 	default:
 		p := s.basePlace(r.EventID, state, title)
 		p.Status = StatusNone
 		p.NextPoll = jitter(activePoll)
-		return Answer{Place: p}
+		return PlaceAnswer{Place: p}
 	}
 }
 
-func (s *Service) basePlace(eventID string, state State, title TitleAndArtist) Place {
+func (s *Service) basePlace(eventID string, state LineState, title TitleAndArtist) Place {
 	p := Place{
 		Sale: state.SaleStatus(), Paused: state.Paused,
 		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: title.Title, Artist: title.Artist,
@@ -283,7 +283,7 @@ func (s *Service) basePlace(eventID string, state State, title TitleAndArtist) P
 	return p
 }
 
-func (s *Service) waiterPlace(r Request, state State, ahead, score int64, title TitleAndArtist) Place {
+func (s *Service) waiterPlace(r PlaceRequest, state LineState, ahead, score int64, title TitleAndArtist) Place {
 	p := s.basePlace(r.EventID, state, title)
 	p.Status = StatusQueued
 	p.Ahead, p.Position = ahead, ahead+1
@@ -297,7 +297,7 @@ func (s *Service) waiterPlace(r Request, state State, ahead, score int64, title 
 
 // holderAnswer returns the answer to a slot holder. It signs a new entry token if the token of the
 // request is missing, of another slot or epoch, or about to expire.
-func (s *Service) holderAnswer(r Request, state State, o Outcome, title TitleAndArtist) Answer {
+func (s *Service) holderAnswer(r PlaceRequest, state LineState, o ClaimOutcome, title TitleAndArtist) PlaceAnswer {
 	now := s.now()
 	p := s.basePlace(r.EventID, state, title)
 	p.Status, p.NextPoll, p.ExpiresAt = StatusActive, jitter(activePoll), o.End
@@ -305,14 +305,14 @@ func (s *Service) holderAnswer(r Request, state State, o Outcome, title TitleAnd
 	if o.Claimed || e == nil || e.SlotID != o.SlotID || e.Epoch != state.Epoch || e.ExpiresAt-now.UnixMilli() < tokenRenewalMargin.Milliseconds() {
 		tok, err := s.seal.SignEntryToken(r.EventID, r.Visitor.UserID, o.SlotID, state.Epoch, o.End, now)
 		if err != nil {
-			return Answer{Err: err}
+			return PlaceAnswer{Err: err}
 		}
 		p.EntryToken = tok
 	}
 	if o.Claimed {
 		s.announce.Announce(Admission{EventID: r.EventID, UserID: r.Visitor.UserID, EntryToken: p.EntryToken, At: now})
 	}
-	return Answer{Place: p}
+	return PlaceAnswer{Place: p}
 }
 
 // groupByEvent groups the indexes of n items by the event that eventOf returns, and keeps their order.

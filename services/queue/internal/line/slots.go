@@ -70,7 +70,7 @@ func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots [
 
 // verifyAgainstState verifies the slots at the given indexes against a state of the line. It returns
 // the indexes of the slots of that state's epoch that have ended.
-func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st State, slots []SlotQuery, indexes []int, out []SlotVerdict) (ended []int, err error) {
+func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st LineState, slots []SlotQuery, indexes []int, out []SlotVerdict) (ended []int, err error) {
 	queries := make([]MemberQuery, len(indexes))
 	for k, i := range indexes {
 		queries[k] = MemberQuery{UserID: slots[i].UserID, Holder: true}
@@ -107,12 +107,12 @@ func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st Sta
 	return ended, nil
 }
 
-// restoreSlots lets the check script restore the slots of an epoch that was lost.
+// restoreSlots runs the check script, which restores slots of a lost epoch if they still count.
 func (s *Service) restoreSlots(ctx context.Context, eventID string, slots []SlotQuery, indexes []int, out []SlotVerdict) error {
 	for chunk := range slices.Chunk(indexes, maxClaimsPerScript) {
-		claims := make([]Claim, len(chunk))
+		claims := make([]PlaceClaim, len(chunk))
 		for k, i := range chunk {
-			claims[k] = Claim{UserID: slots[i].UserID}
+			claims[k] = PlaceClaim{UserID: slots[i].UserID}
 		}
 		st, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
 		if err != nil {
@@ -134,7 +134,7 @@ func (s *Service) restoreSlots(ctx context.Context, eventID string, slots []Slot
 
 // Leave ends the slot that the entry token e shows; without a token it gives up the user's place in the
 // line. It is idempotent.
-func (s *Service) Leave(ctx context.Context, eventID, userID string, e *Entry) error {
+func (s *Service) Leave(ctx context.Context, eventID, userID string, e *EntryClaims) error {
 	slotID := ""
 	if e != nil {
 		slotID = e.SlotID
@@ -155,10 +155,10 @@ func (s *Service) RecordPurchase(ctx context.Context, eventID, userID, slotID st
 	return err
 }
 
-func (s *Service) releaseSlot(ctx context.Context, eventID, userID, slotID string) (State, error) {
+func (s *Service) releaseSlot(ctx context.Context, eventID, userID, slotID string) (LineState, error) {
 	st, _, err := s.store.Release(ctx, eventID, s.cache.Snapshot(eventID), userID, slotID)
 	if err != nil {
-		return State{}, err
+		return LineState{}, err
 	}
 	s.cache.Observe(eventID, st)
 	return st, nil

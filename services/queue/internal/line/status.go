@@ -10,8 +10,8 @@ import (
 // to the line. It counts as contact. It is the hot path: a line costs one pipeline of plain reads, and
 // a write only for visitors whose stored contact is old. The check script runs only for visitors whom
 // the reads do not find (parked, or admitted meanwhile) or whose token is of another epoch.
-func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
-	out := make([]Answer, len(reqs))
+func (s *Service) Status(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer {
+	out := make([]PlaceAnswer, len(reqs))
 	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
 		return s.statusLine(ctx, eventID, reqs, at, out)
 	}, func(i int, err error) { out[i].Err = err })
@@ -19,7 +19,7 @@ func (s *Service) Status(ctx context.Context, reqs []Request) []Answer {
 }
 
 // statusLine answers the requests at the given indexes, all of one line.
-func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request, indexes []int, out []Answer) error {
+func (s *Service) statusLine(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, out []PlaceAnswer) error {
 	state, err := s.currentState(ctx, eventID)
 	if err != nil {
 		return err
@@ -29,14 +29,14 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 			return err
 		}
 	}
-	st := lineView{State: state, title: s.readTitle(ctx, eventID)}
+	st := lineView{LineState: state, title: s.readTitle(ctx, eventID)}
 	var reads memberReads
 	var undecided, absent []int
 	for _, i := range indexes {
 		r := reqs[i]
 		switch {
 		case st.SaleStatus().Ended():
-			out[i] = s.answerOf(r, st.State, Outcome{}, st.title)
+			out[i] = s.answerOf(r, st.LineState, ClaimOutcome{}, st.title)
 		case st.Exists() && r.Entry != nil && r.Entry.Epoch != st.Epoch && st.AcceptsEpoch(r.Entry.Epoch):
 			// If Redis lost the admission, its data has the holder in the queue again: let the script decide.
 			undecided = append(undecided, i)
@@ -59,9 +59,9 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []Request
 	return nil
 }
 
-// answerWithoutLine answers the requests at the given indexes, all for an event without a line: the
-// visitors have no place, or, if the cache knows that, there is no such event.
-func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []Request, st lineView, indexes []int, out []Answer) {
+// answerWithoutLine answers the requests at the given indexes, all for an event without a line. The
+// visitors have no place, or get ErrEventUnknown if the cache knows that there is no event.
+func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []PlaceRequest, st lineView, indexes []int, out []PlaceAnswer) {
 	if len(indexes) == 0 {
 		return
 	}
@@ -71,9 +71,9 @@ func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []
 	}
 	for _, i := range indexes {
 		if errors.Is(err, ErrEventUnknown) {
-			out[i] = Answer{Err: err}
+			out[i] = PlaceAnswer{Err: err}
 		} else {
-			out[i] = s.answerOf(reqs[i], st.State, Outcome{}, st.title)
+			out[i] = s.answerOf(reqs[i], st.LineState, ClaimOutcome{}, st.title)
 		}
 	}
 }
@@ -84,14 +84,14 @@ type memberReads struct {
 	indexes []int
 }
 
-func (m *memberReads) add(position int, q MemberQuery) {
+func (m *memberReads) add(index int, q MemberQuery) {
 	m.queries = append(m.queries, q)
-	m.indexes = append(m.indexes, position)
+	m.indexes = append(m.indexes, index)
 }
 
 // answerFromReads answers the visitors whom plain reads find, and returns the indexes of the others.
 func (s *Service) answerFromReads(
-	ctx context.Context, eventID string, reqs []Request, st lineView, reads *memberReads, out []Answer,
+	ctx context.Context, eventID string, reqs []PlaceRequest, st lineView, reads *memberReads, out []PlaceAnswer,
 ) (notFound []int, err error) {
 	if len(reads.queries) == 0 {
 		return nil, nil
@@ -109,7 +109,7 @@ func (s *Service) answerFromReads(
 			continue
 		}
 		out[i] = answer
-		if s.needsUpdate(q, members[k], st.State) {
+		if s.needsUpdate(q, members[k], st.LineState) {
 			updates = append(updates, LastSeenUpdate{UserID: q.UserID, Holder: q.Holder, At: st.Now, Poll: PollInterval(members[k].Ahead)})
 		}
 	}
@@ -117,27 +117,28 @@ func (s *Service) answerFromReads(
 	return notFound, nil
 }
 
-// answerFromMember makes the answer from what was read of a visitor; false if the script must decide.
-func (s *Service) answerFromMember(r Request, st lineView, q MemberQuery, m MemberState) (Answer, bool) {
+// answerFromMember makes the answer from a visitor's data as read; false if they do not suffice, so
+// that the check script must decide.
+func (s *Service) answerFromMember(r PlaceRequest, st lineView, q MemberQuery, m MemberState) (PlaceAnswer, bool) {
 	switch {
 	case !m.Found:
-		return Answer{}, false
+		return PlaceAnswer{}, false
 	case !q.Holder:
-		return Answer{Place: s.waiterPlace(r, st.State, m.Ahead, m.Score, st.title)}, true
+		return PlaceAnswer{Place: s.waiterPlace(r, st.LineState, m.Ahead, m.Score, st.title)}, true
 	}
 	end := st.slotEnd(m.End)
 	if m.SlotID != r.Entry.SlotID || end <= st.Now {
-		return Answer{}, false
+		return PlaceAnswer{}, false
 	}
-	return s.holderAnswer(r, st.State, Outcome{Standing: Inside, SlotID: m.SlotID, End: end}, st.title), true
+	return s.holderAnswer(r, st.LineState, ClaimOutcome{Standing: Inside, SlotID: m.SlotID, End: end}, st.title), true
 }
 
-// slotEnd converts the stored end of a slot, which is in the time of slotClock, to Redis's time (ms); a
-// slot ends with the sale at the latest. lua/prelude.lua has the same rule.
-func (s State) slotEnd(kept int64) int64 {
-	at, slotClock := kept+s.Lost, s.slotClock()
-	if kept > slotClock && (s.ShopAway() || at <= s.Now) {
-		at = s.Now + kept - slotClock
+// slotEnd converts the stored end of a slot, which is in the time of slotClock, to Redis's time
+// (ms). No slot ends later than its sale. lua/prelude.lua has the same rule.
+func (s LineState) slotEnd(stored int64) int64 {
+	at, slotClock := stored+s.Lost, s.slotClock()
+	if stored > slotClock && (s.ShopAway() || at <= s.Now) {
+		at = s.Now + stored - slotClock
 	}
 	if s.SaleStatus().Ended() {
 		return min(at, s.Now)
@@ -148,9 +149,10 @@ func (s State) slotEnd(kept int64) int64 {
 	return at
 }
 
-// needsUpdate reports whether a visitor's contact must be written: the stored one is older than a third
-// of the time after which the visitor counts as absent, or the poll interval, and so that time, grew.
-func (s *Service) needsUpdate(q MemberQuery, m MemberState, st State) bool {
+// needsUpdate reports whether a visitor's contact must be written: the stored one is older than a
+// third of the time after which the visitor counts as absent, or that time has grown with the poll
+// interval.
+func (s *Service) needsUpdate(q MemberQuery, m MemberState, st LineState) bool {
 	age := time.Duration(st.Now-m.LastSeen) * time.Millisecond
 	if q.Holder {
 		return age >= holderUpdateInterval
@@ -170,15 +172,15 @@ func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []
 	}
 }
 
-// lineView is what the answers to all visitors of a line share.
+// lineView has the data of a line from which the answers to all its visitors are made.
 type lineView struct {
-	State
+	LineState
 	title TitleAndArtist
 }
 
 // currentState returns a line's cached state, or reads the state if the cached one is too old. It
 // counts as contact.
-func (s *Service) currentState(ctx context.Context, eventID string) (State, error) {
+func (s *Service) currentState(ctx context.Context, eventID string) (LineState, error) {
 	s.cache.RecordContact(eventID)
 	if p := s.cache.findEntry(eventID); p != nil {
 		if st, ok := p.currentState(s.now()); ok {
@@ -190,10 +192,10 @@ func (s *Service) currentState(ctx context.Context, eventID string) (State, erro
 	return st, err
 }
 
-func (s *Service) readState(ctx context.Context, eventID string) (State, error) {
+func (s *Service) readState(ctx context.Context, eventID string) (LineState, error) {
 	st, err := s.store.Peek(ctx, eventID, s.cache.Snapshot(eventID))
 	if err != nil {
-		return State{}, err
+		return LineState{}, err
 	}
 	s.cache.Observe(eventID, st)
 	return st, nil

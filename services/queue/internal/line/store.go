@@ -5,69 +5,69 @@ import (
 	"time"
 )
 
-// Places assigns places and slots of a line. Each call is atomic, takes what this replica knows of the
-// line and returns the line's State. If State.Exists is false, there is no line, and none was created.
-type Places interface {
+// PlaceStore assigns places and slots of a line. Each call is atomic, takes what this replica knows
+// of the line and returns its LineState. If there is no line, LineState.Exists is false.
+type PlaceStore interface {
 	// Check processes the claims in order and returns one outcome for each.
-	Check(ctx context.Context, eventID string, known KnownState, claims []Claim) (State, []Outcome, error)
+	Check(ctx context.Context, eventID string, known KnownState, claims []PlaceClaim) (LineState, []ClaimOutcome, error)
 	// Release ends the slot if it is the user's; with an empty slotID it removes the user's place in
 	// the line. It reports whether there was one.
-	Release(ctx context.Context, eventID string, known KnownState, userID, slotID string) (State, bool, error)
+	Release(ctx context.Context, eventID string, known KnownState, userID, slotID string) (LineState, bool, error)
 	// Revoke ends whatever slot the user has, and reports whether there was one.
-	Revoke(ctx context.Context, eventID string, known KnownState, userID string) (State, bool, error)
+	Revoke(ctx context.Context, eventID string, known KnownState, userID string) (LineState, bool, error)
 	// Hold records that the user holds seats until h.Until, and extends the slot, once. If h.Until is
 	// zero, it records the end of the hold.
-	Hold(ctx context.Context, eventID string, known KnownState, h SeatHold) (State, bool, error)
+	Hold(ctx context.Context, eventID string, known KnownState, h SeatHold) (LineState, bool, error)
 }
 
-// Members reads and updates the data of single visitors in a line.
-type Members interface {
+// MemberStore reads and updates the data of single visitors in a line.
+type MemberStore interface {
 	// LookUp returns one state per query, in order, in one round trip.
 	LookUp(ctx context.Context, eventID string, queries []MemberQuery) ([]MemberState, error)
 	UpdateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) error
 }
 
-// Lines has the calls that concern a line as a whole.
-type Lines interface {
-	Peek(ctx context.Context, eventID string, known KnownState) (State, error)
+// LineStore has the calls that concern a line as a whole.
+type LineStore interface {
+	Peek(ctx context.Context, eventID string, known KnownState) (LineState, error)
 	// Open creates a line without a recovery pause, or ends the pause of a line that was created a
 	// moment ago and is not used yet. A line that a replica knows recovers all the same. The caller
 	// must know that the line was never opened before.
-	Open(ctx context.Context, eventID string, known KnownState) (State, error)
-	// Apply stores settings read at readAt (the line's time in epoch ms before the read began)
+	Open(ctx context.Context, eventID string, known KnownState) (LineState, error)
+	// ApplySettings stores settings read at readAt (the line's time in epoch ms before the read began)
 	// unless the line has later ones.
-	Apply(ctx context.Context, eventID string, known KnownState, s Settings, readAt int64) (State, error)
+	ApplySettings(ctx context.Context, eventID string, known KnownState, s Settings, readAt int64) (LineState, error)
 	// Act applies a change that ticket does not have yet. It returns the order number of the change,
 	// above those of all earlier acts and above c.Act. It fails with errs.ErrTooManyBlocked.
-	Act(ctx context.Context, eventID string, known KnownState, c SettingsChange) (s State, act int64, err error)
+	Act(ctx context.Context, eventID string, known KnownState, c SettingsChange) (s LineState, act int64, err error)
 	// UpdatePendingActs removes acts that ticket has stored or refused, adds lost ones again unless the
 	// line has a later act on the setting, and returns the acts that are then pending.
-	UpdatePendingActs(ctx context.Context, eventID string, known KnownState, decided, lost []SettingsChange) (State, []SettingsChange, error)
-	// Block blocks users besides those who are blocked already, until the next Apply.
-	Block(ctx context.Context, eventID string, known KnownState, users []string) (State, error)
+	UpdatePendingActs(ctx context.Context, eventID string, known KnownState, decided, lost []SettingsChange) (LineState, []SettingsChange, error)
+	// Block blocks users besides those who are blocked already, until the next ApplySettings.
+	Block(ctx context.Context, eventID string, known KnownState, users []string) (LineState, error)
 }
 
-// Maintenance has the calls that workers make periodically: the tick and the cleanup of a line.
-type Maintenance interface {
-	Admit(ctx context.Context, eventID string, known KnownState) (State, AdmissionResult, error)
+// MaintenanceStore has the calls that workers make periodically: ticks and cleanups of a line.
+type MaintenanceStore interface {
+	Admit(ctx context.Context, eventID string, known KnownState) (LineState, AdmissionResult, error)
 	// Clean parks or removes some visitors without contact; more means that others remain.
-	Clean(ctx context.Context, eventID string, known KnownState) (s State, moved int64, more bool, err error)
+	Clean(ctx context.Context, eventID string, known KnownState) (s LineState, moved int64, more bool, err error)
 }
 
-// Registry is the list of events that had contact at any replica. It is not atomic with the lines.
-type Registry interface {
-	Events(ctx context.Context) ([]string, error)
-	Add(ctx context.Context, eventIDs ...string) error
-	Remove(ctx context.Context, eventID string) error
+// EventRegistry lists the events that had contact at any replica. It is not atomic with the lines.
+type EventRegistry interface {
+	ListEvents(ctx context.Context) ([]string, error)
+	AddEvents(ctx context.Context, eventIDs ...string) error
+	RemoveEvent(ctx context.Context, eventID string) error
 }
 
 // Store combines all store interfaces.
 type Store interface {
-	Places
-	Members
-	Lines
-	Maintenance
-	Registry
+	PlaceStore
+	MemberStore
+	LineStore
+	MaintenanceStore
+	EventRegistry
 	Schedule
 }
 
@@ -85,9 +85,9 @@ type DurableSettings interface {
 	// Settings returns the settings of an event's line, with defaults where nothing was set. It
 	// fails with ErrEventUnknown when there is no such event.
 	Settings(ctx context.Context, eventID string) (Settings, error)
-	// Change has ticket store a setting, unless ticket has this act or a later one on the setting;
-	// later is the order number of a later one. It accepts ids of unknown events.
-	Change(ctx context.Context, eventID string, c SettingsChange) (later int64, err error)
+	// ChangeSettings has ticket store a setting, unless ticket has this act or a later one on the
+	// setting; later is the order number of a later one. It accepts ids of unknown events.
+	ChangeSettings(ctx context.Context, eventID string, c SettingsChange) (later int64, err error)
 	// MarkOpened records that the line was opened, and reports whether this call was the first to
 	// do so. After an error, the line may have been recorded as opened.
 	MarkOpened(ctx context.Context, eventID string) (first bool, err error)

@@ -23,7 +23,7 @@ type rateEstimator struct {
 
 // observe updates the rate from a state of the line, about once a second. A state that is of another
 // epoch or out of order restarts the measurement.
-func (p *rateEstimator) observe(s State) {
+func (p *rateEstimator) observe(s LineState) {
 	status := s.SaleStatus()
 	p.followThreshold(s)
 	defer func() { p.threshold = s.Threshold }()
@@ -49,7 +49,7 @@ func (p *rateEstimator) observe(s State) {
 
 // followThreshold adapts the rate to a change of the threshold at once: while all slots are taken,
 // slots become free in proportion to their number. After a threshold of 0 the measurement restarts.
-func (p *rateEstimator) followThreshold(s State) {
+func (p *rateEstimator) followThreshold(s LineState) {
 	switch old := p.threshold; {
 	case s.Threshold == old:
 	case old == 0:
@@ -59,11 +59,11 @@ func (p *rateEstimator) followThreshold(s State) {
 	}
 }
 
-// estimateWait estimates the seconds until the visitor at a position (from 1) is admitted, including
-// the time until the sale opens. It returns 0 if no estimate is possible: while the line admits nobody,
-// and, until it was observed for 5 s, for visitors beyond the free slots. The others get
-// max(position/50, 5).
-func (p *rateEstimator) estimateWait(position int64, s State) int64 {
+// estimateWait estimates the seconds until the visitor at a position (from 1) is admitted,
+// including the time until the sale opens. It returns 0 if no estimate is possible: while the line
+// admits nobody, and, until it was observed for 5 s, for visitors beyond the free slots. A visitor
+// for whom a slot is free waits max(position/50, 5).
+func (p *rateEstimator) estimateWait(position int64, s LineState) int64 {
 	scheduled := s.SaleStatus() == Scheduled
 	if s.Threshold == 0 || s.Paused || !scheduled && !s.Admitting() {
 		return 0

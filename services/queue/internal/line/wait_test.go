@@ -7,7 +7,7 @@ import (
 )
 
 // watch observes one state per second, each with perSecond more admissions.
-func watch(p *rateEstimator, s State, seconds int, perSecond int64) State {
+func watch(p *rateEstimator, s LineState, seconds int, perSecond int64) LineState {
 	for range seconds {
 		s.Now += 1000
 		s.Sale.At = s.Now
@@ -19,15 +19,15 @@ func watch(p *rateEstimator, s State, seconds int, perSecond int64) State {
 
 // watched is a rateEstimator that has seen the state, and then so many seconds with so many
 // admitted in each.
-func watched(s State, seconds int, perSecond int64) (*rateEstimator, State) {
+func watched(s LineState, seconds int, perSecond int64) (*rateEstimator, LineState) {
 	p := &rateEstimator{}
 	p.observe(s)
 	return p, watch(p, s, seconds, perSecond)
 }
 
 // crowd is a line with many waiters.
-func crowd() State {
-	return State{Epoch: 1, Now: 1_000_000, Waiting: 5000, SettingsAt: 1, Threshold: 10_000}
+func crowd() LineState {
+	return LineState{Epoch: 1, Now: 1_000_000, Waiting: 5000, SettingsAt: 1, Threshold: 10_000}
 }
 
 func TestEstimatedWait(t *testing.T) {
@@ -37,7 +37,7 @@ func TestEstimatedWait(t *testing.T) {
 	nearlyFull := full
 	nearlyFull.Active = 550
 	for name, c := range map[string]struct {
-		state     State
+		state     LineState
 		seconds   int
 		perSecond int64
 		want      map[int64]int64 // seconds by position
@@ -157,13 +157,13 @@ func TestPollTable(t *testing.T) {
 
 func TestNoEstimateWhileNobodyIsAdmitted(t *testing.T) {
 	t.Parallel()
-	for name, stop := range map[string]func(s *State){
-		"paused":            func(s *State) { s.Paused = true },
-		"recovering":        func(s *State) { s.PauseUntil = s.Now + 1 },
-		"without settings":  func(s *State) { s.SettingsAt = 0 },
-		"threshold 0":       func(s *State) { s.Threshold = 0 },
-		"sold out":          func(s *State) { s.Sale.Status = SoldOut },
-		"paused, scheduled": func(s *State) { s.Paused, s.Sale = true, Sale{Status: Scheduled, OpensAt: s.Now + 60_000} },
+	for name, stop := range map[string]func(s *LineState){
+		"paused":            func(s *LineState) { s.Paused = true },
+		"recovering":        func(s *LineState) { s.PauseUntil = s.Now + 1 },
+		"without settings":  func(s *LineState) { s.SettingsAt = 0 },
+		"threshold 0":       func(s *LineState) { s.Threshold = 0 },
+		"sold out":          func(s *LineState) { s.Sale.Status = SoldOut },
+		"paused, scheduled": func(s *LineState) { s.Paused, s.Sale = true, Sale{Status: Scheduled, OpensAt: s.Now + 60_000} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

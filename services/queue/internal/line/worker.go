@@ -85,7 +85,7 @@ func (w *Worker) RunActSends(ctx context.Context) error {
 	return loop.Tick(ctx, actsInterval, w.SendPendingActs)
 }
 
-// RunSaleReads reads sale statuses periodically until ctx ends. It must be called once.
+// RunSaleReads reads sale statuses periodically until ctx ends. It must be called only once.
 func (w *Worker) RunSaleReads(ctx context.Context) error {
 	w.loadSales(ctx)
 	return loop.Tick(ctx, salesInterval, w.service.RefreshSales)
@@ -154,8 +154,8 @@ func (w *Worker) tickHealthy(ctx context.Context, eventID string) { w.tickOnce(c
 
 func (w *Worker) tickFailing(ctx context.Context, eventID string) { w.tickOnce(ctx, eventID, true) }
 
-// tickOnce ticks a line, unless a tick of it is in progress or the line is no longer failing, or
-// healthy, as the caller thinks.
+// tickOnce ticks a line. It does nothing if a tick of the line is in progress, or if the line is no
+// longer in the state that the caller assumes: failing or healthy.
 func (w *Worker) tickOnce(ctx context.Context, eventID string, failing bool) {
 	if !w.tryStartTick(eventID, failing) {
 		return
@@ -178,13 +178,13 @@ func (w *Worker) tryStartTick(eventID string, failing bool) bool {
 	return true
 }
 
-// CleanLines runs the cleanup of every line in use, and a last one of lines that no longer are.
+// CleanLines cleans up every line in use, and for a last time lines that have become unused.
 func (w *Worker) CleanLines(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.takeLinesToClean(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.cleanLine(ctx, eventID)) })
 }
 
 func (w *Worker) RefreshSettings(ctx context.Context) {
-	w.forEach(ctx, w.service.cache.linesWithSettingsDue(), w.service.readSettings)
+	w.forEach(ctx, w.service.cache.linesWithSettingsDue(), w.service.readSettingsIfDue)
 }
 
 func (w *Worker) SendPendingActs(ctx context.Context) {
@@ -242,7 +242,7 @@ func (w *Worker) recordResult(eventID string, ok bool) {
 // eventsToTick returns the events that the registry lists, and these together with those that had
 // contact at this replica (contacted). If the registry cannot be read, listed is empty.
 func (w *Worker) eventsToTick(ctx context.Context, contacted []string) (listed map[string]bool, known []string) {
-	registered, err := w.service.store.Events(ctx)
+	registered, err := w.service.store.ListEvents(ctx)
 	if err != nil && ctx.Err() == nil {
 		w.service.log.WarnContext(ctx, "registry not read", "error", err)
 	}
@@ -255,8 +255,8 @@ func (w *Worker) eventsToTick(ctx context.Context, contacted []string) (listed m
 	return listed, slices.Compact(known)
 }
 
-// admitRepeatedly admits visitors to a line, again while there is more to do, for at most tickBudget.
-// It reports whether the store answered.
+// admitRepeatedly runs the admission of a line until there is nothing more to do, for at most
+// tickBudget. It reports whether the store answered.
 func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 	s := w.service
 	for end := s.now().Add(tickBudget); ctx.Err() == nil; {
@@ -268,7 +268,7 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 			}
 			return false
 		}
-		if !st.Exists() { // the line is gone; it is unlisted after a while without contact
+		if !st.Exists() { // there is no line any more; updateRegistry unlists it later
 			s.cache.MarkListed(eventID)
 			s.meter.ForgetLine(eventID)
 			w.recordTick(eventID, st, result)
@@ -278,7 +278,7 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 		if st.Fresh {
 			s.log.WarnContext(ctx, "line lost data and recovers", "event", eventID, "epoch", st.Epoch, "waiting", st.Waiting, "old", st.Old)
 		}
-		s.meter.SetFigures(eventID, figures(st, result))
+		s.meter.SetFigures(eventID, figuresOf(st, result))
 		s.meter.AddAdmissions(eventID, result.Admitted)
 		if !result.More || !s.now().Before(end) {
 			w.recordTick(eventID, st, result)
@@ -288,9 +288,9 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 	return true
 }
 
-// figures returns the figures of a line to export. A line without visitors is not reported as waiting
-// for ticket, since ticket is asked about it rarely, or not at all.
-func figures(st State, t AdmissionResult) Figures {
+// figuresOf returns the figures of a line to export. A line without visitors is not reported as
+// waiting for ticket, since ticket is asked about it rarely, or not at all.
+func figuresOf(st LineState, t AdmissionResult) Figures {
 	return Figures{
 		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
 		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent, Away: st.ShopAway() && st.Members() > 0, Pending: st.Pending,
@@ -333,21 +333,21 @@ func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, kno
 	if len(add) == 0 {
 		return
 	}
-	if err := s.store.Add(ctx, add...); err != nil && ctx.Err() == nil {
+	if err := s.store.AddEvents(ctx, add...); err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "events not registered", "count", len(add), "error", err)
 	}
 }
 
-// unlist removes a line from the registry, and adds it again if a visitor came at the same time.
+// unlist removes a line from the registry, but adds it again if a visitor came meanwhile.
 func (w *Worker) unlist(ctx context.Context, eventID string) {
 	s := w.service
-	err := s.store.Remove(ctx, eventID)
-	var st State
+	err := s.store.RemoveEvent(ctx, eventID)
+	var st LineState
 	if err == nil {
 		st, err = s.readState(ctx, eventID)
 	}
 	if err == nil && st.Members() > 0 {
-		err = s.store.Add(ctx, eventID)
+		err = s.store.AddEvents(ctx, eventID)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "registry not changed", "event", eventID, "error", err)

@@ -59,7 +59,7 @@ func (w *testEnv) replicaWith(store line.Store, events line.Directory) *replica 
 	return w.replicaOf(store, events, noSales{})
 }
 
-func (w *testEnv) replicaOf(store line.Store, events line.Directory, sales line.Sales) *replica {
+func (w *testEnv) replicaOf(store line.Store, events line.Directory, sales line.SaleReader) *replica {
 	w.t.Helper()
 	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
 	require.NoError(w.t, err)
@@ -79,8 +79,8 @@ func (w *testEnv) listed() bool {
 	return ok
 }
 
-func (r *replica) check(ctx context.Context, event, user string) line.Answer {
-	return r.service.Check(ctx, []line.Request{{EventID: event, Visitor: line.Visitor{UserID: user}}})[0]
+func (r *replica) check(ctx context.Context, event, user string) line.PlaceAnswer {
+	return r.service.Check(ctx, []line.PlaceRequest{{EventID: event, Visitor: line.Visitor{UserID: user}}})[0]
 }
 
 type meter struct {
@@ -150,7 +150,9 @@ func (d *directory) waitOpened(t *testing.T, eventID string) {
 	}, "ticket has recorded the opening")
 }
 
-func (*directory) Change(context.Context, string, line.SettingsChange) (int64, error) { return 0, nil }
+func (*directory) ChangeSettings(context.Context, string, line.SettingsChange) (int64, error) {
+	return 0, nil
+}
 
 func (d *directory) MarkOpened(_ context.Context, eventID string) (first bool, err error) {
 	d.mu.Lock()
@@ -182,7 +184,7 @@ func TestReplicasTickRegisteredEvents(t *testing.T) {
 	require.NoError(t, in.Err)
 	require.Equal(t, line.StatusActive, in.Place.Status)
 	require.Equal(t, line.StatusQueued, a.check(t.Context(), w.event, "w").Place.Status)
-	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.Entry{SlotID: slotOf(t, w, "in")}))
+	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
 	require.True(t, w.listed())
 
 	w.clock.Advance(time.Second)
@@ -218,9 +220,9 @@ type unreachable struct {
 	err error
 }
 
-func (u *unreachable) Admit(ctx context.Context, eventID string, m line.KnownState) (line.State, line.AdmissionResult, error) {
+func (u *unreachable) Admit(ctx context.Context, eventID string, m line.KnownState) (line.LineState, line.AdmissionResult, error) {
 	if u.err != nil {
-		return line.State{}, line.AdmissionResult{}, u.err
+		return line.LineState{}, line.AdmissionResult{}, u.err
 	}
 	return u.Store.Admit(ctx, eventID, m)
 }
@@ -287,9 +289,9 @@ func TestEmptyLineIsUnlistedAfterTenMinutes(t *testing.T) {
 	}
 	tick(1)
 	require.NoError(t, a.service.Leave(t.Context(), w.event, "u", nil))
-	for _, r := range a.service.Status(t.Context(), []line.Request{{EventID: w.event, Visitor: line.Visitor{UserID: "u"}}}) {
+	for _, r := range a.service.Status(t.Context(), []line.PlaceRequest{{EventID: w.event, Visitor: line.Visitor{UserID: "u"}}}) {
 		if r.Place.Status == line.StatusActive {
-			require.NoError(t, a.service.Leave(t.Context(), w.event, "u", &line.Entry{SlotID: slotOf(t, w, "u")}))
+			require.NoError(t, a.service.Leave(t.Context(), w.event, "u", &line.EntryClaims{SlotID: slotOf(t, w, "u")}))
 		}
 	}
 	tick(59)
@@ -299,7 +301,7 @@ func TestEmptyLineIsUnlistedAfterTenMinutes(t *testing.T) {
 	require.True(t, w.listed(), "somebody came in between")
 	require.NoError(t, b.service.Leave(t.Context(), w.event, "v", nil))
 	if n, _ := w.client.HExists(t.Context(), "{"+w.event+"}:slot", "v").Result(); n {
-		require.NoError(t, b.service.Leave(t.Context(), w.event, "v", &line.Entry{SlotID: slotOf(t, w, "v")}))
+		require.NoError(t, b.service.Leave(t.Context(), w.event, "v", &line.EntryClaims{SlotID: slotOf(t, w, "v")}))
 	}
 	tick(62)
 	require.False(t, w.listed())
@@ -314,9 +316,9 @@ type racingStore struct {
 	before func()
 }
 
-func (r racingStore) Remove(ctx context.Context, eventID string) error {
+func (r racingStore) RemoveEvent(ctx context.Context, eventID string) error {
 	r.before()
-	return r.Store.Remove(ctx, eventID)
+	return r.Store.RemoveEvent(ctx, eventID)
 }
 
 func TestContactDuringUnlistIsTicked(t *testing.T) {
@@ -372,7 +374,7 @@ func TestSweepParksAbsentWaiters(t *testing.T) {
 	a.open(t, w.event)
 	a.check(t.Context(), w.event, "in")
 	a.check(t.Context(), w.event, "gone")
-	keep := []line.Request{{EventID: w.event, Visitor: line.Visitor{UserID: "in"}}}
+	keep := []line.PlaceRequest{{EventID: w.event, Visitor: line.Visitor{UserID: "in"}}}
 	parked := func() int64 {
 		load, err := a.service.ReadLoad(t.Context(), w.event)
 		require.NoError(t, err)

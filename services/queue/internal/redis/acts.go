@@ -17,15 +17,15 @@ const (
 	settingUser      = "user:" // and the user's id
 )
 
-func (s *Store) Act(ctx context.Context, eventID string, known line.KnownState, c line.SettingsChange) (line.State, int64, error) {
+func (s *Store) Act(ctx context.Context, eventID string, known line.KnownState, c line.SettingsChange) (line.LineState, int64, error) {
 	setting, value := encodeAct(c)
 	r, err := s.runScript(ctx, scriptSet, eventID, nil, append(s.scriptArgs(known, false), "act", setting, value, c.Act, line.MaxBlockedUsers))
 	if err != nil {
-		return line.State{}, 0, err
+		return line.LineState{}, 0, err
 	}
 	n, err := r.parseInts(1)
 	if err != nil {
-		return line.State{}, 0, fmt.Errorf("act: %w", err)
+		return line.LineState{}, 0, fmt.Errorf("act: %w", err)
 	}
 	if r.state.Exists() && n[0] == 0 {
 		return r.state, 0, errs.ErrTooManyBlocked
@@ -35,7 +35,7 @@ func (s *Store) Act(ctx context.Context, eventID string, known line.KnownState, 
 
 func (s *Store) UpdatePendingActs(
 	ctx context.Context, eventID string, known line.KnownState, decided, lost []line.SettingsChange,
-) (line.State, []line.SettingsChange, error) {
+) (line.LineState, []line.SettingsChange, error) {
 	args := append(s.scriptArgs(known, false), "acts", len(decided))
 	for _, c := range decided {
 		setting, _ := encodeAct(c)
@@ -47,7 +47,7 @@ func (s *Store) UpdatePendingActs(
 	}
 	r, err := s.runScript(ctx, scriptSet, eventID, nil, args)
 	if err != nil || !r.state.Exists() {
-		return line.State{}, nil, err
+		return line.LineState{}, nil, err
 	}
 	pending, err := decodeActs(r.result)
 	return r.state, pending, err

@@ -61,7 +61,7 @@ func TestReplicasKeepBatchAndThreshold(t *testing.T) {
 					_, did, err := f.store.Admit(f.ctx(), f.event, mem)
 					failures[r] = errors.Join(failures[r], err)
 					ticked.Add(did.Admitted)
-					_, out, err := f.store.Check(f.ctx(), f.event, mem, []line.Claim{{UserID: fmt.Sprintf("n-%d-%d-%d", f.clock().Unix(), r, i), Join: true}})
+					_, out, err := f.store.Check(f.ctx(), f.event, mem, []line.PlaceClaim{{UserID: fmt.Sprintf("n-%d-%d-%d", f.clock().Unix(), r, i), Join: true}})
 					failures[r] = errors.Join(failures[r], err)
 					if err == nil && out[0].Standing == line.Inside {
 						in.Add(1)

@@ -12,19 +12,19 @@ import (
 // per loss. A place whose use is in the surviving data gives no second turn.
 func (c *crowd) again(pick func(v *visitor) *line.Ticket) {
 	c.t.Helper()
-	var claims []line.Claim
+	var claims []line.PlaceClaim
 	var who []*visitor
 	for _, v := range c.visitors {
 		if v.done && len(v.tickets) > 0 {
 			if ticket := pick(v); ticket != nil {
-				claims, who = append(claims, line.Claim{UserID: v.name, Ticket: ticket}), append(who, v)
+				claims, who = append(claims, line.PlaceClaim{UserID: v.name, Ticket: ticket}), append(who, v)
 			}
 		}
 	}
 	for len(claims) > 0 {
 		n := min(len(claims), 64)
-		var out []line.Outcome
-		c.call(func(store *redis.Store, m line.KnownState) (s line.State, err error) {
+		var out []line.ClaimOutcome
+		c.call(func(store *redis.Store, m line.KnownState) (s line.LineState, err error) {
 			s, out, err = store.Check(c.ctx(), c.event, m, claims[:n])
 			return s, err
 		})
@@ -35,7 +35,7 @@ func (c *crowd) again(pick func(v *visitor) *line.Ticket) {
 	}
 }
 
-func (c *crowd) gotAgain(v *visitor, o line.Outcome) {
+func (c *crowd) gotAgain(v *visitor, o line.ClaimOutcome) {
 	c.t.Helper()
 	if o.Standing == line.Nowhere {
 		return
@@ -43,7 +43,7 @@ func (c *crowd) gotAgain(v *visitor, o line.Outcome) {
 	if v.again++; v.again > c.losses {
 		c.problem("%s had a turn and got another with an old ticket", v.name)
 	}
-	c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
+	c.call(func(store *redis.Store, m line.KnownState) (line.LineState, error) {
 		s, _, err := store.Release(c.ctx(), c.event, m, v.name, o.SlotID)
 		return s, err
 	})

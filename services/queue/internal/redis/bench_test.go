@@ -52,7 +52,7 @@ func newBenchServer(b *testing.B, opts ...redis.Option) benchServer {
 func (s benchServer) open(ctx context.Context, event string, threshold int64) error {
 	st, err := s.store.Open(ctx, event, line.KnownState{})
 	if err == nil {
-		_, err = s.store.Apply(ctx, event, line.KnownState{}, line.Settings{Threshold: &threshold}, st.Now)
+		_, err = s.store.ApplySettings(ctx, event, line.KnownState{}, line.Settings{Threshold: &threshold}, st.Now)
 	}
 	return err
 }
@@ -104,9 +104,9 @@ const joinClients = 16
 // joinMany lets n visitors join by one call; tier1 returns their states in tier 1. A call for which
 // the server was too slow is repeated.
 func (s benchServer) joinMany(ctx context.Context, event string, n int, tier1 func(i int) line.Tier1) error {
-	claims := make([]line.Claim, n)
+	claims := make([]line.PlaceClaim, n)
 	for i := range claims {
-		claims[i] = line.Claim{UserID: uuid.NewString(), Join: true}
+		claims[i] = line.PlaceClaim{UserID: uuid.NewString(), Join: true}
 		if tier1 != nil {
 			claims[i].Tier1 = tier1(i)
 		}

@@ -94,10 +94,10 @@ func TestPositionBelongsToItsFirstUser(t *testing.T) {
 
 func TestArrivalsOfTwoRoundsInOneCall(t *testing.T) {
 	f := setup(t, 0)
-	claim := func(user string, round int64) line.Claim {
-		return line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Round: round, Position: 1}}
+	claim := func(user string, round int64) line.PlaceClaim {
+		return line.PlaceClaim{UserID: user, Join: true, Tier1: line.Tier1{Round: round, Position: 1}}
 	}
-	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{claim("a", f.round), claim("b", f.round+1e9), claim("c", f.round)})
+	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{claim("a", f.round), claim("b", f.round+1e9), claim("c", f.round)})
 	f.observe(s, err)
 	require.Equal(t, int64(1), f.peek().Arrived, "those of the latest only")
 }
@@ -143,9 +143,9 @@ func TestOrderWithinACall(t *testing.T) {
 	// The slot of the previous epoch has ended, and no tick has removed it yet.
 	f.advance(601 * time.Second)
 	f.apply(line.Settings{Threshold: ptr(1)})
-	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
+	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
 	f.observe(s, err)
-	require.Equal(t, []line.Standing{line.Waiting, line.Nowhere, line.Waiting}, []line.Standing{out[0].Standing, out[1].Standing, out[2].Standing})
+	require.Equal(t, []line.VisitorStanding{line.Waiting, line.Nowhere, line.Waiting}, []line.VisitorStanding{out[0].Standing, out[1].Standing, out[2].Standing})
 	require.Equal(t, []string{"n", "m"}, f.set("queue"))
 }
 
@@ -187,8 +187,8 @@ func TestPositionGivesOneTurn(t *testing.T) {
 
 func TestPositionIsRequiredWhileRoomIsActive(t *testing.T) {
 	f := setup(t, 1)
-	need := func(user string) line.Outcome {
-		return f.claim(line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Required: true}})
+	need := func(user string) line.ClaimOutcome {
+		return f.claim(line.PlaceClaim{UserID: user, Join: true, Tier1: line.Tier1{Required: true}})
 	}
 	require.Equal(t, line.PassMissing, need("a").Standing, "neither into active")
 	inside := f.join("in")
@@ -206,7 +206,7 @@ func TestPositionIsRequiredWhileRoomIsActive(t *testing.T) {
 func TestStatusEnqueuesNobody(t *testing.T) {
 	f := unopened(t)
 	require.Equal(t, line.Nowhere, f.status("a").Standing)
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Join: true}).Standing, "nobody knows that there is such an event")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Join: true}).Standing, "nobody knows that there is such an event")
 	require.False(t, f.release("a", ""))
 	require.False(t, f.hold("a", "x", f.clock().Add(time.Minute)))
 	f.tick()
@@ -225,7 +225,7 @@ func TestStatusEnqueuesNobody(t *testing.T) {
 func TestManyClaimsInOneCall(t *testing.T) {
 	f := setup(t, 2)
 	f.joinAt("taken", 3)
-	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{
+	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{
 		{UserID: "a", Join: true},
 		{UserID: "b", Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: 3}},
 		{UserID: "c", Join: true, Tier1: line.Tier1{Required: true, Round: f.round + 1e9, Position: 4}},
@@ -234,8 +234,8 @@ func TestManyClaimsInOneCall(t *testing.T) {
 		{UserID: "e", Join: true, Tier1: line.Tier1{Required: true}},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []line.Standing{line.Inside, line.PassTaken, line.Waiting, line.Nowhere, line.Inside, line.PassMissing},
-		[]line.Standing{out[0].Standing, out[1].Standing, out[2].Standing, out[3].Standing, out[4].Standing, out[5].Standing})
+	require.Equal(t, []line.VisitorStanding{line.Inside, line.PassTaken, line.Waiting, line.Nowhere, line.Inside, line.PassMissing},
+		[]line.VisitorStanding{out[0].Standing, out[1].Standing, out[2].Standing, out[3].Standing, out[4].Standing, out[5].Standing})
 	require.Equal(t, out[0].SlotID, out[4].SlotID)
 	require.Equal(t, int64(2), s.Active)
 }
@@ -267,8 +267,8 @@ func TestLaterSettingsReadWins(t *testing.T) {
 	early, late := f.clock().Add(time.Second).UnixMilli(), f.clock().Add(2*time.Second).UnixMilli()
 	f.advance(3 * time.Second)
 	seven, nine := int64(7), int64(9)
-	f.observe(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{Threshold: &nine, Slot: time.Minute}, late))
-	f.observe(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{Threshold: &seven}, early))
+	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.mem, line.Settings{Threshold: &nine, Slot: time.Minute}, late))
+	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.mem, line.Settings{Threshold: &seven}, early))
 	st := f.peek()
 	require.Equal(t, int64(9), st.Threshold)
 	require.Equal(t, time.Minute.Milliseconds(), st.SlotMS)

@@ -17,8 +17,8 @@ const (
 	// about 15 µs per claim.
 	maxClaimsPerScript    = 64
 	maxQueriesPerPipeline = 1000 // how many visitors are looked up in one pipeline
-	// maxInflight bounds a line's parallel batches of one kind (checks or look-ups). Redis is
-	// single-threaded, so a few keep it busy. Calls that arrive meanwhile share the next batch and its
+	// maxInflight bounds a line's parallel batches of one kind (checks or look-ups). A few keep Redis
+	// busy, since it is single-threaded. Calls that arrive meanwhile share the next batch and its
 	// fixed costs (100 µs per script, and a round trip).
 	maxInflight = 4
 	maxQueued   = 4096 // how many calls of a line may wait for a batch; further calls fail immediately
@@ -30,12 +30,12 @@ const (
 // checkRequest has the arguments of one call of Store.Check, to be batched with others.
 type checkRequest struct {
 	known  line.KnownState
-	claims []line.Claim
+	claims []line.PlaceClaim
 }
 
 type checkResult struct {
-	state    line.State
-	outcomes []line.Outcome
+	state    line.LineState
+	outcomes []line.ClaimOutcome
 }
 
 // setUpBatches sets up the batching of concurrent calls on the same line. Each line has its own
@@ -74,7 +74,7 @@ func countFitting(requests []checkRequest) int {
 }
 
 func (s *Store) checkBatch(ctx context.Context, eventID string, requests []checkRequest, out []batch.Result[checkResult]) {
-	var claims []line.Claim
+	var claims []line.PlaceClaim
 	var known line.KnownState
 	for _, p := range requests {
 		claims = append(claims, p.claims...)

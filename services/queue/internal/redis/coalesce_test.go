@@ -69,7 +69,7 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	st, err := store.Open(t.Context(), event, line.KnownState{})
 	require.NoError(t, err)
 	limit := int64(1000)
-	_, err = store.Apply(t.Context(), event, line.KnownState{}, line.Settings{Threshold: &limit}, st.Now)
+	_, err = store.ApplySettings(t.Context(), event, line.KnownState{}, line.Settings{Threshold: &limit}, st.Now)
 	require.NoError(t, err)
 
 	g := &gate{arrived: make(chan struct{}, 1000), open: make(chan struct{})}
@@ -82,7 +82,7 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 		wg.Go(func() {
 			ctx := waiter{t.Context(), sync.OnceFunc(waiting.Done)}
 			users := []string{fmt.Sprintf("u-%d-a", i), fmt.Sprintf("u-%d-b", i)}
-			s, out, err := store.Check(ctx, event, line.KnownState{}, []line.Claim{{UserID: users[0], Join: true}, {UserID: users[1]}})
+			s, out, err := store.Check(ctx, event, line.KnownState{}, []line.PlaceClaim{{UserID: users[0], Join: true}, {UserID: users[1]}})
 			if err != nil || len(out) != 2 || out[0].Standing != line.Inside || out[1].Standing != line.Nowhere || !s.Exists() {
 				wrong[i] = fmt.Sprintf("call %d: %v %v", i, out, err)
 			}
@@ -107,6 +107,6 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	require.Less(t, g.scripts, underWay+more/2, "those that waited went together")
 	require.LessOrEqual(t, g.claims, 64, "but not so many that others wait for them")
 	require.NoError(t, store.Close(t.Context()))
-	_, _, err = store.Check(t.Context(), event, line.KnownState{}, []line.Claim{{UserID: "late"}})
+	_, _, err = store.Check(t.Context(), event, line.KnownState{}, []line.PlaceClaim{{UserID: "late"}})
 	require.Error(t, err)
 }

@@ -38,7 +38,7 @@ type visitor struct {
 	ticket           *line.Ticket
 	tickets          []*line.Ticket // all that were ever issued: a page may keep them
 	again            int            // how often one of them gave a place back after the turn
-	entry            *line.Entry
+	entry            *line.EntryClaims
 	silent, lastSeen int // the longest silence so far, and the last contact; steps
 }
 
@@ -85,7 +85,7 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 }
 
 // call runs fn as a random replica, which caches the state in the response.
-func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.State, error)) {
+func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.LineState, error)) {
 	c.t.Helper()
 	i := c.rng.IntN(len(c.replicas))
 	c.mem = c.replicas[i]
@@ -111,7 +111,7 @@ func (c *crowd) second() {
 		c.again(anyTicket(c.rng))
 	}
 	for range c.replicas {
-		c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
+		c.call(func(store *redis.Store, m line.KnownState) (line.LineState, error) {
 			s, _, err := store.Admit(c.ctx(), c.event, m)
 			return s, err
 		})
@@ -126,16 +126,16 @@ func (c *crowd) second() {
 
 func (c *crowd) poll(page []*visitor) {
 	c.t.Helper()
-	claims := make([]line.Claim, len(page))
+	claims := make([]line.PlaceClaim, len(page))
 	for i, v := range page {
-		claims[i] = line.Claim{UserID: v.name, Join: v.score == 0 && !v.inside, Ticket: v.ticket, Entry: v.entry}
+		claims[i] = line.PlaceClaim{UserID: v.name, Join: v.score == 0 && !v.inside, Ticket: v.ticket, Entry: v.entry}
 		if claims[i].Join && v.position > 0 {
 			claims[i].Tier1 = line.Tier1{Required: true, Round: c.round, Position: v.position}
 		}
 	}
-	var state line.State
-	var out []line.Outcome
-	c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
+	var state line.LineState
+	var out []line.ClaimOutcome
+	c.call(func(store *redis.Store, m line.KnownState) (line.LineState, error) {
 		s, o, err := store.Check(c.ctx(), c.event, m, claims)
 		state, out = s, o
 		return s, err
@@ -146,7 +146,7 @@ func (c *crowd) poll(page []*visitor) {
 }
 
 // receive is how a visitor reacts to a response.
-func (c *crowd) receive(v *visitor, o line.Outcome, s line.State) {
+func (c *crowd) receive(v *visitor, o line.ClaimOutcome, s line.LineState) {
 	if v.lastSeen > 0 {
 		v.silent = max(v.silent, c.step-v.lastSeen)
 	}
@@ -156,10 +156,10 @@ func (c *crowd) receive(v *visitor, o line.Outcome, s line.State) {
 		if !v.inside {
 			v.inside, v.left = true, c.step+v.stay
 		}
-		v.entry, v.ticket = &line.Entry{SlotID: o.SlotID, Epoch: s.Epoch, End: o.End}, nil
+		v.entry, v.ticket = &line.EntryClaims{SlotID: o.SlotID, Epoch: s.Epoch, End: o.End}, nil
 		if c.step >= v.left {
 			v.done = true
-			c.call(func(store *redis.Store, m line.KnownState) (line.State, error) {
+			c.call(func(store *redis.Store, m line.KnownState) (line.LineState, error) {
 				s, _, err := store.Release(c.ctx(), c.event, m, v.name, o.SlotID)
 				return s, err
 			})

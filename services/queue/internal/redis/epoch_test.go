@@ -13,7 +13,7 @@ import (
 
 func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	f := setup(t, 0)
-	places := map[string]line.Outcome{}
+	places := map[string]line.ClaimOutcome{}
 	for i := range 5 {
 		f.advance(time.Millisecond)
 		u := fmt.Sprintf("u-%d", i)
@@ -31,14 +31,14 @@ func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	f.join("new")
 	require.Greater(t, f.mem.Epoch, before.Epoch)
 	for _, u := range []string{"u-3", "u-0", "u-4", "u-1", "u-2"} {
-		o := f.claim(line.Claim{UserID: u, Ticket: tickets[u]})
+		o := f.claim(line.PlaceClaim{UserID: u, Ticket: tickets[u]})
 		require.Equal(t, line.Waiting, o.Standing, "status restores it too")
 		require.Equal(t, places[u].Score, o.Score)
 	}
 	require.Equal(t, []string{"u-0", "u-1", "u-2", "u-3", "u-4", "new"}, f.set("queue"))
 
 	require.True(t, f.release("u-0", ""))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "u-0", Ticket: tickets["u-0"]}).Standing, "once per user and epoch")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "u-0", Ticket: tickets["u-0"]}).Standing, "once per user and epoch")
 	st := f.peek()
 	require.Equal(t, before.Threshold, st.Threshold, "the replica has cached the settings")
 	require.Equal(t, f.clock().Add(30*time.Second).UnixMilli(), st.PauseUntil)
@@ -51,20 +51,20 @@ func TestTicketsFromLongBeforeLossAreRejected(t *testing.T) {
 	f.release("a", "")
 	f.live(149*time.Second, "nobody")
 	f.wipe()
-	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "149 s before the last answer")
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "149 s before the last answer")
 
 	g := f.ticket(f.join("b"))
 	f.release("b", "")
 	f.live(152*time.Second, "nobody")
 	f.wipe()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Ticket: g}).Standing, "152 s before it")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Ticket: g}).Standing, "152 s before it")
 }
 
 func TestTicketsOfCurrentEpochRestoreNothing(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	f.release("a", "")
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }
 
 func TestTicketsAreValidForAnHour(t *testing.T) {
@@ -75,9 +75,9 @@ func TestTicketsAreValidForAnHour(t *testing.T) {
 	f.wipe()
 	f.peek()
 	f.advance(3599 * time.Second)
-	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: a}).Standing)
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: a}).Standing)
 	f.advance(2 * time.Second)
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Ticket: b}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Ticket: b}).Standing)
 }
 
 func TestLossUnknownToReplicas(t *testing.T) {
@@ -86,7 +86,7 @@ func TestLossUnknownToReplicas(t *testing.T) {
 	f.advance(50 * time.Minute)
 	f.wipe()
 	f.mem = line.KnownState{}
-	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "an hour's tickets count")
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "an hour's tickets count")
 	st := f.peek()
 	require.Zero(t, st.SettingsAt, "the settings have to be read first")
 	require.False(t, st.Admitting())
@@ -101,7 +101,7 @@ func TestReplicaWithLaterStateNarrowsTickets(t *testing.T) {
 	f := setup(t, 0)
 	f.join("a")
 	f.release("a", "")
-	old := f.ticket(line.Outcome{Score: f.clock().UnixMicro()})
+	old := f.ticket(line.ClaimOutcome{Score: f.clock().UnixMicro()})
 	f.live(10 * time.Minute)
 	f.wipe()
 	remembers := f.mem
@@ -110,7 +110,7 @@ func TestReplicaWithLaterStateNarrowsTickets(t *testing.T) {
 	require.False(t, f.peek().Recovering())
 	f.mem = remembers
 	require.True(t, f.peek().Recovering(), "another replica has later state")
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: old}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: old}).Standing)
 	require.Equal(t, remembers.Threshold, f.peek().Threshold)
 }
 
@@ -132,9 +132,9 @@ func TestRestartWithOlderData(t *testing.T) {
 	f.join("w")
 	require.Greater(t, f.mem.Epoch, epoch, "a rev below what the replica remembers")
 	require.Equal(t, early.SlotID, f.status("early").SlotID)
-	back := f.claim(line.Claim{UserID: "late", Entry: lateToken})
+	back := f.claim(line.PlaceClaim{UserID: "late", Entry: lateToken})
 	require.Equal(t, late.SlotID, back.SlotID, "admitted after the last surviving write")
-	require.Equal(t, released.SlotID, f.claim(line.Claim{UserID: "released", Entry: releasedToken}).SlotID, "the end of the turn was lost: one more turn")
+	require.Equal(t, released.SlotID, f.claim(line.PlaceClaim{UserID: "released", Entry: releasedToken}).SlotID, "the end of the turn was lost: one more turn")
 	require.Equal(t, int64(3), f.peek().Active)
 }
 
@@ -150,8 +150,8 @@ func TestTicketsFromBeforeSurvivingDataAreRejected(t *testing.T) {
 	lostTicket := f.ticket(lost)
 	restore()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Ticket: ticket}).Standing, "the surviving data has the end of the turn")
-	require.Equal(t, lost.Score, f.claim(line.Claim{UserID: "lost", Ticket: lostTicket}).Score)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "left", Ticket: ticket}).Standing, "the surviving data has the end of the turn")
+	require.Equal(t, lost.Score, f.claim(line.PlaceClaim{UserID: "lost", Ticket: lostTicket}).Score)
 }
 
 func TestTicketsOfUnknownEpoch(t *testing.T) {
@@ -165,7 +165,7 @@ func TestTicketsOfUnknownEpoch(t *testing.T) {
 	ticket := f.ticket(o)
 	restore()
 	f.advance(time.Second)
-	require.Equal(t, o.Score, f.claim(line.Claim{UserID: "b", Ticket: ticket}).Score)
+	require.Equal(t, o.Score, f.claim(line.PlaceClaim{UserID: "b", Ticket: ticket}).Score)
 }
 
 func TestOnlyLostLinesPause(t *testing.T) {
@@ -213,7 +213,7 @@ func TestOpenKeepsRecoveryOfUsedLine(t *testing.T) {
 			f.advance(time.Second)
 			f.wipe()
 			f.mem = line.KnownState{}
-			require.Equal(f.t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: entry}).Standing)
+			require.Equal(f.t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: entry}).Standing)
 		},
 		"somebody was admitted, and the data is another server's": func(f *fixture) {
 			f.open()
@@ -329,7 +329,7 @@ func TestLatestAnswerBoundsTickets(t *testing.T) {
 	f.peek()
 	f.mem = early
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
 }
 
 // Responses of the old server that arrive after the new one has begun its epoch do not show what
@@ -344,7 +344,7 @@ func TestAnswersOfReplacedServerAreIgnored(t *testing.T) {
 	f.advance(300 * time.Second)
 	deceived.AnsweredAt = f.clock().UnixMilli()
 	f.mem = deceived
-	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }
 
 func TestAgesRestartAfterLoss(t *testing.T) {
@@ -371,5 +371,5 @@ func TestTicketsFromLongBeforeFailoverAreRejected(t *testing.T) {
 	f.release("a", "")
 	f.live(200*time.Second, "nobody")
 	f.failover()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }

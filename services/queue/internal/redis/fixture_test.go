@@ -61,7 +61,7 @@ func (f *fixture) clock() time.Time { return f.time.Now() }
 func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 
 // observe caches the state as a replica does.
-func (f *fixture) observe(s line.State, err error) line.State {
+func (f *fixture) observe(s line.LineState, err error) line.LineState {
 	f.t.Helper()
 	require.NoError(f.t, err)
 	m := &f.mem
@@ -77,17 +77,17 @@ func (f *fixture) observe(s line.State, err error) line.State {
 	return s
 }
 
-func (f *fixture) open() line.State {
+func (f *fixture) open() line.LineState {
 	f.t.Helper()
 	return f.observe(f.store.Open(f.ctx(), f.event, f.mem))
 }
 
-func (f *fixture) apply(s line.Settings) line.State {
+func (f *fixture) apply(s line.Settings) line.LineState {
 	f.t.Helper()
-	return f.observe(f.store.Apply(f.ctx(), f.event, f.mem, s, f.clock().UnixMilli()))
+	return f.observe(f.store.ApplySettings(f.ctx(), f.event, f.mem, s, f.clock().UnixMilli()))
 }
 
-func (f *fixture) peek() line.State {
+func (f *fixture) peek() line.LineState {
 	f.t.Helper()
 	return f.observe(f.store.Peek(f.ctx(), f.event, f.mem))
 }
@@ -101,29 +101,29 @@ func (f *fixture) admissions() []admissiontest.Admission {
 }
 
 // claim sends the request of one visitor.
-func (f *fixture) claim(c line.Claim) line.Outcome {
+func (f *fixture) claim(c line.PlaceClaim) line.ClaimOutcome {
 	f.t.Helper()
-	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{c})
+	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{c})
 	f.observe(s, err)
 	require.Len(f.t, out, 1)
 	return out[0]
 }
 
 // join checks an event that exists; status reads by the script and enqueues nobody.
-func (f *fixture) join(user string) line.Outcome {
+func (f *fixture) join(user string) line.ClaimOutcome {
 	f.t.Helper()
-	return f.claim(line.Claim{UserID: user, Join: true, Begin: true})
+	return f.claim(line.PlaceClaim{UserID: user, Join: true, Begin: true})
 }
 
-func (f *fixture) status(user string) line.Outcome {
+func (f *fixture) status(user string) line.ClaimOutcome {
 	f.t.Helper()
-	return f.claim(line.Claim{UserID: user})
+	return f.claim(line.PlaceClaim{UserID: user})
 }
 
 // joinAt joins with a tier-1 position.
-func (f *fixture) joinAt(user string, position int64) line.Outcome {
+func (f *fixture) joinAt(user string, position int64) line.ClaimOutcome {
 	f.t.Helper()
-	return f.claim(line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: position}})
+	return f.claim(line.PlaceClaim{UserID: user, Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: position}})
 }
 
 // crowd joins n users named prefix-0… a millisecond apart and returns their names.
@@ -144,7 +144,7 @@ func (f *fixture) poll(users ...string) {
 	if len(users) == 0 {
 		return
 	}
-	claims := make([]line.Claim, len(users))
+	claims := make([]line.PlaceClaim, len(users))
 	for i, u := range users {
 		claims[i].UserID = u
 	}
@@ -209,10 +209,10 @@ func (f *fixture) key(name string) string { return "{" + f.event + "}:" + name }
 // joinAll joins n users named prefix-000… in one call and returns their names.
 func (f *fixture) joinAll(prefix string, n int) []string {
 	f.t.Helper()
-	claims, users := make([]line.Claim, n), make([]string, n)
+	claims, users := make([]line.PlaceClaim, n), make([]string, n)
 	for i := range claims {
 		users[i] = fmt.Sprintf("%s-%03d", prefix, i)
-		claims[i] = line.Claim{UserID: users[i], Join: true}
+		claims[i] = line.PlaceClaim{UserID: users[i], Join: true}
 	}
 	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
 	f.observe(s, err)
@@ -263,12 +263,12 @@ func (f *fixture) snapshot() (restore func()) {
 	return redistest.Snapshot(f.t, f.client, f.key("*"))
 }
 
-func (f *fixture) ticket(o line.Outcome) *line.Ticket {
+func (f *fixture) ticket(o line.ClaimOutcome) *line.Ticket {
 	return &line.Ticket{Score: o.Score, Epoch: f.mem.Epoch, IssuedAt: f.clock().UnixMilli()}
 }
 
-func (f *fixture) entry(o line.Outcome) *line.Entry {
-	return &line.Entry{SlotID: o.SlotID, Epoch: f.mem.Epoch, End: o.End}
+func (f *fixture) entry(o line.ClaimOutcome) *line.EntryClaims {
+	return &line.EntryClaims{SlotID: o.SlotID, Epoch: f.mem.Epoch, End: o.End}
 }
 
 // otherLine returns a fixture for a second line in the same store. The line is not open yet.

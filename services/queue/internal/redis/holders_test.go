@@ -77,18 +77,18 @@ func TestLostSlotsAreAdoptedOnceDuringRecovery(t *testing.T) {
 	a, b := f.join("a"), f.join("b")
 	f.release("b", b.SlotID)
 	c := f.join("c")
-	tokens := map[string]*line.Entry{"a": f.entry(a), "b": f.entry(b), "c": f.entry(c)}
+	tokens := map[string]*line.EntryClaims{"a": f.entry(a), "b": f.entry(b), "c": f.entry(c)}
 	f.advance(5 * time.Second)
 	f.wipe()
-	back := f.claim(line.Claim{UserID: "a", Entry: tokens["a"]})
+	back := f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]})
 	require.Equal(t, line.Inside, back.Standing)
 	require.Equal(t, a.SlotID, back.SlotID)
 	require.Equal(t, a.End, back.End)
 	require.True(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing, "once per slot")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing, "once per slot")
 
 	f.live(31 * time.Second)
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
 }
 
 // A purchase or a leave may end a lost slot before its token restores it. The slot must not be
@@ -96,17 +96,17 @@ func TestLostSlotsAreAdoptedOnceDuringRecovery(t *testing.T) {
 func TestSlotEndedWhileLostIsNotAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a, b := f.join("a"), f.join("b")
-	tokens := map[string]*line.Entry{"a": f.entry(a), "b": f.entry(b)}
+	tokens := map[string]*line.EntryClaims{"a": f.entry(a), "b": f.entry(b)}
 	f.wipe()
 	f.peek()
 	require.False(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing)
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing)
 }
 
 func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
 	f := setup(t, 2)
-	tokens := map[string]*line.Entry{}
+	tokens := map[string]*line.EntryClaims{}
 	for _, u := range []string{"a", "b"} {
 		tokens[u] = f.entry(f.join(u))
 	}
@@ -114,10 +114,10 @@ func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
 	f.advance(time.Second)
 	f.apply(line.Settings{Threshold: &one})
 	f.wipe()
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: tokens["a"]}).Standing)
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing)
 	require.True(t, f.release("a", tokens["a"].SlotID))
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "b", Entry: tokens["b"]}).Standing, "there is room again")
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing, "there is room again")
 }
 
 func TestTokensFromBeforeSurvivingDataAreNotAdopted(t *testing.T) {
@@ -128,7 +128,7 @@ func TestTokensFromBeforeSurvivingDataAreNotAdopted(t *testing.T) {
 	f.advance(20 * time.Second)
 	f.join("a")
 	f.failover() // nothing was lost
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "left", Entry: token}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "left", Entry: token}).Standing)
 }
 
 func TestNewcomersDoNotTakeOldHoldersSlots(t *testing.T) {
@@ -146,9 +146,9 @@ func TestLeftSlotIsNotAdoptedAgain(t *testing.T) {
 	a := f.join("a")
 	token := f.entry(a)
 	f.failover()
-	require.Equal(t, a.SlotID, f.claim(line.Claim{UserID: "a", Entry: token}).SlotID)
+	require.Equal(t, a.SlotID, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).SlotID)
 	require.True(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
 	ttl, err := f.client.PTTL(f.ctx(), f.key("restored")).Result()
 	require.NoError(t, err)
 	require.Positive(t, ttl)
@@ -177,8 +177,8 @@ func TestTokensOfOlderEpochsAreNotAdopted(t *testing.T) {
 	last := f.entry(a)
 	f.failover()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing, "those of the last one are")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).Standing, "those of the last one are")
 }
 
 func TestHoldExtendsSlotOfPreviousEpoch(t *testing.T) {
@@ -210,7 +210,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	remembers := f.mem
 	f.wipe()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: ended}).Standing, "the slot is over")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: ended}).Standing, "the slot is over")
 
 	// A replica without cached state opens the line anew, a visitor leaves, and then another
 	// replica reports that the line had been lost.
@@ -225,7 +225,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	f.release("b", b.SlotID)
 	f.mem = remembers
 	require.True(t, f.peek().Recovering())
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "b", Entry: left}).Standing, "of this epoch: the line knows that they left")
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Entry: left}).Standing, "of this epoch: the line knows that they left")
 }
 
 // A visitor who joined without the token and sends it later is inside only, not in the queue too.
@@ -242,7 +242,7 @@ func TestAdoptedHolderLeavesQueue(t *testing.T) {
 				require.NoError(t, f.client.ZAdd(f.ctx(), f.key("parked"), goredis.Z{Score: score, Member: "a"}).Err())
 				require.NoError(t, f.client.ZAdd(f.ctx(), f.key("parked-seen"), goredis.Z{Score: 1, Member: "a"}).Err())
 			}
-			require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
+			require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
 			for _, name := range []string{"queue", "seen", "parked", "parked-seen"} {
 				require.Empty(t, f.set(name), name)
 			}
@@ -271,8 +271,8 @@ func TestTokensOfOlderEpochsAreNotAdoptedAfterWipe(t *testing.T) {
 	last := f.entry(a)
 	f.wipe()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: last}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).Standing)
 }
 
 // Decisions shortly before the last surviving write may be lost too.
@@ -287,5 +287,5 @@ func TestTokensWithinSlackAreAdopted(t *testing.T) {
 	require.NoError(t, f.client.HDel(f.ctx(), f.key("slot"), "a").Err())
 	token := f.entry(a)
 	f.failover()
-	require.Equal(t, a.SlotID, f.claim(line.Claim{UserID: "a", Entry: token}).SlotID)
+	require.Equal(t, a.SlotID, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).SlotID)
 }

@@ -47,8 +47,8 @@ type positionKeys struct {
 	index map[[2]int64]int // by round and page
 }
 
-// indexOf returns the index (from 1) in keys of a position's key, which it adds if it is missing; 0
-// without a position.
+// indexOf returns the index (from 1) of a position's key in keys, and adds the key if it is
+// missing. Without a position it returns 0.
 func (p *positionKeys) indexOf(eventID string, t line.Tier1) int {
 	if t.Position <= 0 || t.Round <= 0 {
 		return 0

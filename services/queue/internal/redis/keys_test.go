@@ -52,7 +52,7 @@ func TestScriptKeysShareHashTag(t *testing.T) {
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	c := t.Context()
-	_, _, err = store.Check(c, event, line.KnownState{}, []line.Claim{
+	_, _, err = store.Check(c, event, line.KnownState{}, []line.PlaceClaim{
 		{UserID: "a", Join: true, Begin: true, Tier1: line.Tier1{Round: 1, Position: 1}}, {UserID: "b", Join: true, Tier1: line.Tier1{Round: 2, Position: 1}},
 		{UserID: "c", Join: true, Tier1: line.Tier1{Round: 1, Position: 2}}, {UserID: "d", Join: true, Tier1: line.Tier1{Round: 1, Position: 300}},
 	})
@@ -108,14 +108,14 @@ func TestLinesOnSeveralNodes(t *testing.T) {
 	for _, id := range []string{event + "-1", event + "-2", event + "-3", event + "-4"} {
 		st, err := store.Open(c, id, line.KnownState{})
 		require.NoError(t, err)
-		_, err = store.Apply(c, id, line.KnownState{}, line.Settings{}, st.Now)
+		_, err = store.ApplySettings(c, id, line.KnownState{}, line.Settings{}, st.Now)
 		require.NoError(t, err)
-		_, out, err := store.Check(c, id, line.KnownState{}, []line.Claim{
+		_, out, err := store.Check(c, id, line.KnownState{}, []line.PlaceClaim{
 			{UserID: "a", Join: true, Tier1: line.Tier1{Required: true, Round: 1, Position: 1}}, {UserID: "b", Join: true},
 		})
 		require.NoError(t, err)
-		require.Equal(t, []line.Standing{line.Inside, line.Inside}, []line.Standing{out[0].Standing, out[1].Standing})
-		require.NoError(t, store.Add(c, id))
+		require.Equal(t, []line.VisitorStanding{line.Inside, line.Inside}, []line.VisitorStanding{out[0].Standing, out[1].Standing})
+		require.NoError(t, store.AddEvents(c, id))
 	}
 	for _, look := range []struct {
 		event, user string
@@ -126,7 +126,7 @@ func TestLinesOnSeveralNodes(t *testing.T) {
 		require.Equal(t, look.holder, members[0].Found)
 	}
 	require.NoError(t, store.UpdateLastSeen(c, event+"-1", []line.LastSeenUpdate{{UserID: "a", Holder: true, At: 5}, {UserID: "b"}}))
-	known, err := store.Events(c)
+	known, err := store.ListEvents(c)
 	require.NoError(t, err)
 	require.Len(t, known, 4)
 }
@@ -148,7 +148,7 @@ func TestKeysOfALineShareOneSlot(t *testing.T) {
 	ticket := f.ticket(f.status("w-3"))
 	f.failover()
 	f.advance(10 * time.Second)
-	f.claim(line.Claim{UserID: "w-3", Ticket: ticket})
+	f.claim(line.PlaceClaim{UserID: "w-3", Ticket: ticket})
 	f.live(10*time.Minute, "in")
 	f.clean()
 	keys := redistest.Keys(t, f.client, "*"+f.event+"*")

@@ -50,9 +50,9 @@ func newRush(t *testing.T, limit, attackers int) *rush {
 func (r *rush) ask(second int, users ...string) {
 	r.t.Helper()
 	for page := range slices.Chunk(users, 64) {
-		claims := make([]line.Claim, len(page))
+		claims := make([]line.PlaceClaim, len(page))
 		for i, u := range page {
-			claims[i] = line.Claim{UserID: u, Join: true}
+			claims[i] = line.PlaceClaim{UserID: u, Join: true}
 		}
 		s, out, err := r.store.Check(r.ctx(), r.event, r.mem, claims)
 		r.observe(s, err)
@@ -126,7 +126,7 @@ func TestSlowTabGetsInAndFewSlotsAreIdle(t *testing.T) {
 
 // lateIn makes a line of one slot, held by "in", in which "a" has come back from `parked` and
 // waits.
-func lateIn(t *testing.T, others ...string) (*fixture, line.Outcome) {
+func lateIn(t *testing.T, others ...string) (*fixture, line.ClaimOutcome) {
 	t.Helper()
 	f := setup(t, 1)
 	in := f.join("in")

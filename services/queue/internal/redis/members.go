@@ -149,8 +149,8 @@ func queueZMScore(ctx context.Context, pipe redis.Pipeliner, key string, users [
 	return cmd
 }
 
-// UpdateLastSeen writes the contacts of visitors, with one command per sorted set. Its option XX
-// changes only members that exist, so a visitor who has moved since is not added again.
+// UpdateLastSeen writes the contacts of visitors, with one ZADD per sorted set. The option XX of
+// ZADD changes only members that exist, so a visitor who has moved since is not added again.
 func (s *Store) UpdateLastSeen(ctx context.Context, eventID string, updates []line.LastSeenUpdate) error {
 	var waiters, holders []redis.Z
 	for _, t := range updates {

@@ -38,9 +38,9 @@ func TestFullRedisLosesNothing(t *testing.T) {
 			contacts = append(contacts, line.LastSeenUpdate{UserID: user, Holder: true, At: f.clock().UnixMilli()})
 		}
 		require.Error(t, f.store.UpdateLastSeen(f.ctx(), f.event, contacts))
-		_, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: "new", Join: true}})
+		_, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{{UserID: "new", Join: true}})
 		require.ErrorIs(t, err, errs.ErrUnavailable)
-		_, _, err = f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{{UserID: waiters[0]}})
+		_, _, err = f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{{UserID: waiters[0]}})
 		require.ErrorIs(t, err, errs.ErrUnavailable)
 		_, _, err = f.store.Admit(f.ctx(), f.event, f.mem)
 		require.ErrorIs(t, err, errs.ErrUnavailable)

@@ -19,7 +19,7 @@ func (f *fixture) revoke(user string) bool {
 	return ok
 }
 
-func (f *fixture) block(users ...string) line.State {
+func (f *fixture) block(users ...string) line.LineState {
 	f.t.Helper()
 	return f.observe(f.store.Block(f.ctx(), f.event, f.mem, users))
 }
@@ -30,7 +30,7 @@ func TestRevokedSlotIsFree(t *testing.T) {
 	f.join("next")
 	require.True(t, f.revoke("in"))
 	require.False(t, f.revoke("in"), "the slot has ended")
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "in", Entry: f.entry(in)}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "in", Entry: f.entry(in)}).Standing)
 	again := f.join("in")
 	require.Equal(t, []any{line.Waiting, int64(1)}, []any{again.Standing, again.Ahead}, "behind who waits")
 	f.live(time.Second, "next", "in")
@@ -77,12 +77,12 @@ func TestRevokedSlotIsNotRestored(t *testing.T) {
 			f := setup(t, 2)
 			in, other := f.join("in"), f.join("other")
 			f.advance(time.Second)
-			claims := map[string]*line.Entry{"in": f.entry(in), "other": f.entry(other)}
+			claims := map[string]*line.EntryClaims{"in": f.entry(in), "other": f.entry(other)}
 			c.lose(f)
 			require.True(t, f.peek().Recovering())
 			require.Equal(t, c.ended, f.revoke("in"))
-			require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "in", Entry: claims["in"]}).Standing)
-			require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "other", Entry: claims["other"]}).Standing)
+			require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "in", Entry: claims["in"]}).Standing)
+			require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "other", Entry: claims["other"]}).Standing)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestBlockedUsersLeaveTheLine(t *testing.T) {
 	}
 	f.apply(line.Settings{Threshold: ptr(0)})
 	f.advance(time.Second)
-	again := f.claim(line.Claim{UserID: "parked", Join: true, Ticket: f.ticket(parked)})
+	again := f.claim(line.PlaceClaim{UserID: "parked", Join: true, Ticket: f.ticket(parked)})
 	require.Equal(t, []any{line.Waiting, f.clock().UnixMicro()}, []any{again.Standing, again.Score}, "as a newcomer")
 }
 
@@ -118,7 +118,7 @@ func TestBlockAddsToTheBlocked(t *testing.T) {
 	f.block("a")
 	f.block("a", "c")
 	require.Equal(t, []string{"b"}, f.set("active"))
-	for user, want := range map[string]line.Standing{"a": line.Blocked, "b": line.Inside, "c": line.Blocked} {
+	for user, want := range map[string]line.VisitorStanding{"a": line.Blocked, "b": line.Inside, "c": line.Blocked} {
 		require.Equal(t, want, f.status(user).Standing, user)
 	}
 	f.apply(line.Settings{Blocked: []string{"c"}})
@@ -177,15 +177,15 @@ func TestOperatorsActsOnCluster(t *testing.T) {
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithRegistry("registry-"+event), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	c := t.Context()
-	check := func(user string) line.Standing {
+	check := func(user string) line.VisitorStanding {
 		t.Helper()
-		_, out, err := store.Check(c, event, line.KnownState{}, []line.Claim{{UserID: user, Join: true}})
+		_, out, err := store.Check(c, event, line.KnownState{}, []line.PlaceClaim{{UserID: user, Join: true}})
 		require.NoError(t, err)
 		return out[0].Standing
 	}
 	st, err := store.Open(c, event, line.KnownState{})
 	require.NoError(t, err)
-	_, err = store.Apply(c, event, line.KnownState{}, line.Settings{}, st.Now)
+	_, err = store.ApplySettings(c, event, line.KnownState{}, line.Settings{}, st.Now)
 	require.NoError(t, err)
 	require.Equal(t, line.Inside, check("a"))
 	_, ended, err := store.Revoke(c, event, line.KnownState{}, "a")
@@ -198,8 +198,8 @@ func TestOperatorsActsOnCluster(t *testing.T) {
 	st, err = store.Peek(c, event, line.KnownState{})
 	require.NoError(t, err)
 	require.Zero(t, st.Active)
-	st, err = store.Apply(c, event, line.KnownState{}, line.Settings{Paused: true}, st.Now)
+	st, err = store.ApplySettings(c, event, line.KnownState{}, line.Settings{Paused: true}, st.Now)
 	require.NoError(t, err)
-	require.Equal(t, []line.Pause{line.PausedByOperator}, st.Pauses())
+	require.Equal(t, []line.PauseReason{line.PausedByOperator}, st.Pauses())
 	require.Equal(t, line.Waiting, check("c"))
 }

@@ -98,7 +98,7 @@ func TestEveryDecisionIncrementsRev(t *testing.T) {
 		act()
 		require.Equal(t, rev, f.peek().Rev, what)
 	}
-	var in line.Outcome
+	var in line.ClaimOutcome
 	decides("entry at once", func() { in = f.join("in") })
 	decides("joining", func() { f.join("a") })
 	queries("polls", func() { f.poll("in", "a"); f.join("a") })

@@ -7,30 +7,30 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// headSize is how many numbers the line's state has, with which every reply begins.
+// headSize is the number of integers at the beginning of every reply: the state of the line.
 const headSize = 22
 
-// reply is a script's reply: the line's state, then the script's own result.
-type reply struct {
-	state  line.State
+// scriptReply is a script's reply: the line's state, then the script's own result.
+type scriptReply struct {
+	state  line.LineState
 	result []any
 }
 
 // parseReply parses a reply; an empty one means that the line does not exist.
-func parseReply(v any) (reply, error) {
+func parseReply(v any) (scriptReply, error) {
 	parts, ok := v.([]any)
 	if !ok {
-		return reply{}, fmt.Errorf("script answered %T", v)
+		return scriptReply{}, fmt.Errorf("script answered %T", v)
 	}
 	if len(parts) == 0 {
-		return reply{}, nil
+		return scriptReply{}, nil
 	}
 	n, err := parseNumbers(parts[0], headSize)
 	if err != nil {
-		return reply{}, fmt.Errorf("script's head: %w", err)
+		return scriptReply{}, fmt.Errorf("script's head: %w", err)
 	}
 	sale := line.Sale{Status: line.SaleStatus(n[17]), OpensAt: n[18], ClosesAt: n[13], At: n[19]}
-	return reply{result: parts[1:], state: line.State{
+	return scriptReply{result: parts[1:], state: line.LineState{
 		Epoch: n[0], Rev: n[1], Now: n[2], PauseUntil: n[3], Fresh: n[4] == 1, Waiting: n[5], Active: n[6], Old: n[7], Parked: n[8],
 		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], Prev: n[16],
 		Sale: sale, Lost: n[20], Pending: n[21],
@@ -38,7 +38,7 @@ func parseReply(v any) (reply, error) {
 }
 
 // parseInts parses a result of n numbers; all are 0 for a line that does not exist.
-func (r reply) parseInts(n int) ([]int64, error) {
+func (r scriptReply) parseInts(n int) ([]int64, error) {
 	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]int64, n), nil
 	}
@@ -61,15 +61,15 @@ func parseNumbers(v any, n int) ([]int64, error) {
 	return out, nil
 }
 
-func (r reply) parseOutcomes(n int) ([]line.Outcome, error) {
+func (r scriptReply) parseOutcomes(n int) ([]line.ClaimOutcome, error) {
 	if len(r.result) == 0 && !r.state.Exists() {
-		return make([]line.Outcome, n), nil
+		return make([]line.ClaimOutcome, n), nil
 	}
 	items, ok := r.result[0].([]any)
 	if !ok || len(items) != n {
 		return nil, fmt.Errorf("check answered %d claims with %v", n, r.result)
 	}
-	out := make([]line.Outcome, n)
+	out := make([]line.ClaimOutcome, n)
 	for i, item := range items {
 		o, err := parseOutcome(item)
 		if err != nil {
@@ -80,10 +80,10 @@ func (r reply) parseOutcomes(n int) ([]line.Outcome, error) {
 	return out, nil
 }
 
-func parseOutcome(v any) (line.Outcome, error) {
+func parseOutcome(v any) (line.ClaimOutcome, error) {
 	a, ok := v.([]any)
 	if !ok || len(a) == 0 {
-		return line.Outcome{}, fmt.Errorf("unexpected %v", v)
+		return line.ClaimOutcome{}, fmt.Errorf("unexpected %v", v)
 	}
 	switch {
 	case a[0] == "A" && len(a) == 4:
@@ -91,21 +91,21 @@ func parseOutcome(v any) (line.Outcome, error) {
 		end, ok2 := a[2].(int64)
 		first, ok3 := a[3].(int64)
 		if ok1 && ok2 && ok3 {
-			return line.Outcome{Standing: line.Inside, SlotID: id, End: end, Claimed: first > 0, Entered: first == 2}, nil
+			return line.ClaimOutcome{Standing: line.Inside, SlotID: id, End: end, Claimed: first > 0, Entered: first == 2}, nil
 		}
 	case a[0] == "Q" && len(a) == 3:
 		ahead, ok1 := a[1].(int64)
 		text, ok2 := a[2].(string)
 		score, err := strconv.ParseInt(text, 10, 64)
 		if ok1 && ok2 && err == nil {
-			return line.Outcome{Standing: line.Waiting, Ahead: ahead, Score: score}, nil
+			return line.ClaimOutcome{Standing: line.Waiting, Ahead: ahead, Score: score}, nil
 		}
 	default:
 		kind, _ := a[0].(string)
-		standings := map[string]line.Standing{"N": line.Nowhere, "P": line.PassTaken, "V": line.PassMissing, "B": line.Blocked}
+		standings := map[string]line.VisitorStanding{"N": line.Nowhere, "P": line.PassTaken, "V": line.PassMissing, "B": line.Blocked}
 		if standing, ok := standings[kind]; ok {
-			return line.Outcome{Standing: standing}, nil
+			return line.ClaimOutcome{Standing: standing}, nil
 		}
 	}
-	return line.Outcome{}, fmt.Errorf("unexpected %v", v)
+	return line.ClaimOutcome{}, fmt.Errorf("unexpected %v", v)
 }

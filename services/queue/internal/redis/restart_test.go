@@ -26,9 +26,9 @@ func TestRedisRestart(t *testing.T) {
 	store, err := redis.NewStore(client, rules, redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	cache := line.NewLineCache(time.Now)
-	ask := func(c line.Claim) (line.State, line.Outcome) {
+	ask := func(c line.PlaceClaim) (line.LineState, line.ClaimOutcome) {
 		t.Helper()
-		st, out, err := store.Check(t.Context(), "ev", cache.Snapshot("ev"), []line.Claim{c})
+		st, out, err := store.Check(t.Context(), "ev", cache.Snapshot("ev"), []line.PlaceClaim{c})
 		require.NoError(t, err)
 		cache.Observe("ev", st)
 		return st, out[0]
@@ -36,13 +36,13 @@ func TestRedisRestart(t *testing.T) {
 	st, err := store.Open(t.Context(), "ev", line.KnownState{})
 	require.NoError(t, err)
 	one := int64(1)
-	st, err = store.Apply(t.Context(), "ev", line.KnownState{}, line.Settings{Threshold: &one}, st.Now)
+	st, err = store.ApplySettings(t.Context(), "ev", line.KnownState{}, line.Settings{Threshold: &one}, st.Now)
 	require.NoError(t, err)
 	cache.Observe("ev", st)
-	_, a := ask(line.Claim{UserID: "a", Join: true})
-	before, w := ask(line.Claim{UserID: "w", Join: true})
-	require.Equal(t, []line.Standing{line.Inside, line.Waiting}, []line.Standing{a.Standing, w.Standing})
-	same, _ := ask(line.Claim{UserID: "w"})
+	_, a := ask(line.PlaceClaim{UserID: "a", Join: true})
+	before, w := ask(line.PlaceClaim{UserID: "w", Join: true})
+	require.Equal(t, []line.VisitorStanding{line.Inside, line.Waiting}, []line.VisitorStanding{a.Standing, w.Standing})
+	same, _ := ask(line.PlaceClaim{UserID: "w"})
 	require.Equal(t, before.Epoch, same.Epoch, "Redis's own time and run id hold an epoch")
 
 	s.Kill()
@@ -50,19 +50,19 @@ func TestRedisRestart(t *testing.T) {
 	require.Error(t, err)
 	s.Start()
 	testkit.UntilNoError(t, func() error { return store.Ping(t.Context()) }, "Redis comes back")
-	st, again := ask(line.Claim{UserID: "w"})
+	st, again := ask(line.PlaceClaim{UserID: "w"})
 	require.True(t, st.Fresh, "another run id")
 	require.Greater(t, st.Epoch, before.Epoch)
 	require.Equal(t, w.Score, again.Score, "the log was read back")
-	_, back := ask(line.Claim{UserID: "a"})
+	_, back := ask(line.PlaceClaim{UserID: "a"})
 	require.Equal(t, a.SlotID, back.SlotID)
 
 	require.NoError(t, client.FlushAll(t.Context()).Err())
-	entry := &line.Entry{SlotID: a.SlotID, Epoch: st.Epoch, End: a.End}
-	wiped, adopted := ask(line.Claim{UserID: "a", Entry: entry})
+	entry := &line.EntryClaims{SlotID: a.SlotID, Epoch: st.Epoch, End: a.End}
+	wiped, adopted := ask(line.PlaceClaim{UserID: "a", Entry: entry})
 	require.Equal(t, a.SlotID, adopted.SlotID)
 	require.Equal(t, one, wiped.Threshold)
-	_, found := ask(line.Claim{UserID: "w", Ticket: &line.Ticket{Score: w.Score, Epoch: st.Epoch, IssuedAt: st.Now}})
+	_, found := ask(line.PlaceClaim{UserID: "w", Ticket: &line.Ticket{Score: w.Score, Epoch: st.Epoch, IssuedAt: st.Now}})
 	require.Equal(t, w.Score, found.Score)
 
 	_, _, err = store.Check(t.Context(), "ev", line.KnownState{}, nil)

@@ -125,7 +125,7 @@ func TestLaterSaleReportWins(t *testing.T) {
 	f.setSale(line.OnSale, f.clock().Add(-time.Minute))
 	word := f.mem.Sale
 	f.advance(time.Second)
-	f.observe(f.store.Apply(f.ctx(), f.event, f.mem, line.Settings{ClosesAt: f.clock()}, word.At-1))
+	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.mem, line.Settings{ClosesAt: f.clock()}, word.At-1))
 	require.Equal(t, word.ClosesAt, f.peek().ClosesAt, "settings that were read before are older")
 	f.apply(line.Settings{ClosesAt: f.clock().Add(time.Hour)})
 	require.Equal(t, f.clock().Add(time.Hour).UnixMilli(), f.peek().ClosesAt)

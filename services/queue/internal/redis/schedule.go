@@ -18,19 +18,19 @@ var claimSource string
 //go:embed lua/schedule/report.lua
 var reportSource string
 
-var _ line.Schedule = (*schedule)(nil)
+var _ line.Schedule = (*tickSchedule)(nil)
 
-// schedule stores in Redis which lines are due for a tick. Its keys have the name of the registry as
-// hash tag, so that they are on the registry's cluster node.
-type schedule struct {
+// tickSchedule stores in Redis which lines are due for a tick. Its keys have the name of the
+// registry as hash tag, so that they are on the registry's cluster node.
+type tickSchedule struct {
 	client        redis.UniversalClient
 	claim, report *redis.Script
 	keys          []string
 	now           func() string // "" = Redis's clock
 }
 
-func newSchedule(client redis.UniversalClient, registry string, now func() string) *schedule {
-	s := &schedule{client: client, claim: redis.NewScript(claimSource), report: redis.NewScript(reportSource), keys: []string{registry}, now: now}
+func newTickSchedule(client redis.UniversalClient, registry string, now func() string) *tickSchedule {
+	s := &tickSchedule{client: client, claim: redis.NewScript(claimSource), report: redis.NewScript(reportSource), keys: []string{registry}, now: now}
 	for _, name := range []string{"due", "busy", "reports", "reported", "run"} {
 		s.keys = append(s.keys, lineKey(registry, name))
 	}
@@ -40,13 +40,13 @@ func newSchedule(client redis.UniversalClient, registry string, now func() strin
 // storedReport is the JSON form of a line.TickReport in Redis. Replicas of other releases read it, so
 // fields may only be added.
 type storedReport struct {
-	State line.State           `json:"state"`
+	State line.LineState       `json:"state"`
 	Tick  line.AdmissionResult `json:"tick"`
 	// Age is the state's age in ms when it was reported.
 	Age int64 `json:"age"`
 }
 
-func (s *schedule) ClaimTicks(ctx context.Context, r line.TickRequest) (line.TickPlan, error) {
+func (s *tickSchedule) ClaimTicks(ctx context.Context, r line.TickRequest) (line.TickPlan, error) {
 	args := []any{s.now(), r.Lease.Milliseconds(), r.BusyFor.Milliseconds(), r.Since, len(r.Busy)}
 	for _, id := range r.Busy {
 		args = append(args, id)
@@ -116,7 +116,7 @@ func parseStrings(v any) ([]string, error) {
 	return out, nil
 }
 
-func (s *schedule) ReportTicks(ctx context.Context, r line.TickResults) error {
+func (s *tickSchedule) ReportTicks(ctx context.Context, r line.TickResults) error {
 	args := []any{s.now(), r.BusyFor.Milliseconds()}
 	for _, t := range r.Reports {
 		t.State.Fresh = false // true only in the answer to the call that began the epoch

@@ -45,7 +45,7 @@ func (s *schedule) report(reports ...line.TickReport) {
 func TestTickIsClaimedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
-	require.NoError(t, s.store.Add(t.Context(), "a", "b"))
+	require.NoError(t, s.store.AddEvents(t.Context(), "a", "b"))
 	require.ElementsMatch(t, []string{"a", "b"}, s.claim(line.TickRequest{}).Due)
 	require.Empty(t, s.claim(line.TickRequest{}).Due)
 	s.clock.Advance(900 * time.Millisecond)
@@ -56,9 +56,9 @@ func TestTickIsClaimedOnce(t *testing.T) {
 func TestIdleLineIsDueWhenSomebodyComes(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
-	require.NoError(t, s.store.Add(t.Context(), "a"))
+	require.NoError(t, s.store.AddEvents(t.Context(), "a"))
 	s.claim(line.TickRequest{})
-	s.report(line.TickReport{EventID: "a", State: line.State{Epoch: 1}, IdleFor: time.Minute})
+	s.report(line.TickReport{EventID: "a", State: line.LineState{Epoch: 1}, IdleFor: time.Minute})
 	s.clock.Advance(50 * time.Second)
 	require.Empty(t, s.claim(line.TickRequest{}).Due)
 	_, err := s.store.ClaimTicks(t.Context(), line.TickRequest{Busy: []string{"a"}, BusyFor: time.Minute})
@@ -67,7 +67,7 @@ func TestIdleLineIsDueWhenSomebodyComes(t *testing.T) {
 	require.Equal(t, [][]string{{"a"}, {"a"}}, [][]string{p.Due, p.Busy})
 
 	// The tick found nobody, but somebody came to another replica meanwhile.
-	s.report(line.TickReport{EventID: "a", State: line.State{Epoch: 1}, IdleFor: time.Minute})
+	s.report(line.TickReport{EventID: "a", State: line.LineState{Epoch: 1}, IdleFor: time.Minute})
 	s.clock.Advance(time.Second)
 	require.Equal(t, []string{"a"}, s.claim(line.TickRequest{}).Due)
 	s.clock.Advance(time.Minute)
@@ -79,10 +79,10 @@ func TestIdleLineIsDueWhenSomebodyComes(t *testing.T) {
 func TestReportsReachOtherReplicas(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
-	require.NoError(t, s.store.Add(t.Context(), "a", "gone"))
+	require.NoError(t, s.store.AddEvents(t.Context(), "a", "gone"))
 	since := s.claim(line.TickRequest{}).Now
 	s.clock.Advance(time.Second)
-	state := line.State{Epoch: 5, Rev: 2, Now: 7, Waiting: 3, Threshold: 9, Sale: line.Sale{Status: line.OnSale, At: 6}}
+	state := line.LineState{Epoch: 5, Rev: 2, Now: 7, Waiting: 3, Threshold: 9, Sale: line.Sale{Status: line.OnSale, At: 6}}
 	fresh := state
 	fresh.Fresh = true
 	tick := line.AdmissionResult{Silent: true, Kept: 4}
@@ -95,7 +95,7 @@ func TestReportsReachOtherReplicas(t *testing.T) {
 	require.Empty(t, s.claim(line.TickRequest{Since: p.Now}).Reports)
 	require.Len(t, s.claim(line.TickRequest{}).Reports, 2, "a new replica gets all")
 
-	require.NoError(t, s.store.Remove(t.Context(), "gone"))
+	require.NoError(t, s.store.RemoveEvent(t.Context(), "gone"))
 	require.Len(t, s.claim(line.TickRequest{}).Reports, 1, "of a line that is no longer listed there is none")
 }
 
@@ -103,7 +103,7 @@ func TestReportsReachOtherReplicas(t *testing.T) {
 func TestTicksGoOnAfterClockWentBack(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
-	require.NoError(t, s.store.Add(t.Context(), "a"))
+	require.NoError(t, s.store.AddEvents(t.Context(), "a"))
 	since := s.claim(line.TickRequest{Busy: []string{"a"}}).Now
 	for _, step := range []time.Duration{2 * time.Second, 5 * time.Second, time.Minute, time.Hour} {
 		s.clock.Advance(-step)
@@ -120,11 +120,11 @@ func TestTicksGoOnAfterClockWentBack(t *testing.T) {
 func TestScheduleFollowsRegistry(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
-	require.NoError(t, s.store.Add(t.Context(), "a"))
+	require.NoError(t, s.store.AddEvents(t.Context(), "a"))
 	p := s.claim(line.TickRequest{})
-	s.report(line.TickReport{EventID: "a", State: line.State{Epoch: 1}, IdleFor: time.Minute})
-	require.NoError(t, s.store.Add(t.Context(), "b"))
-	require.NoError(t, s.store.Remove(t.Context(), "a"))
+	s.report(line.TickReport{EventID: "a", State: line.LineState{Epoch: 1}, IdleFor: time.Minute})
+	require.NoError(t, s.store.AddEvents(t.Context(), "b"))
+	require.NoError(t, s.store.RemoveEvent(t.Context(), "a"))
 	s.clock.Advance(5 * time.Second)
 	p = s.claim(line.TickRequest{Since: p.Now})
 	require.Empty(t, p.Due)
@@ -138,10 +138,10 @@ func TestIdleLinesAreDueSoonAfterFailover(t *testing.T) {
 	registry := "registry-" + redistest.Prefix(t)
 	client := redistest.Open(t)
 	s := newSchedule(t, client, registry)
-	require.NoError(t, s.store.Add(t.Context(), "a", "b"))
+	require.NoError(t, s.store.AddEvents(t.Context(), "a", "b"))
 	since := s.claim(line.TickRequest{}).Now
 	for _, id := range []string{"a", "b"} {
-		s.report(line.TickReport{EventID: id, State: line.State{Epoch: 1}, IdleFor: time.Minute})
+		s.report(line.TickReport{EventID: id, State: line.LineState{Epoch: 1}, IdleFor: time.Minute})
 	}
 	s.clock.Advance(time.Second)
 	require.Empty(t, s.claim(line.TickRequest{Since: since}).Due)

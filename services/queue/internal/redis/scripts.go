@@ -38,13 +38,13 @@ const (
 
 // Durations that are not configurable.
 const (
-	ticketWindow = 150 * time.Second // how long before the line's last answer a valid ticket may be issued
-	writeSlack   = 5 * time.Second   // age of decisions that may be lost, or unknown to a replica
+	ticketWindow = 150 * time.Second // after a loss, tickets issued more than this before the line's last answer are void
+	writeSlack   = 5 * time.Second   // younger decisions may be lost, or unknown to a replica
 	passLife     = 24 * time.Hour    // how long used tier-1 positions are kept after their page's last use
 	idleLife     = 24 * time.Hour    // how long an empty line is kept
-	reopenGrace  = time.Minute       // from the end of a sale to the removal of its line
-	// lateSlotTTL is how long after the last contact a slot is kept for a late visitor, since browsers
-	// let hidden tabs poll only once a minute.
+	reopenGrace  = time.Minute       // time from the end of a sale to the removal of its line
+	// lateSlotTTL is how long after a late visitor's last contact a slot is kept for the visitor,
+	// since browsers let hidden tabs poll only once a minute.
 	lateSlotTTL = 70 * time.Second
 )
 
@@ -127,7 +127,7 @@ func commonArgs(now string, m line.KnownState, begin bool) []any {
 
 // appendClaim appends the twelve script arguments of a claim. keyIndex is the index of the key of its
 // tier-1 position, 0 without one.
-func appendClaim(args []any, c line.Claim, keyIndex int) []any {
+func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
 	args = append(args, c.UserID, flagArg(c.Join), flagArg(c.Tier1.Required), keyIndex, c.Tier1.Round, c.Tier1.Position)
 	if c.Ticket != nil {
 		args = append(args, c.Ticket.Score, c.Ticket.Epoch, c.Ticket.IssuedAt)

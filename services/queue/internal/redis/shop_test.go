@@ -11,7 +11,7 @@ import (
 )
 
 // onSale returns a line with a sale that ticket reports at every step of live, and a slot holder.
-func onSale(t *testing.T, threshold int64) (f *fixture, in line.Outcome) {
+func onSale(t *testing.T, threshold int64) (f *fixture, in line.ClaimOutcome) {
 	t.Helper()
 	f = setup(t, threshold)
 	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
@@ -39,7 +39,7 @@ func TestNobodyIsAdmittedWhileShopIsAway(t *testing.T) {
 	f.live(15*time.Minute, append(users, "in", "a")...)
 	require.Equal(t, users, f.set("queue"))
 	st := f.peek()
-	require.Equal(t, []line.Pause{line.PausedByShop}, st.Pauses())
+	require.Equal(t, []line.PauseReason{line.PausedByShop}, st.Pauses())
 	require.Equal(t, []string{"in", "a"}, f.set("active"))
 
 	f.away = false
@@ -182,7 +182,7 @@ func TestTokenRestoresSlotWhileShopIsAway(t *testing.T) {
 	in.End = f.status("in").End
 	token := f.entry(in)
 	f.wipe()
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "in", Entry: token}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "in", Entry: token}).Standing)
 	require.Equal(t, 500*time.Second, f.remaining("in"))
 	f.live(5*time.Minute, "in")
 	f.away = false

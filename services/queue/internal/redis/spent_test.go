@@ -10,7 +10,7 @@ import (
 )
 
 // waitsWithTicket lets a user wait behind "in", and also returns the slot of "in".
-func (f *fixture) waitsWithTicket(user string) (in line.Outcome, ticket *line.Ticket) {
+func (f *fixture) waitsWithTicket(user string) (in line.ClaimOutcome, ticket *line.Ticket) {
 	f.t.Helper()
 	in = f.join("in")
 	ticket = f.ticket(f.join(user))
@@ -21,25 +21,25 @@ func (f *fixture) waitsWithTicket(user string) (in line.Outcome, ticket *line.Ti
 // A failover may keep the data, so that a ticket is not needed. It must not restore its place once
 // that place was used.
 func TestTicketGivesNoSecondTurn(t *testing.T) {
-	for name, turn := range map[string]func(f *fixture, in line.Outcome){
-		"admitted and bought": func(f *fixture, in line.Outcome) {
+	for name, turn := range map[string]func(f *fixture, in line.ClaimOutcome){
+		"admitted and bought": func(f *fixture, in line.ClaimOutcome) {
 			f.release("in", in.SlotID)
 			f.live(time.Second, "a")
 			require.True(f.t, f.release("a", f.status("a").SlotID))
 		},
-		"admitted, and the slot expired": func(f *fixture, in line.Outcome) {
+		"admitted, and the slot expired": func(f *fixture, in line.ClaimOutcome) {
 			f.release("in", in.SlotID)
 			f.liveBy(10*time.Second, 620*time.Second, "a")
 		},
-		"admitted by a tick and never claimed": func(f *fixture, in line.Outcome) {
+		"admitted by a tick and never claimed": func(f *fixture, in line.ClaimOutcome) {
 			f.release("in", in.SlotID)
 			f.tick()
 			f.live(20 * time.Second)
 			require.Equal(f.t, []string{"a"}, f.set("parked"))
 			require.True(f.t, f.release("a", ""))
 		},
-		"left the line": func(f *fixture, _ line.Outcome) { require.True(f.t, f.release("a", "")) },
-		"left while parked": func(f *fixture, in line.Outcome) {
+		"left the line": func(f *fixture, _ line.ClaimOutcome) { require.True(f.t, f.release("a", "")) },
+		"left while parked": func(f *fixture, in line.ClaimOutcome) {
 			f.live(20*time.Second, "in")
 			f.release("in", in.SlotID)
 			f.tick()
@@ -50,12 +50,12 @@ func TestTicketGivesNoSecondTurn(t *testing.T) {
 			f := setup(t, 1)
 			in, ticket := f.waitsWithTicket("a")
 			f.failover()
-			require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing, "found in the queue")
+			require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "found in the queue")
 			f.live(31*time.Second, "in", "a")
 			turn(f, in)
-			got := f.claim(line.Claim{UserID: "a", Ticket: ticket})
+			got := f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket})
 			require.Equal(t, line.Nowhere, got.Standing, "the ticket's place has been used")
-			later := f.claim(line.Claim{UserID: "a", Ticket: ticket, Join: true})
+			later := f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket, Join: true})
 			require.NotEqual(t, ticket.Score, later.Score, "who wants more queues again")
 		})
 	}
@@ -65,7 +65,7 @@ func TestTicketGivesNoSecondTurn(t *testing.T) {
 func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
-		want  line.Standing
+		want  line.VisitorStanding
 	}{
 		"5 s after the leave": {5 * time.Second, line.Nowhere},
 		"more than 5 s":       {5*time.Second + time.Millisecond, line.Waiting},
@@ -83,7 +83,7 @@ func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 			require.NoError(t, f.client.ZRem(f.ctx(), f.key("seen"), "a").Err())
 			f.advance(time.Second)
 			f.failover()
-			require.Equal(t, tc.want, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+			require.Equal(t, tc.want, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 		})
 	}
 }
@@ -98,10 +98,10 @@ func TestPlaceIsRestoredOnce(t *testing.T) {
 	second := f.ticket(f.status("a"))
 	f.advance(time.Second)
 	f.wipe()
-	require.Equal(t, line.Waiting, f.claim(line.Claim{UserID: "a", Ticket: second}).Standing)
+	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).Standing)
 	require.True(t, f.release("a", ""))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: first}).Standing)
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: second}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: first}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).Standing)
 }
 
 // An adopted slot counts as a turn.
@@ -112,9 +112,9 @@ func TestTicketAfterAdoptionIsRejected(t *testing.T) {
 	f.tick()
 	token := f.entry(f.status("a"))
 	f.wipe()
-	require.Equal(t, line.Inside, f.claim(line.Claim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
 	require.True(t, f.release("a", token.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }
 
 // Tickets of an epoch expire an hour after that epoch ended, not after the latest one.
@@ -131,7 +131,7 @@ func TestLaterLossRestoresNoOlderTickets(t *testing.T) {
 			lose(f)
 			f.peek()
 			f.advance(11 * time.Minute)
-			require.Equal(t, line.Nowhere, f.claim(line.Claim{UserID: "a", Ticket: ticket}).Standing)
+			require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 		})
 	}
 }
@@ -142,7 +142,7 @@ func TestSpentIsCleanedInPages(t *testing.T) {
 	f.advance(time.Second)
 	f.tick()
 	require.Len(t, f.set("spent"), len(users))
-	claims := make([]line.Claim, len(users))
+	claims := make([]line.PlaceClaim, len(users))
 	for i, u := range users {
 		claims[i].UserID = u
 	}

@@ -20,7 +20,7 @@ var _ line.Store = (*Store)(nil)
 
 // Store keeps the lines in one Redis or one Redis Cluster. It is safe for concurrent use.
 type Store struct {
-	*schedule
+	*tickSchedule
 
 	client   redis.UniversalClient
 	scripts  map[string]*redis.Script
@@ -53,20 +53,20 @@ func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*
 	for _, o := range opts {
 		o(s)
 	}
-	s.schedule = newSchedule(client, s.registry, s.scriptTime)
+	s.tickSchedule = newTickSchedule(client, s.registry, s.scriptTime)
 	s.setUpBatches()
 	return s, nil
 }
 
 // runScript runs a script on a line; extraKeys are keys besides those of every script.
-func (s *Store) runScript(ctx context.Context, script, eventID string, extraKeys []string, args []any) (reply, error) {
+func (s *Store) runScript(ctx context.Context, script, eventID string, extraKeys []string, args []any) (scriptReply, error) {
 	v, err := s.scripts[script].Run(ctx, s.client, append(keysOf(eventID), extraKeys...), args...).Result()
 	if err != nil {
-		return reply{}, pkgredis.Err(fmt.Errorf("%s: %w", script, err))
+		return scriptReply{}, pkgredis.Err(fmt.Errorf("%s: %w", script, err))
 	}
 	r, err := parseReply(v)
 	if err != nil {
-		return reply{}, fmt.Errorf("%s: %w", script, err)
+		return scriptReply{}, fmt.Errorf("%s: %w", script, err)
 	}
 	return r, nil
 }
@@ -85,12 +85,12 @@ func (s *Store) scriptTime() string {
 // randomSeed returns 128 random bits, from which a script derives slot ids.
 func randomSeed() string { return rand.Text() }
 
-func (s *Store) Check(ctx context.Context, eventID string, known line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+func (s *Store) Check(ctx context.Context, eventID string, known line.KnownState, claims []line.PlaceClaim) (line.LineState, []line.ClaimOutcome, error) {
 	out, err := s.checks.Do(ctx, eventID, checkRequest{known: known, claims: claims})
 	return out.state, out.outcomes, err
 }
 
-func (s *Store) runCheck(ctx context.Context, eventID string, known line.KnownState, claims []line.Claim) (line.State, []line.Outcome, error) {
+func (s *Store) runCheck(ctx context.Context, eventID string, known line.KnownState, claims []line.PlaceClaim) (line.LineState, []line.ClaimOutcome, error) {
 	var tier1 positionKeys
 	begin := false
 	items := make([]any, 0, 12*len(claims))
@@ -101,24 +101,24 @@ func (s *Store) runCheck(ctx context.Context, eventID string, known line.KnownSt
 	args := append(append(s.scriptArgs(known, begin), randomSeed()), items...)
 	r, err := s.runScript(ctx, scriptCheck, eventID, tier1.keys, args)
 	if err != nil {
-		return line.State{}, nil, err
+		return line.LineState{}, nil, err
 	}
 	out, err := r.parseOutcomes(len(claims))
 	return r.state, out, err
 }
 
-func (s *Store) Release(ctx context.Context, eventID string, known line.KnownState, userID, slotID string) (line.State, bool, error) {
+func (s *Store) Release(ctx context.Context, eventID string, known line.KnownState, userID, slotID string) (line.LineState, bool, error) {
 	return s.runBool(ctx, scriptRelease, eventID, append(s.scriptArgs(known, false), userID, slotID))
 }
 
 // anySlot in place of a slot's id means whatever slot the user has.
 const anySlot = "*"
 
-func (s *Store) Revoke(ctx context.Context, eventID string, known line.KnownState, userID string) (line.State, bool, error) {
+func (s *Store) Revoke(ctx context.Context, eventID string, known line.KnownState, userID string) (line.LineState, bool, error) {
 	return s.Release(ctx, eventID, known, userID, anySlot)
 }
 
-func (s *Store) Hold(ctx context.Context, eventID string, known line.KnownState, h line.SeatHold) (line.State, bool, error) {
+func (s *Store) Hold(ctx context.Context, eventID string, known line.KnownState, h line.SeatHold) (line.LineState, bool, error) {
 	until := int64(0)
 	if !h.Until.IsZero() {
 		until = h.Until.UnixMilli()
@@ -127,34 +127,34 @@ func (s *Store) Hold(ctx context.Context, eventID string, known line.KnownState,
 }
 
 // runBool runs a script that replies whether it has changed something.
-func (s *Store) runBool(ctx context.Context, script, eventID string, args []any) (line.State, bool, error) {
+func (s *Store) runBool(ctx context.Context, script, eventID string, args []any) (line.LineState, bool, error) {
 	r, err := s.runScript(ctx, script, eventID, nil, args)
 	if err != nil {
-		return line.State{}, false, err
+		return line.LineState{}, false, err
 	}
 	n, err := r.parseInts(1)
 	if err != nil {
-		return line.State{}, false, fmt.Errorf("%s: %w", script, err)
+		return line.LineState{}, false, fmt.Errorf("%s: %w", script, err)
 	}
 	return r.state, n[0] == 1, nil
 }
 
-func (s *Store) Peek(ctx context.Context, eventID string, known line.KnownState) (line.State, error) {
+func (s *Store) Peek(ctx context.Context, eventID string, known line.KnownState) (line.LineState, error) {
 	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.scriptArgs(known, false), ""))
 	return st, err
 }
 
-func (s *Store) Open(ctx context.Context, eventID string, known line.KnownState) (line.State, error) {
+func (s *Store) Open(ctx context.Context, eventID string, known line.KnownState) (line.LineState, error) {
 	st, _, err := s.runBool(ctx, scriptSet, eventID, append(s.scriptArgs(known, true), "open"))
 	return st, err
 }
 
-func (s *Store) Apply(ctx context.Context, eventID string, known line.KnownState, set line.Settings, readAt int64) (line.State, error) {
+func (s *Store) ApplySettings(ctx context.Context, eventID string, known line.KnownState, set line.Settings, readAt int64) (line.LineState, error) {
 	st, _, err := s.runBool(ctx, scriptSet, eventID, appendSettings(s.scriptArgs(known, false), set, readAt))
 	return st, err
 }
 
-func (s *Store) Block(ctx context.Context, eventID string, known line.KnownState, users []string) (line.State, error) {
+func (s *Store) Block(ctx context.Context, eventID string, known line.KnownState, users []string) (line.LineState, error) {
 	args := append(s.scriptArgs(known, false), "block")
 	for _, user := range users {
 		args = append(args, user)
@@ -163,36 +163,36 @@ func (s *Store) Block(ctx context.Context, eventID string, known line.KnownState
 	return st, err
 }
 
-func (s *Store) Admit(ctx context.Context, eventID string, known line.KnownState) (line.State, line.AdmissionResult, error) {
+func (s *Store) Admit(ctx context.Context, eventID string, known line.KnownState) (line.LineState, line.AdmissionResult, error) {
 	r, err := s.runScript(ctx, scriptAdmit, eventID, nil, append(s.scriptArgs(known, false), randomSeed()))
 	if err != nil {
-		return line.State{}, line.AdmissionResult{}, err
+		return line.LineState{}, line.AdmissionResult{}, err
 	}
 	n, err := r.parseInts(5)
 	if err != nil {
-		return line.State{}, line.AdmissionResult{}, fmt.Errorf("admit: %w", err)
+		return line.LineState{}, line.AdmissionResult{}, fmt.Errorf("admit: %w", err)
 	}
 	return r.state, line.AdmissionResult{Admitted: n[0], Parked: n[1], More: n[2] == 1, Silent: n[3] == 1, Kept: n[4]}, nil
 }
 
-func (s *Store) Clean(ctx context.Context, eventID string, known line.KnownState) (line.State, int64, bool, error) {
+func (s *Store) Clean(ctx context.Context, eventID string, known line.KnownState) (line.LineState, int64, bool, error) {
 	r, err := s.runScript(ctx, scriptCleanup, eventID, nil, s.scriptArgs(known, false))
 	if err != nil {
-		return line.State{}, 0, false, err
+		return line.LineState{}, 0, false, err
 	}
 	n, err := r.parseInts(2)
 	if err != nil {
-		return line.State{}, 0, false, fmt.Errorf("cleanup: %w", err)
+		return line.LineState{}, 0, false, fmt.Errorf("cleanup: %w", err)
 	}
 	return r.state, n[0], n[1] == 1, nil
 }
 
-func (s *Store) Events(ctx context.Context) ([]string, error) {
+func (s *Store) ListEvents(ctx context.Context) ([]string, error) {
 	ids, err := s.client.SMembers(ctx, s.registry).Result()
 	return ids, pkgredis.Err(err)
 }
 
-func (s *Store) Add(ctx context.Context, eventIDs ...string) error {
+func (s *Store) AddEvents(ctx context.Context, eventIDs ...string) error {
 	members := make([]any, len(eventIDs))
 	for i, id := range eventIDs {
 		members[i] = id
@@ -200,7 +200,7 @@ func (s *Store) Add(ctx context.Context, eventIDs ...string) error {
 	return pkgredis.Err(s.client.SAdd(ctx, s.registry, members...).Err())
 }
 
-func (s *Store) Remove(ctx context.Context, eventID string) error {
+func (s *Store) RemoveEvent(ctx context.Context, eventID string) error {
 	return pkgredis.Err(s.client.SRem(ctx, s.registry, eventID).Err())
 }
 

@@ -31,7 +31,7 @@ func (f *fixture) queuesByArrival(user string, position int64) {
 // However a place with a position of a round ended, other positions of that round put its user
 // behind all who wait.
 func TestUserIsEarlyOncePerRound(t *testing.T) {
-	inside := func(f *fixture) line.Outcome {
+	inside := func(f *fixture) line.ClaimOutcome {
 		in := f.joinAt("m", 10)
 		require.Equal(f.t, line.Inside, in.Standing)
 		f.crowdOfRound()
@@ -91,7 +91,7 @@ func TestUserIsEarlyOncePerRound(t *testing.T) {
 		"slot restored after a loss": func(f *fixture) {
 			entry := f.entry(inside(f))
 			f.wipe()
-			in := f.claim(line.Claim{UserID: "m", Entry: entry})
+			in := f.claim(line.PlaceClaim{UserID: "m", Entry: entry})
 			require.Equal(f.t, line.Inside, in.Standing)
 			f.join("w")
 			require.True(f.t, f.release("m", in.SlotID))
@@ -105,7 +105,7 @@ func TestUserIsEarlyOncePerRound(t *testing.T) {
 		"place restored after a loss": func(f *fixture) {
 			ticket := full(f)
 			f.wipe()
-			require.Equal(f.t, f.round+10, f.claim(line.Claim{UserID: "m", Ticket: ticket}).Score)
+			require.Equal(f.t, f.round+10, f.claim(line.PlaceClaim{UserID: "m", Ticket: ticket}).Score)
 			f.join("w")
 			require.True(f.t, f.release("m", ""))
 		},
@@ -146,10 +146,10 @@ func TestFirstPositionKeepsItsScore(t *testing.T) {
 // Positions of a user that come together are one place.
 func TestPositionsOfTwoTabs(t *testing.T) {
 	f := setup(t, 0)
-	claim := func(position int64) line.Claim {
-		return line.Claim{UserID: "m", Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: position}}
+	claim := func(position int64) line.PlaceClaim {
+		return line.PlaceClaim{UserID: "m", Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: position}}
 	}
-	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.Claim{claim(10), claim(5)})
+	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{claim(10), claim(5)})
 	f.observe(s, err)
 	require.Equal(t, []int64{f.round + 10, f.round + 10}, []int64{out[0].Score, out[1].Score})
 	require.True(t, f.release("m", ""))
@@ -159,14 +159,14 @@ func TestPositionsOfTwoTabs(t *testing.T) {
 
 // A turn takes nothing from later rounds, nor does a turn by arrival from a round.
 func TestOtherTurnsLeaveThePosition(t *testing.T) {
-	for name, turn := range map[string]func(f *fixture) line.Outcome{
-		"of an earlier round": func(f *fixture) line.Outcome {
+	for name, turn := range map[string]func(f *fixture) line.ClaimOutcome{
+		"of an earlier round": func(f *fixture) line.ClaimOutcome {
 			in := f.joinAt("m", 10)
 			f.round += 1e9
 			return in
 		},
-		"by arrival":                  func(f *fixture) line.Outcome { return f.join("m") },
-		"by arrival during the round": func(f *fixture) line.Outcome { f.joinAt("x", 500); return f.join("m") },
+		"by arrival":                  func(f *fixture) line.ClaimOutcome { return f.join("m") },
+		"by arrival during the round": func(f *fixture) line.ClaimOutcome { f.joinAt("x", 500); return f.join("m") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 2)
@@ -228,9 +228,9 @@ func TestTurnsAreKeptForADay(t *testing.T) {
 func TestPositionAfterItsRound(t *testing.T) {
 	f := setup(t, 0)
 	f.joinAt("during", 10)
-	join := func(user string, position int64) line.Outcome {
+	join := func(user string, position int64) line.ClaimOutcome {
 		f.advance(time.Second)
-		return f.claim(line.Claim{UserID: user, Join: true, Tier1: line.Tier1{Round: f.round, Position: position}})
+		return f.claim(line.PlaceClaim{UserID: user, Join: true, Tier1: line.Tier1{Round: f.round, Position: position}})
 	}
 	f.join("newcomer")
 	require.Equal(t, f.round+20, join("waited", 20).Score)

@@ -9,11 +9,11 @@ import (
 )
 
 // toRequest converts an item of a call; it fails with ErrUnauthenticated if the item has no user.
-func toRequest(it *queuev1.LineItem) (line.Request, error) {
+func toRequest(it *queuev1.LineItem) (line.PlaceRequest, error) {
 	if !ids.ValidUser(it.GetCaller().GetUserId()) {
-		return line.Request{}, errs.ErrUnauthenticated
+		return line.PlaceRequest{}, errs.ErrUnauthenticated
 	}
-	return line.Request{EventID: it.GetEventId(), Visitor: toVisitor(it.GetCaller()), Ticket: it.GetTicket(), Entry: toEntry(it.GetEntry())}, nil
+	return line.PlaceRequest{EventID: it.GetEventId(), Visitor: toVisitor(it.GetCaller()), Ticket: it.GetTicket(), Entry: toEntry(it.GetEntry())}, nil
 }
 
 func toVisitor(c *commonv1.Caller) line.Visitor {
@@ -21,14 +21,14 @@ func toVisitor(c *commonv1.Caller) line.Visitor {
 	return line.Visitor{UserID: c.GetUserId(), Tier1: line.Tier1{Required: t.GetRequired(), Round: t.GetRound(), Position: t.GetPosition()}}
 }
 
-func toEntry(e *queuev1.EntryClaims) *line.Entry {
+func toEntry(e *queuev1.EntryClaims) *line.EntryClaims {
 	if e.GetSlotId() == "" {
 		return nil
 	}
-	return &line.Entry{SlotID: e.GetSlotId(), Epoch: e.GetEpoch(), End: e.GetEnd(), ExpiresAt: e.GetExpiresAt()}
+	return &line.EntryClaims{SlotID: e.GetSlotId(), Epoch: e.GetEpoch(), End: e.GetEnd(), ExpiresAt: e.GetExpiresAt()}
 }
 
-func fromAnswer(a line.Answer) *queuev1.LineResult {
+func fromAnswer(a line.PlaceAnswer) *queuev1.LineResult {
 	if a.Err != nil {
 		return &queuev1.LineResult{Result: &queuev1.LineResult_Problem{Problem: errs.ToProblem(a.Err)}}
 	}
@@ -84,14 +84,14 @@ func toSlotQuery(it *queuev1.SlotItem) (line.SlotQuery, error) {
 	return line.SlotQuery{EventID: it.GetEventId(), UserID: it.GetUserId(), SlotID: it.GetSlotId(), Epoch: it.GetEpoch()}, nil
 }
 
-func fromVerdict(v line.SlotVerdict, err error) *queuev1.SlotResult {
+func fromSlotVerdict(v line.SlotVerdict, err error) *queuev1.SlotResult {
 	if err == nil {
 		err = v.Err
 	}
 	return &queuev1.SlotResult{Active: v.Active, Problem: errs.ToProblem(err)}
 }
 
-func fromUpdates(updates []line.LineUpdate) []*queuev1.Line {
+func fromLineUpdates(updates []line.LineUpdate) []*queuev1.Line {
 	out := make([]*queuev1.Line, len(updates))
 	for i, r := range updates {
 		out[i] = &queuev1.Line{

@@ -22,7 +22,7 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	})
 )
 
-func countAnswer(call string, a line.Answer) {
+func countAnswer(call string, a line.PlaceAnswer) {
 	if a.Err != nil {
 		answered.WithLabelValues(call, errs.From(a.Err).Reason).Inc()
 		return

@@ -18,10 +18,10 @@ import (
 
 // VisitorCalls are the calls that gateways make on behalf of visitors.
 type VisitorCalls interface {
-	Check(ctx context.Context, reqs []line.Request) []line.Answer
-	Status(ctx context.Context, reqs []line.Request) []line.Answer
+	Check(ctx context.Context, reqs []line.PlaceRequest) []line.PlaceAnswer
+	Status(ctx context.Context, reqs []line.PlaceRequest) []line.PlaceAnswer
 	VerifySlots(ctx context.Context, slots []line.SlotQuery) []line.SlotVerdict
-	Leave(ctx context.Context, eventID, userID string, e *line.Entry) error
+	Leave(ctx context.Context, eventID, userID string, e *line.EntryClaims) error
 }
 
 // OperatorCalls are the calls that gateways make on behalf of operators.
@@ -88,9 +88,9 @@ func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*qu
 // answerItems calls do with the items that have a user, and returns the results of all items in order.
 // Items without a user fail.
 func answerItems(
-	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.Request) []line.Answer,
+	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.PlaceRequest) []line.PlaceAnswer,
 ) *queuev1.LineResponse {
-	return &queuev1.LineResponse{Results: batchrpc.Whole(ctx, req.GetItems(), toRequest, do, func(a line.Answer, err error) *queuev1.LineResult {
+	return &queuev1.LineResponse{Results: batchrpc.Whole(ctx, req.GetItems(), toRequest, do, func(a line.PlaceAnswer, err error) *queuev1.LineResult {
 		if err != nil {
 			a.Err = err
 		}
@@ -111,7 +111,7 @@ func (v *Visitors) Leave(ctx context.Context, req *queuev1.LeaveRequest) (*queue
 }
 
 func (v *Visitors) VerifySlots(ctx context.Context, req *queuev1.VerifySlotsRequest) (*queuev1.VerifySlotsResponse, error) {
-	return &queuev1.VerifySlotsResponse{Results: batchrpc.Whole(ctx, req.GetItems(), toSlotQuery, v.line.VerifySlots, fromVerdict)}, nil
+	return &queuev1.VerifySlotsResponse{Results: batchrpc.Whole(ctx, req.GetItems(), toSlotQuery, v.line.VerifySlots, fromSlotVerdict)}, nil
 }
 
 // watchInterval is the minimum time between two messages of a stream.
@@ -132,7 +132,7 @@ func (v *Visitors) WatchLines(_ *queuev1.WatchLinesRequest, stream grpc.ServerSt
 	// The stream ends when the gateway disconnects, its connection reaches its maximum age, or this
 	// process stops. None of these is an error.
 	_ = v.control.WatchLines(ctx, func(changed []line.LineUpdate, snapshot bool) error {
-		if err := stream.Send(&queuev1.WatchLinesResponse{Lines: fromUpdates(changed), Snapshot: snapshot}); err != nil {
+		if err := stream.Send(&queuev1.WatchLinesResponse{Lines: fromLineUpdates(changed), Snapshot: snapshot}); err != nil {
 			return err
 		}
 		select {

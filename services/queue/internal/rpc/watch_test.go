@@ -62,7 +62,7 @@ func TestWatchIsThrottledAndSendsHeartbeats(t *testing.T) {
 
 		require.True(t, (<-stream.sent).GetSnapshot())
 		for i := range 10 { // one every 10 ms: sent in one message
-			cache.Observe("ev", line.State{Epoch: int64(i + 1), Rev: 1, Now: 1})
+			cache.Observe("ev", line.LineState{Epoch: int64(i + 1), Rev: 1, Now: 1})
 			<-time.After(10 * time.Millisecond)
 		}
 		change := <-stream.sent

@@ -22,11 +22,11 @@ var _ line.Sealer = (*Sealer)(nil)
 
 // Sealer signs entry tokens, and signs and verifies queue tickets. It is safe for concurrent use.
 type Sealer struct {
-	current atomic.Pointer[keys]
+	current atomic.Pointer[signingKeys]
 }
 
-// keys are the keys of both kinds, derived from one secret.
-type keys struct {
+// signingKeys are the keys of both kinds, derived from one secret.
+type signingKeys struct {
 	tokens  token.KeySet
 	tickets token.MACSet
 }
@@ -43,7 +43,7 @@ func (s *Sealer) Rekey(secret config.Secret) error {
 	if err != nil {
 		return fmt.Errorf("QUEUE_ENTRY_TOKEN_SECRET: %w", err)
 	}
-	s.current.Store(&keys{tokens: set, tickets: set.Derive(claims.LabelQueueTicket)})
+	s.current.Store(&signingKeys{tokens: set, tickets: set.Derive(claims.LabelQueueTicket)})
 	return nil
 }
 

@@ -86,8 +86,8 @@ func (a *Announcer) fillBatch(batch []line.Admission) []line.Admission {
 	return batch
 }
 
-// message is the body of an SQS message. Consumers outside the platform depend on its form.
-type message struct {
+// admissionMessage is the JSON body of an SQS message. Consumers outside the platform depend on it.
+type admissionMessage struct {
 	Action     string `json:"action"`
 	EventID    string `json:"eventId"`
 	UserID     string `json:"userId"`
@@ -100,7 +100,7 @@ func (a *Announcer) sendBatch(ctx context.Context, batch []line.Admission) {
 	defer cancel()
 	entries := make([]types.SendMessageBatchRequestEntry, len(batch))
 	for i, adm := range batch {
-		body, err := json.Marshal(message{"admitted", adm.EventID, adm.UserID, adm.EntryToken, adm.At.UnixMilli()})
+		body, err := json.Marshal(admissionMessage{"admitted", adm.EventID, adm.UserID, adm.EntryToken, adm.At.UnixMilli()})
 		if err != nil {
 			a.recordFailure(ctx, len(batch), err)
 			return

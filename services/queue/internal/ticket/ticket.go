@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	_ line.Directory = (*Directory)(nil)
-	_ line.Sales     = (*Directory)(nil)
+	_ line.Directory  = (*Directory)(nil)
+	_ line.SaleReader = (*Directory)(nil)
 )
 
 // Directory reads events and changes settings of lines at ticket. Titles and the existence of events
@@ -74,7 +74,7 @@ func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]li
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-func (d *Directory) Change(ctx context.Context, eventID string, c line.SettingsChange) (later int64, err error) {
+func (d *Directory) ChangeSettings(ctx context.Context, eventID string, c line.SettingsChange) (later int64, err error) {
 	res, err := d.settings.PutLineSettings(ctx, &ticketv1.PutLineSettingsRequest{
 		EventId: eventID, Threshold: c.Threshold, Paused: c.Paused, BlockUser: c.Block, UnblockUser: c.Unblock, Act: c.Act,
 	})

@@ -13,28 +13,28 @@ func Unlimited(s line.Store) line.Store { return unlimited{s} }
 
 type unlimited struct{ line.Store }
 
-func (u unlimited) Peek(ctx context.Context, eventID string, known line.KnownState) (line.State, error) {
+func (u unlimited) Peek(ctx context.Context, eventID string, known line.KnownState) (line.LineState, error) {
 	return u.Store.Peek(context.WithoutCancel(ctx), eventID, known)
 }
 
-func (u unlimited) Open(ctx context.Context, eventID string, known line.KnownState) (line.State, error) {
+func (u unlimited) Open(ctx context.Context, eventID string, known line.KnownState) (line.LineState, error) {
 	return u.Store.Open(context.WithoutCancel(ctx), eventID, known)
 }
 
-func (u unlimited) Apply(ctx context.Context, eventID string, known line.KnownState, s line.Settings, readAt int64) (line.State, error) {
-	return u.Store.Apply(context.WithoutCancel(ctx), eventID, known, s, readAt)
+func (u unlimited) ApplySettings(ctx context.Context, eventID string, known line.KnownState, s line.Settings, readAt int64) (line.LineState, error) {
+	return u.Store.ApplySettings(context.WithoutCancel(ctx), eventID, known, s, readAt)
 }
 
-func (u unlimited) Block(ctx context.Context, eventID string, known line.KnownState, users []string) (line.State, error) {
+func (u unlimited) Block(ctx context.Context, eventID string, known line.KnownState, users []string) (line.LineState, error) {
 	return u.Store.Block(context.WithoutCancel(ctx), eventID, known, users)
 }
 
-func (u unlimited) Events(ctx context.Context) ([]string, error) {
-	return u.Store.Events(context.WithoutCancel(ctx))
+func (u unlimited) ListEvents(ctx context.Context) ([]string, error) {
+	return u.Store.ListEvents(context.WithoutCancel(ctx))
 }
 
-func (u unlimited) Add(ctx context.Context, eventIDs ...string) error {
-	return u.Store.Add(context.WithoutCancel(ctx), eventIDs...)
+func (u unlimited) AddEvents(ctx context.Context, eventIDs ...string) error {
+	return u.Store.AddEvents(context.WithoutCancel(ctx), eventIDs...)
 }
 
 func (u unlimited) ClaimTicks(ctx context.Context, r line.TickRequest) (line.TickPlan, error) {
