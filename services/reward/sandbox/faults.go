@@ -117,8 +117,10 @@ func (f *Faults) faultOf(key string, n int) fault {
 // offersVoid reports whether the key can be voided.
 func (f *Faults) offersVoid(key string) bool { return f.chance(key, 0) >= f.NoVoid }
 
-// losesVoid reports whether the answer to the nth void (from 1) of the key is lost.
-func (f *Faults) losesVoid(key string, n int) bool { return f.chance(voidKey(key), n) < f.VoidLost }
+// losesVoidAnswer reports whether the answer to the nth void (from 1) of the key is lost.
+func (f *Faults) losesVoidAnswer(key string, n int) bool {
+	return f.chance(voidKey(key), n) < f.VoidLost
+}
 
 // voidKey is the name under which the calls that void a key are counted.
 func voidKey(key string) string { return key + "/void" }

@@ -40,8 +40,8 @@ var (
 	errKeyReused = errors.New("the key was used for another payout")
 )
 
-// entry is one line of the ledger's file: a payout, or a key that was voided.
-type entry struct {
+// ledgerLine is one line of the ledger's file: a payout, or a key that was voided.
+type ledgerLine struct {
 	Payout *Payout `json:"payout,omitempty"`
 	Voided string  `json:"voided,omitempty"`
 }
@@ -55,7 +55,7 @@ type Ledger struct {
 	mu      sync.Mutex
 	file    *os.File
 	payouts []Payout
-	last    map[string]Payout // by key
+	last    map[string]Payout // the latest payout of each key
 	voided  map[string]bool
 	now     func() time.Time
 }
@@ -81,7 +81,7 @@ func (l *Ledger) replay() error {
 	decoder := json.NewDecoder(l.file)
 	var whole int64
 	for {
-		var e entry
+		var e ledgerLine
 		err := decoder.Decode(&e)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			break
@@ -116,7 +116,7 @@ func (l *Ledger) Pay(o Order, remembered time.Duration) (Payout, error) {
 		return old, nil
 	}
 	p := Payout{TransactionID: uuid.NewString(), Key: o.Key, MemberID: o.MemberID, Kind: o.Kind, Value: o.Value, At: now}
-	return p, l.write(entry{Payout: &p})
+	return p, l.write(ledgerLine{Payout: &p})
 }
 
 // Lookup returns the newest payout of a key that is not older than remembered.
@@ -137,7 +137,7 @@ func (l *Ledger) Void(key string) (paid *Payout, err error) {
 	if l.voided[key] {
 		return nil, nil
 	}
-	return nil, l.write(entry{Voided: key})
+	return nil, l.write(ledgerLine{Voided: key})
 }
 
 // snapshot returns all payouts. It shares the slice, since the ledger only appends to it.
@@ -155,7 +155,7 @@ func (l *Ledger) All() []Payout {
 }
 
 // write makes an entry durable with one call, then applies it. The caller holds the lock.
-func (l *Ledger) write(e entry) error {
+func (l *Ledger) write(e ledgerLine) error {
 	line, err := json.Marshal(e)
 	if err == nil {
 		_, err = l.file.Write(append(line, '\n'))
@@ -167,7 +167,7 @@ func (l *Ledger) write(e entry) error {
 	return nil
 }
 
-func (l *Ledger) apply(e entry) {
+func (l *Ledger) apply(e ledgerLine) {
 	if e.Voided != "" {
 		l.voided[e.Voided] = true
 	}

@@ -61,7 +61,7 @@ func (s *Server) SetFaults(f Faults) {
 	s.faults = f
 }
 
-// Calls returns how often a key was sent.
+// Calls returns how many times a key was sent.
 func (s *Server) Calls(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Server) nextVoid(key string) (f Faults, lose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[voidKey(key)]++
-	return s.faults, s.faults.losesVoid(key, s.calls[voidKey(key)])
+	return s.faults, s.faults.losesVoidAnswer(key, s.calls[voidKey(key)])
 }
 
 func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +113,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 	case unavailable:
 		refuse(w, http.StatusServiceUnavailable, "down for maintenance")
 	case silent:
-		s.silence(r, f)
+		s.dropSilently(r, f)
 	case late:
 		s.work.Go(func() {
 			if s.sleep(f.LateFor) {
@@ -141,7 +141,7 @@ func (s *Server) payNow(w http.ResponseWriter, r *http.Request, o Order, f Fault
 		s.log.Error("ledger", "error", err)
 		refuse(w, http.StatusInternalServerError, err.Error())
 	case injected == lost:
-		s.silence(r, f)
+		s.dropSilently(r, f)
 	case injected == failed:
 		refuse(w, http.StatusInternalServerError, "internal error")
 	default:
@@ -149,8 +149,8 @@ func (s *Server) payNow(w http.ResponseWriter, r *http.Request, o Order, f Fault
 	}
 }
 
-// silence waits for SilenceFor or until the client leaves, and drops the connection without an answer.
-func (s *Server) silence(r *http.Request, f Faults) {
+// dropSilently waits for SilenceFor or until the client leaves, and drops the connection without an answer.
+func (s *Server) dropSilently(r *http.Request, f Faults) {
 	timer := time.NewTimer(f.SilenceFor)
 	defer timer.Stop()
 	select {
@@ -192,7 +192,7 @@ func (s *Server) void(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		refuse(w, http.StatusInternalServerError, err.Error())
 	case lose:
-		s.silence(r, f)
+		s.dropSilently(r, f)
 	case paid != nil:
 		answer(w, http.StatusConflict, paid)
 	default:

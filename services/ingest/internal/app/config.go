@@ -32,8 +32,8 @@ type Config struct {
 	SendAfter time.Duration `env:"INGEST_SEND_AFTER, default=10s" min:"1s" max:"10m"`
 	// FailAfter is the age from which a request that the queue does not take fails.
 	FailAfter time.Duration `env:"INGEST_FAIL_AFTER, default=10m" min:"1s" max:"24h"`
-	// LostAfter is for how long the queue must have been empty since it took a message, or how much later
-	// another must have been sent that is settled, for the message to count as lost and be sent again.
+	// LostAfter decides when a message counts as lost and is sent again: once the queue, after taking
+	// it, has been empty for this time, or once a message that was sent this much later is settled.
 	LostAfter time.Duration `env:"INGEST_LOST_AFTER, default=5m" min:"1s" max:"24h"`
 	// DrawCacheMB is the memory for what is read of draws, in megabytes: chunks of entries, ranks,
 	// winners and exclusions. What is being read comes on top, up to four parts at a time.

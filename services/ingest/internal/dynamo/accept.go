@@ -14,12 +14,13 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// acceptTries bounds how often a group of applications is decided anew, when locks have changed.
+// acceptTries bounds how many times a group of applications is decided, as locks may change.
 const acceptTries = 5
 
-// Accept stores a user's request, or finds the earlier one. Cancelled before its group begins, it
-// stores nothing. After a time-out a stored request is found by the user's next application.
-func (s *Store) Accept(ctx context.Context, a request.Application) (request.Applied, error) {
+// Accept stores a user's request, or finds the earlier one. If ctx ends before the call's group
+// begins, Accept stores nothing. If it ends later, the user's next application finds the stored
+// request.
+func (s *Store) Accept(ctx context.Context, a request.Application) (request.ApplyResult, error) {
 	return s.accepts.Do(ctx, a.EventID, a)
 }
 
@@ -29,17 +30,17 @@ type applicant struct {
 	calls []int  // indexes of all the user's calls in the group
 	id    string // the id of the request if a new one is stored
 
-	standing request.Standing // the earlier applications, as they were read last
+	earlier request.EarlierApplications // the earlier applications, as they were read last
 
 	done    bool
-	applied request.Applied
+	applied request.ApplyResult
 	err     error
 }
 
 // acceptGroup handles the applications to one promotion that arrived together: it reads their locks,
 // decides by request.Decide, and writes the new requests in one transaction. While the transaction is
 // cancelled because a lock has changed, it reads and decides again.
-func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Application) ([]batch.Result[request.Applied], error) {
+func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Application) ([]batch.Result[request.ApplyResult], error) {
 	group := groupByUser(in)
 	var failure error
 	for try := 0; try < acceptTries && failure == nil; try++ {
@@ -54,16 +55,16 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 			failure = nil
 		}
 	}
-	out := make([]batch.Result[request.Applied], len(in))
+	out := make([]batch.Result[request.ApplyResult], len(in))
 	for _, a := range group {
 		if !a.done {
-			a.err = unavailable(failure)
+			a.err = toUnavailable(failure)
 			if failure == nil {
 				a.err = errs.ErrOverloaded.WithRetry(retryAfter)
 			}
 		}
 		for n, i := range a.calls {
-			out[i] = batch.Result[request.Applied]{Value: a.applied, Err: a.err}
+			out[i] = batch.Result[request.ApplyResult]{Value: a.applied, Err: a.err}
 			if n > 0 && (in[i].KeyHash == "" || in[i].KeyHash != a.app.KeyHash) {
 				out[i].Value.Duplicate = true // the user has applied twice at once
 			}
@@ -105,17 +106,17 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	}
 	var named []dynamo.Item
 	for i, a := range group {
-		a.standing = request.Standing{}
+		a.earlier = request.EarlierApplications{}
 		it := locks.Get(keys[i])
 		if it == nil {
 			continue
 		}
 		l, err := table.DecodeLock(it)
 		if err != nil {
-			s.refuse(ctx, a, it, err)
+			s.refuseUnreadable(ctx, a, it, err)
 			continue
 		}
-		a.standing.Lock = &l
+		a.earlier.Lock = &l
 		named = append(named, table.RequestKey(l.RequestID))
 	}
 	requests, err := s.Read(ctx, named...)
@@ -123,24 +124,24 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 		return err
 	}
 	for _, a := range group {
-		if a.standing.Lock == nil {
+		if a.earlier.Lock == nil {
 			continue
 		}
-		if it := requests.Get(table.RequestKey(a.standing.Lock.RequestID)); it != nil {
+		if it := requests.Get(table.RequestKey(a.earlier.Lock.RequestID)); it != nil {
 			r, err := table.DecodeRequest(it)
 			if err != nil {
-				s.refuse(ctx, a, it, err)
+				s.refuseUnreadable(ctx, a, it, err)
 				continue
 			}
-			a.standing.Request = &r
+			a.earlier.Request = &r
 		}
 	}
 	return nil
 }
 
-func (s *Store) refuse(ctx context.Context, a *applicant, it dynamo.Item, cause error) {
+func (s *Store) refuseUnreadable(ctx context.Context, a *applicant, it dynamo.Item, cause error) {
 	s.ReportSkipped(ctx, it, cause)
-	a.done, a.err = true, unavailable(cause)
+	a.done, a.err = true, toUnavailable(cause)
 }
 
 // decideAndStore decides about the applicants and stores their requests in one transaction, each
@@ -153,7 +154,7 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 		if a.done {
 			continue
 		}
-		d, err := request.Decide(a.app, a.id, a.standing, now)
+		d, err := request.Decide(a.app, a.id, a.earlier, now)
 		if err == nil && d.Existing == nil && !a.app.Promotion.Accepts(now-skew) {
 			err = request.ErrNotOpen // a wrong clock must not make it accepted early or late
 		}
@@ -164,7 +165,7 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 			a.done, a.applied = true, *d.Existing
 		default:
 			created[i] = d.Created.After
-			addRequest(tx, i, &d, &a.standing)
+			addRequest(tx, i, &d, &a.earlier)
 		}
 	}
 	if tx.Len() == 0 {
@@ -178,7 +179,7 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 	failpoint.Hit("ingest.accepted")
 	for i, a := range group {
 		if !a.done {
-			a.done, a.applied = true, request.Applied{Request: created[i], StoredBy: stored}
+			a.done, a.applied = true, request.ApplyResult{Request: created[i], StoredBy: stored}
 		}
 	}
 	return nil
@@ -186,7 +187,7 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 
 // addRequest adds a new request and its lock to a transaction. An existing lock is taken over, on
 // the condition that the failed request that it names was not redriven meanwhile.
-func addRequest(tx *table.Tx, owner int, d *request.Decision, was *request.Standing) {
+func addRequest(tx *table.Tx, owner int, d *request.Decision, was *request.EarlierApplications) {
 	free := table.Absent()
 	if was.Lock != nil {
 		free = table.LockUnchanged(was.Lock)

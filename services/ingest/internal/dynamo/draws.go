@@ -21,41 +21,41 @@ var (
 func (s *Store) Draw(ctx context.Context, eventID string) (promotion.Draw, error) {
 	items, err := s.Read(ctx, table.DrawKey(eventID))
 	if err != nil {
-		return promotion.Draw{}, unavailable(err)
+		return promotion.Draw{}, toUnavailable(err)
 	}
 	d, err := table.DecodeDraw(eventID, items.Get(table.DrawKey(eventID)))
-	return d, unavailable(err)
+	return d, toUnavailable(err)
 }
 
 func (s *Store) Entries(ctx context.Context, eventID string, root fairdraw.Hash, n int) (fairdraw.Entries, error) {
 	key := table.EntriesKey(eventID, root, n)
 	items, err := s.Read(ctx, key)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, toUnavailable(err)
 	}
 	chunk, err := table.DecodeEntries(items.Get(key))
-	return chunk, unavailable(err)
+	return chunk, toUnavailable(err)
 }
 
 func (s *Store) Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error) {
 	key := table.RanksKey(d, n)
 	items, err := s.Read(ctx, key)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, toUnavailable(err)
 	}
 	ranks, err := table.DecodeRanks(items.Get(key))
-	return ranks, unavailable(err)
+	return ranks, toUnavailable(err)
 }
 
-func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
+func (s *Store) ExcludedRequests(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error) {
 	var all []fairdraw.Exclusion
 	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.ExclusionPartition(eventID)}) {
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, toUnavailable(err)
 		}
 		e, err := table.DecodeExclusion(it)
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, toUnavailable(err)
 		}
 		all = append(all, fairdraw.Exclusion{RequestID: e.RequestID, Reason: unique.Make(string(e.Reason)).Value()})
 	}
@@ -64,7 +64,7 @@ func (s *Store) Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclus
 
 func (s *Store) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
 	winners, err := s.Store.Winners(ctx, d)
-	return winners, unavailable(err)
+	return winners, toUnavailable(err)
 }
 
 func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]string, error) {
@@ -74,7 +74,7 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, toUnavailable(err)
 	}
 	users := make(map[string]string, len(items))
 	for i, id := range requestIDs {
@@ -95,7 +95,7 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 func (s *Store) FirstComeWinners(ctx context.Context, eventID, after string, limit int) (page []request.Winner, more bool, err error) {
 	items, more, err := s.Query(ctx, table.PartitionQuery{PK: table.WinnerPartition(eventID), After: after, Limit: int32(limit)}) //nolint:gosec // of a page
 	if err != nil {
-		return nil, false, unavailable(err)
+		return nil, false, toUnavailable(err)
 	}
 	for _, it := range items {
 		if table.Expired(it, s.Millis()) {

@@ -12,7 +12,7 @@ import (
 
 const markersPerPage = 100 // the markers that the sweeper reads at once
 
-func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
+func (s *Store) AcquireLease(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
 }
 
@@ -60,12 +60,12 @@ func (s *Store) ReadMarked(ctx context.Context, markers []promotion.Marker) (req
 			g.Requests[m.RequestID] = r
 		}
 	}
-	return g, s.readSettlements(ctx, &g)
+	return g, s.readSettlementState(ctx, &g)
 }
 
-// readSettlements reads what decides about requests that have not ended: the capacity of their
+// readSettlementState reads what decides about requests that have not ended: the capacity of their
 // promotion, or the draw and the counter of entries.
-func (s *Store) readSettlements(ctx context.Context, g *request.MarkedRequests) error {
+func (s *Store) readSettlementState(ctx context.Context, g *request.MarkedRequests) error {
 	var keys []dynamo.Item
 	for _, r := range g.Requests {
 		switch {
@@ -81,14 +81,14 @@ func (s *Store) readSettlements(ctx context.Context, g *request.MarkedRequests) 
 		return err
 	}
 	for _, r := range g.Requests {
-		s.addSettlement(ctx, g, &r, items)
+		s.addSettlementState(ctx, g, &r, items)
 	}
 	return nil
 }
 
-// addSettlement adds to g what decides about request r. It leaves out what cannot be decoded; the
-// sweeper then does not reject r at once.
-func (s *Store) addSettlement(ctx context.Context, g *request.MarkedRequests, r *promotion.Request, items table.Items) {
+// addSettlementState adds to g what decides about request r. It leaves out what cannot be decoded;
+// the sweeper then does not reject r at once.
+func (s *Store) addSettlementState(ctx context.Context, g *request.MarkedRequests, r *promotion.Request, items table.Items) {
 	if it := items.Get(table.CapacityKey(r.EventID)); it != nil {
 		if c, err := table.DecodeCapacity(it); err == nil {
 			g.Capacities[r.EventID] = c

@@ -20,19 +20,19 @@ const (
 func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	items, err := s.Read(ctx, table.PromotionKey(eventID))
 	if err != nil {
-		return promotion.Promotion{}, unavailable(err)
+		return promotion.Promotion{}, toUnavailable(err)
 	}
 	it := items.Get(table.PromotionKey(eventID))
 	if it == nil {
 		return promotion.Promotion{}, request.ErrPromotionNotFound
 	}
 	p, err := table.DecodePromotion(it)
-	return p, unavailable(err)
+	return p, toUnavailable(err)
 }
 
 // Create writes the promotion, its capacity, its entry in the list and the idempotency key in one
 // transaction.
-func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare request.Prepare) (p promotion.Promotion, err error) {
+func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare request.PreparePromotion) (p promotion.Promotion, err error) {
 	for try := 1; ; try++ {
 		if key != nil {
 			earlier, found, err := s.findCreated(ctx, key)
@@ -65,7 +65,7 @@ func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare reques
 		}
 		err = tx.Commit(ctx)
 		if err == nil || try == createTries || !dynamo.Contended(err) {
-			return p, unavailable(err)
+			return p, toUnavailable(err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (s *Store) findCreated(ctx context.Context, key *idempotency.Key) (p promot
 	at := table.CreationKeyKey(key.UserID, keyText(key))
 	items, err := s.Read(ctx, at)
 	if err != nil {
-		return p, false, unavailable(err)
+		return p, false, toUnavailable(err)
 	}
 	it := items.Get(at)
 	if it == nil || table.Expired(it, s.Millis()) {
@@ -86,7 +86,7 @@ func (s *Store) findCreated(ctx context.Context, key *idempotency.Key) (p promot
 	}
 	eventID, hash, err := table.DecodeCreationKey(it)
 	if err != nil {
-		return p, false, unavailable(err)
+		return p, false, toUnavailable(err)
 	}
 	if hash != hex.EncodeToString(key.Fingerprint[:]) {
 		return p, true, idempotency.ErrReused
@@ -111,7 +111,7 @@ func (s *Store) Change(ctx context.Context, eventID string, decide request.Decid
 			Expression: "version = :read", Values: dynamo.Item{":read": dynamo.Number(before.Version)},
 		})
 		if err := tx.Commit(ctx); !dynamo.Contended(err) {
-			return after, unavailable(err)
+			return after, toUnavailable(err)
 		}
 	}
 	return promotion.Promotion{}, errs.ErrConflict
@@ -125,7 +125,7 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []promo
 		PK: table.PromotionList, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {
-		return nil, "", unavailable(err)
+		return nil, "", toUnavailable(err)
 	}
 	keys := make([]dynamo.Item, len(items))
 	for i, it := range items {
@@ -133,7 +133,7 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []promo
 	}
 	configs, err := s.Read(ctx, keys...)
 	if err != nil {
-		return nil, "", unavailable(err)
+		return nil, "", toUnavailable(err)
 	}
 	if more {
 		next = table.ListedEvent(items[len(items)-1])

@@ -15,7 +15,8 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// maxIndexPages bounds the pages of an index that one call reads, beyond one of each partition.
+// maxIndexPages bounds the pages of an index that one call reads. An index with more partitions has
+// a page of each read.
 const maxIndexPages = 10
 
 const parallelPartitions = 8 // the partitions of an index that are read at a time
@@ -25,14 +26,14 @@ func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	if err == nil && !found {
 		err = request.ErrNotFound
 	}
-	return r, unavailable(err)
+	return r, toUnavailable(err)
 }
 
 func (s *Store) ActiveOf(ctx context.Context, eventID, user string) (promotion.Request, error) {
 	at := table.LockKey(eventID, user)
 	items, err := s.Read(ctx, at)
 	if err != nil {
-		return promotion.Request{}, unavailable(err)
+		return promotion.Request{}, toUnavailable(err)
 	}
 	it := items.Get(at)
 	if it == nil {
@@ -43,7 +44,7 @@ func (s *Store) ActiveOf(ctx context.Context, eventID, user string) (promotion.R
 		err = request.ErrNotFound
 	}
 	if err != nil {
-		return promotion.Request{}, unavailable(err)
+		return promotion.Request{}, toUnavailable(err)
 	}
 	return s.Get(ctx, l.RequestID)
 }
@@ -57,7 +58,7 @@ func (s *Store) LatestOf(ctx context.Context, eventID, user string) (promotion.R
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return promotion.Request{}, unavailable(dynamo.Err(err))
+			return promotion.Request{}, toUnavailable(dynamo.Err(err))
 		}
 		for _, it := range page.Items {
 			r, err := table.DecodeRequest(it)
@@ -76,13 +77,13 @@ func (s *Store) LatestOf(ctx context.Context, eventID, user string) (promotion.R
 func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {
 	items, _, err := s.Query(ctx, table.PartitionQuery{PK: "REQ#" + id, Prefix: table.LogPrefix})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, toUnavailable(err)
 	}
 	var logs []promotion.LogEntry
 	for _, it := range items {
 		l, err := table.DecodeLog(it)
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, toUnavailable(err)
 		}
 		if !table.Expired(it, s.Millis()) {
 			logs = append(logs, l)
@@ -123,7 +124,7 @@ func (s *Store) listIndex(ctx context.Context, i index, cursor string, limit int
 	for range passes {
 		merged, more, err := s.nextPages(ctx, i, cursor, limit)
 		if err != nil {
-			return nil, "", unavailable(err)
+			return nil, "", toUnavailable(err)
 		}
 		for n, m := range merged {
 			cursor = m.sk
@@ -195,8 +196,8 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 func (s *Store) Figures(ctx context.Context, eventID string) (promotion.Counts, error) {
 	items, _, err := s.Query(ctx, table.PartitionQuery{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
 	if err != nil {
-		return promotion.Counts{}, unavailable(err)
+		return promotion.Counts{}, toUnavailable(err)
 	}
 	counts, err := table.DecodeCounts(items)
-	return counts, unavailable(err)
+	return counts, toUnavailable(err)
 }

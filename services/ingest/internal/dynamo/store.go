@@ -29,7 +29,7 @@ const (
 var (
 	_ request.Acceptor       = (*Store)(nil)
 	_ request.PromotionStore = (*Store)(nil)
-	_ request.Pending        = (*Store)(nil)
+	_ request.PendingStore   = (*Store)(nil)
 )
 
 // Store reads and writes promotions and requests. It is safe for concurrent use.
@@ -40,7 +40,7 @@ type Store struct {
 	Skew func() time.Duration
 
 	leases  dynamo.Leases
-	accepts *batch.Groups[string, request.Application, request.Applied]
+	accepts *batch.Groups[string, request.Application, request.ApplyResult]
 }
 
 // New returns a store over the table that cfg names.
@@ -63,8 +63,8 @@ func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error 
 	return dynamo.EnsureTable(ctx, db, table.Table(cfg))
 }
 
-// unavailable converts errors that the platform does not know to errs.ErrUnavailable.
-func unavailable(err error) error {
+// toUnavailable converts an error to errs.ErrUnavailable, except an *errs.Error and the end of ctx.
+func toUnavailable(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -72,24 +72,24 @@ func unavailable(err error) error {
 	return errs.ErrUnavailable.WithRetry(retryAfter).Wrap(err)
 }
 
-func (s *Store) Load(ctx context.Context, eventID string) (request.Load, error) {
+func (s *Store) Load(ctx context.Context, eventID string) (request.PromotionLoad, error) {
 	counts, err := s.Figures(ctx, eventID)
 	if err != nil {
-		return request.Load{}, err
+		return request.PromotionLoad{}, err
 	}
 	capacity, limited, err := s.Capacity(ctx, eventID)
-	return request.Load{Unsettled: counts.Waiting(), Full: limited && capacity.Remaining == 0}, err
+	return request.PromotionLoad{Unsettled: counts.Waiting(), Full: limited && capacity.Remaining == 0}, err
 }
 
 func (s *Store) Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error) {
 	items, err := s.Read(ctx, table.CapacityKey(eventID))
 	if err != nil {
-		return c, false, unavailable(err)
+		return c, false, toUnavailable(err)
 	}
 	it := items.Get(table.CapacityKey(eventID))
 	if it == nil {
 		return c, false, nil
 	}
 	c, err = table.DecodeCapacity(it)
-	return c, true, unavailable(err)
+	return c, true, toUnavailable(err)
 }

@@ -35,7 +35,7 @@ func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWi
 		err = tx.Commit(ctx)
 		failpoint.Hit("ingest.withdrawn")
 		if !dynamo.Contended(err) {
-			return unavailable(err)
+			return toUnavailable(err)
 		}
 	}
 	return errs.ErrOverloaded.WithRetry(retryAfter)
@@ -49,8 +49,8 @@ func (s *Store) readWithGroup(ctx context.Context, id string) (r promotion.Reque
 	at := table.EntryCounterKey(r.EventID, promotion.LotteryGroup(id))
 	items, err := s.Read(ctx, at)
 	if err != nil {
-		return r, false, unavailable(err)
+		return r, false, toUnavailable(err)
 	}
 	counter, err := table.DecodeEntryCounter(items.Get(at))
-	return r, counter.ClosedAt == 0, unavailable(err)
+	return r, counter.ClosedAt == 0, toUnavailable(err)
 }

@@ -19,7 +19,7 @@ type Backlog struct {
 	mustDrain bool // some requests must be sent
 }
 
-func (b *Backlog) add(m *promotion.Marker) {
+func (b *Backlog) addMarker(m *promotion.Marker) {
 	if m.QueuedAt == 0 {
 		b.Unsent++
 	} else {
@@ -29,10 +29,10 @@ func (b *Backlog) add(m *promotion.Marker) {
 	if m.Gen > 0 { // redriven, maybe long after the request was made
 		since = m.MarkedAt
 	}
-	b.include(time.UnixMilli(since).UTC())
+	b.lowerOldest(time.UnixMilli(since).UTC())
 }
 
-func (b *Backlog) include(t time.Time) {
+func (b *Backlog) lowerOldest(t time.Time) {
 	if b.Oldest.IsZero() || t.Before(b.Oldest) {
 		b.Oldest = t
 	}
@@ -57,7 +57,7 @@ func (s *Sweeper) setBacklog(found []Backlog, complete bool) {
 		sum.Unsent += b.Unsent
 		sum.Queued += b.Queued
 		if !b.Oldest.IsZero() {
-			sum.include(b.Oldest)
+			sum.lowerOldest(b.Oldest)
 		}
 	}
 	s.backlog = sum

@@ -16,7 +16,7 @@ const (
 	maxCached = 10_000      // bounds the cached ids, among them those that do not exist
 )
 
-// Cache keeps the values that load has read for a second. Concurrent calls share a read.
+// Cache keeps each value for a second after load has read it. Concurrent calls share a read.
 type Cache[V any] struct {
 	now   func() time.Time
 	load  func(ctx context.Context, id string) (V, error)

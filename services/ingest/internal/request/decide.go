@@ -2,8 +2,8 @@ package request
 
 import "urr.guru/pkg/promotion"
 
-// Standing is what is stored of a user's earlier applications to a promotion.
-type Standing struct {
+// EarlierApplications is what is stored of a user's earlier applications to a promotion.
+type EarlierApplications struct {
 	// Lock is nil for a user who has never applied, and after the lock has expired.
 	Lock *promotion.Lock
 	// Request is the request that the lock names; nil when it has expired before the lock.
@@ -13,20 +13,20 @@ type Standing struct {
 // Decision is the result of an application.
 type Decision struct {
 	// Existing is the answer if the user has a request already. If it is nil, Created is stored with
-	// Lock, on the condition that the Standing has not changed since it was read.
-	Existing *Applied
+	// Lock, on the condition that the earlier applications have not changed since they were read.
+	Existing *ApplyResult
 	Created  promotion.Change
 	Lock     promotion.Lock
 }
 
 // Decide decides about an application. A new request gets the id and the time stamp now. Decide fails
 // with ErrNotOpen, ErrWithdrawnTooOften or ErrTooMany. The store calls it for each application of a
-// group, whose standings it reads and whose requests it writes together.
-func Decide(a Application, id string, s Standing, now int64) (Decision, error) {
+// group, whose earlier applications it reads and whose requests it writes together.
+func Decide(a Application, id string, s EarlierApplications, now int64) (Decision, error) {
 	if s.Request != nil && !s.Request.Replaceable() {
 		own := s.Request.RequestID == id // an earlier transaction took effect although it failed
 		repeated := a.KeyHash != "" && a.KeyHash == s.Lock.KeyHash
-		return Decision{Existing: &Applied{Request: *s.Request, Duplicate: !own && !repeated, StoredBy: now}}, nil
+		return Decision{Existing: &ApplyResult{Request: *s.Request, Duplicate: !own && !repeated, StoredBy: now}}, nil
 	}
 	switch {
 	case !a.Promotion.Accepts(now):

@@ -16,15 +16,15 @@ func TestDecide(t *testing.T) {
 	closed, paused, lottery := open, open, open
 	closed.ClosedAt, paused.Paused, lottery.EventType = now, true, promotion.Lottery
 	earlier := promotion.NewRequest(&open, "r1", "ann", now-1)
-	had := func(r promotion.Request) request.Standing {
-		return request.Standing{Lock: &promotion.Lock{RequestID: r.RequestID, KeyHash: "k"}, Request: &r}
+	had := func(r promotion.Request) request.EarlierApplications {
+		return request.EarlierApplications{Lock: &promotion.Lock{RequestID: r.RequestID, KeyHash: "k"}, Request: &r}
 	}
-	expired := request.Standing{Lock: &promotion.Lock{RequestID: "r1", Withdrawals: request.MaxWithdrawals - 1}}
-	tired := request.Standing{Lock: &promotion.Lock{RequestID: "r1", Withdrawals: request.MaxWithdrawals}}
+	expired := request.EarlierApplications{Lock: &promotion.Lock{RequestID: "r1", Withdrawals: request.MaxWithdrawals - 1}}
+	tired := request.EarlierApplications{Lock: &promotion.Lock{RequestID: "r1", Withdrawals: request.MaxWithdrawals}}
 	for name, tc := range map[string]struct {
 		app       request.Application
 		id        string
-		was       request.Standing
+		was       request.EarlierApplications
 		err       error
 		existing  bool
 		duplicate bool

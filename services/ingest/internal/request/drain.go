@@ -18,7 +18,8 @@ const (
 	probeTimeout = time.Second
 	// A promotion counts as drained when a pass over its requests has sent at most `newcomers` of
 	// them, about those of a second. From then on new requests are sent at once. Passes go on for
-	// lingerFor, for requests older than strayAge: a replica may have accepted some before it knew.
+	// lingerFor, for requests older than strayAge: a replica that did not know yet that the promotion
+	// is drained may have accepted some without sending them.
 	newcomers = 1000
 	lingerFor = 3 * time.Second
 	strayAge  = time.Second
@@ -41,7 +42,7 @@ func (s *Sweeper) drainIfQueueAnswers(ctx context.Context) error {
 	return s.Drain(ctx)
 }
 
-// Drain sends the waiting requests to all promotions listed in Unsent, for each promotion in the
+// Drain sends the waiting requests to all promotions in the UnsentList, for each promotion in the
 // order of acceptance. It does nothing while another replica drains.
 func (s *Sweeper) Drain(ctx context.Context) error {
 	if !s.draining.TryLock() { // the sweep must not wait for a long drain
@@ -53,7 +54,7 @@ func (s *Sweeper) Drain(ctx context.Context) error {
 		if err != nil || len(listed) == 0 {
 			return err
 		}
-		if ok, err := s.store.Acquire(ctx, "drain"); !ok {
+		if ok, err := s.store.AcquireLease(ctx, "drain"); !ok {
 			return err
 		}
 		d := &drainPass{drainedAt: map[string]int64{}, sent: map[string]int{}, refused: map[string]bool{}}
@@ -61,9 +62,9 @@ func (s *Sweeper) Drain(ctx context.Context) error {
 			d.drainedAt[p.EventID] = p.DrainedAt
 		}
 		if err := s.sendWaiting(ctx, d); err != nil {
-			return errors.Join(err, s.reopen(ctx, d))
+			return errors.Join(err, s.relistRefused(ctx, d))
 		}
-		if again, err := s.conclude(ctx, listed, d); !again || err != nil {
+		if again, err := s.updateUnsentList(ctx, listed, d); !again || err != nil {
 			return err
 		}
 	}
@@ -79,8 +80,8 @@ type drainPass struct {
 	down    error           // the error with which the queue refuses everything; nil otherwise
 }
 
-// reopen lists a drained promotion as not drained again if the queue refused messages of it.
-func (s *Sweeper) reopen(ctx context.Context, d *drainPass) error {
+// relistRefused lists a drained promotion as not drained again if the queue refused messages of it.
+func (s *Sweeper) relistRefused(ctx context.Context, d *drainPass) error {
 	var failure error
 	for event := range d.refused {
 		if d.drainedAt[event] != 0 {
@@ -90,9 +91,9 @@ func (s *Sweeper) reopen(ctx context.Context, d *drainPass) error {
 	return failure
 }
 
-// conclude updates the list of unsent promotions after a pass in which everything was sent. again
-// reports that another pass must follow, since this one sent many requests to one promotion.
-func (s *Sweeper) conclude(ctx context.Context, listed []UnsentPromotion, d *drainPass) (again bool, failure error) {
+// updateUnsentList updates the list of unsent promotions after a pass in which everything was sent.
+// again reports that another pass must follow, since this one sent many requests to one promotion.
+func (s *Sweeper) updateUnsentList(ctx context.Context, listed []UnsentPromotion, d *drainPass) (again bool, failure error) {
 	for _, p := range listed {
 		sent := d.sent[p.EventID]
 		var err error
@@ -109,8 +110,8 @@ func (s *Sweeper) conclude(ctx context.Context, listed []UnsentPromotion, d *dra
 	return again, failure
 }
 
-// sendWaiting sends the waiting requests until the queue takes nothing. Later requests are not
-// sent: those older than FailAfter fail.
+// sendWaiting sends the waiting requests until the queue takes none. It does not send the requests
+// after that; of these, those older than FailAfter fail.
 func (s *Sweeper) sendWaiting(ctx context.Context, d *drainPass) error {
 	var chunk []promotion.Marker
 	for m, err := range s.waitingMarkers(ctx, d) {
@@ -148,7 +149,7 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promoti
 		return err
 	}
 	var ends []promotion.Change
-	copies := map[string][]Copy{}
+	copies := map[string][]MessageCopy{}
 	for _, m := range markers {
 		r, found := marked.Requests[m.RequestID]
 		_, listed := d.drainedAt[r.EventID]
@@ -159,7 +160,7 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promoti
 			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
 			continue
 		}
-		copies[r.EventID] = append(copies[r.EventID], Copy{Request: r})
+		copies[r.EventID] = append(copies[r.EventID], MessageCopy{Request: r})
 	}
 	if err := s.store.End(ctx, ends); err != nil {
 		return err
@@ -194,7 +195,7 @@ func (s *Sweeper) waitingMarkers(ctx context.Context, d *drainPass) iter.Seq2[pr
 		work.SetLimit(readParallel)
 		for i := range streams {
 			streams[i] = &markerReader{partition: i, more: true}
-			work.Go(func() error { return s.fill(ctx, streams[i], d) })
+			work.Go(func() error { return s.readNextMarkers(ctx, streams[i], d) })
 		}
 		err := work.Wait()
 		for err == nil {
@@ -206,7 +207,7 @@ func (s *Sweeper) waitingMarkers(ctx context.Context, d *drainPass) iter.Seq2[pr
 				return
 			}
 			first.page = first.page[1:]
-			err = s.fill(ctx, first, d)
+			err = s.readNextMarkers(ctx, first, d)
 		}
 		yield(promotion.Marker{}, err)
 	}
@@ -221,8 +222,8 @@ type markerReader struct {
 }
 
 // earliest returns the reader whose next marker is of the earliest request; nil if all have ended.
-func earliest(streams []*markerReader) (first *markerReader) {
-	for _, m := range streams {
+func earliest(readers []*markerReader) (first *markerReader) {
+	for _, m := range readers {
 		if len(m.page) > 0 && (first == nil || m.page[0].RequestedAt < first.page[0].RequestedAt) {
 			first = m
 		}
@@ -230,8 +231,9 @@ func earliest(streams []*markerReader) (first *markerReader) {
 	return first
 }
 
-// fill reads pages of markers until m has one whose request must be sent, or its partition ends.
-func (s *Sweeper) fill(ctx context.Context, m *markerReader, d *drainPass) error {
+// readNextMarkers reads pages of markers until m has one whose request must be sent, or its
+// partition ends.
+func (s *Sweeper) readNextMarkers(ctx context.Context, m *markerReader, d *drainPass) error {
 	for len(m.page) == 0 && m.more {
 		page, next, err := s.store.Markers(ctx, m.partition, endOfTime, m.cursor)
 		if err != nil {
@@ -254,7 +256,7 @@ func (s *Sweeper) mustSend(m promotion.Marker, d *drainPass) bool {
 	drainedAt, listed := d.drainedAt[m.EventID]
 	age := time.Duration(s.opts.Now().UnixMilli()-m.MarkedAt) * time.Millisecond
 	switch {
-	case m.EventID == "": // it cannot be read: its request tells the promotion
+	case m.EventID == "": // the marker cannot be read: its request tells the promotion
 		return age >= s.opts.SendAfter
 	case m.QueuedAt != 0, !listed:
 		return false

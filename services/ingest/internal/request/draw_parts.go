@@ -122,7 +122,7 @@ func (s *Draws) loadPart(ctx context.Context, k partKey) (p drawPart, err error)
 		p = drawPart{r, int64(len(r))}
 	case exclusions:
 		var excluded []fairdraw.Exclusion
-		excluded, err = s.store.Excluded(ctx, k.eventID)
+		excluded, err = s.store.ExcludedRequests(ctx, k.eventID)
 		p = drawPart{excluded, 100 * int64(len(excluded))}
 	case results:
 		var winners []uuid.UUID

@@ -22,8 +22,8 @@ type DrawStore interface {
 	Entries(ctx context.Context, eventID string, root fairdraw.Hash, n int) (fairdraw.Entries, error)
 	// Ranks reads the ranks of the entries in chunk n.
 	Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error)
-	// Excluded returns the requests that take no part in the draw, sorted by their ids.
-	Excluded(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error)
+	// ExcludedRequests returns the requests that take no part in the draw, sorted by their ids.
+	ExcludedRequests(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error)
 	// Winners returns all winners, the first rank first.
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
 }
@@ -48,23 +48,23 @@ type drawState struct {
 	document  fairdraw.Document // without winners and exclusions
 }
 
-// Result is the result of an announced draw.
-type Result struct {
+// DrawResult is the result of an announced draw.
+type DrawResult struct {
 	// Winners are request ids, the first rank first.
 	Winners []uuid.UUID
 
 	sorted []uuid.UUID
 }
 
-func newResult(winners []uuid.UUID) *Result {
+func newResult(winners []uuid.UUID) *DrawResult {
 	sorted := slices.SortedFunc(slices.Values(winners), compareIDs)
-	return &Result{Winners: winners, sorted: sorted}
+	return &DrawResult{Winners: winners, sorted: sorted}
 }
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // Won reports whether a request is a winner.
-func (r *Result) Won(requestID string) bool {
+func (r *DrawResult) Won(requestID string) bool {
 	id, err := uuid.Parse(requestID)
 	if err != nil {
 		return false
@@ -186,10 +186,10 @@ func (s *Draws) Proof(ctx context.Context, eventID, requestID string) (proof fai
 }
 
 // Result returns the result of a draw; nil before the announcement, and after its items have expired.
-func (s *Draws) Result(ctx context.Context, eventID string) (*Result, error) {
+func (s *Draws) Result(ctx context.Context, eventID string) (*DrawResult, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil || !s.announced(&st) || st.promotion.RequestsExpired(s.now().UnixMilli()) {
 		return nil, err
 	}
-	return getPart[*Result](ctx, s, partKey{results, eventID, 0})
+	return getPart[*DrawResult](ctx, s, partKey{results, eventID, 0})
 }

@@ -44,7 +44,9 @@ func (s *stored) Ranks(_ context.Context, _ *promotion.Draw, n int) (promotion.R
 	return promotion.NewRanks(s.ranks[from:min(from+fairdraw.ChunkSize, len(s.ranks))]), nil
 }
 
-func (s *stored) Excluded(context.Context, string) ([]fairdraw.Exclusion, error) { return nil, nil }
+func (s *stored) ExcludedRequests(context.Context, string) ([]fairdraw.Exclusion, error) {
+	return nil, nil
+}
 
 func (s *stored) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error) {
 	return s.winners, nil
@@ -155,8 +157,8 @@ func (s several) Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion
 	return s[d.EventID].Ranks(ctx, d, n)
 }
 
-func (s several) Excluded(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
-	return s[event].Excluded(ctx, event)
+func (s several) ExcludedRequests(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
+	return s[event].ExcludedRequests(ctx, event)
 }
 
 func (s several) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {

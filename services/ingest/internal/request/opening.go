@@ -75,9 +75,9 @@ func (s *PromotionService) checkLottery(p *promotion.Promotion, beacon *fairdraw
 	return fields
 }
 
-// Opener opens draws. It has the secrets of seeds and statements, so that no process which takes
-// requests has them.
-type Opener interface {
+// DrawOpener opens draws. It has the secrets of seeds and statements, so that no process which
+// takes requests has them.
+type DrawOpener interface {
 	// OpenDraw adds the commitment to the seed to the terms of a draw, and checks that the beacon is
 	// alive. It returns the final terms and the nonce of the seed, both to be stored. It fails with
 	// errs.ErrInvalidRequest or errs.ErrBeaconUnavailable.

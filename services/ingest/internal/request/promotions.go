@@ -21,14 +21,14 @@ const (
 // DecideChange is a function that changes a promotion, or fails if it may not be changed.
 type DecideChange func(*promotion.Promotion) error
 
-// Prepare is a function that returns a new promotion, or fails if it may not be created.
-type Prepare func(ctx context.Context) (promotion.Promotion, error)
+// PreparePromotion is a function that returns a new promotion, or fails if it may not be created.
+type PreparePromotion func(ctx context.Context) (promotion.Promotion, error)
 
 // PromotionStore keeps promotions.
 type PromotionStore interface {
 	// Create stores what prepare returns, once per key. It calls prepare only if nothing was created
 	// under the key before.
-	Create(ctx context.Context, key *idempotency.Key, prepare Prepare) (promotion.Promotion, error)
+	Create(ctx context.Context, key *idempotency.Key, prepare PreparePromotion) (promotion.Promotion, error)
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	// Change reads a promotion, has decide change it, and writes it if it differs. It begins again when
 	// another operator has changed the promotion meanwhile.
@@ -40,7 +40,7 @@ type PromotionStore interface {
 type PromotionOptions struct {
 	// Keys returns the keys with which receipts are signed now.
 	Keys   func() token.SigningKeys
-	Opener Opener
+	Opener DrawOpener
 	// MinDelay is the shortest delay of a beacon after a lottery's cutoff, and Lead the shortest time
 	// from the end of the delay to the announcement.
 	MinDelay, Lead time.Duration

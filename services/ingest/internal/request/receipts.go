@@ -11,9 +11,9 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// receiptGrace is the time after the cutoff by which a request must be known to be stored to get a
-// receipt. A later request may have missed the draw, which closes its groups half a minute after the
-// cutoff, and its receipt would look like proof of fraud.
+// receiptGrace is the time after the cutoff within which it must be known that a request is stored;
+// otherwise the request gets no receipt. It may have missed the draw, which closes its groups half
+// a minute after the cutoff, and its receipt would look like proof of fraud.
 const receiptGrace = 5 * time.Second
 
 const maxTerms = 1000 // lotteries whose parsed terms are in memory
@@ -22,7 +22,7 @@ const maxTerms = 1000 // lotteries whose parsed terms are in memory
 type Receipts struct {
 	keys  func() token.SigningKeys
 	skew  func() time.Duration
-	terms *otter.Cache[string, *terms] // parsed once, which takes longer than to sign
+	terms *otter.Cache[string, *terms] // parsed once, since parsing takes longer than signing
 }
 
 // terms are the parsed commitment of a lottery, and its hash.

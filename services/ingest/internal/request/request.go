@@ -40,8 +40,8 @@ type Application struct {
 	Busy bool
 }
 
-// Applied is the answer to an application.
-type Applied struct {
+// ApplyResult is the answer to an application.
+type ApplyResult struct {
 	Request promotion.Request
 	// Duplicate says that an earlier application of the user made the request.
 	Duplicate bool
@@ -51,8 +51,8 @@ type Applied struct {
 	Receipt string
 }
 
-// Load is how busy a promotion is.
-type Load struct {
+// PromotionLoad is how busy a promotion is.
+type PromotionLoad struct {
 	Unsettled int64
 	// Full says that no place is left in a first-come promotion. That never changes again.
 	Full bool
@@ -62,7 +62,8 @@ type Load struct {
 type Filter struct {
 	Status     promotion.Status
 	ResultCode promotion.ResultCode
-	// View converts a request to what is shown of it, which the filter applies to; nil: no conversion.
+	// View converts a request to the form that is shown, to which the filter applies; nil: no
+	// conversion.
 	View func(promotion.Request) promotion.Request
 }
 
@@ -78,7 +79,7 @@ func (f Filter) Selects(r *promotion.Request) bool {
 type Acceptor interface {
 	// Accept stores a request, or finds the user's earlier one, as Decide decides. Concurrent calls share
 	// their reads and writes.
-	Accept(ctx context.Context, a Application) (Applied, error)
+	Accept(ctx context.Context, a Application) (ApplyResult, error)
 }
 
 // Sender puts requests in the queue.
@@ -105,7 +106,7 @@ type Store interface {
 // Service stores users' applications as requests, sends these to the queue, and withdraws them.
 type Service struct {
 	promotions Promotions
-	loads      *Cache[Load]
+	loads      *Cache[PromotionLoad]
 	store      Store
 	sender     Sender
 	receipts   *Receipts
@@ -115,7 +116,7 @@ type Service struct {
 // Options are the dependencies and times of a Service.
 type Options struct {
 	// Load reads how busy a promotion is.
-	Load     func(ctx context.Context, eventID string) (Load, error)
+	Load     func(ctx context.Context, eventID string) (PromotionLoad, error)
 	SendWait time.Duration // see the constant SendWait
 	Receipts *Receipts
 	Now      func() time.Time
@@ -130,14 +131,14 @@ func NewService(promotions Promotions, store Store, sender Sender, o Options) *S
 
 // Apply stores a user's request and sends it to the queue. A request that is stored and not sent yet
 // has the status RECEIVED; the sweeper sends it.
-func (s *Service) Apply(ctx context.Context, a Application) (Applied, error) {
+func (s *Service) Apply(ctx context.Context, a Application) (ApplyResult, error) {
 	p, err := s.promotions.Get(ctx, a.EventID)
 	if err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	load, err := s.loads.Get(ctx, a.EventID)
 	if err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	a.Promotion, a.Full, a.Busy = p, load.Full, !load.Full && (load.Unsettled > maxUnsettled || s.sender.Busy())
 	applied, err := s.store.Accept(ctx, a)

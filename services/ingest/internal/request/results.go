@@ -17,7 +17,7 @@ func isDrawn(code promotion.ResultCode) bool {
 func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]promotion.Request, error) {
 	out := make([]promotion.Request, len(requests))
 	for i, r := range requests {
-		var result *Result
+		var result *DrawResult
 		if s.awaitsResult(&r) {
 			var err error
 			if result, err = s.Result(ctx, r.EventID); err != nil {
@@ -31,7 +31,7 @@ func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]prom
 
 // View returns a function that converts requests to one promotion as Show does.
 func (s *Draws) View(ctx context.Context, p *promotion.Promotion) (func(promotion.Request) promotion.Request, error) {
-	var result *Result
+	var result *DrawResult
 	if p.EventType == promotion.Lottery && s.now().UnixMilli() >= p.AnnouncedAt {
 		var err error
 		if result, err = s.Result(ctx, p.EventID); err != nil {
@@ -47,9 +47,9 @@ func (s *Draws) awaitsResult(r *promotion.Request) bool {
 	return r.EventType == promotion.Lottery && r.EnteredAt != 0 && !r.Status.Final() && s.now().UnixMilli() >= r.AnnouncedAt
 }
 
-func (s *Draws) shown(r promotion.Request, result *Result) promotion.Request {
+func (s *Draws) shown(r promotion.Request, result *DrawResult) promotion.Request {
 	switch {
-	case s.Secret(&r): // worker's clock is ahead
+	case s.HasSecretResult(&r): // worker's clock is ahead
 		r.Status, r.ResultCode, r.FinishedAt = promotion.Processing, "", 0
 	case result != nil && s.awaitsResult(&r):
 		r.Status, r.ResultCode, r.FinishedAt = promotion.Rejected, promotion.RejectedLotteryLose, r.AnnouncedAt
@@ -60,16 +60,16 @@ func (s *Draws) shown(r promotion.Request, result *Result) promotion.Request {
 	return r
 }
 
-// Secret reports whether a request has a result that is not announced yet.
-func (s *Draws) Secret(r *promotion.Request) bool {
+// HasSecretResult reports whether a request has a result that is not announced yet.
+func (s *Draws) HasSecretResult(r *promotion.Request) bool {
 	return r.EventType == promotion.Lottery && isDrawn(r.ResultCode) && s.now().UnixMilli() < r.AnnouncedAt
 }
 
-// Timeline returns the log of a request without a result that is not announced yet. The log may
-// have been read later than the request.
+// Timeline returns the log of a request, but leaves out a result that is not announced yet. The log
+// may have been read later than the request.
 func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []promotion.LogEntry {
 	undecided := r.EventType == promotion.Lottery && !r.Status.Final() && s.now().UnixMilli() < r.AnnouncedAt
-	if (undecided || s.Secret(r)) && len(logs) > 0 && logs[len(logs)-1].To.Final() {
+	if (undecided || s.HasSecretResult(r)) && len(logs) > 0 && logs[len(logs)-1].To.Final() {
 		return logs[:len(logs)-1]
 	}
 	return logs

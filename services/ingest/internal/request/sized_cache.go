@@ -58,7 +58,7 @@ func (c *SizedCache[K, V]) Get(ctx context.Context, id K) (V, error) {
 		return v, err
 	}
 	e.value, e.loaded = v, true
-	c.account(e, c.size(v))
+	c.addSize(e, c.size(v))
 	return v, nil
 }
 
@@ -74,8 +74,8 @@ func (c *SizedCache[K, V]) entry(id K) *sizedEntry[K, V] {
 	return e
 }
 
-// account adds the size of a loaded value, and drops the least recently used values above max.
-func (c *SizedCache[K, V]) account(e *sizedEntry[K, V], size int64) {
+// addSize adds the size of a loaded value, and drops the least recently used values above max.
+func (c *SizedCache[K, V]) addSize(e *sizedEntry[K, V], size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at := c.entries[e.id]; at == nil || entryAt[K, V](at) != e {

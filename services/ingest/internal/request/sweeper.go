@@ -21,11 +21,11 @@ const (
 	sweepSlices = 8               // parts of the partitions; each is swept by the replica with its lease
 )
 
-// Pending is the store of requests that have not ended, which the sweeper reads and changes.
-type Pending interface {
-	// Acquire takes or renews this replica's lease of a slice of the partitions, for some seconds. It
-	// returns false while another replica has the lease.
-	Acquire(ctx context.Context, slice string) (bool, error)
+// PendingStore is the store of requests that have not ended, which the sweeper reads and changes.
+type PendingStore interface {
+	// AcquireLease takes or renews this replica's lease of a slice of the partitions, for some
+	// seconds. It returns false while another replica has the lease.
+	AcquireLease(ctx context.Context, slice string) (bool, error)
 	// Markers reads a page of the markers of a partition whose requests were made before a time,
 	// behind a cursor; next is empty at the end.
 	Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error)
@@ -53,16 +53,16 @@ type MarkedRequests struct {
 
 // Resender sends messages again.
 type Resender interface {
-	// Resend sends messages in this order and records which ones the queue took. If the queue takes
-	// none of ten, the rest is not sent. refused has the queue's error for each message, nil for one
-	// that the queue took; failure is the error of recording.
-	Resend(ctx context.Context, copies []Copy) (refused []error, failure error)
+	// Resend sends messages in this order, ten at a time, and records which ones the queue took. If
+	// the queue takes none of ten, the rest is not sent. refused has the queue's error for each
+	// message, nil for one that the queue took; failure is the error of recording.
+	Resend(ctx context.Context, copies []MessageCopy) (refused []error, failure error)
 	// Depth returns the number of messages in the queue.
 	Depth(ctx context.Context) (int64, error)
 }
 
-// Copy is a message to send for a request.
-type Copy struct {
+// MessageCopy is a message to send for a request.
+type MessageCopy struct {
 	Request promotion.Request
 	// ID distinguishes a copy of a lost message; empty for a message that was never sent.
 	ID string
@@ -78,9 +78,9 @@ type SweeperOptions struct {
 // that can be rejected at once. It sends messages that were never sent in the order of acceptance,
 // and lost ones at once. Any number of replicas may sweep: writes require the state that was read.
 type Sweeper struct {
-	store  Pending
+	store  PendingStore
 	queue  Resender
-	unsent *Unsent
+	unsent *UnsentList
 	opts   SweeperOptions
 	log    *slog.Logger
 
@@ -91,7 +91,7 @@ type Sweeper struct {
 }
 
 // NewSweeper makes a sweeper; Run starts it.
-func NewSweeper(store Pending, queue Resender, unsent *Unsent, opts SweeperOptions, log *slog.Logger) *Sweeper {
+func NewSweeper(store PendingStore, queue Resender, unsent *UnsentList, opts SweeperOptions, log *slog.Logger) *Sweeper {
 	return &Sweeper{store: store, queue: queue, unsent: unsent, opts: opts, log: log, backlog: Backlog{SweptAt: opts.Now()}}
 }
 
@@ -120,7 +120,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	var work sync.WaitGroup
 	for slice := range sweepSlices {
 		work.Go(func() {
-			ok, err := s.store.Acquire(ctx, fmt.Sprintf("sweep-%d", slice))
+			ok, err := s.store.AcquireLease(ctx, fmt.Sprintf("sweep-%d", slice))
 			for p := slice; ok && p < promotion.Partitions; p += sweepSlices {
 				err = errors.Join(err, s.sweepPartition(ctx, p, &found[slice]))
 			}
@@ -159,7 +159,7 @@ func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Back
 			return err
 		}
 		for i := range page {
-			found.add(&page[i])
+			found.addMarker(&page[i])
 		}
 		if err := s.handleMarkers(ctx, page, found); err != nil {
 			failure = err // go on: requests of the next page may be rejected at once
@@ -181,7 +181,7 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 	var (
 		obsolete []promotion.Marker
 		ends     []promotion.Change
-		lost     []Copy
+		lost     []MessageCopy
 		failure  error
 	)
 	for _, m := range markers {
@@ -202,7 +202,7 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 			failure = errors.Join(failure, s.unsent.Add(ctx, r.EventID))
 		case s.isLost(m, sentAt):
 			s.log.WarnContext(ctx, "message lost, sending another", "request_id", m.RequestID, "event_id", m.EventID)
-			lost = append(lost, Copy{Request: r, ID: uuid.NewString()})
+			lost = append(lost, MessageCopy{Request: r, ID: uuid.NewString()})
 		}
 	}
 	if err := s.store.DeleteMarkers(ctx, obsolete); err != nil {
@@ -238,7 +238,7 @@ func (g *MarkedRequests) settlement(r *promotion.Request) (code promotion.Result
 // fails; if the queue has taken the message nevertheless, worker drops it. A request whose message
 // was taken does not fail, even if that could not be recorded. Requests to a lottery wait, since
 // their order does not count.
-func (s *Sweeper) send(ctx context.Context, copies []Copy, down error) (refused int, failure error) {
+func (s *Sweeper) send(ctx context.Context, copies []MessageCopy, down error) (refused int, failure error) {
 	answers := slices.Repeat([]error{down}, len(copies))
 	if down == nil {
 		answers, failure = s.queue.Resend(ctx, copies)

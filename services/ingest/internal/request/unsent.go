@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// refreshEvery is the time between two reads of the list, knownFor is how long what was read
-	// counts. So a replica sends no new requests to a promotion from a second after another one has
-	// added it, even if the list cannot be read for a while.
+	// refreshEvery is the time between two reads of the list, knownFor is how long a replica relies on
+	// what it has read. So a replica stops sending new requests to a promotion within a second after
+	// another replica has listed it, even if the list cannot be read for a while.
 	refreshEvery = 500 * time.Millisecond
 	knownFor     = 2 * time.Second
 )
@@ -23,16 +23,16 @@ type UnsentPromotion struct {
 // UnsentStore keeps the list of UnsentPromotions, which all replicas share.
 type UnsentStore interface {
 	Unsent(ctx context.Context) ([]UnsentPromotion, error)
-	// AddUnsent lists a promotion as not drained.
+	// AddUnsent lists a promotion as not drained: some of its requests must still be sent.
 	AddUnsent(ctx context.Context, event string) error
 	// SetDrained and RemoveUnsent do nothing if the promotion is not listed, or not as it was read.
 	SetDrained(ctx context.Context, event string, at int64) error
 	RemoveUnsent(ctx context.Context, p UnsentPromotion) error
 }
 
-// Unsent knows the promotions with requests that the queue has not taken. New requests to these
+// UnsentList knows the promotions with requests that the queue has not taken. New requests to these
 // promotions are not sent at once: Sweeper.Drain sends them behind those that wait.
-type Unsent struct {
+type UnsentList struct {
 	store UnsentStore
 	now   func() time.Time
 
@@ -43,24 +43,24 @@ type Unsent struct {
 
 // unsentState is what a replica knows of one promotion with unsent requests.
 type unsentState struct {
-	until  time.Time // counts until then
+	until  time.Time // the time until which this state counts
 	stored bool      // the promotion is in the stored list
 }
 
-// NewUnsent returns an Unsent that knows no promotion until Refresh is called.
-func NewUnsent(store UnsentStore, now func() time.Time) *Unsent {
-	return &Unsent{store: store, now: now, known: map[string]unsentState{}}
+// NewUnsent returns an UnsentList that knows no promotion until Refresh is called.
+func NewUnsent(store UnsentStore, now func() time.Time) *UnsentList {
+	return &UnsentList{store: store, now: now, known: map[string]unsentState{}}
 }
 
 // Has reports whether requests of a promotion wait for the queue.
-func (u *Unsent) Has(event string) bool {
+func (u *UnsentList) Has(event string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.now().Before(u.known[event].until)
 }
 
 // Add adds a promotion to the list. This replica knows it at once, even if the list is not stored.
-func (u *Unsent) Add(ctx context.Context, event string) error {
+func (u *UnsentList) Add(ctx context.Context, event string) error {
 	u.mu.Lock()
 	state := u.known[event]
 	stored := state.stored && u.now().Before(state.until)
@@ -79,7 +79,7 @@ func (u *Unsent) Add(ctx context.Context, event string) error {
 }
 
 // Refresh reads and returns the list of promotions that all replicas share.
-func (u *Unsent) Refresh(ctx context.Context) ([]UnsentPromotion, error) {
+func (u *UnsentList) Refresh(ctx context.Context) ([]UnsentPromotion, error) {
 	all, err := u.store.Unsent(ctx)
 	if err != nil {
 		return nil, err
@@ -103,14 +103,14 @@ func (u *Unsent) Refresh(ctx context.Context) ([]UnsentPromotion, error) {
 }
 
 // Listed reports whether the list has promotions, drained or not.
-func (u *Unsent) Listed() bool {
+func (u *UnsentList) Listed() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.listed
 }
 
 // markDrained records that a promotion is drained: its new requests are sent at once again.
-func (u *Unsent) markDrained(ctx context.Context, event string) error {
+func (u *UnsentList) markDrained(ctx context.Context, event string) error {
 	if err := u.store.SetDrained(ctx, event, u.now().UnixMilli()); err != nil {
 		return err
 	}

@@ -39,17 +39,17 @@ func NewExporter(draws *Draws, store WinnerStore) *Exporter {
 	return &Exporter{draws: draws, store: store}
 }
 
-// Range selects a part of a list of winners.
-type Range struct {
+// WinnerRange selects a part of a list of winners.
+type WinnerRange struct {
 	After int64 // the rank behind which the part begins
-	// Key is that of the winner with rank After in a first-come promotion. Without Key all winners
-	// before the part are read to find it.
+	// Key is the key of the winner with the rank After, in a first-come promotion. If it is empty,
+	// all winners before the part are read to find it.
 	Key   string
 	Limit int // the maximum number of winners; 0: no maximum
 }
 
 // selectPart returns the part of a list that r selects; more reports whether others follow.
-func selectPart[T any](r Range, list []T) (selected []T, more bool) {
+func selectPart[T any](r WinnerRange, list []T) (selected []T, more bool) {
 	list = list[min(r.After, int64(len(list))):]
 	if r.Limit == 0 || r.Limit >= len(list) {
 		return list, false
@@ -60,7 +60,7 @@ func selectPart[T any](r Range, list []T) (selected []T, more bool) {
 // Winners calls each with the selected winners, a page at a time: those of an announced lottery in
 // the order of their ranks, those of a first-come promotion in the order of the queue. more reports
 // that others follow; requests that succeed later follow too.
-func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
+func (e *Exporter) Winners(ctx context.Context, eventID string, r WinnerRange, each func([]Winner) error) (more bool, err error) {
 	p, err := e.store.Promotion(ctx, eventID)
 	if err != nil {
 		return false, err
@@ -71,7 +71,7 @@ func (e *Exporter) Winners(ctx context.Context, eventID string, r Range, each fu
 	return e.firstComeWinners(ctx, eventID, r, each)
 }
 
-func (e *Exporter) lotteryWinners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
+func (e *Exporter) lotteryWinners(ctx context.Context, eventID string, r WinnerRange, each func([]Winner) error) (more bool, err error) {
 	result, err := e.draws.Result(ctx, eventID)
 	if err != nil {
 		return false, err
@@ -100,7 +100,7 @@ func (e *Exporter) lotteryWinners(ctx context.Context, eventID string, r Range, 
 	return more, nil
 }
 
-func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r Range, each func([]Winner) error) (more bool, err error) {
+func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r WinnerRange, each func([]Winner) error) (more bool, err error) {
 	skip := 0
 	if r.Key == "" {
 		skip = int(r.After)

@@ -65,7 +65,7 @@ func TestExportOfManyWinners(t *testing.T) {
 	store := &users{promotion: s.promotion}
 	var exported []request.Winner
 	exporter := request.NewExporter(request.NewDraws(s, s, 1<<20, clock.Now), store)
-	export := func(r request.Range) (more bool) {
+	export := func(r request.WinnerRange) (more bool) {
 		more, err := exporter.Winners(t.Context(), "big", r, func(page []request.Winner) error {
 			exported = append(exported, page...)
 			return nil
@@ -73,7 +73,7 @@ func TestExportOfManyWinners(t *testing.T) {
 		require.NoError(t, err)
 		return more
 	}
-	require.False(t, export(request.Range{}))
+	require.False(t, export(request.WinnerRange{}))
 	require.Len(t, exported, len(s.winners))
 	for i, id := range s.winners {
 		require.Equal(t, request.Winner{RequestID: id.String(), UserID: "user-" + id.String()}, exported[i])
@@ -84,13 +84,13 @@ func TestExportOfManyWinners(t *testing.T) {
 	exported = nil
 	for more := true; more; {
 		before := len(exported)
-		more = export(request.Range{After: int64(before), Limit: 800})
+		more = export(request.WinnerRange{After: int64(before), Limit: 800})
 		require.Equal(t, more, len(exported) < len(whole))
 		require.LessOrEqual(t, len(exported)-before, 800)
 	}
 	require.Equal(t, whole, exported)
-	require.False(t, export(request.Range{After: 2499, Limit: 1}))
-	require.False(t, export(request.Range{After: 9999, Limit: 1}))
+	require.False(t, export(request.WinnerRange{After: 2499, Limit: 1}))
+	require.False(t, export(request.WinnerRange{After: 9999, Limit: 1}))
 	require.Len(t, exported, len(whole)+1)
 }
 
@@ -102,7 +102,7 @@ func TestExportOfManyFirstCome(t *testing.T) {
 	store := &users{promotion: promotion.Promotion{EventID: "e", EventType: promotion.FirstCome}, firstCome: winners}
 	exporter := request.NewExporter(nil, store)
 	at := 0
-	r := request.Range{Limit: 50_000}
+	r := request.WinnerRange{Limit: 50_000}
 	for more := true; more; {
 		store.calls = 0
 		var err error
@@ -122,7 +122,7 @@ func TestExportOfManyFirstCome(t *testing.T) {
 	require.Equal(t, winners, at)
 
 	var got []request.Winner
-	more, err := exporter.Winners(t.Context(), "e", request.Range{After: 1_500, Limit: 2}, func(page []request.Winner) error {
+	more, err := exporter.Winners(t.Context(), "e", request.WinnerRange{After: 1_500, Limit: 2}, func(page []request.Winner) error {
 		got = append(got, page...)
 		return nil
 	})

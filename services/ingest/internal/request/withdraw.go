@@ -7,8 +7,8 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// MaxWithdrawals is how often a user may withdraw from a promotion; after that the user may not apply
-// again. It bounds the public list of exclusions, in which each withdrawn request stays.
+// MaxWithdrawals is how many times a user may withdraw from a promotion; after that the user may
+// not apply again. It bounds the public list of exclusions, in which each withdrawn request stays.
 const MaxWithdrawals = 3
 
 // DecideWithdrawal returns the change that withdraws a lottery request, nil if it is withdrawn

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// Operations reads promotions, their requests and their figures for operators.
-type Operations interface {
+// PromotionReader reads promotions, their requests and their figures for operators.
+type PromotionReader interface {
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	ListOfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) (page []promotion.Request, next string, err error)
 	Figures(ctx context.Context, eventID string) (promotion.Counts, error)
@@ -26,13 +26,13 @@ type Admin struct {
 	promotions *request.PromotionService
 	draws      *request.Draws
 	exporter   *request.Exporter
-	operations Operations
+	operations PromotionReader
 	now        func() time.Time
 }
 
 // NewAdmin returns the server of the operators' RPCs.
 func NewAdmin(
-	promotions *request.PromotionService, draws *request.Draws, exporter *request.Exporter, operations Operations, now func() time.Time,
+	promotions *request.PromotionService, draws *request.Draws, exporter *request.Exporter, operations PromotionReader, now func() time.Time,
 ) *Admin {
 	return &Admin{promotions: promotions, draws: draws, exporter: exporter, operations: operations, now: now}
 }

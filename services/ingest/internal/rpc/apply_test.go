@@ -54,8 +54,8 @@ func TestRefusals(t *testing.T) {
 	w := newWorld(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
-	busy := w.replica(t, options{load: func(context.Context, string) (request.Load, error) {
-		return request.Load{Unsettled: 10_001}, nil
+	busy := w.replica(t, options{load: func(context.Context, string) (request.PromotionLoad, error) {
+		return request.PromotionLoad{Unsettled: 10_001}, nil
 	}})
 	refused := func(r replica, event string, caller *commonv1.Caller) string {
 		t.Helper()

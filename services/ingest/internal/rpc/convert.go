@@ -59,7 +59,7 @@ func fromPromotion(p *promotion.Promotion, now int64) *ingestv1.Promotion {
 	}
 }
 
-func fromApplied(a *request.Applied, now int64) *ingestv1.Applied {
+func fromApplied(a *request.ApplyResult, now int64) *ingestv1.Applied {
 	return &ingestv1.Applied{
 		RequestId: a.Request.RequestID, Status: string(a.Request.Status), UiResult: string(a.Request.Status.UIResult()),
 		UiPhase: rpc.Optional(string(a.Request.UIPhase(now))), Duplicate: a.Duplicate, Receipt: rpc.Optional(a.Receipt),

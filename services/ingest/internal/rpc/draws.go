@@ -142,7 +142,7 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 	if rank == 0 {
 		lines.Write("rank", "requestId", "userId")
 	}
-	selected := request.Range{After: rank, Key: key, Limit: int(in.GetLimit())}
+	selected := request.WinnerRange{After: rank, Key: key, Limit: int(in.GetLimit())}
 	more, err := s.exporter.Winners(out.Context(), in.GetEventId(), selected, func(page []request.Winner) error {
 		for _, w := range page {
 			rank++

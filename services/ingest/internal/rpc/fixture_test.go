@@ -65,7 +65,7 @@ type replica struct {
 	store   *dynamo.Store
 	sender  *sqs.Sender
 	sweeper *request.Sweeper
-	unsent  *request.Unsent
+	unsent  *request.UnsentList
 }
 
 // options of a replica; the zero value has no faults.
@@ -77,7 +77,7 @@ type options struct {
 	opening error
 	// skew is by how much the clock of the replica is known to be wrong.
 	skew func() time.Duration
-	load func(context.Context, string) (request.Load, error)
+	load func(context.Context, string) (request.PromotionLoad, error)
 	// sendWait is how long an applicant waits for the queue; 0: as long as it takes.
 	sendWait time.Duration
 }

@@ -186,7 +186,7 @@ func (r replica) root(t *testing.T, event string) *promotion.Draw {
 	terms, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
 	require.NoError(t, err)
 	entries := r.listed(t, event)
-	excluded, err := r.store.Excluded(t.Context(), event)
+	excluded, err := r.store.ExcludedRequests(t.Context(), event)
 	require.NoError(t, err)
 	statement, err := fairdraw.NewStatement(&terms, hash, entries.Root(), int64(entries.Len()), excluded, r.store.Now())
 	require.NoError(t, err)

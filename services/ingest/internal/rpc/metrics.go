@@ -11,7 +11,7 @@ var answered = promauto.NewCounterVec(prometheus.CounterOpts{
 	Name: "urr_applications_total", Help: "Applications by their answer: the status of the request, duplicate, or the reason of a refusal.",
 }, []string{"answer"})
 
-func outcome(a request.Applied) string {
+func outcomeLabel(a request.ApplyResult) string {
 	if a.Duplicate {
 		return "duplicate"
 	}

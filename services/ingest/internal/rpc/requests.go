@@ -31,7 +31,7 @@ const (
 type Queries interface {
 	Get(ctx context.Context, id string) (promotion.Request, error)
 	ActiveOf(ctx context.Context, eventID, user string) (promotion.Request, error)
-	// LatestOf finds a user's latest request to a promotion by all of the user's, not by the lock.
+	// LatestOf finds a user's latest request to a promotion by reading all of them, not the lock.
 	LatestOf(ctx context.Context, eventID, user string) (promotion.Request, error)
 	Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error)
 	ListOfUser(ctx context.Context, user, cursor string, limit int) (page []promotion.Request, next string, err error)
@@ -89,25 +89,25 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 			s.Log.ErrorContext(ctx, "applications not taken", args...)
 		}
 	}()
-	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, func(a request.Applied, err error) *ingestv1.ApplyResult {
+	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, func(a request.ApplyResult, err error) *ingestv1.ApplyResult {
 		if err != nil {
 			problem := failed.Problem(err)
 			answered.WithLabelValues(problem.GetReason()).Inc()
 			return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Problem{Problem: problem}}
 		}
-		answered.WithLabelValues(outcome(a)).Inc()
+		answered.WithLabelValues(outcomeLabel(a)).Inc()
 		return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Applied{Applied: fromApplied(&a, s.millis())}}
 	})}, nil
 }
 
-func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.Applied, error) {
+func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.ApplyResult, error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {
-		return request.Applied{}, err
+		return request.ApplyResult{}, err
 	}
 	key, err := idempotency.New(user, "ingest.apply", in.GetCaller().GetIdempotencyKey())
 	if err != nil {
-		return request.Applied{}, err
+		return request.ApplyResult{}, err
 	}
 	a := request.Application{EventID: in.GetEventId(), UserID: user}
 	if key != nil {
@@ -205,7 +205,8 @@ func (s *Requests) GetTimeline(ctx context.Context, in *ingestv1.GetTimelineRequ
 	return out, nil
 }
 
-// visibleRequest reads a request of the caller, or any for an operator; others are ErrNotFound.
+// visibleRequest reads a request of the caller, or any request for an operator. It fails with
+// ErrNotFound for the request of another user.
 func (s *Requests) visibleRequest(ctx context.Context, in any, id string) (r promotion.Request, operator bool, err error) {
 	user, err := rpc.ValidUserFrom(in)
 	if err != nil {

@@ -38,8 +38,9 @@ type Recorder interface {
 	MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error)
 }
 
-// Unsent knows the promotions with requests that the queue has not taken; request.Unsent is one.
-type Unsent interface {
+// UnsentPromotions knows the promotions with requests that the queue has not taken;
+// request.UnsentList is one.
+type UnsentPromotions interface {
 	Has(event string) bool
 	Add(ctx context.Context, event string) error
 }
@@ -48,14 +49,14 @@ type Unsent interface {
 type Sender struct {
 	queue       *queue.Queue
 	recorder    Recorder
-	unsent      Unsent
+	unsent      UnsentPromotions
 	now         func() time.Time
 	calls       *batch.Coalescer[promotion.Request, promotion.Request]
 	pausedUntil atomic.Int64 // epoch ms
 }
 
 // New returns a Sender.
-func New(q *queue.Queue, recorder Recorder, unsent Unsent, now func() time.Time) *Sender {
+func New(q *queue.Queue, recorder Recorder, unsent UnsentPromotions, now func() time.Time) *Sender {
 	s := &Sender{queue: q, recorder: recorder, unsent: unsent, now: now}
 	// A request stays in its batch when its caller does not wait any longer (Keep).
 	s.calls = batch.NewItems(batch.Config{Max: queue.MaxBatch, Inflight: inflight, Timeout: sendTimeout, Keep: true}, s.sendGroup)
@@ -94,7 +95,7 @@ func (s *Sender) mustWait(ctx context.Context, event string) bool {
 
 func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([]batch.Result[promotion.Request], error) {
 	out := make([]batch.Result[promotion.Request], len(requests))
-	var copies []request.Copy
+	var copies []request.MessageCopy
 	index := make([]int, len(requests)) // in copies
 	at := make(map[string]int, len(requests))
 	for i, r := range requests {
@@ -105,7 +106,7 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 		n, known := at[r.RequestID]
 		if !known { // two calls for one request share a message: a transaction takes an item once
 			n = len(copies)
-			at[r.RequestID], copies = n, append(copies, request.Copy{Request: r})
+			at[r.RequestID], copies = n, append(copies, request.MessageCopy{Request: r})
 		}
 		index[i] = n
 	}
@@ -129,7 +130,7 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 }
 
 // offer sends at most ten messages, and returns the error of the queue for each.
-func (s *Sender) offer(ctx context.Context, copies []request.Copy) (refused []error) {
+func (s *Sender) offer(ctx context.Context, copies []request.MessageCopy) (refused []error) {
 	out := make([]promotion.Outgoing, len(copies))
 	for i, c := range copies {
 		out[i] = promotion.Outgoing{Message: promotion.MessageOf(&c.Request), CopyID: c.ID}
@@ -147,7 +148,7 @@ func allRefused(refused []error) bool { return !slices.Contains(refused, nil) }
 // record records which messages the queue took, and returns the requests as they are stored then.
 // If the process dies before that, the sweeper finds the markers and sends the messages again, and
 // the queue drops the duplicates.
-func (s *Sender) record(ctx context.Context, copies []request.Copy, refused []error) (recorded []promotion.Request, failure error) {
+func (s *Sender) record(ctx context.Context, copies []request.MessageCopy, refused []error) (recorded []promotion.Request, failure error) {
 	recorded = make([]promotion.Request, len(copies))
 	var taken []promotion.Request
 	var index []int
@@ -172,7 +173,7 @@ func (s *Sender) record(ctx context.Context, copies []request.Copy, refused []er
 }
 
 // Resend sends messages, ten per call. It sends the next ten while it records those before.
-func (s *Sender) Resend(ctx context.Context, copies []request.Copy) (refused []error, failure error) {
+func (s *Sender) Resend(ctx context.Context, copies []request.MessageCopy) (refused []error, failure error) {
 	var records errgroup.Group
 	records.SetLimit(inflight)
 	var down error

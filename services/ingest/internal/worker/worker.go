@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-var _ request.Opener = (*Client)(nil)
+var _ request.DrawOpener = (*Client)(nil)
 
 // Client asks the worker service to open draws.
 type Client struct{ rpc workerv1.WorkerServiceClient }

@@ -40,11 +40,11 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, postgres.Session()...)
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, postgres.SessionOptions()...)
 	if err != nil {
 		return err
 	}
-	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.readPoolConfig(), postgres.Session()...)
+	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.readPoolConfig(), postgres.SessionOptions()...)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("earlier winners", winners.Sweep(log))
 	a.Go("cancellations", payout.Cancellations(operators, log))
 	a.Go("retries", payout.Retries(operators, log))
-	a.Go("backlog", database.Measure(log))
+	a.Go("backlog", database.MeasureBacklog(log))
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 
@@ -99,7 +99,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 // dialIngest connects to ingest, unless it has no address. It also returns a function that replaces
 // the key.
-func dialIngest(a *lifecycle.App, peer pkgrpc.OptionalPeer) (campaign.Promotions, func(config.Secret) error, error) {
+func dialIngest(a *lifecycle.App, peer pkgrpc.OptionalPeer) (campaign.PromotionChecker, func(config.Secret) error, error) {
 	if peer.Addr == "" {
 		return nil, func(config.Secret) error { return nil }, nil
 	}

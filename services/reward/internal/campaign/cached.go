@@ -17,8 +17,8 @@ const (
 	readTimeout = 3 * time.Second
 )
 
-// cached is a Store that keeps campaigns in memory and reads each at most once per keepFor.
-type cached struct {
+// cachedStore is a Store that keeps campaigns in memory and reads each at most once per keepFor.
+type cachedStore struct {
 	Store
 
 	keepFor time.Duration
@@ -39,10 +39,10 @@ type keptCampaign struct {
 // Cached wraps the store s: Get answers from memory if the campaign was read less than keepFor ago.
 // The other methods call those of s.
 func Cached(s Store, keepFor time.Duration) Store {
-	return &cached{Store: s, keepFor: keepFor, kept: make(map[string]keptCampaign)}
+	return &cachedStore{Store: s, keepFor: keepFor, kept: make(map[string]keptCampaign)}
 }
 
-func (c *cached) Get(ctx context.Context, eventID string) (Campaign, time.Time, error) {
+func (c *cachedStore) Get(ctx context.Context, eventID string) (Campaign, time.Time, error) {
 	p, fresh := c.find(eventID)
 	if !fresh {
 		result := c.reads.DoChan(eventID, func() (any, error) { return c.readAndKeep(ctx, eventID) })
@@ -60,7 +60,7 @@ func (c *cached) Get(ctx context.Context, eventID string) (Campaign, time.Time, 
 }
 
 // Enter lowers the stock in memory too, so that the page of a member who has drawn shows what is left.
-func (c *cached) Enter(ctx context.Context, eventID, memberID string, method EntryMethod) (Earned, error) {
+func (c *cachedStore) Enter(ctx context.Context, eventID, memberID string, method EntryMethod) (RewardedEntry, error) {
 	e, err := c.Store.Enter(ctx, eventID, memberID, method)
 	if err == nil && e.Prize != nil && e.Prize.Stock != nil && !e.Repeated {
 		c.lowerStock(eventID, e.Prize)
@@ -68,7 +68,7 @@ func (c *cached) Enter(ctx context.Context, eventID, memberID string, method Ent
 	return e, err
 }
 
-func (c *cached) lowerStock(eventID string, drawn *Prize) {
+func (c *cachedStore) lowerStock(eventID string, drawn *Prize) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.kept[eventID]
@@ -82,7 +82,7 @@ func (c *cached) lowerStock(eventID string, drawn *Prize) {
 	}
 }
 
-func (c *cached) find(eventID string) (p keptCampaign, fresh bool) {
+func (c *cachedStore) find(eventID string) (p keptCampaign, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, found := c.kept[eventID]
@@ -91,7 +91,7 @@ func (c *cached) find(eventID string) (p keptCampaign, fresh bool) {
 
 // readAndKeep reads a campaign and keeps it. If the request that began the read is cancelled, the
 // read goes on, since other requests may wait for it.
-func (c *cached) readAndKeep(ctx context.Context, eventID string) (keptCampaign, error) {
+func (c *cachedStore) readAndKeep(ctx context.Context, eventID string) (keptCampaign, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	p := keptCampaign{read: time.Now()}

@@ -32,8 +32,8 @@ func (s *slowReads) Get(_ context.Context, eventID string) (campaign.Campaign, t
 	return campaign.Campaign{EventID: eventID, Prizes: prizes}, time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC), nil
 }
 
-func (*slowReads) Enter(context.Context, string, string, campaign.EntryMethod) (campaign.Earned, error) {
-	return campaign.Earned{Prize: &campaign.Prize{ID: 1, Stock: new(int64(5))}}, nil
+func (*slowReads) Enter(context.Context, string, string, campaign.EntryMethod) (campaign.RewardedEntry, error) {
+	return campaign.RewardedEntry{Prize: &campaign.Prize{ID: 1, Stock: new(int64(5))}}, nil
 }
 
 // However many pages ask for a campaign, it is read once a second.

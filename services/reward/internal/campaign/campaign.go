@@ -43,7 +43,7 @@ type Milestone struct {
 	Reward
 
 	Day int
-	// Every: the reward is paid at each multiple of Day. Otherwise it is paid once per member.
+	// Every says that the reward is paid at each multiple of Day; otherwise once per member.
 	Every bool
 }
 
@@ -72,7 +72,7 @@ type Prize struct {
 	Stock, Initial *int64
 }
 
-// Campaign is a promotion that pays rewards.
+// Campaign is an offer of rewards: for attendance, by prize draws, or to a promotion's winners.
 type Campaign struct {
 	EventID           string
 	Title             string
@@ -136,7 +136,7 @@ func (c *Campaign) drawPeriod(now time.Time) string {
 const (
 	maxParts = 100
 	maxTitle = 200 // characters
-	// maxOdds is the number of draws in which the rarest prize can still be expected once.
+	// maxOdds bounds the sum of all weights to this multiple of each: nobody would win a rarer prize.
 	maxOdds = 1_000_000_000
 )
 

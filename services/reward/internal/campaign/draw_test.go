@@ -21,22 +21,22 @@ type draws struct {
 	entries int64
 }
 
-func (d *draws) Enter(_ context.Context, _, _ string, method campaign.EntryMethod) (campaign.Earned, error) {
+func (d *draws) Enter(_ context.Context, _, _ string, method campaign.EntryMethod) (campaign.RewardedEntry, error) {
 	reads, err := method.Query(&d.of, d.Now())
 	if err == nil {
 		err = reads.Closed
 	}
 	if err != nil {
-		return campaign.Earned{}, err
+		return campaign.RewardedEntry{}, err
 	}
-	change, err := method.Decide(campaign.Standing{Campaign: d.of, Now: d.Now()})
+	change, err := method.Decide(campaign.MemberState{Campaign: d.of, Now: d.Now()})
 	if err != nil {
-		return campaign.Earned{}, err
+		return campaign.RewardedEntry{}, err
 	}
 	prize := change.Draw(func(*campaign.Prize) bool { return true })
 	d.entries++
 	change.Entry.ID = d.entries
-	return campaign.Earned{Entry: change.Entry, Prize: prize}, nil
+	return campaign.RewardedEntry{Entry: change.Entry, Prize: prize}, nil
 }
 
 func (*draws) Now() time.Time { return time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC) }

@@ -31,13 +31,13 @@ type NewAllocation struct {
 type EntryMethod struct {
 	// Query says what Decide needs to know about the member. It fails if the campaign does not
 	// offer this method.
-	Query func(c *Campaign, now time.Time) (Query, error)
+	Query func(c *Campaign, now time.Time) (MemberQuery, error)
 	// Decide returns the new entry and its rewards. It is not called for a repeated request.
-	Decide func(s Standing) (*Change, error)
+	Decide func(s MemberState) (*NewEntry, error)
 }
 
-// Query says what must be read about a member before EntryMethod.Decide is called.
-type Query struct {
+// MemberQuery says what must be read about a member before EntryMethod.Decide is called.
+type MemberQuery struct {
 	Period string // of the new entry: a day, or the whole campaign
 	// Key recognises a repeated request, even after the period has ended; nil: the client sent no
 	// key. Once: a member has one entry per period, which answers all further requests.
@@ -49,20 +49,21 @@ type Query struct {
 	Before string
 }
 
-// Standing is what the store has about a member in a campaign. It is read after the member was locked.
-type Standing struct {
+// MemberState is what the store has about a member in a campaign. It is read after the member was
+// locked.
+type MemberState struct {
 	Campaign Campaign
 	Now      time.Time
 	// Made is the number of entries in the period.
 	Made int
 	// Streak is the streak at the end of the previous period, 0 without an entry in it. Reached has
-	// the milestones that were reached before. Both are read only if Query.Before is set.
+	// the milestones that were reached before. Both are read only if MemberQuery.Before is set.
 	Streak  int
 	Reached map[int]bool
 }
 
-// Change is a new entry with its rewards.
-type Change struct {
+// NewEntry is a new entry with its rewards.
+type NewEntry struct {
 	Entry   Entry
 	Rewards []NewAllocation
 	// Draw draws the prize of the entry; it returns nil when all prizes are gone. take takes a prize
@@ -73,19 +74,19 @@ type Change struct {
 // attendance is the entry method that records the attendance of the present day.
 func attendance(eventID, memberID, idempotencyKey string) EntryMethod {
 	return EntryMethod{
-		Query: func(c *Campaign, now time.Time) (q Query, err error) {
+		Query: func(c *Campaign, now time.Time) (q MemberQuery, err error) {
 			if c.Kind != Attendance {
-				return Query{}, ErrNotOpen
+				return MemberQuery{}, ErrNotOpen
 			}
 			day := DayOf(now)
-			q = Query{Period: string(day), Before: string(day.Before()), Closed: c.requireOpen(now), Once: true}
+			q = MemberQuery{Period: string(day), Before: string(day.Before()), Closed: c.requireOpen(now), Once: true}
 			q.Key, err = idempotency.New(memberID, "reward.attend/"+c.EventID, idempotencyKey, c.EventID)
 			return q, err
 		},
-		Decide: func(s Standing) (*Change, error) {
+		Decide: func(s MemberState) (*NewEntry, error) {
 			day := DayOf(s.Now)
 			e := Entry{EventID: eventID, MemberID: memberID, Period: string(day), DrawNo: 1, Streak: s.Streak + 1, At: s.Now}
-			return &Change{Entry: e, Rewards: attendanceRewards(&s.Campaign, e, day, s.Reached)}, nil
+			return &NewEntry{Entry: e, Rewards: attendanceRewards(&s.Campaign, e, day, s.Reached)}, nil
 		},
 	}
 }
@@ -105,11 +106,11 @@ func attendanceRewards(c *Campaign, e Entry, day Day, paid map[int]bool) (out []
 // prizeDraw is the entry method that draws a prize.
 func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) int64) EntryMethod {
 	return EntryMethod{
-		Query: func(c *Campaign, now time.Time) (r Query, err error) {
+		Query: func(c *Campaign, now time.Time) (r MemberQuery, err error) {
 			if c.Kind != Random {
-				return Query{}, ErrNotOpen
+				return MemberQuery{}, ErrNotOpen
 			}
-			r = Query{Period: c.drawPeriod(now), Closed: c.requireOpen(now), Once: c.DrawsPerMember == 1}
+			r = MemberQuery{Period: c.drawPeriod(now), Closed: c.requireOpen(now), Once: c.DrawsPerMember == 1}
 			makeKey := idempotency.Require
 			if r.Once {
 				makeKey = idempotency.New
@@ -117,12 +118,12 @@ func prizeDraw(eventID, memberID, idempotencyKey string, random func(n int64) in
 			r.Key, err = makeKey(memberID, "reward.draw/"+c.EventID, idempotencyKey, c.EventID)
 			return r, err
 		},
-		Decide: func(s Standing) (*Change, error) {
+		Decide: func(s MemberState) (*NewEntry, error) {
 			if s.Made >= s.Campaign.DrawsPerMember {
 				return nil, ErrDrawsUsedUp
 			}
 			e := Entry{EventID: eventID, MemberID: memberID, Period: s.Campaign.drawPeriod(s.Now), DrawNo: s.Made + 1, At: s.Now}
-			return &Change{Entry: e, Draw: func(take func(*Prize) bool) *Prize {
+			return &NewEntry{Entry: e, Draw: func(take func(*Prize) bool) *Prize {
 				return drawPrize(s.Campaign.Prizes, random, take)
 			}}, nil
 		},

@@ -8,9 +8,9 @@ import (
 // Participation is what a member has done and earned in a campaign.
 type Participation struct {
 	Campaign   Campaign
-	Entries    []Entry  // the latest 400, newest first
-	Earned     []Earned // those of PresentEntries
-	Milestones []int    // that were reached, in days
+	Entries    []Entry         // the latest 400, newest first
+	Earned     []RewardedEntry // the entries of PresentEntries, with their rewards
+	Milestones []int           // the days of the milestones that were reached
 	Now        time.Time
 }
 

@@ -32,11 +32,11 @@ type Entry struct {
 	At                time.Time
 }
 
-// Earned is an entry with its prize and its rewards.
-type Earned struct {
+// RewardedEntry is an entry with its prize and its rewards.
+type RewardedEntry struct {
 	Entry
 
-	Prize    *Prize // a draw's; nil: all prizes are gone
+	Prize    *Prize // the prize of a draw; nil: all prizes were gone
 	Rewards  []payout.Allocation
 	Repeated bool // the entry was made by an earlier request
 }
@@ -52,11 +52,11 @@ type Store interface {
 	// Enter makes an entry, or returns the entry of an earlier request. Its transaction locks the
 	// member's entries in the campaign, then reads the time and what e.Query asks for, and writes
 	// what e.Decide returns. It fails with errs.ErrOverloaded when too many requests wait already.
-	Enter(ctx context.Context, eventID, memberID string, e EntryMethod) (Earned, error)
+	Enter(ctx context.Context, eventID, memberID string, e EntryMethod) (RewardedEntry, error)
 }
 
-// Promotions tells whether a promotion exists; the winners of a promotion can be rewarded.
-type Promotions interface {
+// PromotionChecker tells whether a promotion exists; the winners of a promotion can be rewarded.
+type PromotionChecker interface {
 	// CheckExists fails with ErrNoPromotion when no promotion has the id.
 	CheckExists(ctx context.Context, id string) error
 }
@@ -64,7 +64,7 @@ type Promotions interface {
 // Service lets members take part in campaigns.
 type Service struct {
 	store      Store
-	promotions Promotions // nil: promotions are not checked
+	promotions PromotionChecker // nil: promotions are not checked
 	// random returns a number in [0, n).
 	random      func(n int64) int64
 	wakePayouts func()
@@ -72,7 +72,7 @@ type Service struct {
 
 // NewService makes the service. promotions may be nil; then nothing checks whether a promotion
 // exists. The service calls wakePayouts when a member has earned a reward.
-func NewService(store Store, promotions Promotions, wakePayouts func()) *Service {
+func NewService(store Store, promotions PromotionChecker, wakePayouts func()) *Service {
 	return &Service{store: store, promotions: promotions, wakePayouts: wakePayouts, random: rand.Int64N}
 }
 
@@ -108,17 +108,17 @@ func (s *Service) Part(ctx context.Context, eventID, memberID string) (Participa
 
 // Attend records the member's attendance on the present day in Korea, once, and its rewards. With an
 // idempotency key, a repeated request returns the same entry after that day too.
-func (s *Service) Attend(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
+func (s *Service) Attend(ctx context.Context, eventID, memberID, idempotencyKey string) (RewardedEntry, error) {
 	return s.enter(ctx, eventID, memberID, attendance(eventID, memberID, idempotencyKey))
 }
 
 // Draw draws a prize for the member. Where a member has one draw per period, a repeated request returns
 // the same entry; with an idempotency key, even after the period. Otherwise each draw needs a key.
-func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (Earned, error) {
+func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (RewardedEntry, error) {
 	return s.enter(ctx, eventID, memberID, prizeDraw(eventID, memberID, idempotencyKey, s.random))
 }
 
-func (s *Service) enter(ctx context.Context, eventID, memberID string, method EntryMethod) (Earned, error) {
+func (s *Service) enter(ctx context.Context, eventID, memberID string, method EntryMethod) (RewardedEntry, error) {
 	e, err := s.store.Enter(ctx, eventID, memberID, method)
 	if err == nil && len(e.Rewards) > 0 && !e.Repeated {
 		s.wakePayouts()

@@ -17,7 +17,7 @@ type Winner struct {
 	At                               time.Time
 }
 
-// Announcement is a winner with the key of the Kafka event that announces it.
+// Announcement is a winner with the key of the Kafka event that announced the win.
 type Announcement struct {
 	Winner
 

@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/reward/internal/campaign"
 )
 
-var _ campaign.Promotions = (*Client)(nil)
+var _ campaign.PromotionChecker = (*Client)(nil)
 
 // timeout bounds a call to ingest; an operator waits for its answer.
 const timeout = 2 * time.Second

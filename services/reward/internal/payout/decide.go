@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// Outcome says how a call to a provider ended.
-type Outcome string
+// CallOutcome says how a call to a provider ended.
+type CallOutcome string
 
 // Outcomes. Only Paid, and Voided after a lookup that found nothing, are final by themselves.
 const (
-	Paid           Outcome = "PAID"
-	Refused        Outcome = "REFUSED"          // not paid; another attempt may succeed
-	RefusedForGood Outcome = "REFUSED_FOR_GOOD" // not paid; no attempt will succeed
-	Unknown        Outcome = "UNKNOWN"          // it may have paid, now or later
-	Busy           Outcome = "BUSY"             // overloaded; it may still have paid
-	NotSent        Outcome = "NOT_SENT"         // nothing reached the provider
-	Absent         Outcome = "ABSENT"           // asked: nothing is paid yet
-	Voided         Outcome = "VOIDED"           // asked: nothing is paid, and the key never will be
+	Paid           CallOutcome = "PAID"
+	Refused        CallOutcome = "REFUSED"          // not paid; another attempt may succeed
+	RefusedForGood CallOutcome = "REFUSED_FOR_GOOD" // not paid; no attempt will succeed
+	Unknown        CallOutcome = "UNKNOWN"          // it may have paid, now or later
+	Busy           CallOutcome = "BUSY"             // overloaded; it may still have paid
+	NotSent        CallOutcome = "NOT_SENT"         // nothing reached the provider
+	Absent         CallOutcome = "ABSENT"           // asked: nothing is paid yet
+	Voided         CallOutcome = "VOIDED"           // asked: nothing is paid, and the key never will be
 )
 
-// Result is how a call to a provider ended.
-type Result struct {
-	Outcome       Outcome
+// CallResult is how a call to a provider ended.
+type CallResult struct {
+	Outcome       CallOutcome
 	TransactionID string // the provider's, when paid
 	Message       string // for operators: why it is not paid
 	// Asked is the time at which a look-up was sent, by the monotonic clock of this process; Age is the
@@ -32,17 +32,17 @@ type Result struct {
 	Age   time.Duration
 }
 
-// Call is a call to a provider that has ended, with the claim under which a worker made it.
-type Call struct {
+// EndedCall is a call to a provider that has ended, with the claim under which a worker made it.
+type EndedCall struct {
 	ID, Version int64
 	Action      Action
-	Result      Result
+	Result      CallResult
 }
 
 // Decide returns the allocation after a call. a is its present state, which may have changed since
 // the claim; now is the database's time. ok is false when the result is ignored: a worker that has
 // lost its lease can only report that the provider has paid.
-func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok bool) {
+func Decide(a Allocation, c EndedCall, now time.Time, p Policy) (after Allocation, ok bool) {
 	after = a
 	after.NextRetryAt, after.HeldAt, after.Code, after.Message = time.Time{}, time.Time{}, "", c.Result.Message
 	if c.Result.Outcome == Paid {
@@ -80,7 +80,7 @@ func Decide(a Allocation, c Call, now time.Time, p Policy) (after Allocation, ok
 }
 
 // applyPayment records a payment under any version and in every state: money that was paid stays paid.
-func applyPayment(a, after Allocation, c Call, now time.Time) (Allocation, bool) {
+func applyPayment(a, after Allocation, c EndedCall, now time.Time) (Allocation, bool) {
 	if a.Status == Success {
 		return a, false
 	}
@@ -94,7 +94,7 @@ func applyPayment(a, after Allocation, c Call, now time.Time) (Allocation, bool)
 
 // applyRefusal counts a refused attempt. A refusal says nothing about earlier calls: while the
 // outcome of one is unknown, the provider is asked before the allocation ends.
-func (a *Allocation) applyRefusal(o Outcome, now time.Time, p Policy) {
+func (a *Allocation) applyRefusal(o CallOutcome, now time.Time, p Policy) {
 	a.Code = CodeRefused
 	a.RetryCount++
 	if o == RefusedForGood {
@@ -109,14 +109,14 @@ func (a *Allocation) applyRefusal(o Outcome, now time.Time, p Policy) {
 // applyAbsence makes the allocation unpaid if the answer is final: the key is void, or every call
 // is so old that it would have paid by now. No answer is final once the provider may have forgotten
 // the oldest call.
-func (a *Allocation) applyAbsence(r Result, now time.Time, p Policy) {
+func (a *Allocation) applyAbsence(r CallResult, now time.Time, p Policy) {
 	if r.Outcome == Voided {
 		a.VoidedAt = now
 		a.Resends++
 	}
 	// LastCallAt is the time of the claim; the call may have begun a CallTimeout later.
 	settled := a.LastCallAt.Add(p.CallTimeout + p.SettleTime)
-	if a.mayBeForgotten(now, p) {
+	if a.providerMayHaveForgotten(now, p) {
 		return
 	}
 	// The answer describes the moment r.Age ago at which the question was sent.
@@ -144,7 +144,7 @@ func (a *Allocation) cancelOrHold(unanswered bool, now time.Time, p Policy) {
 		a.FailingSince = now
 	}
 	switch {
-	case a.mayBeForgotten(now, p):
+	case a.providerMayHaveForgotten(now, p):
 		a.HeldAt, a.NextRetryAt, a.Code = now, time.Time{}, CodeUnknownTooLong
 	case a.Cancelling && a.UnknownSince.IsZero() && !unanswered:
 		a.Status, a.NextRetryAt, a.Code, a.Message = Cancelled, time.Time{}, "", ""
@@ -156,7 +156,7 @@ func (a *Allocation) cancelOrHold(unanswered bool, now time.Time, p Policy) {
 	}
 }
 
-func (a *Allocation) mayBeForgotten(now time.Time, p Policy) bool {
+func (a *Allocation) providerMayHaveForgotten(now time.Time, p Policy) bool {
 	return !a.UnknownSince.IsZero() && now.Sub(a.UnknownSince) >= p.LookupRetention
 }
 

@@ -31,17 +31,17 @@ func TestDecide(t *testing.T) {
 	}
 	held := payout.Allocation{Status: payout.Processing, Version: 3, IdempotencyKey: "k", LastCallAt: ago(time.Second)}
 	with := func(change func(*payout.Allocation)) payout.Allocation { a := held; change(&a); return a }
-	pay := func(o payout.Outcome) payout.Call {
-		return payout.Call{Version: 3, Action: payout.Pay, Result: payout.Result{Outcome: o, TransactionID: "tx"}}
+	pay := func(o payout.CallOutcome) payout.EndedCall {
+		return payout.EndedCall{Version: 3, Action: payout.Pay, Result: payout.CallResult{Outcome: o, TransactionID: "tx"}}
 	}
-	ask := func(o payout.Outcome) payout.Call { c := pay(o); c.Action = payout.Ask; return c }
+	ask := func(o payout.CallOutcome) payout.EndedCall { c := pay(o); c.Action = payout.Ask; return c }
 	exhausted := func(a *payout.Allocation) { a.RetryCount = 10 }
 	last := func(a *payout.Allocation) { a.RetryCount = 9 }
 	// This call is settled now, and was not when the provider was asked.
 	justSettled := func(a *payout.Allocation) {
 		a.UnknownSince, a.LastCallAt = ago(time.Hour), ago(15*time.Minute+10*time.Second)
 	}
-	askedEarlier := func(d time.Duration) payout.Call { c := ask(payout.Absent); c.Result.Age = d; return c }
+	askedEarlier := func(d time.Duration) payout.EndedCall { c := ask(payout.Absent); c.Result.Age = d; return c }
 	cancelling := func(a *payout.Allocation) { a.Cancelling = true }
 	unknown := func(a *payout.Allocation) { a.UnknownSince = ago(time.Minute) }
 	settled := func(a *payout.Allocation) { a.UnknownSince, a.LastCallAt = ago(time.Hour), ago(16*time.Minute) }
@@ -57,7 +57,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		a    payout.Allocation
-		c    payout.Call
+		c    payout.EndedCall
 		want want
 	}{
 		"paid":                               {held, pay(payout.Paid), want{status: payout.Success}},
@@ -124,12 +124,12 @@ func TestLateOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, o := range []payout.Outcome{payout.Refused, payout.RefusedForGood, payout.Unknown, payout.Busy, payout.NotSent, payout.Absent, payout.Voided} {
-				after, ok := payout.Decide(a, payout.Call{Version: 3, Action: payout.Pay, Result: payout.Result{Outcome: o}}, now, policy())
+			for _, o := range []payout.CallOutcome{payout.Refused, payout.RefusedForGood, payout.Unknown, payout.Busy, payout.NotSent, payout.Absent, payout.Voided} {
+				after, ok := payout.Decide(a, payout.EndedCall{Version: 3, Action: payout.Pay, Result: payout.CallResult{Outcome: o}}, now, policy())
 				require.False(t, ok, o)
 				require.Equal(t, a, after, o)
 			}
-			after, ok := payout.Decide(a, payout.Call{Version: 3, Action: payout.Pay, Result: payout.Result{Outcome: payout.Paid, TransactionID: "tx"}}, now, policy())
+			after, ok := payout.Decide(a, payout.EndedCall{Version: 3, Action: payout.Pay, Result: payout.CallResult{Outcome: payout.Paid, TransactionID: "tx"}}, now, policy())
 			require.True(t, ok)
 			require.Equal(t, payout.Success, after.Status)
 			final := name == "given up" || name == "cancelled"
@@ -137,14 +137,14 @@ func TestLateOutcomes(t *testing.T) {
 		})
 	}
 	paid := payout.Allocation{Status: payout.Success, TransactionID: "first"}
-	_, ok := payout.Decide(paid, payout.Call{Result: payout.Result{Outcome: payout.Paid, TransactionID: "second"}}, now, policy())
+	_, ok := payout.Decide(paid, payout.EndedCall{Result: payout.CallResult{Outcome: payout.Paid, TransactionID: "second"}}, now, policy())
 	require.False(t, ok)
 }
 
 func TestSentKey(t *testing.T) {
 	t.Parallel()
 	a := payout.Allocation{IdempotencyKey: "rand-2-10001-log-3"}
-	require.Equal(t, "rand-2-10001-log-3", a.SentKey())
+	require.Equal(t, "rand-2-10001-log-3", a.KeyToSend())
 	a.Resends = 2
-	require.Equal(t, "rand-2-10001-log-3-R2", a.SentKey())
+	require.Equal(t, "rand-2-10001-log-3-R2", a.KeyToSend())
 }

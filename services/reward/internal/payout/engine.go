@@ -13,15 +13,15 @@ import (
 
 // Provider pays rewards of one kind. Every call ends by its context's deadline.
 type Provider interface {
-	// Pay sends the payment under the allocation's SentKey.
-	Pay(ctx context.Context, a Allocation) Result
+	// Pay sends the payment under the allocation's KeyToSend.
+	Pay(ctx context.Context, a Allocation) CallResult
 	// Lookup returns Paid, Absent or Unknown.
-	Lookup(ctx context.Context, key string) Result
+	Lookup(ctx context.Context, key string) CallResult
 	// Void makes a later payment under the key impossible. It returns Voided, or Paid if the provider
 	// has paid before. Absent: the provider cannot void keys. Unknown: the key may be void.
-	Void(ctx context.Context, key string) Result
-	// Admits reports how many calls may be sent now; 0 while the provider fails.
-	Admits() int
+	Void(ctx context.Context, key string) CallResult
+	// CallsAllowed reports how many calls may be sent now; 0 while the provider fails.
+	CallsAllowed() int
 }
 
 // ClaimRef identifies a claim: the allocation's id, and its version since the claim.
@@ -30,11 +30,11 @@ type ClaimRef struct{ ID, Version int64 }
 // Store keeps allocations.
 type Store interface {
 	// Claim takes up to n due allocations of the kind, each under a new version and lease.
-	Claim(ctx context.Context, kind Kind, n int, p Policy) ([]Claimed, error)
+	Claim(ctx context.Context, kind Kind, n int, p Policy) ([]ClaimedAllocation, error)
 	// Renew extends the leases of claims that have not ended.
 	Renew(ctx context.Context, claims []ClaimRef, p Policy) error
 	// Settle locks the allocation, applies Decide to it, and writes the result with its Kafka event.
-	Settle(ctx context.Context, c Call, p Policy) (applied bool, err error)
+	Settle(ctx context.Context, c EndedCall, p Policy) (applied bool, err error)
 	// Release makes allocations due again that were claimed but for which nothing was sent.
 	Release(ctx context.Context, claims []ClaimRef) error
 	// HoldAbandoned holds, for an operator, allocations during which MaxRecoveries workers have died.
@@ -111,7 +111,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // others may be due.
 func (e *Engine) payDue(ctx context.Context) (more bool) {
 	free := e.freeSlots()
-	n := min(free, e.provider.Admits(), claimMax)
+	n := min(free, e.provider.CallsAllowed(), claimMax)
 	if n <= 0 {
 		return free == 0
 	}
@@ -140,7 +140,7 @@ func (e *Engine) payDue(ctx context.Context) (more bool) {
 
 // claim is not interrupted at shutdown: claims that were committed but not returned would wait for the
 // end of their lease, and count as calls of unknown outcome.
-func (e *Engine) claim(ctx context.Context, n int, deadline time.Time) ([]Claimed, error) {
+func (e *Engine) claim(ctx context.Context, n int, deadline time.Time) ([]ClaimedAllocation, error) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	return e.store.Claim(ctx, e.kind, n, e.policy)
@@ -184,7 +184,7 @@ func (e *Engine) awaitSlots(ctx context.Context) {
 	}
 }
 
-func (e *Engine) startCall(ctx context.Context, c Claimed, deadline time.Time) {
+func (e *Engine) startCall(ctx context.Context, c ClaimedAllocation, deadline time.Time) {
 	e.slots <- struct{}{} // free: only Run claims
 	e.mu.Lock()
 	e.unsettled[c.ID] = c.Version
@@ -203,7 +203,7 @@ func (e *Engine) startCall(ctx context.Context, c Claimed, deadline time.Time) {
 
 // callAndSettle calls the provider and writes the outcome. After the deadline it sends nothing,
 // since the lease may have ended and another worker may have the allocation.
-func (e *Engine) callAndSettle(ctx context.Context, c Claimed, deadline time.Time) {
+func (e *Engine) callAndSettle(ctx context.Context, c ClaimedAllocation, deadline time.Time) {
 	// A call that has begun is finished at shutdown, within its deadline.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
@@ -213,15 +213,15 @@ func (e *Engine) callAndSettle(ctx context.Context, c Claimed, deadline time.Tim
 	}
 	r := e.payOrAsk(ctx, c, deadline)
 	failpoint.Hit("payout.before_settle")
-	e.settle(context.WithoutCancel(ctx), Call{ID: c.ID, Version: c.Version, Action: c.Action, Result: r})
+	e.settle(context.WithoutCancel(ctx), EndedCall{ID: c.ID, Version: c.Version, Action: c.Action, Result: r})
 }
 
 // payOrAsk sends the payment, or asks whether an earlier call has paid.
-func (e *Engine) payOrAsk(ctx context.Context, c Claimed, deadline time.Time) (r Result) {
+func (e *Engine) payOrAsk(ctx context.Context, c ClaimedAllocation, deadline time.Time) (r CallResult) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.log.ErrorContext(ctx, "panic in a payout", "allocation_id", c.ID, "error", errs.FromPanic(p))
-			r = Result{Outcome: Unknown, Message: "internal error"}
+			r = CallResult{Outcome: Unknown, Message: "internal error"}
 		}
 	}()
 	if c.Action == Pay {
@@ -234,13 +234,13 @@ func (e *Engine) payOrAsk(ctx context.Context, c Claimed, deadline time.Time) (r
 // the answer is final. The void has a CallTimeout of its own. Once a void was sent, the answer to
 // the look-up counts only if the provider has no voids: otherwise the key may be void, or paid after
 // the look-up.
-func (e *Engine) askWhetherPaid(ctx context.Context, c Claimed, deadline time.Time) Result {
+func (e *Engine) askWhetherPaid(ctx context.Context, c ClaimedAllocation, deadline time.Time) CallResult {
 	asked := time.Now()
-	r := e.provider.Lookup(ctx, c.SentKey())
+	r := e.provider.Lookup(ctx, c.KeyToSend())
 	if r.Outcome == Absent {
 		ctx, cancel := e.voidContext(ctx, deadline)
 		defer cancel()
-		if v := e.provider.Void(ctx, c.SentKey()); v.Outcome != Absent {
+		if v := e.provider.Void(ctx, c.KeyToSend()); v.Outcome != Absent {
 			r = v
 		}
 	}
@@ -260,7 +260,7 @@ func (e *Engine) voidContext(ctx context.Context, deadline time.Time) (context.C
 
 // settle writes an outcome and repeats failed attempts for the time of one lease. After that
 // another worker takes the allocation over and asks the provider.
-func (e *Engine) settle(ctx context.Context, c Call) {
+func (e *Engine) settle(ctx context.Context, c EndedCall) {
 	ctx, cancel := context.WithTimeout(ctx, e.policy.Lease)
 	defer cancel()
 	for {
@@ -276,7 +276,7 @@ func (e *Engine) settle(ctx context.Context, c Call) {
 	}
 }
 
-func (e *Engine) countCall(ctx context.Context, c Call, applied bool) {
+func (e *Engine) countCall(ctx context.Context, c EndedCall, applied bool) {
 	callsTotal.WithLabelValues(string(e.kind), string(c.Action), string(c.Result.Outcome)).Inc()
 	if !applied {
 		lateTotal.WithLabelValues(string(e.kind)).Inc()
@@ -284,8 +284,8 @@ func (e *Engine) countCall(ctx context.Context, c Call, applied bool) {
 	}
 }
 
-// releaseUnsent gives claims up for which nothing was sent to the provider.
-func (e *Engine) releaseUnsent(ctx context.Context, claims []Claimed) {
+// releaseUnsent gives up the claims for which nothing was sent to the provider.
+func (e *Engine) releaseUnsent(ctx context.Context, claims []ClaimedAllocation) {
 	if len(claims) == 0 {
 		return
 	}

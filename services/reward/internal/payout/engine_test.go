@@ -19,19 +19,19 @@ type oneReward struct {
 	claimFor  time.Duration // how long a claim takes
 	claimedAt time.Time
 	action    payout.Action // PAY by default
-	settled   []payout.Call
+	settled   []payout.EndedCall
 }
 
-func (s *oneReward) Claim(context.Context, payout.Kind, int, payout.Policy) ([]payout.Claimed, error) {
+func (s *oneReward) Claim(context.Context, payout.Kind, int, payout.Policy) ([]payout.ClaimedAllocation, error) {
 	if time.Now().Before(s.due) || !s.claimedAt.IsZero() {
 		return nil, nil
 	}
 	s.claimedAt = time.Now()
 	time.Sleep(s.claimFor)
-	return []payout.Claimed{{Allocation: payout.Allocation{ID: 1, Version: 2, IdempotencyKey: "k"}, Action: cmp.Or(s.action, payout.Pay)}}, nil
+	return []payout.ClaimedAllocation{{Allocation: payout.Allocation{ID: 1, Version: 2, IdempotencyKey: "k"}, Action: cmp.Or(s.action, payout.Pay)}}, nil
 }
 
-func (s *oneReward) Settle(_ context.Context, c payout.Call, _ payout.Policy) (bool, error) {
+func (s *oneReward) Settle(_ context.Context, c payout.EndedCall, _ payout.Policy) (bool, error) {
 	s.settled = append(s.settled, c)
 	return true, nil
 }
@@ -46,14 +46,14 @@ func (*oneReward) HoldAbandoned(context.Context, payout.Kind, payout.Policy) (in
 // payer pays everything.
 type payer struct{ payments int }
 
-func (p *payer) Pay(context.Context, payout.Allocation) payout.Result {
+func (p *payer) Pay(context.Context, payout.Allocation) payout.CallResult {
 	p.payments++
-	return payout.Result{Outcome: payout.Paid, TransactionID: "tx"}
+	return payout.CallResult{Outcome: payout.Paid, TransactionID: "tx"}
 }
 
-func (*payer) Lookup(context.Context, string) payout.Result { return payout.Result{} }
-func (*payer) Void(context.Context, string) payout.Result   { return payout.Result{} }
-func (*payer) Admits() int                                  { return 100 }
+func (*payer) Lookup(context.Context, string) payout.CallResult { return payout.CallResult{} }
+func (*payer) Void(context.Context, string) payout.CallResult   { return payout.CallResult{} }
+func (*payer) CallsAllowed() int                                { return 100 }
 
 // during runs an engine for some time of the bubble's clock.
 func during(t *testing.T, s *oneReward, long time.Duration) *payer {
@@ -75,20 +75,20 @@ type asked struct {
 	payer
 
 	takes time.Duration
-	void  payout.Outcome
+	void  payout.CallOutcome
 }
 
-func (p *asked) Lookup(ctx context.Context, _ string) payout.Result {
+func (p *asked) Lookup(ctx context.Context, _ string) payout.CallResult {
 	return p.answer(ctx, payout.Absent)
 }
-func (p *asked) Void(ctx context.Context, _ string) payout.Result { return p.answer(ctx, p.void) }
+func (p *asked) Void(ctx context.Context, _ string) payout.CallResult { return p.answer(ctx, p.void) }
 
-func (p *asked) answer(ctx context.Context, o payout.Outcome) payout.Result {
+func (p *asked) answer(ctx context.Context, o payout.CallOutcome) payout.CallResult {
 	select {
 	case <-ctx.Done():
-		return payout.Result{Outcome: payout.Unknown}
+		return payout.CallResult{Outcome: payout.Unknown}
 	case <-time.After(p.takes): // of the bubble's clock
-		return payout.Result{Outcome: o, TransactionID: "tx"}
+		return payout.CallResult{Outcome: o, TransactionID: "tx"}
 	}
 }
 
@@ -97,7 +97,7 @@ func (p *asked) answer(ctx context.Context, o payout.Outcome) payout.Result {
 // as much time as the look-up.
 func TestQuestionEndsAsItsVoid(t *testing.T) {
 	t.Parallel()
-	for void, want := range map[payout.Outcome]payout.Outcome{
+	for void, want := range map[payout.CallOutcome]payout.CallOutcome{
 		payout.Voided: payout.Voided, payout.Paid: payout.Paid, payout.Absent: payout.Absent, payout.Unknown: payout.Unknown,
 	} {
 		t.Run(string(void), func(t *testing.T) {

@@ -21,7 +21,7 @@ type CallRecord struct {
 	Version         int64
 	Action          Action
 	SentAt, EndedAt time.Time // EndedAt is zero while the call runs, or if its worker died
-	Outcome         Outcome
+	Outcome         CallOutcome
 	Message         string
 }
 
@@ -40,8 +40,8 @@ type Totals struct {
 	Allocations, Points, Held, Unknown int64
 }
 
-// Reader reads allocations for members and operators.
-type Reader interface {
+// AllocationReader reads allocations for members and operators.
+type AllocationReader interface {
 	List(ctx context.Context, f Filter) ([]Allocation, error)
 	// Get returns an allocation and the calls to its provider, or ErrNotFound.
 	Get(ctx context.Context, id int64) (Allocation, []CallRecord, error)

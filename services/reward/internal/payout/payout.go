@@ -90,17 +90,17 @@ type Allocation struct {
 	Code, Message    string
 }
 
-// SentKey is the key of the next call. A voided key is never paid, so each void is followed by a
-// new key.
-func (a *Allocation) SentKey() string {
+// KeyToSend is the idempotency key of the next call. A voided key is never paid, so each void is
+// followed by a new key.
+func (a *Allocation) KeyToSend() string {
 	if a.Resends == 0 {
 		return a.IdempotencyKey
 	}
 	return a.IdempotencyKey + "-R" + strconv.Itoa(a.Resends)
 }
 
-// Claimed is an allocation that a worker holds until its lease ends.
-type Claimed struct {
+// ClaimedAllocation is an allocation that a worker holds until its lease ends.
+type ClaimedAllocation struct {
 	Allocation
 
 	Action Action

@@ -32,7 +32,7 @@ func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payo
 type changedAllocation struct {
 	allocation payout.Allocation
 	row        db.EventRewardAllocation
-	restock    bool // the campaign was cancelled with a restock; row.Restock: this allocation was
+	restock    bool // the campaign was cancelled with a restock; row.Restock says so of this allocation
 	now        time.Time
 }
 

@@ -31,14 +31,14 @@ var (
 	pausedGauge     = telemetry.Gauge("urr_reward_paused", "1 while an operator has paused the payouts of a kind.", "kind")
 )
 
-// Measure returns the worker that updates the gauges. All replicas report the same values.
-func (d *Database) Measure(log *slog.Logger) func(context.Context) error {
+// MeasureBacklog returns the worker that updates the gauges. All replicas report the same values.
+func (d *Database) MeasureBacklog(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Try(ctx, measureEvery, log, "backlog not measured", d.measure)
+		return loop.Try(ctx, measureEvery, log, "backlog not measured", d.readGauges)
 	}
 }
 
-func (d *Database) measure(ctx context.Context) error {
+func (d *Database) readGauges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
 	var kinds []string

@@ -84,20 +84,20 @@ type instant struct {
 
 var _ payout.Provider = (*instant)(nil)
 
-func (p *instant) Pay(_ context.Context, a payout.Allocation) payout.Result {
+func (p *instant) Pay(_ context.Context, a payout.Allocation) payout.CallResult {
 	if p.paid.Add(1) == p.left {
 		p.done()
 	}
-	return payout.Result{Outcome: payout.Paid, TransactionID: "tx-" + a.SentKey()}
+	return payout.CallResult{Outcome: payout.Paid, TransactionID: "tx-" + a.KeyToSend()}
 }
 
-func (*instant) Lookup(context.Context, string) payout.Result {
-	return payout.Result{Outcome: payout.Unknown}
+func (*instant) Lookup(context.Context, string) payout.CallResult {
+	return payout.CallResult{Outcome: payout.Unknown}
 }
-func (*instant) Void(context.Context, string) payout.Result {
-	return payout.Result{Outcome: payout.Unknown}
+func (*instant) Void(context.Context, string) payout.CallResult {
+	return payout.CallResult{Outcome: payout.Unknown}
 }
-func (*instant) Admits() int { return 100 }
+func (*instant) CallsAllowed() int { return 100 }
 
 const (
 	claimOne = `

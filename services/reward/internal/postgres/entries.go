@@ -37,7 +37,7 @@ type Campaigns struct {
 	*Database
 
 	running *semaphore.Weighted
-	entries *batch.Groups[string, entryRequest, campaign.Earned]
+	entries *batch.Groups[string, entryRequest, campaign.RewardedEntry]
 }
 
 var _ campaign.Store = (*Campaigns)(nil)
@@ -58,11 +58,11 @@ type entryRequest struct {
 	method   campaign.EntryMethod
 }
 
-type entryResult = batch.Result[campaign.Earned]
+type entryResult = batch.Result[campaign.RewardedEntry]
 
 // Enter makes an entry of a member. It reads the time after it has locked the member: a request
 // that waits for the lock over midnight counts for the new day.
-func (s *Campaigns) Enter(ctx context.Context, eventID, memberID string, method campaign.EntryMethod) (campaign.Earned, error) {
+func (s *Campaigns) Enter(ctx context.Context, eventID, memberID string, method campaign.EntryMethod) (campaign.RewardedEntry, error) {
 	return s.entries.Do(ctx, eventID, entryRequest{memberID: memberID, method: method})
 }
 

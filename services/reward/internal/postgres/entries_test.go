@@ -58,7 +58,7 @@ func (m *members) create(c campaign.Campaign) {
 	require.NoError(m.t, err)
 }
 
-func (m *members) attend(event, member, at string) campaign.Earned {
+func (m *members) attend(event, member, at string) campaign.RewardedEntry {
 	m.t.Helper()
 	m.clock.Set(kst(m.t, at))
 	e, err := m.service.Attend(m.t.Context(), event, member, "")
@@ -66,7 +66,7 @@ func (m *members) attend(event, member, at string) campaign.Earned {
 	return e
 }
 
-func keys(e campaign.Earned) (out []string) {
+func keys(e campaign.RewardedEntry) (out []string) {
 	for _, r := range e.Rewards {
 		out = append(out, r.IdempotencyKey)
 	}
@@ -134,20 +134,20 @@ func TestOverlappingRequestsAroundMidnight(t *testing.T) {
 	held := make(chan error, 1)
 	go func() {
 		_, err := store.Enter(t.Context(), "1", "ann", campaign.EntryMethod{
-			Query: func(_ *campaign.Campaign, now time.Time) (campaign.Query, error) {
-				return campaign.Query{Period: string(campaign.DayOf(now))}, nil
+			Query: func(_ *campaign.Campaign, now time.Time) (campaign.MemberQuery, error) {
+				return campaign.MemberQuery{Period: string(campaign.DayOf(now))}, nil
 			},
-			Decide: func(s campaign.Standing) (*campaign.Change, error) {
+			Decide: func(s campaign.MemberState) (*campaign.NewEntry, error) {
 				close(inside)
 				<-leave
 				e := campaign.Entry{EventID: "1", MemberID: "ann", Period: string(campaign.DayOf(s.Now)), DrawNo: 1, Streak: 1, At: s.Now}
-				return &campaign.Change{Entry: e}, nil
+				return &campaign.NewEntry{Entry: e}, nil
 			},
 		})
 		held <- err
 	}()
 	<-inside
-	second := make(chan campaign.Earned, 1)
+	second := make(chan campaign.RewardedEntry, 1)
 	go func() {
 		e, err := m.service.Attend(t.Context(), "1", "ann", "")
 		if err == nil {
@@ -221,7 +221,7 @@ func TestCrowdDrawsInFewTransactions(t *testing.T) {
 		{Name: "few", Reward: points(100), Weight: 1, Stock: &stock}, {Name: "many", Reward: points(1), Weight: 9},
 	}})
 	const crowd = 600
-	earned := make([]campaign.Earned, crowd)
+	earned := make([]campaign.RewardedEntry, crowd)
 	var work sync.WaitGroup
 	for i := range crowd {
 		work.Go(func() {
@@ -294,9 +294,11 @@ func TestKeyFindsTheEntryOfTheDayBefore(t *testing.T) {
 	daily := points(10)
 	m.create(campaign.Campaign{EventID: "a", Kind: campaign.Attendance, Daily: &daily})
 	m.create(campaign.Campaign{EventID: "d", Kind: campaign.Random, Period: campaign.PerDay, Prizes: []campaign.Prize{{Name: "p", Reward: daily, Weight: 1}}})
-	for name, enter := range map[string]func(key string) (campaign.Earned, error){
-		"attendance": func(key string) (campaign.Earned, error) { return m.service.Attend(t.Context(), "a", "ann", key) },
-		"draw":       func(key string) (campaign.Earned, error) { return m.service.Draw(t.Context(), "d", "ann", key) },
+	for name, enter := range map[string]func(key string) (campaign.RewardedEntry, error){
+		"attendance": func(key string) (campaign.RewardedEntry, error) {
+			return m.service.Attend(t.Context(), "a", "ann", key)
+		},
+		"draw": func(key string) (campaign.RewardedEntry, error) { return m.service.Draw(t.Context(), "d", "ann", key) },
 	} {
 		m.clock.Set(kst(t, "2026-03-01 23:59:59.000"))
 		first, err := enter("k1")

@@ -29,13 +29,13 @@ type entryTx struct {
 type newEntry struct {
 	entryRequest
 
-	query    campaign.Query
+	query    campaign.MemberQuery
 	kept     int64 // the id of the entry that an earlier request with the same key made; 0: none
 	answered bool  // earned is the entry of an earlier request
-	standing campaign.Standing
+	standing campaign.MemberState
 	rewards  []campaign.NewAllocation
 
-	earned campaign.Earned
+	earned campaign.RewardedEntry
 	err    error
 }
 
@@ -53,7 +53,7 @@ func (t *entryTx) makeEntries(ctx context.Context) error {
 	for _, e := range t.entries {
 		e.query, e.err = e.method.Query(&t.campaign, t.now)
 	}
-	for _, step := range []func(context.Context) error{t.claimKeys, t.findEarlier, t.readStandings, t.decide, t.insertEntries, t.keepKeys} {
+	for _, step := range []func(context.Context) error{t.claimIdempotencyKeys, t.findEarlier, t.readMemberStates, t.decide, t.insertEntries, t.keepIdempotencyKeys} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (t *entryTx) makeEntries(ctx context.Context) error {
 	return nil
 }
 
-func (t *entryTx) claimKeys(ctx context.Context) error {
+func (t *entryTx) claimIdempotencyKeys(ctx context.Context) error {
 	open := t.unanswered()
 	keys := make([]*idempotency.Key, len(open))
 	for i, e := range open {
@@ -119,13 +119,13 @@ func (t *entryTx) findEarlier(ctx context.Context) error {
 		}
 		switch {
 		case found:
-			e.answered, e.earned = true, campaign.Earned{Entry: earlier, Repeated: true, Prize: prizeOf(&t.campaign, earlier.PrizeID)}
+			e.answered, e.earned = true, campaign.RewardedEntry{Entry: earlier, Repeated: true, Prize: prizeOf(&t.campaign, earlier.PrizeID)}
 		case e.query.Closed != nil:
 			e.err = e.query.Closed
 		}
 		e.standing.Streak = first[memberPeriod{e.memberID, e.query.Before}].Streak
 	}
-	var answered []*campaign.Earned
+	var answered []*campaign.RewardedEntry
 	for _, e := range t.entries {
 		if e.answered {
 			answered = append(answered, &e.earned)
@@ -165,8 +165,8 @@ func (t *entryTx) toEntry(r db.FirstEntriesRow) campaign.Entry {
 	}
 }
 
-// readStandings reads what EntryMethod.Decide needs to know about the members, except their streaks.
-func (t *entryTx) readStandings(ctx context.Context) error {
+// readMemberStates reads what EntryMethod.Decide needs to know of members, except their streaks.
+func (t *entryTx) readMemberStates(ctx context.Context) error {
 	counted, streaks := db.CountEntriesParams{EventID: t.eventID}, db.ReachedMilestonesParams{EventID: t.eventID}
 	open := make(map[string]*newEntry)
 	for _, e := range t.unanswered() {
@@ -347,9 +347,9 @@ func (t *entryTx) insertRewards(ctx context.Context, made []*newEntry) error {
 	return nil
 }
 
-// keepKeys stores for each idempotency key the id of the entry that answered its request, even if an
-// earlier request without the key made this entry: a repetition on the next day returns the same entry.
-func (t *entryTx) keepKeys(ctx context.Context) error {
+// keepIdempotencyKeys stores for each key the id of the entry that answered its request, even if an
+// earlier request without the key made this entry: a repetition on the next day returns it too.
+func (t *entryTx) keepIdempotencyKeys(ctx context.Context) error {
 	var keys []*idempotency.Key
 	var kept []string
 	for _, e := range t.entries {

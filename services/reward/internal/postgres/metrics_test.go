@@ -44,10 +44,10 @@ func counts(t *testing.T) func() map[string]float64 {
 	}
 }
 
-func settle(t *testing.T, store *postgres.Payouts, c payout.Claimed, o payout.Outcome) {
+func settle(t *testing.T, store *postgres.Payouts, c payout.ClaimedAllocation, o payout.CallOutcome) {
 	t.Helper()
-	_, err := store.Settle(t.Context(), payout.Call{
-		ID: c.ID, Version: c.Version, Action: c.Action, Result: payout.Result{Outcome: o, TransactionID: "tx"},
+	_, err := store.Settle(t.Context(), payout.EndedCall{
+		ID: c.ID, Version: c.Version, Action: c.Action, Result: payout.CallResult{Outcome: o, TransactionID: "tx"},
 	}, policy())
 	require.NoError(t, err)
 }
@@ -125,7 +125,9 @@ func TestBacklogIsMeasured(t *testing.T) {
 	measured := func(paused float64) map[string]float64 {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- postgres.New(w.pool, postgres.Options{}).Measure(slog.New(slog.DiscardHandler))(ctx) }()
+		go func() {
+			done <- postgres.New(w.pool, postgres.Options{}).MeasureBacklog(slog.New(slog.DiscardHandler))(ctx)
+		}()
 		testkit.Until(t, func() bool {
 			value, ok := metricstest.MetricSum(t, "urr_reward_paused", map[string]string{"kind": "POINT"})
 			return ok && value == paused

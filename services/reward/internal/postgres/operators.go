@@ -25,9 +25,9 @@ type Operators struct {
 }
 
 var (
-	_ payout.Reader   = Operators{}
-	_ payout.Operator = Operators{}
-	_ payout.Pauser   = Operators{}
+	_ payout.AllocationReader = Operators{}
+	_ payout.Operator         = Operators{}
+	_ payout.Pauser           = Operators{}
 )
 
 func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocation, error) {
@@ -57,7 +57,8 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 	return out, nil
 }
 
-// listInStatus lists the allocations in one status, of one campaign or of all. Both have an index.
+// listInStatus lists the allocations in one status, of one campaign or of all. An index serves each
+// of the two queries.
 func (s Operators) listInStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
 	page := int32(f.Limit) //nolint:gosec // a page
 	if f.EventID != "" {
@@ -66,8 +67,8 @@ func (s Operators) listInStatus(ctx context.Context, f payout.Filter) ([]db.Even
 	return s.q.ByStatus(ctx, db.ByStatusParams{RewardStatus: string(f.Status), Before: f.Before, Page: page})
 }
 
-// listInAnyStatus lists allocations in any status: it merges a page of each status. An index without
-// the status would cost each payout another write.
+// listInAnyStatus lists allocations in any status: it merges a page of each status, since one more
+// index, over all statuses, would cost each payout another write.
 func (s Operators) listInAnyStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
 	var all []db.EventRewardAllocation
 	for _, f.Status = range payout.Statuses() {
@@ -94,7 +95,7 @@ func (s Operators) Get(ctx context.Context, id int64) (payout.Allocation, []payo
 	for i, r := range rows {
 		calls[i] = payout.CallRecord{
 			Version: r.Version, Action: payout.Action(r.Action), SentAt: r.SentAt, EndedAt: orZero(r.EndedAt),
-			Outcome: payout.Outcome(orZero(r.Outcome)), Message: orZero(r.Error),
+			Outcome: payout.CallOutcome(orZero(r.Outcome)), Message: orZero(r.Error),
 		}
 	}
 	return toAllocation(row.EventRewardAllocation, row.CancelledAt), calls, nil

@@ -204,12 +204,12 @@ func TestLateOutcomesOfALostLease(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, second, 1, "the lapsed lease is taken over")
 	require.Equal(t, first[0].Version+1, second[0].Version)
-	applied, err := store.Settle(t.Context(), payout.Call{ID: 1, Version: first[0].Version, Action: payout.Pay, Result: payout.Result{Outcome: payout.Refused}}, policy())
+	applied, err := store.Settle(t.Context(), payout.EndedCall{ID: 1, Version: first[0].Version, Action: payout.Pay, Result: payout.CallResult{Outcome: payout.Refused}}, policy())
 	require.NoError(t, err)
 	require.False(t, applied)
 	require.Equal(t, payout.Processing, w.get(t).Status)
-	applied, err = store.Settle(t.Context(), payout.Call{
-		ID: 1, Version: first[0].Version, Action: payout.Pay, Result: payout.Result{Outcome: payout.Paid, TransactionID: "tx"},
+	applied, err = store.Settle(t.Context(), payout.EndedCall{
+		ID: 1, Version: first[0].Version, Action: payout.Pay, Result: payout.CallResult{Outcome: payout.Paid, TransactionID: "tx"},
 	}, policy())
 	require.NoError(t, err)
 	require.True(t, applied)

@@ -48,7 +48,7 @@ func TestProviderIsAway(t *testing.T) {
 			client, stopPoints := points.engine(t, payout.Point, points.url)
 			_, stopCoupons := points.engine(t, payout.Coupon, coupons.url)
 
-			testkit.Until(t, func() bool { return client.Admits() == 0 }, "the circuit is open")
+			testkit.Until(t, func() bool { return client.CallsAllowed() == 0 }, "the circuit is open")
 			testkit.Until(t, func() bool {
 				return points.count(t, `reward_kind = 'COUPON' AND reward_status = 'SUCCESS'`) == rewards/2
 			}, "the coupons are paid")

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// prizeOf returns the prize with this id; nil if the campaign has none, as for 0.
+// prizeOf returns the prize with this id; nil if the campaign has no such prize, as for id 0.
 func prizeOf(c *campaign.Campaign, prizeID int64) *campaign.Prize {
 	for i := range c.Prizes {
 		if c.Prizes[i].ID == prizeID {
@@ -20,8 +20,8 @@ func prizeOf(c *campaign.Campaign, prizeID int64) *campaign.Prize {
 }
 
 // loadRewards reads the rewards of entries and adds them to earned.
-func loadRewards(ctx context.Context, q *db.Queries, c *campaign.Campaign, earned []*campaign.Earned) error {
-	byEntry, keys := make(map[int64]*campaign.Earned, len(earned)), []string(nil)
+func loadRewards(ctx context.Context, q *db.Queries, c *campaign.Campaign, earned []*campaign.RewardedEntry) error {
+	byEntry, keys := make(map[int64]*campaign.RewardedEntry, len(earned)), []string(nil)
 	for _, e := range earned {
 		byEntry[e.ID] = e
 		keys = append(keys, campaign.RewardKeys(c, e.Entry)...)
@@ -62,9 +62,9 @@ func (s *Campaigns) Part(ctx context.Context, p campaign.Participation, memberID
 		}
 		slices.Sort(p.Milestones)
 	}
-	var present []*campaign.Earned
+	var present []*campaign.RewardedEntry
 	for _, e := range p.PresentEntries() {
-		present = append(present, &campaign.Earned{Entry: e, Prize: prizeOf(&p.Campaign, e.PrizeID), Repeated: true})
+		present = append(present, &campaign.RewardedEntry{Entry: e, Prize: prizeOf(&p.Campaign, e.PrizeID), Repeated: true})
 	}
 	if err := loadRewards(ctx, s.reads, &p.Campaign, present); err != nil {
 		return campaign.Participation{}, err

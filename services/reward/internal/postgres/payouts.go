@@ -34,7 +34,7 @@ var _ payout.Store = (*Payouts)(nil)
 
 // settlement is a call that has ended, with the policy of its provider.
 type settlement struct {
-	call   payout.Call
+	call   payout.EndedCall
 	policy payout.Policy
 }
 
@@ -48,7 +48,7 @@ func NewPayouts(d *Database) *Payouts {
 // Close waits for the outcomes that are being written.
 func (p *Payouts) Close(ctx context.Context) error { return p.settles.Close(ctx) }
 
-func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy payout.Policy) ([]payout.Claimed, error) {
+func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy payout.Policy) ([]payout.ClaimedAllocation, error) {
 	rows, err := p.q.Claim(ctx, db.ClaimParams{
 		Kind: string(kind), Now: p.now(), Slots: int32(n), //nolint:gosec // a few hundred
 		MaxRecoveries: int32(policy.MaxRecoveries), MaxAttempts: int32(policy.MaxAttempts), //nolint:gosec // small settings
@@ -58,9 +58,9 @@ func (p *Payouts) Claim(ctx context.Context, kind payout.Kind, n int, policy pay
 		return nil, postgres.Err(err)
 	}
 	countStatus(payout.Processing, len(rows))
-	claims := make([]payout.Claimed, len(rows))
+	claims := make([]payout.ClaimedAllocation, len(rows))
 	for i, r := range rows {
-		claims[i] = payout.Claimed{Action: payout.Action(r.Action), Allocation: payout.Allocation{
+		claims[i] = payout.ClaimedAllocation{Action: payout.Action(r.Action), Allocation: payout.Allocation{
 			ID: r.ID, Version: r.Version, EventID: r.EventID, MemberID: r.MemberID, Kind: payout.Kind(r.RewardKind), Value: r.RewardValue,
 			Status: payout.Processing, IdempotencyKey: r.IdempotencyKey, Resends: int(r.Resends), LastCallAt: orZero(r.LastCallAt),
 		}}
@@ -106,7 +106,7 @@ func (p *Payouts) HoldAbandoned(ctx context.Context, kind payout.Kind, policy pa
 	return held, nil
 }
 
-func (p *Payouts) Settle(ctx context.Context, c payout.Call, policy payout.Policy) (applied bool, err error) {
+func (p *Payouts) Settle(ctx context.Context, c payout.EndedCall, policy payout.Policy) (applied bool, err error) {
 	c.Result.TransactionID, c.Result.Message = toStorableText(c.Result.TransactionID), toStorableText(c.Result.Message)
 	return p.settles.Do(ctx, settlement{call: c, policy: policy})
 }

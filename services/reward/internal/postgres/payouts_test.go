@@ -50,7 +50,7 @@ func fill(t testing.TB, pool *pgxpool.Pool, n int) {
 func open(t testing.TB, opts ...pkgpostgres.Option) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: postgrestest.URL(t, postgres.Migrations...), MaxConns: 16}, t.Name(),
-		append(postgres.Session(), opts...)...)
+		append(postgres.SessionOptions(), opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool
@@ -161,9 +161,9 @@ func TestOutcomeWithTextThatCannotBeStored(t *testing.T) {
 	claims, err := store.Claim(t.Context(), payout.Point, 1, policy())
 	require.NoError(t, err)
 	require.Len(t, claims, 1)
-	applied, err := store.Settle(t.Context(), payout.Call{
+	applied, err := store.Settle(t.Context(), payout.EndedCall{
 		ID: 1, Version: claims[0].Version, Action: payout.Pay,
-		Result: payout.Result{Outcome: payout.Refused, Message: "a\x00b\xff" + strings.Repeat("가", 1000)},
+		Result: payout.CallResult{Outcome: payout.Refused, Message: "a\x00b\xff" + strings.Repeat("가", 1000)},
 	}, policy())
 	require.NoError(t, err)
 	require.True(t, applied)

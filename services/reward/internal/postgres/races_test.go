@@ -104,8 +104,8 @@ func TestRestockOfAPayoutThatEndsByTheMark(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, claims, 1)
 	require.NoError(t, operators.CancelCampaign(t.Context(), "d", true))
-	_, err = store.Settle(t.Context(), payout.Call{
-		ID: claims[0].ID, Version: claims[0].Version, Action: claims[0].Action, Result: payout.Result{Outcome: payout.Refused},
+	_, err = store.Settle(t.Context(), payout.EndedCall{
+		ID: claims[0].ID, Version: claims[0].Version, Action: claims[0].Action, Result: payout.CallResult{Outcome: payout.Refused},
 	}, policy())
 	require.NoError(t, err)
 	a, _, err := operators.Get(t.Context(), claims[0].ID)

@@ -23,10 +23,10 @@ var files embed.FS
 // Migrations creates all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "reward", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Session returns the options of the service's database sessions: they always use generic plans.
-// The planner expects a LIMIT with a parameter to return a tenth of the rows, and so would plan the
-// statement Claim anew for each execution, which takes longer than the execution itself.
-func Session() []postgres.Option {
+// SessionOptions returns the options of the service's database sessions: they always use generic
+// plans. The planner expects a LIMIT with a parameter to return a tenth of the rows, and so would
+// plan the statement Claim anew for each execution, which takes longer than the execution itself.
+func SessionOptions() []postgres.Option {
 	return []postgres.Option{postgres.Indexed(), postgres.Setting("plan_cache_mode", "force_generic_plan")}
 }
 
@@ -48,9 +48,10 @@ type Options struct {
 }
 
 // Database is the pool and the clock that the stores share. Locks are taken in this order: member
-// (advisory), allocations by id, prizes by id, totals by status. An entry locks prizes before it inserts
-// allocations, but nobody else can have locked those. Cancel learns only from its update, which locks
-// totals, which prizes to give back; a deadlock with a draw is repeated.
+// (advisory), allocations by id, prizes by id, totals by status. An entry locks prizes before it
+// inserts allocations, but nobody else can have locked those. Cancel breaks the order: it learns
+// which prizes to give back only from its update, which locks totals. After a deadlock with a draw
+// its transaction is repeated.
 type Database struct {
 	pool  *pgxpool.Pool
 	q     *db.Queries

@@ -31,8 +31,8 @@ import (
 // maxAnswer bounds the size of a provider's answer, in bytes.
 const maxAnswer = 64 << 10
 
-// The circuit opens when at least 10 calls, and at least half of all, failed within the last
-// minute, and lets one call through after 5 s.
+// The circuit breaker opens when at least 10 calls, and at least half of all, failed within the
+// last minute, and lets one call through after 5 s.
 const (
 	window      = time.Minute
 	bucket      = 5 * time.Second
@@ -100,7 +100,7 @@ func (c *Client) Rekey(token config.Secret) { c.token.Store(&token) }
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-func (c *Client) Admits() int {
+func (c *Client) CallsAllowed() int {
 	switch c.breaker.State() {
 	case gobreaker.StateOpen:
 		return 0
@@ -119,14 +119,14 @@ func (c *Client) callsWithinRate() int {
 	return int(c.limit.Tokens())
 }
 
-func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
+func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.CallResult {
 	// The limiter comes first: a trial call of the half-open circuit that was not sent would close it.
 	if !c.limit.Allow() {
-		return payout.Result{Outcome: payout.NotSent, Message: "the rate is used up"}
+		return payout.CallResult{Outcome: payout.NotSent, Message: "the rate is used up"}
 	}
 	done, err := c.breaker.Allow()
 	if err != nil {
-		return payout.Result{Outcome: payout.NotSent, Message: "the circuit is open"}
+		return payout.CallResult{Outcome: payout.NotSent, Message: "the circuit is open"}
 	}
 	r := c.sendPayment(ctx, a)
 	done(failureOf(r))
@@ -135,7 +135,7 @@ func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.Result {
 
 // failureOf returns the error that the circuit breaker counts: a call that failed. It returns nil
 // if the provider has answered about the payout, even if it refused to pay.
-func failureOf(r payout.Result) error {
+func failureOf(r payout.CallResult) error {
 	switch r.Outcome {
 	case payout.Unknown, payout.Busy, payout.NotSent:
 		return errors.New(r.Message)
@@ -144,21 +144,21 @@ func failureOf(r payout.Result) error {
 	}
 }
 
-func (c *Client) sendPayment(ctx context.Context, a payout.Allocation) payout.Result {
+func (c *Client) sendPayment(ctx context.Context, a payout.Allocation) payout.CallResult {
 	status, got, err := c.call(ctx, http.MethodPost, "/v1/payouts", map[string]any{
-		"key": a.SentKey(), "memberId": a.MemberID, "kind": a.Kind, "value": a.Value,
+		"key": a.KeyToSend(), "memberId": a.MemberID, "kind": a.Kind, "value": a.Value,
 	})
 	var op *net.OpError
 	switch {
 	case errors.As(err, &op) && op.Op == "dial":
-		return payout.Result{Outcome: payout.NotSent, Message: err.Error()}
+		return payout.CallResult{Outcome: payout.NotSent, Message: err.Error()}
 	case err != nil:
-		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
+		return payout.CallResult{Outcome: payout.Unknown, Message: err.Error()}
 	}
-	r := payout.Result{Message: fmt.Sprintf("status %d: %s", status, got.Error)}
+	r := payout.CallResult{Message: fmt.Sprintf("status %d: %s", status, got.Error)}
 	switch status {
 	case http.StatusOK:
-		return paidResult(got, a.SentKey())
+		return paidResult(got, a.KeyToSend())
 	case http.StatusUnprocessableEntity, http.StatusConflict:
 		r.Outcome = payout.Refused
 	case http.StatusBadRequest, http.StatusGone:
@@ -173,47 +173,47 @@ func (c *Client) sendPayment(ctx context.Context, a payout.Allocation) payout.Re
 	return r
 }
 
-func (c *Client) Lookup(ctx context.Context, key string) payout.Result {
+func (c *Client) Lookup(ctx context.Context, key string) payout.CallResult {
 	done, err := c.breaker.Allow()
 	if err != nil {
-		return payout.Result{Outcome: payout.Unknown, Message: "the circuit is open"}
+		return payout.CallResult{Outcome: payout.Unknown, Message: "the circuit is open"}
 	}
 	r := c.lookup(ctx, key)
 	done(failureOf(r))
 	return r
 }
 
-func (c *Client) lookup(ctx context.Context, key string) payout.Result {
+func (c *Client) lookup(ctx context.Context, key string) payout.CallResult {
 	status, got, err := c.call(ctx, http.MethodGet, "/v1/payouts/"+url.PathEscape(key), nil)
 	switch {
 	case err != nil:
-		return payout.Result{Outcome: payout.Unknown, Message: err.Error()}
+		return payout.CallResult{Outcome: payout.Unknown, Message: err.Error()}
 	case status == http.StatusOK:
 		return paidResult(got, key)
 	case status == http.StatusNotFound && got.Key == key:
-		return payout.Result{Outcome: payout.Absent, Message: "the provider has no payout of this key"}
+		return payout.CallResult{Outcome: payout.Absent, Message: "the provider has no payout of this key"}
 	case status == http.StatusNotFound:
 		// A proxy, or the server at a wrong URL, answers so too, and would make a paid reward look
 		// unpaid.
-		return payout.Result{Outcome: payout.Unknown, Message: "look up: status 404 without the key, not from the provider"}
+		return payout.CallResult{Outcome: payout.Unknown, Message: "look up: status 404 without the key, not from the provider"}
 	default:
-		return payout.Result{Outcome: payout.Unknown, Message: fmt.Sprintf("look up: status %d", status)}
+		return payout.CallResult{Outcome: payout.Unknown, Message: fmt.Sprintf("look up: status %d", status)}
 	}
 }
 
-func (c *Client) Void(ctx context.Context, key string) payout.Result {
+func (c *Client) Void(ctx context.Context, key string) payout.CallResult {
 	status, got, err := c.call(ctx, http.MethodPost, "/v1/payouts/"+url.PathEscape(key)+"/void", map[string]any{})
 	switch {
 	case err != nil:
-		return payout.Result{Outcome: payout.Unknown, Message: "void: " + err.Error()}
+		return payout.CallResult{Outcome: payout.Unknown, Message: "void: " + err.Error()}
 	case status == http.StatusNoContent:
-		return payout.Result{Outcome: payout.Voided, Message: "the key was voided unpaid"}
+		return payout.CallResult{Outcome: payout.Voided, Message: "the key was voided unpaid"}
 	case status == http.StatusConflict:
 		return paidResult(got, key)
 	case slices.Contains(noVoids, status):
-		return payout.Result{Outcome: payout.Absent, Message: "the provider has no voids"}
+		return payout.CallResult{Outcome: payout.Absent, Message: "the provider has no voids"}
 	default:
-		return payout.Result{Outcome: payout.Unknown, Message: fmt.Sprintf("void: status %d", status)}
+		return payout.CallResult{Outcome: payout.Unknown, Message: fmt.Sprintf("void: status %d", status)}
 	}
 }
 
@@ -222,14 +222,14 @@ var noVoids = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.Statu
 
 // paidResult returns Paid if the answer names the key and a transaction id, and otherwise Unknown:
 // a cache or a faulty adapter may answer about another payment.
-func paidResult(got answer, key string) payout.Result {
+func paidResult(got answer, key string) payout.CallResult {
 	switch {
 	case got.Key != key:
-		return payout.Result{Outcome: payout.Unknown, Message: "the answer is not about the key that was sent"}
+		return payout.CallResult{Outcome: payout.Unknown, Message: "the answer is not about the key that was sent"}
 	case got.TransactionID == "":
-		return payout.Result{Outcome: payout.Unknown, Message: "the answer has no transaction id"}
+		return payout.CallResult{Outcome: payout.Unknown, Message: "the answer has no transaction id"}
 	default:
-		return payout.Result{Outcome: payout.Paid, TransactionID: got.TransactionID}
+		return payout.CallResult{Outcome: payout.Paid, TransactionID: got.TransactionID}
 	}
 }
 

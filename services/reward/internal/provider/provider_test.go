@@ -66,15 +66,15 @@ func allocation() payout.Allocation {
 // nothing was paid.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	pay := func(ctx context.Context, p *answering) payout.Result { return p.Pay(ctx, allocation()) }
-	ask := func(ctx context.Context, p *answering) payout.Result { return p.Lookup(ctx, key) }
-	void := func(ctx context.Context, p *answering) payout.Result { return p.Void(ctx, key) }
+	pay := func(ctx context.Context, p *answering) payout.CallResult { return p.Pay(ctx, allocation()) }
+	ask := func(ctx context.Context, p *answering) payout.CallResult { return p.Lookup(ctx, key) }
+	void := func(ctx context.Context, p *answering) payout.CallResult { return p.Void(ctx, key) }
 	for _, c := range []struct {
-		call   func(context.Context, *answering) payout.Result
+		call   func(context.Context, *answering) payout.CallResult
 		name   string
 		status int
 		body   string
-		want   payout.Outcome
+		want   payout.CallOutcome
 	}{
 		{pay, "paid", 200, paid, payout.Paid},
 		{pay, "paid without a transaction", 200, `{"key": "` + key + `"}`, payout.Unknown},
@@ -157,7 +157,7 @@ func TestCircuit(t *testing.T) {
 		p.Pay(t.Context(), allocation())
 	}
 	require.Len(t, p.requests(), 10, "an open circuit sends nothing")
-	require.Zero(t, p.Admits())
+	require.Zero(t, p.CallsAllowed())
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, []bool{false, true}, states)

@@ -16,7 +16,7 @@ const (
 	SuccessNotPaid Kind = "success_not_paid"
 	// CancelledPaid: an allocation is CANCELLED, and the ledger has paid it.
 	CancelledPaid Kind = "cancelled_paid"
-	// PaidTwice: the ledger has another entry of an allocation, under its key or one of its -R keys.
+	// PaidTwice: the ledger has another entry of an allocation, under its key or a new key (-R1).
 	PaidTwice Kind = "paid_twice"
 	// OtherMember, OtherKind and OtherValue: the ledger has paid something else than was allocated.
 	OtherMember Kind = "other_member"

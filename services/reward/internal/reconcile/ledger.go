@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// Entry is a payout in a provider's ledger: one line of JSON.
-type Entry struct {
+// LedgerEntry is a payout in a provider's ledger: one line of JSON.
+type LedgerEntry struct {
 	// Key is the idempotency key that was sent.
 	Key      string `json:"key"`
 	MemberID string `json:"memberId"`
@@ -34,8 +34,8 @@ const maxLine = 64 << 10
 
 // Read reads a ledger of one JSON object per line, in any order. It stops at the first line that is
 // not an entry: a part of a ledger proves nothing.
-func Read(r io.Reader) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+func Read(r io.Reader) iter.Seq2[LedgerEntry, error] {
+	return func(yield func(LedgerEntry, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, maxLine)
 		n := 0
@@ -46,7 +46,7 @@ func Read(r io.Reader) iter.Seq2[Entry, error] {
 			}
 			e, err := parseEntry(lines.Bytes())
 			if err != nil {
-				yield(Entry{}, fmt.Errorf("ledger, line %d: %w", n, err))
+				yield(LedgerEntry{}, fmt.Errorf("ledger, line %d: %w", n, err))
 				return
 			}
 			if !yield(e, nil) {
@@ -54,21 +54,21 @@ func Read(r io.Reader) iter.Seq2[Entry, error] {
 			}
 		}
 		if err := lines.Err(); err != nil {
-			yield(Entry{}, fmt.Errorf("ledger, after line %d: %w", n, err))
+			yield(LedgerEntry{}, fmt.Errorf("ledger, after line %d: %w", n, err))
 		}
 	}
 }
 
-func parseEntry(line []byte) (Entry, error) {
-	var e Entry
+func parseEntry(line []byte) (LedgerEntry, error) {
+	var e LedgerEntry
 	if err := json.Unmarshal(line, &e); err != nil {
-		return Entry{}, err
+		return LedgerEntry{}, err
 	}
 	switch {
 	case e.Key == "" || e.MemberID == "" || e.TransactionID == "":
-		return Entry{}, errors.New("key, memberId and transactionId are required")
+		return LedgerEntry{}, errors.New("key, memberId and transactionId are required")
 	case e.Kind != "" && e.Kind != payout.Point && e.Kind != payout.Coupon:
-		return Entry{}, fmt.Errorf("kind %q: must be POINT, COUPON or absent", e.Kind)
+		return LedgerEntry{}, fmt.Errorf("kind %q: must be POINT, COUPON or absent", e.Kind)
 	default:
 		return e, nil
 	}

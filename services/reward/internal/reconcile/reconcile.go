@@ -31,7 +31,7 @@ type Store interface {
 	Page(ctx context.Context, after int64, limit int) ([]payout.Allocation, error)
 }
 
-// The numbers of rows that are read at once: of the ledger, and of the database.
+// The page sizes, in rows, with which the ledger and the database are read.
 const (
 	ledgerPage = 500
 	tablePage  = 5000
@@ -66,9 +66,9 @@ func Run(ctx context.Context, store Store, source string, opts Options) (Counts,
 }
 
 // compare reads the whole ledger, then all allocations. An error means that nothing was proved.
-func compare(ctx context.Context, store Store, ledger iter.Seq2[Entry, error], opts Options) (Counts, error) {
+func compare(ctx context.Context, store Store, ledger iter.Seq2[LedgerEntry, error], opts Options) (Counts, error) {
 	c := &comparison{Options: opts, store: store, paid: idSet{}, counts: Counts{Findings: map[Kind]int64{}}}
-	page := make([]Entry, 0, ledgerPage)
+	page := make([]LedgerEntry, 0, ledgerPage)
 	for entry, err := range ledger {
 		if err != nil {
 			return c.counts, err
@@ -106,7 +106,7 @@ func (c *comparison) report(kind Kind, id int64, key, format string, args ...any
 }
 
 // compareEntries compares a page of the ledger with its allocations, which are read after the page.
-func (c *comparison) compareEntries(ctx context.Context, page []Entry) error {
+func (c *comparison) compareEntries(ctx context.Context, page []LedgerEntry) error {
 	if len(page) == 0 {
 		return nil
 	}
@@ -157,10 +157,10 @@ func allocationOf(byKey map[string]*payout.Allocation, key string) *payout.Alloc
 	return nil
 }
 
-func (c *comparison) compareEntry(e Entry, a *payout.Allocation) error {
+func (c *comparison) compareEntry(e LedgerEntry, a *payout.Allocation) error {
 	known := e.Kind
 	if a != nil && !slices.Contains(c.Kinds, known) {
-		known = a.Kind // an entry of another kind is compared if its allocation is
+		known = a.Kind // an entry of another kind is compared if the allocation's kind is
 	}
 	if !slices.Contains(c.Kinds, known) {
 		return nil
@@ -176,7 +176,7 @@ func (c *comparison) compareEntry(e Entry, a *payout.Allocation) error {
 }
 
 // compareContents compares what was paid with what was allocated.
-func (c *comparison) compareContents(e Entry, a *payout.Allocation) error {
+func (c *comparison) compareContents(e LedgerEntry, a *payout.Allocation) error {
 	if e.MemberID != a.MemberID {
 		if err := c.report(OtherMember, a.ID, e.Key, "the ledger has paid member %q (transaction %q), the allocation is of member %q", e.MemberID, e.TransactionID, a.MemberID); err != nil {
 			return err
@@ -193,7 +193,7 @@ func (c *comparison) compareContents(e Entry, a *payout.Allocation) error {
 	return nil
 }
 
-func (c *comparison) compareStatus(e Entry, a *payout.Allocation) error {
+func (c *comparison) compareStatus(e LedgerEntry, a *payout.Allocation) error {
 	switch {
 	case !c.paid.add(a.ID):
 		return c.report(PaidTwice, a.ID, e.Key, "the ledger has paid it once more as transaction %q; it is %s", e.TransactionID, a.Status)

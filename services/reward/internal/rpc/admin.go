@@ -26,13 +26,13 @@ type Admin struct {
 	rewardv1.UnimplementedRewardAdminServiceServer
 
 	campaigns *campaign.Service
-	payouts   payout.Reader
+	payouts   payout.AllocationReader
 	operator  payout.Operator
 	pauser    payout.Pauser
 }
 
 // NewAdmin makes the server of operators' RPCs.
-func NewAdmin(campaigns *campaign.Service, payouts payout.Reader, operator payout.Operator, pauser payout.Pauser) *Admin {
+func NewAdmin(campaigns *campaign.Service, payouts payout.AllocationReader, operator payout.Operator, pauser payout.Pauser) *Admin {
 	return &Admin{campaigns: campaigns, payouts: payouts, operator: operator, pauser: pauser}
 }
 
@@ -186,7 +186,7 @@ func emptyAnswer(err error) (*emptypb.Empty, error) {
 
 // listPage returns a page of allocations and the cursor of the next page: the id of the last item,
 // "" on the last page.
-func listPage(ctx context.Context, r payout.Reader, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
+func listPage(ctx context.Context, r payout.AllocationReader, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
 	if cursor != "" {
 		if f.Before, err = strconv.ParseInt(cursor, 10, 64); err != nil || f.Before < 1 {
 			return nil, "", errs.ErrInvalidCursor

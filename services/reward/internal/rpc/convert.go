@@ -65,7 +65,7 @@ func fromPrize(p *campaign.Prize) *rewardv1.Prize {
 	return out
 }
 
-func fromEarned(e *campaign.Earned) *rewardv1.Earned {
+func fromEarned(e *campaign.RewardedEntry) *rewardv1.Earned {
 	out := &rewardv1.Earned{EntryId: strconv.FormatInt(e.ID, 10), Repeated: e.Repeated}
 	if e.Prize != nil {
 		out.Prize = fromPrize(e.Prize)
@@ -77,7 +77,7 @@ func fromEarned(e *campaign.Earned) *rewardv1.Earned {
 	return out
 }
 
-func fromAttendance(e *campaign.Earned) *rewardv1.Earned {
+func fromAttendance(e *campaign.RewardedEntry) *rewardv1.Earned {
 	out := fromEarned(e)
 	out.Day, out.Streak = &e.Period, new(int32(e.Streak)) //nolint:gosec // days
 	return out
@@ -93,7 +93,7 @@ func fromReward(a *payout.Allocation) *rewardv1.EarnedReward {
 func fromDetail(a *payout.Allocation, calls []payout.CallRecord) *rewardv1.RewardDetail {
 	out := &rewardv1.RewardDetail{
 		AllocationId: strconv.FormatInt(a.ID, 10), EventId: a.EventID, MemberId: a.MemberID, Kind: string(a.Kind), Value: a.Value,
-		Status: string(a.Status), IdempotencyKey: a.SentKey(), ExternalTransactionId: rpc.Optional(a.TransactionID),
+		Status: string(a.Status), IdempotencyKey: a.KeyToSend(), ExternalTransactionId: rpc.Optional(a.TransactionID),
 		RetryCount: int32(a.RetryCount), NextRetryAt: rpc.Timestamp(a.NextRetryAt), ErrorCode: rpc.Optional(a.Code), ErrorMessage: rpc.Optional(a.Message), //nolint:gosec // a small count
 		UnknownSince: rpc.Timestamp(a.UnknownSince), HeldAt: rpc.Timestamp(a.HeldAt), ProcessedAt: rpc.Timestamp(a.ProcessedAt),
 	}

@@ -15,11 +15,11 @@ type Rewards struct {
 	rewardv1.UnimplementedRewardServiceServer
 
 	campaigns *campaign.Service
-	payouts   payout.Reader
+	payouts   payout.AllocationReader
 }
 
 // New makes the server of members' RPCs.
-func New(campaigns *campaign.Service, payouts payout.Reader) *Rewards {
+func New(campaigns *campaign.Service, payouts payout.AllocationReader) *Rewards {
 	return &Rewards{campaigns: campaigns, payouts: payouts}
 }
 

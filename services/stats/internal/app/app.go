@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/stats/internal/rpc"
 )
 
-// name is the service's in logs, metrics and calls.
+// name is the name of this service in logs, metrics and calls to other services.
 const name = "stats"
 
 // Run runs the stats service until ctx ends: it serves its RPCs and consumes its Kafka topics.

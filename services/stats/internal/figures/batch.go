@@ -17,8 +17,8 @@ type Batch struct {
 	// are in fresh add to the figures; its result must not be changed.
 	EventIDs []string
 	Delta    func(fresh map[string]bool) (Delta, error)
-	// Old maps the id of each event that is so old that the inbox may have deleted its id to the
-	// event's offset. The offset then tells whether the event was counted.
+	// Old has, by their ids, the offsets of events so old that the inbox may have deleted their ids.
+	// The offset of such an event tells whether it was counted.
 	Old map[string]int64
 	// Redriven are the ids of dead letters that were published again. Each of them counts once,
 	// however late another copy of it comes.
@@ -54,7 +54,7 @@ type expectedDelta struct {
 	err   error
 }
 
-// sumInBackground starts to decode and add up all records. The result is complete once done is.
+// sumInBackground starts to decode and add up all records. The result may be read after done.Wait.
 func sumInBackground(records []Record) *expectedDelta {
 	e := &expectedDelta{ids: make(map[string]bool, len(records))}
 	for _, r := range records {

@@ -14,16 +14,16 @@ import (
 	"urr.guru/services/stats/internal/audit"
 )
 
-// Keeper stores the acts of operators, at most one of each id in a call.
-type Keeper interface {
+// ActKeeper stores the acts of operators, at most one of each id in a call.
+type ActKeeper interface {
 	Keep(ctx context.Context, acts []audit.Act) error
 }
 
-var _ Keeper = audit.Store(nil)
+var _ ActKeeper = audit.Store(nil)
 
 // keepActs decodes the acts in the records and has keeper store them. Records of other types are
 // skipped.
-func keepActs(ctx context.Context, keeper Keeper, recs []kafka.Record) error {
+func keepActs(ctx context.Context, keeper ActKeeper, recs []kafka.Record) error {
 	var acts []audit.Act
 	for _, r := range recs {
 		var e eventsv1.AuditEvent

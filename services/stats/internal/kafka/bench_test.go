@@ -82,7 +82,7 @@ func confirmations(b *testing.B, from int64, n int) []kafka.Record {
 }
 
 // countBatches counts records as the consumer hands them over when there are many.
-func countBatches(ctx context.Context, counter stats.Counter, recs []kafka.Record) error {
+func countBatches(ctx context.Context, counter stats.RecordCounter, recs []kafka.Record) error {
 	for len(recs) > 0 {
 		n := min(stats.BatchSize, len(recs))
 		if err := counter.Count(ctx, recs[0].Topic, recs[0].Partition, stats.ToRecords(recs[:n])); err != nil {

@@ -18,24 +18,24 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-const batchSize = 1000 // records of one transaction; larger ones were measured to gain nothing
+const batchSize = 1000 // records of one transaction; more gained nothing in measurements
 
-// Counter counts consecutive records of one partition, each event once.
-type Counter interface {
+// RecordCounter counts consecutive records of one partition, each event once.
+type RecordCounter interface {
 	Count(ctx context.Context, topic string, partition int32, records []figures.Record) error
 }
 
-var _ Counter = (*figures.Service)(nil)
+var _ RecordCounter = (*figures.Service)(nil)
 
-// Offsets reads and saves, for each partition, the offset after the last record whose effect is in
-// the database.
-type Offsets interface {
+// OffsetStore reads and saves, for each partition, the offset after the last record whose effect is
+// in the database.
+type OffsetStore interface {
 	Offsets(ctx context.Context, topic string) (map[int32]int64, error)
 	SaveOffset(ctx context.Context, topic string, partition int32, next int64) error
 }
 
-// positions adapts Offsets to the interface by which the consumer finds where to start.
-type positions struct{ offsets Offsets }
+// positions adapts OffsetStore to the interface by which the consumer finds where to start.
+type positions struct{ offsets OffsetStore }
 
 var _ kafka.Positions = positions{}
 
@@ -50,7 +50,7 @@ func (p positions) Save(ctx context.Context, topic string, partition int32, next
 // NewConsumer makes the consumer of all topics. It hands the records of the topic of operators'
 // acts to keeper and all other records to counter, and starts each partition at its stored offset.
 // The topic of a service that is not installed is consumed as soon as it exists.
-func NewConsumer(cfg kafka.Config, counter Counter, keeper Keeper, offsets Offsets, log *slog.Logger) (*kafka.Consumer, error) {
+func NewConsumer(cfg kafka.Config, counter RecordCounter, keeper ActKeeper, offsets OffsetStore, log *slog.Logger) (*kafka.Consumer, error) {
 	handle := func(ctx context.Context, recs []kafka.Record) error { // all of one partition
 		if recs[0].Topic == events.Audit {
 			if err := keepActs(ctx, keeper, recs); err != nil {

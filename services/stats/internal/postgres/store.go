@@ -61,7 +61,7 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 			return err
 		}
 		rest := postgres.Defer(tx)
-		if err := s.add(ctx, rest, &delta); err != nil {
+		if err := s.addDelta(ctx, rest, &delta); err != nil {
 			return err
 		}
 		err = s.q.SaveOffset(ctx, rest, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
@@ -79,7 +79,7 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	return err
 }
 
-func (s *Store) add(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
+func (s *Store) addDelta(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	for _, add := range []func(context.Context, db.DBTX, *figures.Delta) error{s.addCounts, s.addRevenue, s.addRewards, s.addRequests} {
 		if err := add(ctx, tx, d); err != nil {
 			return err
@@ -88,10 +88,10 @@ func (s *Store) add(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
 	return nil
 }
 
-// possiblyUncounted returns the ids of a batch's events, except old events below the saved offset:
-// they are counted, and a consumer group that lost its offsets reads them again. The inbox, which
-// may have deleted their ids, decides about younger events only. Their offsets prove nothing, since
-// a recreated topic has other events at the same offsets.
+// possiblyUncounted returns the ids of a batch's events, without the old events below the saved
+// offset. Those are counted already; a consumer group that lost its offsets reads them again, and
+// the inbox may have deleted their ids. Only the inbox tells whether a younger event is counted:
+// its offset proves nothing, since a recreated topic has other events at the same offsets.
 func (s *Store) possiblyUncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]string, error) {
 	if len(b.Old) == 0 {
 		return b.EventIDs, nil
@@ -243,7 +243,7 @@ func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventC
 			Created: row.Created, Confirmed: row.Confirmed, Cancelled: row.Cancelled,
 			Expired: row.Expired, Rejected: row.Rejected, SeatsSold: row.SeatsSold,
 		},
-		UpdatedAt: unlessEpoch(row.UpdatedAt),
+		UpdatedAt: zeroIfEpoch(row.UpdatedAt),
 	}, nil
 }
 
@@ -254,7 +254,7 @@ func (s *Store) EventRewards(ctx context.Context, eventID string) (figures.Event
 	}
 	return figures.EventRewards{
 		RewardCounts: figures.RewardCounts{Paid: row.Paid, Failed: row.Failed, Cancelled: row.Cancelled, PointsPaid: row.PointsPaid},
-		UpdatedAt:    unlessEpoch(row.UpdatedAt),
+		UpdatedAt:    zeroIfEpoch(row.UpdatedAt),
 	}, nil
 }
 
@@ -265,13 +265,13 @@ func (s *Store) EventRequests(ctx context.Context, eventID string) (figures.Even
 	}
 	return figures.EventRequests{
 		RequestCounts: figures.RequestCounts{Succeeded: row.Succeeded, Rejected: row.Rejected, Failed: row.Failed},
-		UpdatedAt:     unlessEpoch(row.UpdatedAt),
+		UpdatedAt:     zeroIfEpoch(row.UpdatedAt),
 	}, nil
 }
 
-// unlessEpoch returns t in UTC, but the zero time for 1970, which the queries return if there is no
+// zeroIfEpoch returns t in UTC, but the zero time for 1970, which the queries return if there is no
 // row.
-func unlessEpoch(t time.Time) time.Time {
+func zeroIfEpoch(t time.Time) time.Time {
 	if t.Unix() <= 0 {
 		return time.Time{}
 	}

@@ -30,7 +30,7 @@ var _ statsv1.StatsServiceServer = (*Stats)(nil)
 // New makes a Stats that reads figures from f and the acts of operators from acts.
 func New(f Figures, acts audit.Store) *Stats { return &Stats{figures: f, acts: acts} }
 
-// GetEventStats returns zeroes for an event that does not exist: stats does not know which events do.
+// GetEventStats returns zeroes for an event that does not exist: stats cannot tell.
 func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
 	counts, err := s.figures.EventCounts(ctx, req.GetEventId())
 	if err != nil {

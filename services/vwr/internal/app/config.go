@@ -50,8 +50,8 @@ type Config struct {
 	DrawStatementKeys config.Secret `env:"DRAW_STATEMENT_KEYS"`
 	// DrawReceiptKeys sign receipts, as in ingest: Ed25519, in the same form.
 	DrawReceiptKeys config.Secret `env:"DRAW_RECEIPT_KEYS"`
-	// BeaconURLs are the base URLs from which the values of beacons are fetched, such as https://api.drand.sh; they
-	// need no trust.
+	// BeaconURLs are the base URLs from which the values of beacons are fetched, such as
+	// https://api.drand.sh; what they answer is verified.
 	BeaconURLs []string `env:"BEACON_URLS"`
 }
 

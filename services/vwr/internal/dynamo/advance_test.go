@@ -26,8 +26,8 @@ var epoch = time.Unix(1_800_000_000, 0)
 
 type noLoads struct{}
 
-func (noLoads) ReadLoad(context.Context, string) (room.Load, error) {
-	return room.Load{}, errors.New("nobody there")
+func (noLoads) ReadLoad(context.Context, string) (room.TierTwoLoad, error) {
+	return room.TierTwoLoad{}, errors.New("nobody there")
 }
 
 // testReplica is a replica stepped by the test.

@@ -18,8 +18,8 @@ const (
 	// never wait for claims.
 	maxQueuedClaims   = 20_000
 	maxClaimsPerGroup = 500 // the maximum number of claims in a group
-	// claimGroupInterval is the minimum time between two groups of claims of a round, which limits
-	// writes to its count. The claim share is measured over 20 s, so the delay does not matter.
+	// claimGroupInterval is the minimum time between two groups of claims of a round, to limit writes
+	// of its count. The claim share is measured over 20 s, so the delay does not matter.
 	claimGroupInterval     = 200 * time.Millisecond
 	maxParallelClaimWrites = 8               // bounds the claim sets of a round that a replica writes in parallel
 	claimsFlushTimeout     = 3 * time.Second // bounds the write of queued claims at shutdown
@@ -35,9 +35,10 @@ var (
 
 // Claims counts the positions whose visitors fetched a token, each once across all replicas. It
 // adds a group of positions to a stored set, whose previous content tells which are new, and then
-// adds the number of new ones to the round's count. A crash between the two writes loses the number
-// of that group; no position is ever counted twice. Each round with queued claims has its own queue
-// and writer, so that a burst or a slow partition of one event delays no other event.
+// adds the number of new ones to the round's count. After a crash between the two writes, the count
+// lacks the new positions of that group; no position is ever counted twice. Each round with queued
+// claims has its own queue and writer, so that a burst or a slow partition of one event delays no
+// other event.
 type Claims struct {
 	store        *Store
 	flushTimeout time.Duration
@@ -51,12 +52,12 @@ type Claims struct {
 type claimQueue struct {
 	roundKey
 
-	waiting    []claim
-	incomplete bool // claims were dropped, or the last group failed to write some
+	waiting    []positionClaim
+	incomplete bool // some claims were dropped, or the last group could not be written whole
 }
 
-// claim is a position whose visitor fetched a token.
-type claim struct {
+// positionClaim is a position whose visitor fetched a token.
+type positionClaim struct {
 	id       uuid.UUID
 	position int64
 }
@@ -69,17 +70,17 @@ func NewClaims(s *Store) *Claims {
 	}
 }
 
-func (c *Claims) Claim(r room.Record) {
+func (c *Claims) RecordClaim(r room.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.recent.add(r.RequestID) {
-		c.enqueueLocked(roundKey{r.EventID, r.Round}, claim{r.RequestID, r.Position})
+		c.enqueueLocked(roundKey{r.EventID, r.Round}, positionClaim{r.RequestID, r.Position})
 	}
 }
 
 // enqueueLocked queues a claim, or drops it when the queue is full. A later check of the same
 // visitor may claim again.
-func (c *Claims) enqueueLocked(k roundKey, cl claim) {
+func (c *Claims) enqueueLocked(k roundKey, cl positionClaim) {
 	q := c.queueLocked(k)
 	if q != nil && len(q.waiting) < maxQueuedClaims {
 		q.waiting = append(q.waiting, cl)
@@ -132,7 +133,7 @@ func (c *Claims) drainQueue(ctx context.Context, q *claimQueue) {
 
 // takeClaims removes at most maxClaimsPerGroup claims from a queue and returns them. It deletes an
 // empty queue.
-func (c *Claims) takeClaims(q *claimQueue) []claim {
+func (c *Claims) takeClaims(q *claimQueue) []positionClaim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(q.waiting), maxClaimsPerGroup)
@@ -172,8 +173,8 @@ func (c *Claims) queueLen(q *claimQueue) int {
 }
 
 // writeGroup adds the positions of claims to stored sets, and the number of new ones to the count.
-func (c *Claims) writeGroup(ctx context.Context, q *claimQueue, group []claim) {
-	blocks := make(map[int64][]claim)
+func (c *Claims) writeGroup(ctx context.Context, q *claimQueue, group []positionClaim) {
+	blocks := make(map[int64][]positionClaim)
 	for _, cl := range group {
 		block := cl.position / claimsBlock
 		blocks[block] = append(blocks[block], cl)
@@ -188,7 +189,7 @@ func (c *Claims) writeGroup(ctx context.Context, q *claimQueue, group []claim) {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			n, err := c.store.addClaims(ctx, claimsKey(q.roundKey, block), claims)
+			n, err := c.store.addClaims(ctx, claimSetKey(q.roundKey, block), claims)
 			if err != nil {
 				failed.Store(true)
 				c.requeue(q, claims)
@@ -205,7 +206,7 @@ func (c *Claims) writeGroup(ctx context.Context, q *claimQueue, group []claim) {
 
 // requeue puts claims that could not be written back into the queue. If they were lost, their
 // visitors would count as gone, and the serving counter would move too fast.
-func (c *Claims) requeue(q *claimQueue, claims []claim) {
+func (c *Claims) requeue(q *claimQueue, claims []positionClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cl := range claims {

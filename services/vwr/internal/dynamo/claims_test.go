@@ -65,7 +65,7 @@ func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	require.Zero(t, claimed(t, claims, c))
 
 	sets.Store(true)
-	claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: 1})
+	claims.RecordClaim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: 1})
 	testkit.Until(t, func() bool {
 		_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 		return err != nil

@@ -18,7 +18,7 @@ import (
 const claimsTimeout = 3 * time.Second
 
 // addClaims adds claimed positions to a stored set, and returns how many of them were new.
-func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64, error) {
+func (s *Store) addClaims(ctx context.Context, key item, claims []positionClaim) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()
 	positions := make([]int64, len(claims))
@@ -36,7 +36,7 @@ func (s *Store) addClaims(ctx context.Context, key item, claims []claim) (int64,
 		ReturnValues:              types.ReturnValueUpdatedOld,
 	}, dynamo.NoRetry)
 	if err != nil {
-		return 0, unavailable(err)
+		return 0, toUnavailable(err)
 	}
 	added := int64(len(positions))
 	if old, ok := out.Attributes[attrClaimSet].(*types.AttributeValueMemberNS); ok {
@@ -55,28 +55,28 @@ func (s *Store) addClaimCount(ctx context.Context, k roundKey, n int64) (int64, 
 	defer cancel()
 	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                 &s.positions,
-		Key:                       claimedKey(k),
+		Key:                       claimCountKey(k),
 		UpdateExpression:          aws.String("ADD " + attrClaimed + " :n SET #ttl = :ttl"),
 		ExpressionAttributeNames:  map[string]string{"#ttl": attrTTL},
 		ExpressionAttributeValues: item{":n": num(n), ":ttl": num(s.now().Add(positionTTL).Unix())},
 		ReturnValues:              types.ReturnValueUpdatedNew,
 	}, dynamo.NoRetry)
 	if err != nil {
-		return 0, unavailable(err)
+		return 0, toUnavailable(err)
 	}
 	r := dynamo.Reader{Item: out.Attributes}
 	count := r.Number(attrClaimed)
-	return count, unavailable(r.Err())
+	return count, toUnavailable(r.Err())
 }
 
 func (s *Store) ClaimCount(ctx context.Context, eventID string, round room.Round) (int64, error) {
 	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &s.positions, Key: claimedKey(roundKey{eventID, round}), ConsistentRead: aws.Bool(true),
+		TableName: &s.positions, Key: claimCountKey(roundKey{eventID, round}), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
-		return 0, unavailable(err)
+		return 0, toUnavailable(err)
 	}
 	r := dynamo.Reader{Item: out.Item}
 	count := r.Number(attrClaimed)
-	return count, unavailable(r.Err())
+	return count, toUnavailable(r.Err())
 }

@@ -12,7 +12,8 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Read reads an event's counters consistently, and after the call began. Concurrent calls share it.
+// Read reads an event's counters by a consistent read that begins after the call of Read.
+// Concurrent calls share a read.
 func (s *Store) Read(ctx context.Context, eventID string) (room.Counters, bool, error) {
 	got, err := s.reads.Do(ctx, eventID)
 	return got.counters, got.ok, err
@@ -71,7 +72,7 @@ func (s *Store) readItems(ctx context.Context, ids []string) (registry []string,
 	for _, it := range items {
 		c, err := toCounters(it)
 		if err != nil {
-			return nil, nil, unavailable(err)
+			return nil, nil, toUnavailable(err)
 		}
 		if c.EventID != registryID {
 			counters = append(counters, c)

@@ -68,7 +68,7 @@ func crashDuringGroup() int {
 	var work sync.WaitGroup
 	for i := range crashVisitors {
 		work.Go(func() {
-			_, _ = s.Take(context.Background(), c, fmt.Sprint(i), []uuid.UUID{visitorID(i)})
+			_, _ = s.TakePosition(context.Background(), c, fmt.Sprint(i), []uuid.UUID{visitorID(i)})
 		})
 	}
 	work.Wait()
@@ -81,7 +81,7 @@ func visitorID(i int) uuid.UUID { return uuid.NewSHA1(uuid.Nil, fmt.Append(nil, 
 func find(t *testing.T, s *dynamo.Store, visitor int) (r room.Record, found bool) {
 	t.Helper()
 	testkit.UntilNoError(t, func() (err error) {
-		r, found, err = s.Find(t.Context(), room.Counters{EventID: crashEvent}, visitorID(visitor))
+		r, found, err = s.FindRecord(t.Context(), room.Counters{EventID: crashEvent}, visitorID(visitor))
 		return err
 	}, "the record of visitor %d", visitor)
 	return r, found
@@ -114,7 +114,7 @@ func TestKilledReplicaLeavesGaps(t *testing.T) {
 	require.Greater(t, before, int64(len(stored)), "the replica died too late to prove anything")
 	seen := make(map[int64]bool)
 	for i := range crashVisitors {
-		r, err := s.Take(t.Context(), c, fmt.Sprint(i), []uuid.UUID{visitorID(i)})
+		r, err := s.TakePosition(t.Context(), c, fmt.Sprint(i), []uuid.UUID{visitorID(i)})
 		require.NoError(t, err)
 		if old, ok := stored[i]; ok {
 			require.Equal(t, old, r, "visitor %d", i)

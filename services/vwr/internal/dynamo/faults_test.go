@@ -29,13 +29,13 @@ func firstCall() func() bool {
 }
 
 func takeWithID(ctx context.Context, s *dynamo.Store, c room.Counters, id uuid.UUID) (room.Record, error) {
-	return s.Take(ctx, c, id.String(), []uuid.UUID{id})
+	return s.TakePosition(ctx, c, id.String(), []uuid.UUID{id})
 }
 
 // requireStored requires that a record is stored as it was issued.
 func requireStored(t *testing.T, s *dynamo.Store, want room.Record) {
 	t.Helper()
-	got, found, err := s.Find(t.Context(), room.Counters{EventID: want.EventID}, want.RequestID)
+	got, found, err := s.FindRecord(t.Context(), room.Counters{EventID: want.EventID}, want.RequestID)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, want, got)
@@ -191,7 +191,7 @@ func TestReadsAreConsistentAndByKey(t *testing.T) {
 	c := roomtest.StartRound(t, s, "consistent", room.DefaultSettings())
 	r, err := takeWithID(ctx, s, c, uuid.New())
 	require.NoError(t, err)
-	_, _, findErr := s.Find(ctx, c, r.RequestID)
+	_, _, findErr := s.FindRecord(ctx, c, r.RequestID)
 	_, activeErr := s.ReadActive(ctx, nil)
 	_, manyErr := s.ReadMany(ctx, []string{c.EventID, c.EventID, "another"})
 	require.NoError(t, errors.Join(findErr, activeErr, manyErr, s.SetServing(ctx, c, 1), s.Stop(ctx, c.EventID, c.Round)))
@@ -217,7 +217,7 @@ func TestClaimsRetryFailedWrites(t *testing.T) {
 	stop := runClaims(t, claims)
 	positions := []int64{1, 499, 500, 501, 999, 1000, 1 << 40}
 	for _, p := range positions {
-		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
+		claims.RecordClaim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
 	}
 	testkit.Until(t, func() bool {
 		n, err := s.ClaimCount(t.Context(), c.EventID, c.Round)

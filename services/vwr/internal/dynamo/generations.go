@@ -14,7 +14,7 @@ func newRecentIDs(limit int) recentIDs {
 	return recentIDs{max: limit, young: make(map[uuid.UUID]bool)}
 }
 
-func (g *recentIDs) add(id uuid.UUID) bool {
+func (g *recentIDs) add(id uuid.UUID) (isNew bool) {
 	if g.young[id] || g.old[id] {
 		return false
 	}

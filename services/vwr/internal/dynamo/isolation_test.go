@@ -75,7 +75,7 @@ func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 	claims := dynamo.NewClaims(s)
 	stop := runClaims(t, claims)
 	claim := func(c room.Counters, position int64) {
-		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: position})
+		claims.RecordClaim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: position})
 	}
 	claim(slow, 1)
 	g.awaitBlocked(t)
@@ -103,7 +103,7 @@ func TestClaimedFailsWhileBurstIsQueued(t *testing.T) {
 	stop := runClaims(t, claims)
 	const visitors = 700
 	for p := range int64(visitors) {
-		claims.Claim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
+		claims.RecordClaim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
 		if p == 0 {
 			g.awaitBlocked(t) // the following claims are not in the first group
 		}

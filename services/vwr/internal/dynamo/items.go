@@ -33,8 +33,8 @@ const (
 	attrShards      = "shards"      // absent: 1
 )
 
-// The registry of active events is the only item of the counters table that is not an event. No
-// event id begins with #.
+// The registries of active events and of unfinished lobbies are the only items of the counters
+// table that are not events. No event id begins with #.
 const (
 	registryID   = "#active"
 	attrRegistry = "events" // string set
@@ -70,11 +70,11 @@ const shardSign = "#"
 // positionTTL is how long a position is kept.
 const positionTTL = 24 * time.Hour
 
-func claimsKey(k roundKey, block int64) item {
+func claimSetKey(k roundKey, block int64) item {
 	return claimsItemKey(k, fmt.Sprintf(claimsKeyForm, k.round, block))
 }
 
-func claimedKey(k roundKey) item { return claimsItemKey(k, fmt.Sprintf(claimedKeyForm, k.round)) }
+func claimCountKey(k roundKey) item { return claimsItemKey(k, fmt.Sprintf(claimedKeyForm, k.round)) }
 
 func claimsItemKey(k roundKey, sortKey string) item {
 	return item{attrEvent: str(fmt.Sprintf(claimsPartition, k.eventID)), attrRequest: str(sortKey)}
@@ -107,7 +107,7 @@ func positionKey(p positionID) item {
 }
 
 // shardedPositionID returns the key of a position in a round whose positions are divided into
-// shards. The request id chooses the shard; it is a MAC, so the shards grow alike.
+// shards. The request id chooses the shard; it is a MAC, so the shards get equally many positions.
 func shardedPositionID(eventID string, shards int, id uuid.UUID) positionID {
 	if shards <= 1 {
 		return positionID{eventID, id}

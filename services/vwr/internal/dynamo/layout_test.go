@@ -46,7 +46,7 @@ func TestItemLayout(t *testing.T) {
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
 	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17, Next: room.NextQueue})
 	id := uuid.New()
-	rec, err := store.Take(t.Context(), c, "visitor", []uuid.UUID{id})
+	rec, err := store.TakePosition(t.Context(), c, "visitor", []uuid.UUID{id})
 	require.NoError(t, err)
 	require.NoError(t, store.SetServing(t.Context(), roomtest.Read(t, store, "demo"), 1))
 	claim(t, store, rec)
@@ -110,7 +110,7 @@ func claim(t *testing.T, store *dynamo.Store, r room.Record) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	claims := dynamo.NewClaims(store)
-	claims.Claim(r)
+	claims.RecordClaim(r)
 	stop() // queued claims are flushed
 	require.NoError(t, claims.Run(ctx))
 }

@@ -25,16 +25,16 @@ type Lobbies struct {
 }
 
 var (
-	_ lobby.Entries    = (*Lobbies)(nil)
-	_ lobby.Shuffles   = (*Lobbies)(nil)
-	_ lobby.Steps      = (*Lobbies)(nil)
-	_ lobby.Unfinished = (*Lobbies)(nil)
+	_ lobby.EntryStore        = (*Lobbies)(nil)
+	_ lobby.ShuffleReader     = (*Lobbies)(nil)
+	_ lobby.ShuffleWriter     = (*Lobbies)(nil)
+	_ lobby.UnfinishedLobbies = (*Lobbies)(nil)
 )
 
 // NewLobbies returns Lobbies over the tables of s.
 func NewLobbies(s *Store) *Lobbies {
 	l := &Lobbies{Store: s}
-	// Each group of entries has one transaction in flight per replica, since all write its counter.
+	// A replica runs one transaction of a group at a time, since each writes the group's counter.
 	l.joins = batch.NewGroups(batch.Config{Max: maxJoins, Inflight: 1, Timeout: takesTimeout}, maxEvents, l.joinGroup)
 	return l
 }
@@ -58,7 +58,7 @@ func (l *Lobbies) Unfinished(ctx context.Context) ([]lobby.Key, error) {
 		TableName: &l.counters, Key: counterKey(lobbiesID), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, toUnavailable(err)
 	}
 	names, _ := out.Item[attrRegistry].(*types.AttributeValueMemberSS)
 	if names == nil {
@@ -67,13 +67,13 @@ func (l *Lobbies) Unfinished(ctx context.Context) ([]lobby.Key, error) {
 	keys := make([]lobby.Key, len(names.Value))
 	for i, name := range names.Value {
 		if keys[i], err = parseLobbyName(name); err != nil {
-			return nil, unavailable(err)
+			return nil, toUnavailable(err)
 		}
 	}
 	return keys, nil
 }
 
-func (l *Lobbies) Finish(ctx context.Context, k lobby.Key) error {
+func (l *Lobbies) RemoveUnfinished(ctx context.Context, k lobby.Key) error {
 	u := l.registryUpdate(lobbiesID, "DELETE", lobbyName(k))
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
@@ -87,10 +87,10 @@ func (l *Lobbies) Shuffle(ctx context.Context, k lobby.Key) (lobby.Shuffle, bool
 		TableName: &l.positions, Key: shuffleKey(k), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil || out.Item == nil {
-		return lobby.Shuffle{}, false, unavailable(err)
+		return lobby.Shuffle{}, false, toUnavailable(err)
 	}
 	sh, err := toShuffle(out.Item, k.EventID)
-	return sh, err == nil, unavailable(err)
+	return sh, err == nil, toUnavailable(err)
 }
 
 func (l *Lobbies) Latest(ctx context.Context, eventID string) (lobby.Shuffle, bool, error) {
@@ -114,12 +114,12 @@ func (l *Lobbies) Shuffles(ctx context.Context, eventID string, before room.Roun
 	for query.HasMorePages() && len(all) < limit {
 		page, err := query.NextPage(ctx)
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, toUnavailable(err)
 		}
 		for _, it := range page.Items {
 			sh, err := toShuffle(it, eventID)
 			if err != nil {
-				return nil, unavailable(err)
+				return nil, toUnavailable(err)
 			}
 			all = append(all, sh)
 		}
@@ -127,8 +127,8 @@ func (l *Lobbies) Shuffles(ctx context.Context, eventID string, before room.Roun
 	return all[:min(limit, len(all))], nil
 }
 
-// changeShuffle updates a stored shuffle that is not final. condition is a further condition,
-// beginning with AND. If one of them does not hold, it fails with room.ErrStale.
+// changeShuffle updates a stored shuffle that is not final. condition is a further condition, which
+// begins with AND. If a condition does not hold, changeShuffle fails with room.ErrStale.
 func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condition string, values item) error {
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &l.positions, Key: shuffleKey(k), UpdateExpression: &update,
@@ -137,7 +137,7 @@ func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condit
 	return conditionalError(err)
 }
 
-// isUndecided is the condition of every change of a shuffle: it is stored and not final.
+// isUndecided is the condition of every change of a shuffle: the shuffle is stored and not final.
 const isUndecided = "attribute_exists(" + attrCommitment + ") AND attribute_not_exists(" + attrSeed + ") AND attribute_not_exists(" + attrVoided + ")"
 
 const setBeaconValue = attrValueRound + " = :beaconRound, " + attrValue + " = :beaconValue, " + attrValueSign + " = :beaconSignature"

@@ -45,7 +45,7 @@ func (l *Lobbies) joinGroup(ctx context.Context, g entryGroup, in []joinRequest)
 	out := make([]batch.Result[lobby.Entry], len(in))
 	for try := range maxJoinTries {
 		if try > 0 && !loop.Sleep(ctx, 5*time.Millisecond+rand.N(time.Duration(try)*20*time.Millisecond)) { //nolint:gosec // jitter
-			return nil, unavailable(ctx.Err())
+			return nil, toUnavailable(ctx.Err())
 		}
 		stored, err := l.readEntries(ctx, g, in)
 		if err != nil {
@@ -81,7 +81,7 @@ func (l *Lobbies) joinGroup(ctx context.Context, g entryGroup, in []joinRequest)
 			return nil, err
 		}
 	}
-	return nil, unavailable(errConflict)
+	return nil, toUnavailable(errConflict)
 }
 
 // setResults sets the result of each request in `in` that asked to store one of the fresh entries.
@@ -115,7 +115,7 @@ func (l *Lobbies) readEntries(ctx context.Context, g entryGroup, in []joinReques
 			stored[id], err = toEntry(it, requested[id])
 		}
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, toUnavailable(err)
 		}
 	}
 	return stored, nil
@@ -148,10 +148,10 @@ func (l *Lobbies) Entry(ctx context.Context, k lobby.Key, id uuid.UUID) (lobby.E
 		TableName: &l.positions, Key: groupOf(k, id).entryKey(id), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil || out.Item == nil {
-		return lobby.Entry{}, false, unavailable(err)
+		return lobby.Entry{}, false, toUnavailable(err)
 	}
 	e, err := toEntry(out.Item, lobby.Entry{Key: k, RequestID: id})
-	return e, err == nil, unavailable(err)
+	return e, err == nil, toUnavailable(err)
 }
 
 func (l *Lobbies) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, error) {
@@ -182,7 +182,7 @@ func (l *Lobbies) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, erro
 		all = append(all, id[:]...)
 		return nil
 	})
-	return all, unavailable(err)
+	return all, toUnavailable(err)
 }
 
 // listGroup reads the ids of a group's entries, in ascending order: the sort keys end with them.
@@ -196,12 +196,12 @@ func (l *Lobbies) listGroup(ctx context.Context, g entryGroup) (fairdraw.Entries
 	for query.HasMorePages() {
 		page, err := query.NextPage(ctx)
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, toUnavailable(err)
 		}
 		for _, it := range page.Items {
 			id, err := g.entryID(&dynamo.Reader{Item: it})
 			if err != nil {
-				return nil, unavailable(err)
+				return nil, toUnavailable(err)
 			}
 			ids.Write(id[:])
 		}

@@ -40,13 +40,13 @@ func (l *Lobbies) groupStates(ctx context.Context, k lobby.Key) (states [lobbyGr
 		r := dynamo.Reader{Item: it}
 		states[byPartition[r.String(attrEvent)]] = groupState{entries: r.Number(attrCount), closed: r.Bool(attrClosed)}
 		if r.Err() != nil {
-			return states, unavailable(r.Err())
+			return states, toUnavailable(r.Err())
 		}
 	}
 	return states, nil
 }
 
-func (l *Lobbies) Joined(ctx context.Context, k lobby.Key) (n int64, err error) {
+func (l *Lobbies) CountEntries(ctx context.Context, k lobby.Key) (n int64, err error) {
 	states, err := l.groupStates(ctx, k)
 	for _, st := range states {
 		n += st.entries

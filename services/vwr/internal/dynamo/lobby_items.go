@@ -25,8 +25,8 @@ const (
 	attrShuffledAt    = "shuffledAt"    // epoch ms; set when each entry has its position
 )
 
-// Conditions on the lobby of the round. Positions are issued when a lobby is sized or there is none,
-// and served when it is shuffled or there is none.
+// Conditions on the lobby of the round. Positions are issued once the number of entries is fixed,
+// and served once the lobby is shuffled; in a round without a lobby both are always allowed.
 const (
 	hasLobby   = "attribute_exists(" + attrStartsAt + ")"
 	noLobbyOr  = "(attribute_not_exists(" + attrStartsAt + ") OR "
@@ -54,10 +54,10 @@ const (
 	groupKeyForm   = "group#" + roundForm
 )
 
-// Attributes of the positions table for lobbies. Entries are at groupPartition, `<round>#<request
-// id>`, and have no position, so they are not in the index. Each group has an item that counts its
-// entries, and has attrClosed once the group takes no more. The shuffle is at lobbyPartition,
-// `<round>`.
+// Attributes of the positions table for lobbies. An entry has the partition key groupPartition and
+// the sort key `<round>#<request id>`. It has no position, so it is not in the index. Each group
+// has an item that counts its entries, and has attrClosed once the group takes no more. A shuffle
+// has the partition key lobbyPartition and the sort key `<round>`.
 const (
 	attrCount      = "n"
 	attrClosed     = "closed"

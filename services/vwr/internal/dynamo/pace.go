@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// maxPacerEntries is the number of events above which a writePacer forgets those that may write.
+// maxPacerEntries is the number of events above which a writePacer forgets those that need no wait.
 const maxPacerEntries = 1000
 
 // writePacer keeps a minimum interval between writes of one event.
@@ -47,13 +47,13 @@ const (
 	maxBacklogs   = 1000 // with so many backlogs those without a waiting assign are removed
 )
 
-// backlogs holds one backlog per event, so that a slow event refuses only its own visitors.
-type backlogs struct {
+// assignBacklogs holds one backlog per event, so that a slow event refuses only its own visitors.
+type assignBacklogs struct {
 	mu      sync.Mutex
 	byEvent map[string]*assignBacklog
 }
 
-func (q *backlogs) forEvent(eventID string) *assignBacklog {
+func (q *assignBacklogs) forEvent(eventID string) *assignBacklog {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if b := q.byEvent[eventID]; b != nil {
@@ -102,7 +102,8 @@ func (b *assignBacklog) idle() bool {
 	return b.waiting == 0
 }
 
-// observeGroup updates the measured time of an assign by a group of n. Small groups only lower it.
+// observeGroup updates the measured time of one assign, after a group of n assigns took the given
+// time. A group below minSampleSize can only lower the measured time.
 func (b *assignBacklog) observeGroup(n int, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -66,7 +66,7 @@ func TestPacerKeepsMinimumInterval(t *testing.T) {
 
 func TestBacklogsAreIsolatedAndBounded(t *testing.T) {
 	t.Parallel()
-	var q backlogs
+	var q assignBacklogs
 	require.NoError(t, q.forEvent("busy").enter())
 	q.forEvent("busy").observeGroup(500, 5000*time.Second)
 	require.ErrorIs(t, q.forEvent("busy").enter(), errs.ErrOverloaded)
@@ -93,7 +93,7 @@ func openStore(t *testing.T) *Store {
 
 func (s *Store) takeOne(t *testing.T) (room.Record, error) {
 	t.Helper()
-	return s.Take(t.Context(), room.Counters{EventID: busy, Round: busyRound}, "v", []uuid.UUID{uuid.New()})
+	return s.TakePosition(t.Context(), room.Counters{EventID: busy, Round: busyRound}, "v", []uuid.UUID{uuid.New()})
 }
 
 // A call that would wait too long fails at once, without a call to DynamoDB.

@@ -35,10 +35,11 @@ type findResult struct {
 	ok     bool
 }
 
-// Take returns the visitor's record, or issues the next position and stores it. It fails at once
-// with errs.ErrOverloaded when the answer would come too late. A call cancelled before its group
-// starts is dropped. After that, the position is stored, and the visitor's next call returns it.
-func (s *Store) Take(ctx context.Context, c room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
+// TakePosition returns the visitor's record, or issues the next position and stores it. It fails at
+// once with errs.ErrOverloaded when the answer would come too late. A call cancelled before its
+// group starts is dropped. After that, the position is stored, and the visitor's next call returns
+// it.
+func (s *Store) TakePosition(ctx context.Context, c room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
 	backlog := s.backlogs.forEvent(c.EventID)
 	if err := backlog.enter(); err != nil {
 		return room.Record{}, err
@@ -187,16 +188,16 @@ func (s *Store) putRecord(ctx context.Context, r newRecord) (room.Record, error)
 		if stored != r.Record { // else it is our own, from an attempt whose response was lost
 			gaps.Inc()
 		}
-		return stored, unavailable(err)
+		return stored, toUnavailable(err)
 	}
 	gaps.Inc()
-	return room.Record{}, unavailable(err)
+	return room.Record{}, toUnavailable(err)
 }
 
 // issuePositions issues n positions and returns the first.
 func (s *Store) issuePositions(ctx context.Context, k roundKey, n int64) (int64, error) {
 	if err := s.pacer.wait(ctx, k.eventID); err != nil {
-		return 0, unavailable(err)
+		return 0, toUnavailable(err)
 	}
 	got, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.counters,
@@ -215,7 +216,7 @@ func (s *Store) issuePositions(ctx context.Context, k roundKey, n int64) (int64,
 	r := dynamo.Reader{Item: got.Attributes}
 	last := r.Number(attrIssued)
 	if r.Err() != nil || last < n {
-		return 0, unavailable(errors.Join(errors.New("the counter's answer makes no sense"), r.Err()))
+		return 0, toUnavailable(errors.Join(errors.New("the counter's answer makes no sense"), r.Err()))
 	}
 	return last - n + 1, nil
 }
@@ -239,7 +240,7 @@ func (s *Store) lookUpRecords(ctx context.Context, in []takeRequest, members []i
 	return s.readRecords(ctx, ids)
 }
 
-func (s *Store) Find(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
+func (s *Store) FindRecord(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
 	got, err := s.finds.Do(ctx, shardedPositionID(c.EventID, c.Shards, id))
 	return got.record, got.ok, err
 }
@@ -273,7 +274,7 @@ func (s *Store) readRecords(ctx context.Context, ids []positionID) (map[position
 	for _, it := range items {
 		rec, err := toRecord(it)
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, toUnavailable(err)
 		}
 		r := dynamo.Reader{Item: it}
 		records[positionID{r.String(attrEvent), rec.RequestID}] = rec

@@ -64,7 +64,7 @@ func TestShardsDivideAllPositions(t *testing.T) {
 
 	other := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
 	for _, want := range records {
-		got, found, err := other.Find(t.Context(), c, want.RequestID)
+		got, found, err := other.FindRecord(t.Context(), c, want.RequestID)
 		require.NoError(t, err)
 		require.True(t, found)
 		require.Equal(t, want, got)
@@ -86,7 +86,7 @@ func TestEachRoundHasItsShards(t *testing.T) {
 		r, err := takeWithID(t.Context(), store, c, uuid.New())
 		require.NoError(t, err)
 		require.Equal(t, int64(1), r.Position)
-		got, found, err := store.Find(t.Context(), c, r.RequestID)
+		got, found, err := store.FindRecord(t.Context(), c, r.RequestID)
 		require.NoError(t, err)
 		require.True(t, found)
 		require.Equal(t, r, got)

@@ -35,7 +35,7 @@ const (
 var (
 	_ room.RoomStore     = (*Store)(nil)
 	_ room.CounterSource = (*Store)(nil)
-	_ room.Positions     = (*Store)(nil)
+	_ room.PositionStore = (*Store)(nil)
 )
 
 // Store accesses both tables. It is safe for concurrent use.
@@ -50,7 +50,7 @@ type Store struct {
 	finds    *batch.Coalescer[positionID, findResult]
 	takes    *batch.Groups[string, takeRequest, room.Record]
 	pacer    writePacer
-	backlogs backlogs
+	backlogs assignBacklogs
 }
 
 // readResult is an event's counters; ok is false when it has none.
@@ -80,8 +80,8 @@ func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.takes.Close(ctx), s.finds.Close(ctx), s.reads.Close(ctx))
 }
 
-// unavailable converts an error of the store to ErrUnavailable and keeps the cause for the log.
-func unavailable(err error) error {
+// toUnavailable converts an error of the store to ErrUnavailable and keeps the cause for the log.
+func toUnavailable(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -92,17 +92,18 @@ func unavailable(err error) error {
 	}
 }
 
-// conditionalError is like unavailable, but returns ErrStale for a failed condition, and for a
-// conflict with a transaction on the same item (an activation): nothing was written.
+// conditionalError returns ErrStale if the condition of a write failed, or if the write conflicted
+// with a transaction on the same item (such as an activation): nothing was written then. It
+// converts other errors as toUnavailable does.
 func conditionalError(err error) error {
 	if dynamo.Contended(err) {
 		return room.ErrStale
 	}
-	return unavailable(err)
+	return toUnavailable(err)
 }
 
 // batchGet reads items consistently; keys must be unique.
 func (s *Store) batchGet(ctx context.Context, table string, keys []item) ([]item, error) {
 	items, err := dynamo.BatchGet(ctx, s.db, table, keys)
-	return items, unavailable(err)
+	return items, toUnavailable(err)
 }

@@ -70,7 +70,7 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 	const event = "gaps"
 	c := roomtest.StartRound(t, other, event, room.DefaultSettings())
 	take := func(s *dynamo.Store, id uuid.UUID) (room.Record, error) {
-		return s.Take(t.Context(), c, id.String(), []uuid.UUID{id})
+		return s.TakePosition(t.Context(), c, id.String(), []uuid.UUID{id})
 	}
 	before, err := take(dying, uuid.New())
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 	require.Equal(t, int64(6), roomtest.Read(t, other, event).Issued, "one stored, five gaps")
 	last := int64(6)
 	for _, id := range lost {
-		_, found, err := other.Find(t.Context(), c, id)
+		_, found, err := other.FindRecord(t.Context(), c, id)
 		require.NoError(t, err)
 		require.False(t, found, "a record of a lost put")
 		r, err := take(other, id)
@@ -110,7 +110,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 		work.Go(func() {
 			close(arrived)
 			var r room.Record
-			r, failures[i] = s.Take(t.Context(), c, fmt.Sprint(i), []uuid.UUID{uuid.New()})
+			r, failures[i] = s.TakePosition(t.Context(), c, fmt.Sprint(i), []uuid.UUID{uuid.New()})
 			positions[i] = r.Position
 		})
 		<-arrived
@@ -163,7 +163,7 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 		db := awsdynamo.New(awsdynamo.Options{Region: "local", Credentials: aws.AnonymousCredentials{}}, fast.Options)
 		s := dynamo.New(db, pkgdynamo.Config{Prefix: "fast"}, 1, time.Now)
 		for i := range 4 {
-			r, err := s.Take(t.Context(), room.Counters{EventID: "e", Round: 1}, "v", []uuid.UUID{uuid.New()})
+			r, err := s.TakePosition(t.Context(), room.Counters{EventID: "e", Round: 1}, "v", []uuid.UUID{uuid.New()})
 			require.NoError(t, err)
 			require.Equal(t, int64(i+1), r.Position)
 		}
@@ -185,14 +185,14 @@ func TestClaimsCountOnce(t *testing.T) {
 	stop := runClaims(t, counters...)
 	for _, r := range roomtest.TakeMany(t, a, c, visitors) {
 		for range 3 {
-			counters[0].Claim(r)
-			counters[1].Claim(r)
+			counters[0].RecordClaim(r)
+			counters[1].RecordClaim(r)
 		}
 	}
 	// The same position under another key, as after a change of secrets, is still one position.
-	counters[0].Claim(room.Record{EventID: event, Round: c.Round, RequestID: uuid.New(), Position: 1, Visitor: "0"})
+	counters[0].RecordClaim(room.Record{EventID: event, Round: c.Round, RequestID: uuid.New(), Position: 1, Visitor: "0"})
 	// A late claim of an earlier round does not count for the next.
-	counters[1].Claim(room.Record{EventID: event, Round: c.Round - 1, RequestID: uuid.New(), Position: 1, Visitor: "late"})
+	counters[1].RecordClaim(room.Record{EventID: event, Round: c.Round - 1, RequestID: uuid.New(), Position: 1, Visitor: "late"})
 	stop() // queued claims are flushed
 	require.Equal(t, int64(visitors), claimed(t, counters[0], c))
 }

@@ -22,8 +22,8 @@ func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: ingestv1.NewIngestServiceClient(conn)}
 }
 
-// Ended reports whether a promotion has ended, be it early. It fails with room.ErrNoPromotion when
-// no promotion has the id.
+// Ended reports whether a promotion has ended, on time or early. It fails with room.ErrNoPromotion
+// when no promotion has the id.
 func (c *Client) Ended(ctx context.Context, id string) (bool, error) {
 	res, err := c.rpc.GetPromotion(ctx, &ingestv1.GetPromotionRequest{EventId: id})
 	if err != nil {

@@ -53,7 +53,7 @@ type entryCount struct {
 type LobbyProgress struct {
 	Phase      fairdraw.Phase
 	Joined     int64
-	Late       time.Duration // since the start, while the lobby is not shuffled
+	Late       time.Duration // time since the room's start while the lobby is not shuffled
 	KeyMissing bool
 	Void       bool // the lobby is void while its room is open: nobody is served
 }
@@ -192,7 +192,7 @@ func (d *Driver) runSteps(ctx context.Context, k Key) (p LobbyProgress, err erro
 		if r, err = d.readSnapshot(ctx, k); err != nil {
 			return p, err
 		}
-		more, err := r.step(ctx)
+		more, err := r.takeNextStep(ctx)
 		p = r.progress(ctx)
 		switch {
 		case errors.Is(err, room.ErrStale): // another replica was faster

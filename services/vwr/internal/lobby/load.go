@@ -40,7 +40,7 @@ func (r *lobbySnapshot) progress(ctx context.Context) LobbyProgress {
 	return p
 }
 
-// countJoined returns the number of entries, for operators; it may be countInterval old.
+// countJoined returns the number of entries of a lobby, at most countInterval old, for operators.
 func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 	now := d.now()
 	d.mu.Lock()
@@ -50,7 +50,7 @@ func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 		return last.entries
 	}
 	// After a failure the last count is used until the next interval.
-	if n, err := d.store.Entries.Joined(ctx, k); err == nil {
+	if n, err := d.store.Entries.CountEntries(ctx, k); err == nil {
 		last.entries = n
 	}
 	last.at = now
@@ -88,8 +88,9 @@ func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	return nil
 }
 
-// computeRanks computes the positions of a lobby from the seed of sh, once. It keeps them apart
-// from the ranks that answer users, who may not learn them before the shuffle is published.
+// computeRanks computes the positions of a lobby's entries from the seed of sh, once. It keeps them
+// apart from the ranks with which users are answered: nobody may learn a position before the
+// shuffle is published.
 func (s *Service) computeRanks(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.Statement) (*ranks, error) {
 	key, err := sh.orderKey(t.hash, st.Root)
 	if err != nil {
@@ -153,6 +154,6 @@ func (s *Service) ReadFigures(ctx context.Context, c room.Counters) (joined int6
 	if err != nil {
 		return 0, "", room.ErrUnavailable.Wrap(err)
 	}
-	joined, err = s.entries.Joined(ctx, k)
+	joined, err = s.entries.CountEntries(ctx, k)
 	return joined, phaseOf(&sh, t, s.now()), err
 }

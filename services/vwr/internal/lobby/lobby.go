@@ -4,7 +4,8 @@
 //
 //	joining   an entry per user; each gets a signed receipt
 //	closed    the groups take no more entries; from then on every replica lists the same entries
-//	root      the statement is stored once, then signed as stored, at least a minute before the round
+//	root      the statement about the entries is stored once, then signed as stored, at least a
+//	          minute before the beacon's round
 //	value     the value of the beacon's round is fetched and stored
 //	shuffled  at the start: the seed is published, and the entries have the positions 1…n
 //
@@ -72,40 +73,40 @@ func (s *Shuffle) signedStatement() *fairdraw.SignedStatement {
 // fail with room.ErrStale when the stored state differs from the expected one: the caller reads
 // again.
 type Store struct {
-	Entries    Entries
-	Shuffles   Shuffles
-	Steps      Steps
-	Unfinished Unfinished
+	Entries    EntryStore
+	Shuffles   ShuffleReader
+	Steps      ShuffleWriter
+	Unfinished UnfinishedLobbies
 }
 
-// Entries stores the entries of lobbies.
-type Entries interface {
+// EntryStore stores the entries of lobbies.
+type EntryStore interface {
 	// Join stores an entry unless its user has one, and returns the stored one. Unless open is set, it
 	// fails with room.ErrLobbyClosed for a new entry.
 	Join(ctx context.Context, e Entry, open bool) (Entry, error)
 	// Entry reads an entry consistently.
 	Entry(ctx context.Context, k Key, id uuid.UUID) (e Entry, found bool, err error)
-	// Joined is the number of entries so far.
-	Joined(ctx context.Context, k Key) (int64, error)
+	// CountEntries returns the number of entries so far.
+	CountEntries(ctx context.Context, k Key) (int64, error)
 	// CloseJoining ends joining: no entry is stored after it has returned.
 	CloseJoining(ctx context.Context, k Key) error
 	// List reads the ids of all entries in ascending order.
 	List(ctx context.Context, k Key) (fairdraw.Entries, error)
 }
 
-// Shuffles reads stored shuffles.
-type Shuffles interface {
+// ShuffleReader reads stored shuffles.
+type ShuffleReader interface {
 	// Shuffle reads a shuffle consistently.
 	Shuffle(ctx context.Context, k Key) (s Shuffle, found bool, err error)
 	// Latest reads the shuffle of the event's latest round with a lobby.
 	Latest(ctx context.Context, eventID string) (s Shuffle, found bool, err error)
-	// Shuffles reads the shuffles of the event's rounds before one (0: all), the latest first, up to a
-	// limit.
+	// Shuffles reads up to limit shuffles of the event's rounds before a round (0: of all rounds), the
+	// latest first.
 	Shuffles(ctx context.Context, eventID string, before room.Round, limit int) ([]Shuffle, error)
 }
 
-// Steps changes a shuffle, as long as it is not final.
-type Steps interface {
+// ShuffleWriter changes a shuffle, as long as it is not final.
+type ShuffleWriter interface {
 	// SetStatement replaces the statement `before` (empty: none) while it is not signed.
 	SetStatement(ctx context.Context, k Key, before, statement string) error
 	// SetSignature sets the signature of the stored statement, if that is the given one.
@@ -118,8 +119,9 @@ type Steps interface {
 	Void(ctx context.Context, k Key, at int64) error
 }
 
-// Unfinished stores the list of unfinished lobbies, and the results in the counters of their rooms.
-type Unfinished interface {
+// UnfinishedLobbies stores the list of unfinished lobbies, and their results in the counters of
+// their rooms.
+type UnfinishedLobbies interface {
 	// Unfinished lists the lobbies whose shuffle is not final.
 	Unfinished(ctx context.Context) ([]Key, error)
 	// FixSize stores the number of entries, once, and issues as many positions. It fails if any were
@@ -127,12 +129,12 @@ type Unfinished interface {
 	FixSize(ctx context.Context, k Key, entries int64) error
 	// SetShuffled records that the lobby is shuffled, so that the serving counter may move.
 	SetShuffled(ctx context.Context, k Key) error
-	// Finish removes the lobby from Unfinished.
-	Finish(ctx context.Context, k Key) error
+	// RemoveUnfinished removes the lobby from the list of unfinished ones.
+	RemoveUnfinished(ctx context.Context, k Key) error
 }
 
-// Rooms reads the counters of rooms.
-type Rooms interface {
+// CounterReader reads the counters of rooms.
+type CounterReader interface {
 	Read(ctx context.Context, eventID string) (c room.Counters, found bool, err error)
 }
 

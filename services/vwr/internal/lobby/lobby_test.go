@@ -120,7 +120,7 @@ func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 // activate opens a lobby with the beacon of the kit, or without one.
 func (r *replica) activate(t *testing.T, withBeacon bool) room.State {
 	t.Helper()
-	st, err := r.admin.Activate(t.Context(), event, room.Change{Lobby: r.terms(withBeacon)})
+	st, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: r.terms(withBeacon)})
 	require.NoError(t, err)
 	return st
 }

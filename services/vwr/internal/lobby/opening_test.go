@@ -21,7 +21,7 @@ func TestLobbyWithABeaconThatCannotBeUsed(t *testing.T) {
 	open := func(change func(*room.LobbyTerms)) error {
 		terms := r.terms(true)
 		change(&terms)
-		_, err := r.admin.Activate(t.Context(), event, room.Change{Lobby: terms})
+		_, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: terms})
 		return err
 	}
 	require.ErrorIs(t, open(func(terms *room.LobbyTerms) { terms.Beacon.Genesis -= 30 * 24 * 3600 }), room.ErrInvalidSettings)

@@ -28,7 +28,7 @@ type publications struct {
 	service *Service
 
 	mu        sync.Mutex
-	documents map[Key]cachedDocument // that of the latest round has round 0
+	documents map[Key]cachedDocument // the document of an event's latest round is under round 0
 	files     map[Key]*entriesFile
 	listLocks map[Key]*listLock
 
@@ -48,7 +48,8 @@ type cachedDocument struct {
 	terms   *terms
 }
 
-// entriesFile is the public list of the entries of one lobby, with what proves and ranks them.
+// entriesFile is the public list of the entries of one lobby. It also has what is needed to prove
+// that an entry is in the list, and the positions of the entries.
 type entriesFile struct {
 	entries   fairdraw.Entries
 	statement fairdraw.Statement
@@ -141,8 +142,8 @@ func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, erro
 	return text, sh.Round, err
 }
 
-// Part is a part of the file of a lobby's entries; Total is the size of the file in bytes.
-type Part struct {
+// EntriesPart is a part of the file of a lobby's entries; Total is the size of the file in bytes.
+type EntriesPart struct {
 	Bytes []byte
 	Total int64
 	Root  fairdraw.Hash // of all entries
@@ -151,14 +152,14 @@ type Part struct {
 
 // Entries returns the part of the file of a lobby that begins at an offset. It fails with
 // room.ErrLobbyNotFound before the root is public.
-func (s *Service) Entries(ctx context.Context, k Key, offset int64) (Part, error) {
+func (s *Service) Entries(ctx context.Context, k Key, offset int64) (EntriesPart, error) {
 	f, d, err := s.public.readFile(ctx, k)
 	if err != nil {
-		return Part{}, err
+		return EntriesPart{}, err
 	}
 	total := int64(len(f.entries))
 	from := min(offset, total)
-	return Part{Bytes: f.entries[from:min(from+PartSize, total)], Total: total, Root: f.statement.Root, Round: d.shuffle.Round}, nil
+	return EntriesPart{Bytes: f.entries[from:min(from+PartSize, total)], Total: total, Root: f.statement.Root, Round: d.shuffle.Round}, nil
 }
 
 // Proof proves that the root of a lobby contains an entry.

@@ -61,7 +61,7 @@ type cachedLobby struct {
 
 func newLobbyMemory() *lobbyMemory { return &lobbyMemory{known: make(map[string]*cachedLobby)} }
 
-// get returns a copy of a lobby's data. For a lobby that is not held it has only the key.
+// get returns a copy of a lobby's data. For a lobby that is not in memory the copy has only the key.
 func (m *lobbyMemory) get(k Key) cachedLobby {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *lobbyMemory) get(k Key) cachedLobby {
 	return cachedLobby{key: k}
 }
 
-// update changes a lobby's data, unless a later round of its event is held.
+// update changes a lobby's data, unless a later round of its event is in memory.
 func (m *lobbyMemory) update(k Key, change func(*cachedLobby)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

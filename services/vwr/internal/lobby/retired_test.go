@@ -42,7 +42,7 @@ func text(v types.AttributeValue) string {
 func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 	t.Helper()
 	began, shards := r.kit.clock.Now(), 3
-	st, err := r.admin.Activate(t.Context(), event, room.Change{Shards: &shards, Lobby: room.LobbyTerms{StartsAt: began.Add(time.Hour)}})
+	st, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Shards: &shards, Lobby: room.LobbyTerms{StartsAt: began.Add(time.Hour)}})
 	require.NoError(t, err)
 	r.join(t, entries)
 	if shuffled {
@@ -54,7 +54,7 @@ func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 		for i := range 5 { // late arrivals
 			a, err := r.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: user(i) + strconv.FormatInt(int64(st.Round), 10)})
 			require.NoError(t, err)
-			claims.Claim(a.Record)
+			claims.RecordClaim(a.Record)
 		}
 		end() // queued claims are flushed
 		require.NoError(t, <-stop)

@@ -23,7 +23,7 @@ func (r *replica) nextRound(t *testing.T) lobby.Key {
 	t.Helper()
 	_, _ = r.admin.Deactivate(t.Context(), event)
 	r.step(t)
-	st, err := r.admin.Activate(t.Context(), event, room.Change{Lobby: room.LobbyTerms{StartsAt: r.kit.clock.Now().Add(time.Hour)}})
+	st, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: room.LobbyTerms{StartsAt: r.kit.clock.Now().Add(time.Hour)}})
 	require.NoError(t, err)
 	return lobby.Key{EventID: event, Round: st.Round}
 }

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Passes signs tickets.
-type Passes interface {
+// TicketSigner signs tickets.
+type TicketSigner interface {
 	SealTicket(r room.Record) string
 }
 
@@ -29,10 +29,10 @@ type JoinResult struct {
 // Service takes users' entries, answers users, and publishes shuffles. Concurrent use is safe.
 type Service struct {
 	cache    *room.StateCache
-	rooms    Rooms
-	entries  Entries
-	shuffles Shuffles
-	passes   Passes
+	rooms    CounterReader
+	entries  EntryStore
+	shuffles ShuffleReader
+	passes   TicketSigner
 	schedule Schedule
 	beacons  Beacons
 	keys     atomic.Pointer[Keys]
@@ -46,7 +46,7 @@ var _ room.Lobbies = (*Service)(nil)
 
 // NewService returns a Service.
 func NewService(
-	sc *room.StateCache, rooms Rooms, s Store, p Passes, k Keys, schedule Schedule, b Beacons, now func() time.Time,
+	sc *room.StateCache, rooms CounterReader, s Store, p TicketSigner, k Keys, schedule Schedule, b Beacons, now func() time.Time,
 ) *Service {
 	sv := &Service{
 		cache: sc, rooms: rooms, entries: s.Entries, shuffles: s.Shuffles, passes: p, schedule: schedule, beacons: b,

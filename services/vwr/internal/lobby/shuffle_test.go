@@ -185,7 +185,7 @@ func TestDeactivatedLobby(t *testing.T) {
 
 	_, err = r.admin.Deactivate(t.Context(), event)
 	require.NoError(t, err)
-	st, err := r.admin.Activate(t.Context(), event, room.Change{})
+	st, err := r.admin.Activate(t.Context(), event, room.SettingsChange{})
 	require.NoError(t, err)
 	require.Equal(t, room.Lobby{}, st.Lobby, "a round without a lobby")
 	next, err := r.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "v"})
@@ -311,17 +311,17 @@ func TestTerms(t *testing.T) {
 		"next year":          {StartsAt: opening.Add(366 * 24 * time.Hour)},
 		"not a beacon":       {StartsAt: starts, Beacon: &fairdraw.Beacon{}},
 	} {
-		_, err := r.admin.Activate(t.Context(), event, room.Change{Lobby: terms})
+		_, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: terms})
 		require.ErrorIs(t, err, room.ErrInvalidSettings, name)
 	}
 	r.lobbies.Rekey(lobby.Keys{})
-	_, err := r.admin.Activate(t.Context(), event, room.Change{Lobby: r.terms(false)})
+	_, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: r.terms(false)})
 	require.ErrorIs(t, err, room.ErrInvalidSettings, "an installation without keys")
 	r.lobbies.Rekey(keys(t, "d1:"+secret))
 
 	terms := r.terms(true)
 	terms.OpensAt = opening.Add(time.Minute)
-	_, err = r.admin.Activate(t.Context(), event, room.Change{Lobby: terms})
+	_, err = r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: terms})
 	require.NoError(t, err)
 	_, err = r.lobbies.Join(t.Context(), event, user(0))
 	require.ErrorIs(t, err, room.ErrLobbyClosed, "before it opens")
@@ -329,16 +329,16 @@ func TestTerms(t *testing.T) {
 	_, err = r.lobbies.Join(t.Context(), event, user(0))
 	require.NoError(t, err)
 
-	_, err = r.admin.Activate(t.Context(), event, room.Change{Lobby: terms})
+	_, err = r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: terms})
 	require.NoError(t, err, "repeated")
 	other := terms
 	other.StartsAt = starts.Add(time.Minute)
-	_, err = r.admin.Activate(t.Context(), event, room.Change{Lobby: other})
+	_, err = r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: other})
 	require.ErrorIs(t, err, room.ErrLobbyFixed)
 	other = terms
 	chain := *terms.Beacon
 	chain.Genesis++
 	other.Beacon = &chain
-	_, err = r.admin.Activate(t.Context(), event, room.Change{Lobby: other})
+	_, err = r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: other})
 	require.ErrorIs(t, err, room.ErrLobbyFixed)
 }

@@ -35,7 +35,7 @@ func (d *Driver) readSnapshot(ctx context.Context, k Key) (lobbySnapshot, error)
 		return r, err
 	}
 	if !found {
-		return r, errors.Join(errNoShuffle, d.store.Unfinished.Finish(ctx, k))
+		return r, errors.Join(errNoShuffle, d.store.Unfinished.RemoveUnfinished(ctx, k))
 	}
 	if r.terms, err = parseTerms(&r.shuffle); err != nil {
 		return r, err
@@ -56,8 +56,8 @@ func (d *Driver) readSnapshot(ctx context.Context, k Key) (lobbySnapshot, error)
 	return r, nil
 }
 
-// step takes the lobby's next step if it is due. more reports that another step may follow.
-func (r *lobbySnapshot) step(ctx context.Context) (more bool, err error) {
+// takeNextStep takes the lobby's next step if it is due. more reports that another step may follow.
+func (r *lobbySnapshot) takeNextStep(ctx context.Context) (more bool, err error) {
 	c, s := &r.terms.commitment, &r.shuffle
 	switch {
 	case s.isFinal():
@@ -101,7 +101,8 @@ func (r *lobbySnapshot) voidWhileRoomOpen() bool {
 	return r.shuffle.VoidedAt != 0 && r.current && !r.counters.Lobby.Shuffled
 }
 
-// resultKnownAt returns when the result can be known. Until then a lobby can end without one.
+// resultKnownAt returns the earliest time at which anybody can know the result. Until then the
+// lobby can be voided.
 func (r *lobbySnapshot) resultKnownAt() time.Time {
 	c := &r.terms.commitment
 	switch {
@@ -252,5 +253,5 @@ func (r *lobbySnapshot) finishLobby(ctx context.Context) error {
 		failpoint.Hit("vwr.lobby_started")
 		r.log.InfoContext(ctx, "lobby shuffled", "event", r.shuffle.EventID, "entries", r.statement.Count)
 	}
-	return r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Unfinished.Finish(ctx, r.shuffle.Key) })
+	return r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Unfinished.RemoveUnfinished(ctx, r.shuffle.Key) })
 }

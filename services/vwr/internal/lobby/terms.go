@@ -34,18 +34,20 @@ func parseTerms(s *Shuffle) (*terms, error) {
 // wait for its group. A join that arrived before the closing counts, even if it is stored later.
 const maxCloseGrace = 12 * time.Second
 
-// closeGrace returns how long after the closing the entries accepted before it may still be stored.
+// closeGrace returns for how long after the lobby's closing entries may still be stored that were
+// accepted before it.
 func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.publicationWindow()/5) }
 
 // maxSignMargin covers the signing write, a clock that is 5 s slow, and the caches in front of the
-// document.
+// published document.
 const maxSignMargin = 15 * time.Second
 
 // signMargin returns the time from the latest start of the signing write to the latest publication
 // of the root.
 func (t *terms) signMargin() time.Duration { return min(maxSignMargin, t.publicationWindow()/4) }
 
-// signTimeout bounds the signing write to a part of the margin. A lead below MinLead leaves none.
+// signTimeout bounds the signing write to a part of signMargin. With a lead below MinLead,
+// signMargin may be 0; then the usual timeout of a write applies.
 func (t *terms) signTimeout() time.Duration {
 	if t.commitment.Beacon == nil || t.signMargin() == 0 {
 		return writeTimeout
@@ -75,7 +77,7 @@ func (t *terms) publicationWindow() time.Duration {
 // expires; those of a later round replace those of an earlier one. The driver drops those of
 // lobbies that have ended, so that they do not add up over months.
 type termsCache struct {
-	store Shuffles
+	store ShuffleReader
 
 	mu    sync.Mutex
 	known map[string]cachedTerms // by event
@@ -87,7 +89,7 @@ type cachedTerms struct {
 	*terms
 }
 
-func newTermsCache(s Shuffles) *termsCache {
+func newTermsCache(s ShuffleReader) *termsCache {
 	return &termsCache{store: s, known: make(map[string]cachedTerms)}
 }
 

@@ -19,7 +19,7 @@ import (
 // labelRequest is the label with which the keys for request ids are derived.
 const labelRequest = "urr/vwr-request"
 
-var _ room.Passes = (*Passes)(nil)
+var _ room.PassSigner = (*Passes)(nil)
 
 // Passes makes request ids, tickets and tokens, and verifies them. It is safe for concurrent use.
 type Passes struct {

@@ -22,7 +22,7 @@ type Client struct {
 	rpc queuev1.QueueServiceClient // nil without a connection
 }
 
-// New returns a Client. conn may be nil; then no event can be advanced by load.
+// New returns a Client. conn may be nil; then ReadLoad and Ended always fail.
 func New(conn grpc.ClientConnInterface) *Client {
 	if conn == nil {
 		return &Client{}
@@ -32,15 +32,15 @@ func New(conn grpc.ClientConnInterface) *Client {
 
 // ReadLoad returns how many users wait and how many are inside in tier 2 of an event, and how many
 // arrived there since the round began.
-func (c *Client) ReadLoad(ctx context.Context, eventID string) (room.Load, error) {
+func (c *Client) ReadLoad(ctx context.Context, eventID string) (room.TierTwoLoad, error) {
 	if c.rpc == nil {
-		return room.Load{}, errs.ErrUnavailable
+		return room.TierTwoLoad{}, errs.ErrUnavailable
 	}
 	res, err := c.rpc.GetLoad(ctx, &queuev1.GetLoadRequest{EventId: eventID})
 	if err != nil {
-		return room.Load{}, err
+		return room.TierTwoLoad{}, err
 	}
-	return room.Load{Waiting: res.GetWaiting(), Active: res.GetActive(), Arrived: res.GetArrived()}, nil
+	return room.TierTwoLoad{Waiting: res.GetWaiting(), Active: res.GetActive(), Arrived: res.GetArrived()}, nil
 }
 
 // Ended reports whether the sale of an event has ended. An id without a sale never ends.

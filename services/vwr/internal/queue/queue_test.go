@@ -42,7 +42,7 @@ func TestLoad(t *testing.T) {
 	defer cancel()
 	got, err := c.ReadLoad(ctx, "demo")
 	require.NoError(t, err)
-	require.Equal(t, room.Load{Waiting: 3, Active: 5, Arrived: 11}, got)
+	require.Equal(t, room.TierTwoLoad{Waiting: 3, Active: 5, Arrived: 11}, got)
 	_, err = c.ReadLoad(ctx, "other")
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 

@@ -22,8 +22,8 @@ func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: rewardv1.NewRewardServiceClient(conn)}
 }
 
-// Ended reports whether a campaign has ended, be it early. It fails with room.ErrNoCampaign when no
-// campaign has the id.
+// Ended reports whether a campaign has ended, on time or early. It fails with room.ErrNoCampaign
+// when no campaign has the id.
 func (c *Client) Ended(ctx context.Context, id string) (bool, error) {
 	res, err := c.rpc.GetCampaign(ctx, &rewardv1.GetCampaignRequest{EventId: id})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // RoomStore reads and changes rooms for operators. A write fails with ErrStale when the stored
 // state differs from the expected one.
 type RoomStore interface {
-	Reader
+	CounterReader
 	ServingWriter
 	// Start opens a new round with all counters at 0 and adds the event to the registry of active
 	// events, in one transaction. The event must be inactive and in the given earlier round (0 =
@@ -55,7 +55,7 @@ const maxAttempts = 8
 // cannot be checked, the round starts: an operator must be able to open a waiting room while other
 // services are overloaded. A new round begins with a lobby if terms of one are given. A running
 // round keeps its lobby (ErrLobbyFixed) and its number of shards (ErrShardsFixed).
-func (a *Admin) Activate(ctx context.Context, eventID string, change Change) (State, error) {
+func (a *Admin) Activate(ctx context.Context, eventID string, change SettingsChange) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		active, before := found && c.Active, DefaultSettings()
 		if active {

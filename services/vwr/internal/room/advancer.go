@@ -42,7 +42,7 @@ type CounterSource interface {
 
 // LoadSource tells how full tier 2 of an event is.
 type LoadSource interface {
-	ReadLoad(ctx context.Context, eventID string) (Load, error)
+	ReadLoad(ctx context.Context, eventID string) (TierTwoLoad, error)
 }
 
 // ClaimCounter counts the claims of a round.
@@ -109,7 +109,7 @@ func (a *Advancer) TierTwoFull(eventID string) bool {
 	return a.full[eventID]
 }
 
-func (a *Advancer) setFull(trackers map[string]*tracker) {
+func (a *Advancer) recordFullEvents(trackers map[string]*tracker) {
 	full := make(map[string]bool, len(trackers))
 	for eventID, tr := range trackers {
 		full[eventID] = tr.full
@@ -143,7 +143,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 	known := a.cache.ActiveIDs()
 	counters, err := a.source.ReadActive(ctx, known)
 	if err != nil {
-		a.setFull(nil)
+		a.recordFullEvents(nil)
 		return err
 	}
 	now := a.now()
@@ -173,7 +173,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 	}
 	work.Wait()
 	a.trackers = trackers
-	a.setFull(trackers)
+	a.recordFullEvents(trackers)
 	a.cache.MarkLoaded()
 	a.sweepCacheIfDue(now)
 	return nil
@@ -202,7 +202,7 @@ func (a *Advancer) closeDeleted(known []string, counters []Counters) {
 
 func (a *Advancer) advanceCounter(ctx context.Context, tr *tracker, c Counters) {
 	a.updateClaimShare(ctx, tr, c)
-	rate := c.Settings.Rate() / tr.share.Value()
+	rate := c.Settings.Rate() / tr.share.Share()
 	n, start := a.allowance(ctx, tr, c, rate)
 	if n <= 0 {
 		return
@@ -265,7 +265,7 @@ func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate 
 	return tr.limiter.Allowance(c, rate, start), start
 }
 
-func (a *Advancer) readLoad(ctx context.Context, c Counters) (Load, error) {
+func (a *Advancer) readLoad(ctx context.Context, c Counters) (TierTwoLoad, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	return a.loads.ReadLoad(ctx, c.EventID)

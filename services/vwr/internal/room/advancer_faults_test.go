@@ -35,9 +35,9 @@ func (hangingBackend) Claimed(ctx context.Context, _ string, _ room.Round) (int6
 	return 0, ctx.Err()
 }
 
-func (hangingBackend) ReadLoad(ctx context.Context, _ string) (room.Load, error) {
+func (hangingBackend) ReadLoad(ctx context.Context, _ string) (room.TierTwoLoad, error) {
 	<-ctx.Done()
-	return room.Load{}, ctx.Err()
+	return room.TierTwoLoad{}, ctx.Err()
 }
 
 // A hanging store does not block a replica forever.
@@ -61,7 +61,7 @@ func TestHangingLoadFallsBackToRate(t *testing.T) {
 		c := roomtest.StartRound(t, m, "e", settings)
 		for range 1000 {
 			id := uuid.New()
-			_, err := m.Take(t.Context(), c, id.String(), []uuid.UUID{id})
+			_, err := m.TakePosition(t.Context(), c, id.String(), []uuid.UUID{id})
 			require.NoError(t, err)
 		}
 		a := room.NewAdvancer(room.NewStateCache(), m, m, hangingBackend{}, time.Now, slog.New(slog.DiscardHandler))
@@ -116,7 +116,7 @@ func TestRunLogsOutageOnce(t *testing.T) {
 func (h *simulation) claimShareOfServed(share float64) {
 	h.t.Helper()
 	for c := roomtest.Read(h.t, h.store, "e"); h.claimed < int64(share*float64(c.Serving)); h.claimed++ {
-		h.store.Claim(room.Record{EventID: "e", Round: h.round, RequestID: uuid.New()})
+		h.store.RecordClaim(room.Record{EventID: "e", Round: h.round, RequestID: uuid.New()})
 	}
 }
 
@@ -163,7 +163,7 @@ func TestFailedLoadsServeNobodyForFiveSeconds(t *testing.T) {
 	settings.Inlet, settings.MaxInFlight = room.MaxInFlight, 120
 	h := newSimulation(t, 2, settings)
 	h.issue(2000)
-	h.loads.err, h.loads.load = nil, room.Load{Waiting: 100, Active: 20}
+	h.loads.err, h.loads.load = nil, room.TierTwoLoad{Waiting: 100, Active: 20}
 	both := func(n int) {
 		for range n {
 			h.clock.Advance(room.ReadInterval)

@@ -222,7 +222,7 @@ func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 		f.claimsIn(4, 0.5)
 
 		for range 5000 { // of positions served long ago
-			f.store.Claim(room.Record{EventID: "e", Round: f.round, RequestID: uuid.New()})
+			f.store.RecordClaim(room.Record{EventID: "e", Round: f.round, RequestID: uuid.New()})
 		}
 		f.run(2*time.Second, half)
 		before = f.serving()

@@ -31,11 +31,11 @@ type simulation struct {
 }
 
 type fakeLoads struct {
-	load room.Load
+	load room.TierTwoLoad
 	err  error
 }
 
-func (l *fakeLoads) ReadLoad(context.Context, string) (room.Load, error) { return l.load, l.err }
+func (l *fakeLoads) ReadLoad(context.Context, string) (room.TierTwoLoad, error) { return l.load, l.err }
 
 func newSimulation(t *testing.T, replicas int, settings room.Settings) *simulation {
 	t.Helper()
@@ -61,9 +61,9 @@ func (h *simulation) step(replica int) {
 func (h *simulation) issueAndClaim(n int) {
 	for range n {
 		id := uuid.New()
-		r, err := h.store.Take(h.t.Context(), room.Counters{EventID: "e", Round: h.round}, id.String(), []uuid.UUID{id})
+		r, err := h.store.TakePosition(h.t.Context(), room.Counters{EventID: "e", Round: h.round}, id.String(), []uuid.UUID{id})
 		require.NoError(h.t, err)
-		h.store.Claim(r) // all are claimed: the share stays 1
+		h.store.RecordClaim(r) // all are claimed: the share stays 1
 	}
 }
 
@@ -71,7 +71,7 @@ func (h *simulation) issueAndClaim(n int) {
 func (h *simulation) issue(n int) {
 	for range n {
 		id := uuid.New()
-		_, err := h.store.Take(h.t.Context(), room.Counters{EventID: "e", Round: h.round}, id.String(), []uuid.UUID{id})
+		_, err := h.store.TakePosition(h.t.Context(), room.Counters{EventID: "e", Round: h.round}, id.String(), []uuid.UUID{id})
 		require.NoError(h.t, err)
 	}
 }
@@ -201,7 +201,7 @@ func TestAdvancerMaxInFlight(t *testing.T) {
 	}
 	require.Equal(t, int64(120), h.serving(), "into an empty tier 2")
 	// Five have left, five are in transit.
-	h.loads.load = room.Load{Active: 100, Waiting: 10, Arrived: 115}
+	h.loads.load = room.TierTwoLoad{Active: 100, Waiting: 10, Arrived: 115}
 	h.clock.Advance(room.ReadInterval)
 	h.step(0)
 	h.step(1)
@@ -227,7 +227,7 @@ func TestTierTwoFull(t *testing.T) {
 		t.Helper()
 		require.Equal(t, want, h.replicas[0].TierTwoFull("e"), why)
 	}
-	h.loads.load, h.loads.err = room.Load{Active: 100, Waiting: 20}, nil
+	h.loads.load, h.loads.err = room.TierTwoLoad{Active: 100, Waiting: 20}, nil
 	h.step(0)
 	full(true, "120 are in tier 2")
 	require.Zero(t, h.serving())
@@ -249,7 +249,7 @@ func TestTierTwoFull(t *testing.T) {
 
 	h = newSimulation(t, 1, room.DefaultSettings())
 	h.issueAndClaim(1000)
-	h.loads.load, h.loads.err = room.Load{Active: 100, Waiting: 20}, nil
+	h.loads.load, h.loads.err = room.TierTwoLoad{Active: 100, Waiting: 20}, nil
 	h.step(0)
 	full(false, "an inlet that does not depend on tier 2")
 }

@@ -65,10 +65,10 @@ func (s *ClaimShare) measure() {
 	s.value = max(MinShare, min(MaxShare, float64(claimed+sharePrior)/float64(served+sharePrior)))
 }
 
-// Value returns the share, between MinShare and MaxShare. It is 1 until a whole window was
+// Share returns the share, between MinShare and MaxShare. It is 1 until a whole window was
 // observed: claims follow the counter by one poll interval, so a short window would count visitors
 // who are about to poll as gone.
-func (s *ClaimShare) Value() float64 {
+func (s *ClaimShare) Share() float64 {
 	if s.value == 0 {
 		return 1
 	}

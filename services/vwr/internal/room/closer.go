@@ -37,8 +37,8 @@ func (d Destinations) ended(ctx context.Context, next NextPage, id string) (bool
 	return kind.Ended(ctx, id)
 }
 
-// requireExists fails if no sale, promotion or campaign (by next) has the id. If it cannot ask, it
-// returns nil.
+// requireExists fails if the sale, promotion or campaign to which a room leads does not exist. If
+// that cannot be checked, it returns nil.
 func (d Destinations) requireExists(ctx context.Context, next NextPage, id string) error {
 	_, err := d.ended(ctx, next, id)
 	if errors.Is(err, ErrNoEvent) || errors.Is(err, ErrNoPromotion) || errors.Is(err, ErrNoCampaign) {
@@ -48,7 +48,8 @@ func (d Destinations) requireExists(ctx context.Context, next NextPage, id strin
 }
 
 // Closer ends the rooms whose sale, promotion or campaign has ended, so that nobody waits in vain.
-// Their visitors are then admitted, and tier 2 or the page tells them. Every replica runs a Closer.
+// Their visitors are then admitted, and learn the end from tier 2 or the page. Every replica runs a
+// Closer.
 type Closer struct {
 	cache        *StateCache
 	rooms        RoomStore

@@ -38,7 +38,7 @@ func newAdminFixture(t *testing.T) *adminFixture {
 
 func (h *adminFixture) activate(eventID string) room.Round {
 	h.t.Helper()
-	st, err := h.Activate(h.t.Context(), eventID, room.Change{})
+	st, err := h.Activate(h.t.Context(), eventID, room.SettingsChange{})
 	require.NoError(h.t, err)
 	return st.Round
 }
@@ -56,7 +56,7 @@ func TestActivateRequiresKnownEvent(t *testing.T) {
 	t.Parallel()
 	h := newAdminFixture(t)
 	h.sales.SetAnswer("unknown", false, errs.ErrEventNotFound)
-	_, err := h.Activate(t.Context(), "unknown", room.Change{})
+	_, err := h.Activate(t.Context(), "unknown", room.SettingsChange{})
 	require.ErrorIs(t, err, room.ErrNoEvent)
 	_, err = h.Status(t.Context(), "unknown")
 	require.ErrorIs(t, err, room.ErrInactive, "nothing was written")
@@ -69,7 +69,7 @@ func TestActivateRequiresKnownEvent(t *testing.T) {
 	h.activate("e")
 	h.sales.SetAnswer("e", false, errs.ErrEventNotFound)
 	batch := int64(7)
-	st, err := h.Activate(t.Context(), "e", room.Change{Batch: &batch})
+	st, err := h.Activate(t.Context(), "e", room.SettingsChange{Batch: &batch})
 	require.NoError(t, err, "a room that is active can be changed whatever else is away")
 	require.Equal(t, batch, st.Settings.Batch)
 }

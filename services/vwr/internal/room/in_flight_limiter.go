@@ -6,8 +6,8 @@ import "time"
 // arrived by then counts as gone.
 const ArrivalWindow = 60 * time.Second
 
-// InFlightLimiter implements the inlet MaxInFlight: it tracks how many were served and how many
-// arrived at tier 2 in the last 60 s. It is not safe for concurrent use.
+// InFlightLimiter implements the inlet MaxInFlight: it tracks how many visitors were served, and
+// how many arrived at tier 2, in the last 60 s. It is not safe for concurrent use.
 type InFlightLimiter struct {
 	round Round
 	// samples are sorted by time. The first one is the newest that is at least ArrivalWindow old,
@@ -20,7 +20,7 @@ type inFlightSample struct {
 	serving, arrived int64
 }
 
-func (f *InFlightLimiter) Observe(c Counters, l Load, now time.Time) {
+func (f *InFlightLimiter) Observe(c Counters, l TierTwoLoad, now time.Time) {
 	// A smaller count means that tier 2 has lost its counter.
 	restarted := len(f.samples) > 0 && l.Arrived < f.samples[len(f.samples)-1].arrived
 	if f.round != c.Round || restarted {
@@ -36,19 +36,19 @@ func (f *InFlightLimiter) Observe(c Counters, l Load, now time.Time) {
 
 // Allowance returns how many positions may be served, so that the visitors waiting, active and in
 // transit stay within the maximum: at most one batch, never past the last issued position.
-func (f *InFlightLimiter) Allowance(c Counters, l Load) int64 {
+func (f *InFlightLimiter) Allowance(c Counters, l TierTwoLoad) int64 {
 	return max(0, min(f.Headroom(c, l), c.Settings.Batch, c.Waiting()))
 }
 
 // Headroom returns how many more visitors tier 2 can take; 0 or less when it is full.
-func (f *InFlightLimiter) Headroom(c Counters, l Load) int64 {
+func (f *InFlightLimiter) Headroom(c Counters, l TierTwoLoad) int64 {
 	return c.Settings.MaxInFlight - l.Waiting - l.Active - f.inTransit(c, l)
 }
 
 // inTransit returns how many visitors served in the last 60 s have not arrived at tier 2.
 // A replica that has observed a shorter time, and not the start of the round, counts everyone ever
 // served. That overestimates, for at most a minute.
-func (f *InFlightLimiter) inTransit(c Counters, l Load) int64 {
+func (f *InFlightLimiter) inTransit(c Counters, l TierTwoLoad) int64 {
 	if len(f.samples) == 0 {
 		return max(0, c.Serving-l.Arrived)
 	}

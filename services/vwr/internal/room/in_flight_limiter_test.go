@@ -19,34 +19,34 @@ func TestInFlightLimiter(t *testing.T) {
 	type seen struct {
 		at      float64
 		serving int64
-		load    room.Load
+		load    room.TierTwoLoad
 	}
 	for name, c := range map[string]struct {
 		history []seen
 		issued  int64
 		want    int64 // the last allowance
 	}{
-		"empty tier 2": {[]seen{{0, 0, room.Load{}}}, 1000, 100},
-		"some inside":  {[]seen{{0, 0, room.Load{Waiting: 30, Active: 20}}}, 1000, 50},
-		"full":         {[]seen{{0, 0, room.Load{Waiting: 80, Active: 40}}}, 1000, 0},
-		"few wait":     {[]seen{{0, 0, room.Load{}}}, 3, 3},
+		"empty tier 2": {[]seen{{0, 0, room.TierTwoLoad{}}}, 1000, 100},
+		"some inside":  {[]seen{{0, 0, room.TierTwoLoad{Waiting: 30, Active: 20}}}, 1000, 50},
+		"full":         {[]seen{{0, 0, room.TierTwoLoad{Waiting: 80, Active: 40}}}, 1000, 0},
+		"few wait":     {[]seen{{0, 0, room.TierTwoLoad{}}}, 3, 3},
 		"those on the way count": {
-			[]seen{{0, 0, room.Load{}}, {1, 100, room.Load{Arrived: 40, Active: 40}}}, 1000, 0,
+			[]seen{{0, 0, room.TierTwoLoad{}}, {1, 100, room.TierTwoLoad{Arrived: 40, Active: 40}}}, 1000, 0,
 		},
 		"those who arrived count once": {
-			[]seen{{0, 0, room.Load{}}, {1, 60, room.Load{Arrived: 60, Active: 60}}}, 1000, 40,
+			[]seen{{0, 0, room.TierTwoLoad{}}, {1, 60, room.TierTwoLoad{Arrived: 60, Active: 60}}}, 1000, 40,
 		},
 		"who has not arrived within a minute has left": {
-			[]seen{{0, 0, room.Load{}}, {1, 100, room.Load{}}, {61.5, 100, room.Load{}}}, 1000, 100,
+			[]seen{{0, 0, room.TierTwoLoad{}}, {1, 100, room.TierTwoLoad{}}, {61.5, 100, room.TierTwoLoad{}}}, 1000, 100,
 		},
 		"a replica that has just begun counts everyone ever served": {
-			[]seen{{0, 500, room.Load{Arrived: 430, Active: 10}}}, 1000, 20,
+			[]seen{{0, 500, room.TierTwoLoad{Arrived: 430, Active: 10}}}, 1000, 20,
 		},
 		"but never fewer than none": {
-			[]seen{{0, 500, room.Load{Arrived: 600, Active: 10}}}, 1000, 90,
+			[]seen{{0, 500, room.TierTwoLoad{Arrived: 600, Active: 10}}}, 1000, 90,
 		},
 		"a tier 2 that has lost its count is watched anew": {
-			[]seen{{0, 0, room.Load{Arrived: 50}}, {1, 90, room.Load{Arrived: 5}}}, 1000, 15,
+			[]seen{{0, 0, room.TierTwoLoad{Arrived: 50}}, {1, 90, room.TierTwoLoad{Arrived: 5}}}, 1000, 15,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestInFlightLimiterIsBoundedByBatch(t *testing.T) {
 	t.Parallel()
 	var f room.InFlightLimiter
 	c := inFlight(10_000, 0, 5_000)
-	f.Observe(c, room.Load{}, at(0))
-	require.Equal(t, c.Settings.Batch, f.Allowance(c, room.Load{}))
+	f.Observe(c, room.TierTwoLoad{}, at(0))
+	require.Equal(t, c.Settings.Batch, f.Allowance(c, room.TierTwoLoad{}))
 }
 
 // The rate of former settings does not count, and a counter that stands still is told apart from one

@@ -18,9 +18,9 @@ func TestNextIsASetting(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 1)
 	id := uuid.NewString()
-	set := func(id string, c room.Change) (room.State, error) { return d[0].Activate(t.Context(), id, c) }
+	set := func(id string, c room.SettingsChange) (room.State, error) { return d[0].Activate(t.Context(), id, c) }
 	for _, next := range []room.NextPage{room.NextPromo, room.NextReward, room.NextQueue, room.NextPromo} {
-		st, err := set(id, room.Change{Next: &next})
+		st, err := set(id, room.SettingsChange{Next: &next})
 		require.NoError(t, err)
 		require.Equal(t, next, st.Settings.Next)
 	}
@@ -28,12 +28,12 @@ func TestNextIsASetting(t *testing.T) {
 	inFlight := room.MaxInFlight
 	for path, refused := range map[string]struct {
 		id     string
-		change room.Change
+		change room.SettingsChange
 	}{
-		"next (unknown)":              {id, room.Change{Next: new(room.NextPage("SHOP"))}},
-		"next (of an active event)":   {"e", room.Change{Next: new(room.NextPromo)}},
-		"next (of an inactive event)": {"new", room.Change{Next: new(room.NextReward)}},
-		"inlet":                       {id, room.Change{Inlet: &inFlight, MaxInFlight: new(int64(10))}},
+		"next (unknown)":              {id, room.SettingsChange{Next: new(room.NextPage("SHOP"))}},
+		"next (of an active event)":   {"e", room.SettingsChange{Next: new(room.NextPromo)}},
+		"next (of an inactive event)": {"new", room.SettingsChange{Next: new(room.NextReward)}},
+		"inlet":                       {id, room.SettingsChange{Inlet: &inFlight, MaxInFlight: new(int64(10))}},
 	} {
 		_, err := set(refused.id, refused.change)
 		require.ErrorIs(t, err, room.ErrInvalidSettings, path)
@@ -42,7 +42,7 @@ func TestNextIsASetting(t *testing.T) {
 	st, err := d[0].Deactivate(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, room.NextPromo, st.Settings.Next, "kept for visitors who come later")
-	st, err = set(id, room.Change{})
+	st, err = set(id, room.SettingsChange{})
 	require.NoError(t, err)
 	require.Equal(t, room.NextQueue, st.Settings.Next)
 }
@@ -54,21 +54,21 @@ func TestRoomEndsWithWhatItLeadsTo(t *testing.T) {
 		h := newAdminFixture(t)
 		id, other := uuid.NewString(), uuid.NewString()
 		h.sales.SetAnswer(id, false, missing)
-		_, err := h.Activate(t.Context(), id, room.Change{Next: &next})
+		_, err := h.Activate(t.Context(), id, room.SettingsChange{Next: &next})
 		require.ErrorIs(t, err, missing)
 		_, err = h.Status(t.Context(), id)
 		require.ErrorIs(t, err, room.ErrInactive, "nothing was written")
 
 		h.activate(other)
 		h.sales.SetAnswer(other, false, missing)
-		_, err = h.Activate(t.Context(), other, room.Change{Next: &next})
+		_, err = h.Activate(t.Context(), other, room.SettingsChange{Next: &next})
 		require.ErrorIs(t, err, missing, "an active room")
 		st, err := h.Status(t.Context(), other)
 		require.NoError(t, err)
 		require.Equal(t, room.NextQueue, st.Settings.Next)
 
 		h.sales.SetAnswer(id, false, nil)
-		_, err = h.Activate(t.Context(), id, room.Change{Next: &next})
+		_, err = h.Activate(t.Context(), id, room.SettingsChange{Next: &next})
 		require.NoError(t, err)
 		h.closer.Step(t.Context())
 		require.True(t, h.active(id))
@@ -87,7 +87,7 @@ func TestRoomOfAnUnknownDestination(t *testing.T) {
 	h.closer = room.NewCloser(h.cache, h.store, only, slog.New(slog.DiscardHandler))
 	id := uuid.NewString()
 	h.sales.SetAnswer(id, true, room.ErrNoEvent)
-	_, err := h.Activate(t.Context(), id, room.Change{Next: new(room.NextPromo)})
+	_, err := h.Activate(t.Context(), id, room.SettingsChange{Next: new(room.NextPromo)})
 	require.NoError(t, err)
 	h.closer.Step(t.Context())
 	require.True(t, h.active(id))

@@ -122,7 +122,7 @@ func TestClaimShare(t *testing.T) {
 				cs.Claimed = c.claimed * int64(i)
 				s.Observe(cs, cs.Claimed, at(float64(i)))
 			}
-			require.InDelta(t, c.want, s.Value(), 1e-9)
+			require.InDelta(t, c.want, s.Share(), 1e-9)
 		})
 	}
 }
@@ -133,9 +133,9 @@ func TestClaimShareResetsWithNewRound(t *testing.T) {
 	for i := range 31 {
 		s.Observe(counters(10_000, int64(50*i)), 0, at(float64(i)))
 	}
-	require.InDelta(t, room.MinShare, s.Value(), 0)
+	require.InDelta(t, room.MinShare, s.Share(), 0)
 	next := counters(0, 0)
 	next.Round = 2
 	s.Observe(next, 0, at(31))
-	require.InDelta(t, 1, s.Value(), 0, "a new round")
+	require.InDelta(t, 1, s.Share(), 0, "a new round")
 }

@@ -68,8 +68,8 @@ func DefaultSettings() Settings {
 
 func (s Settings) Rate() float64 { return float64(s.Batch) / s.Interval.Seconds() }
 
-// Change lists the settings to change; nil members stay unchanged.
-type Change struct {
+// SettingsChange lists the settings to change; nil members stay unchanged.
+type SettingsChange struct {
 	Batch       *int64
 	Interval    *time.Duration
 	Inlet       *Inlet
@@ -86,7 +86,7 @@ const MaxShards = 64
 
 // With returns the settings after a change. It fails with ErrInvalidSettings, which names the
 // member, when the result is invalid.
-func (s Settings) With(c Change) (Settings, error) {
+func (s Settings) With(c SettingsChange) (Settings, error) {
 	setIfGiven(&s.Batch, c.Batch)
 	setIfGiven(&s.Interval, c.Interval)
 	setIfGiven(&s.Inlet, c.Inlet)
@@ -113,7 +113,7 @@ func (s Settings) With(c Change) (Settings, error) {
 	return s, nil
 }
 
-func (c Change) shardCount() (int, error) {
+func (c SettingsChange) shardCount() (int, error) {
 	n := 1
 	setIfGiven(&n, c.Shards)
 	if n < 1 || n > MaxShards {
@@ -155,8 +155,8 @@ type Record struct {
 	Visitor   string // the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby or with Settings.SignIn
 }
 
-// Load counts an event's visitors in tier 2.
-type Load struct {
+// TierTwoLoad counts an event's visitors in tier 2.
+type TierTwoLoad struct {
 	Waiting int64
 	Active  int64
 	Arrived int64 // total since the round began

@@ -11,25 +11,26 @@ import (
 	"urr.guru/pkg/waits"
 )
 
-// Reader reads the counters of rooms.
-type Reader interface {
+// CounterReader reads the counters of rooms.
+type CounterReader interface {
 	// Read reads one event consistently; found is false when the event never had a waiting room.
 	Read(ctx context.Context, eventID string) (c Counters, found bool, err error)
 	// ReadMany is Read for many events; events that never had a waiting room are omitted.
 	ReadMany(ctx context.Context, eventIDs []string) ([]Counters, error)
 }
 
-// Positions issues and finds positions.
-type Positions interface {
-	// Take returns the visitor's record of the round under the first of ids that has one, else issues
-	// the next position under ids[0]. It fails with ErrStale when the round is no longer active.
-	Take(ctx context.Context, c Counters, visitor string, ids []uuid.UUID) (Record, error)
-	// Find reads a record of the round consistently.
-	Find(ctx context.Context, c Counters, id uuid.UUID) (r Record, found bool, err error)
+// PositionStore issues and finds positions.
+type PositionStore interface {
+	// TakePosition returns the visitor's record of the round under the first of ids that has one, else
+	// issues the next position under ids[0]. It fails with ErrStale when the round is no longer
+	// active.
+	TakePosition(ctx context.Context, c Counters, visitor string, ids []uuid.UUID) (Record, error)
+	// FindRecord reads a record of the round consistently.
+	FindRecord(ctx context.Context, c Counters, id uuid.UUID) (r Record, found bool, err error)
 }
 
-// Passes derives request ids and signs and verifies tickets and tokens.
-type Passes interface {
+// PassSigner derives request ids and signs and verifies tickets and tokens.
+type PassSigner interface {
 	// RequestIDs returns the ids under which a visitor's position of a round may be stored: first
 	// that of the signing key, then those of older keys.
 	RequestIDs(eventID string, round Round, visitor string) []uuid.UUID
@@ -43,9 +44,9 @@ type Passes interface {
 
 // ClaimRecorder counts the served positions whose visitors fetched a token.
 type ClaimRecorder interface {
-	// Claim records that the visitor of r fetched a token. It does not block. A position counts
-	// once, however often it is claimed.
-	Claim(r Record)
+	// RecordClaim records that the visitor of r fetched a token. It does not block. A position counts
+	// once, however many times it is claimed.
+	RecordClaim(r Record)
 }
 
 // AssignResult is a visitor's position, with the state of the room when it was assigned.
@@ -78,8 +79,8 @@ type VisitorIDs struct {
 	Visitor, User string
 }
 
-// owner returns whose position the caller may take: the user's where users must sign in, else the
-// visitor's.
+// owner returns the id for which the caller takes a position: the user's where users must sign in,
+// else the browser's.
 func (v VisitorIDs) owner(s Settings) (string, error) {
 	switch {
 	case !s.SignIn:
@@ -101,9 +102,9 @@ func (v VisitorIDs) owners() []string {
 // Service gives visitors their positions and admits the served. It is safe for concurrent use.
 type Service struct {
 	cache     *StateCache
-	counters  Reader
-	positions Positions
-	passes    Passes
+	counters  CounterReader
+	positions PositionStore
+	passes    PassSigner
 	claims    ClaimRecorder
 	lobbies   Lobbies
 	now       func() time.Time
@@ -112,12 +113,12 @@ type Service struct {
 
 // NewService returns a Service.
 func NewService(
-	sc *StateCache, r Reader, p Positions, s Passes, c ClaimRecorder, l Lobbies, now func() time.Time, jitter func() float64,
+	sc *StateCache, r CounterReader, p PositionStore, s PassSigner, c ClaimRecorder, l Lobbies, now func() time.Time, jitter func() float64,
 ) *Service {
 	return &Service{cache: sc, counters: r, positions: p, passes: s, claims: c, lobbies: l, now: now, jitter: jitter}
 }
 
-// maxRoundChanges bounds how often a call starts over because the event's round has changed.
+// maxRoundChanges bounds how many times a call starts over because the event's round has changed.
 const maxRoundChanges = 3
 
 // Assign issues the visitor's position in the event's round. Repetitions return the same position
@@ -150,7 +151,7 @@ func (s *Service) Assign(ctx context.Context, eventID string, caller VisitorIDs)
 		if ownerErr != nil {
 			return AssignResult{}, ownerErr
 		}
-		rec, takeErr := s.positions.Take(ctx, st.Counters, owner, s.passes.RequestIDs(eventID, st.Round, owner))
+		rec, takeErr := s.positions.TakePosition(ctx, st.Counters, owner, s.passes.RequestIDs(eventID, st.Round, owner))
 		if takeErr == nil {
 			s.cache.RecordIssued(rec)
 			return s.assignResult(rec, st), nil
@@ -219,7 +220,7 @@ func (s *Service) checkResult(rec Record, st State, newTicket bool) (out CheckRe
 		return CheckResult{}, err
 	}
 	if st.Active { // admissions of a closed room do not count towards the claim share
-		s.claims.Claim(rec)
+		s.claims.RecordClaim(rec)
 	}
 	return out, nil
 }
@@ -249,7 +250,7 @@ func (s *Service) findRecord(ctx context.Context, eventID string, caller Visitor
 		if !slices.Contains(s.passes.RequestIDs(eventID, st.Round, owner), id) {
 			continue
 		}
-		rec, found, err := s.positions.Find(ctx, st.Counters, id)
+		rec, found, err := s.positions.FindRecord(ctx, st.Counters, id)
 		if err == nil && (!found || rec.Visitor != owner) {
 			err = ErrUnknown
 		}

@@ -45,7 +45,7 @@ func newReplicas(t *testing.T, n int) (*roomtest.Memory, []testReplica) {
 
 func (d testReplica) activate(t *testing.T) room.State {
 	t.Helper()
-	st, err := d.Activate(t.Context(), "e", room.Change{})
+	st, err := d.Activate(t.Context(), "e", room.SettingsChange{})
 	require.NoError(t, err)
 	return st
 }
@@ -273,7 +273,7 @@ func TestActivateChangesOnlyGivenSettings(t *testing.T) {
 	require.Equal(t, room.DefaultSettings(), one.Settings, "a round without settings")
 	d[0].assign(t, "a")
 	batch := int64(20)
-	st, err := d[0].Activate(t.Context(), "e", room.Change{Batch: &batch})
+	st, err := d[0].Activate(t.Context(), "e", room.SettingsChange{Batch: &batch})
 	require.NoError(t, err)
 	want := room.DefaultSettings()
 	want.Batch = 20
@@ -281,7 +281,7 @@ func TestActivateChangesOnlyGivenSettings(t *testing.T) {
 	require.Equal(t, one.Round, st.Round)
 	require.Equal(t, int64(1), st.Issued)
 	inlet := room.MaxInFlight
-	_, err = d[0].Activate(t.Context(), "e", room.Change{Inlet: &inlet})
+	_, err = d[0].Activate(t.Context(), "e", room.SettingsChange{Inlet: &inlet})
 	require.ErrorIs(t, err, room.ErrInvalidSettings, "an inlet without its maximum")
 	fields := errs.From(err).Fields
 	require.Len(t, fields, 1)
@@ -295,7 +295,7 @@ func TestProofOfWorkIsASetting(t *testing.T) {
 	one := d[0].activate(t)
 	require.Zero(t, one.Settings.ProofOfWork)
 	set := func(bits int64) (room.State, error) {
-		return d[0].Activate(t.Context(), "e", room.Change{ProofOfWork: &bits})
+		return d[0].Activate(t.Context(), "e", room.SettingsChange{ProofOfWork: &bits})
 	}
 	for _, bits := range []int64{20, proofofwork.MaxBits, 0, 16} {
 		st, err := set(bits)
@@ -310,7 +310,7 @@ func TestProofOfWorkIsASetting(t *testing.T) {
 	}
 	_, err := d[0].Deactivate(t.Context(), "e")
 	require.NoError(t, err)
-	st, err := d[0].Activate(t.Context(), "e", room.Change{})
+	st, err := d[0].Activate(t.Context(), "e", room.SettingsChange{})
 	require.NoError(t, err)
 	require.Zero(t, st.Settings.ProofOfWork)
 }
@@ -359,14 +359,14 @@ func TestCounters(t *testing.T) {
 
 // findCounter counts calls of Find.
 type findCounter struct {
-	room.Positions
+	room.PositionStore
 
 	finds int
 }
 
-func (c *findCounter) Find(ctx context.Context, of room.Counters, id uuid.UUID) (room.Record, bool, error) {
+func (c *findCounter) FindRecord(ctx context.Context, of room.Counters, id uuid.UUID) (room.Record, bool, error) {
 	c.finds++
-	return c.Positions.Find(ctx, of, id)
+	return c.PositionStore.FindRecord(ctx, of, id)
 }
 
 // An id is derived from the event, the round and the visitor, so that another visitor's id is
@@ -377,7 +377,7 @@ func TestForeignIDCostsNoRead(t *testing.T) {
 	m, cache := roomtest.NewMemory(now), room.NewStateCache()
 	passes, err := pass.New("0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
-	store := &findCounter{Positions: m}
+	store := &findCounter{PositionStore: m}
 	d := testReplica{
 		Service: room.NewService(cache, m, store, passes, m, nil, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales().Destinations(), nil, now), cache: cache,
 	}

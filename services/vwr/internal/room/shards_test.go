@@ -14,7 +14,7 @@ func TestShardsAreFixedForARound(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 1)
 	activate := func(shards int) (room.State, error) {
-		return d[0].Activate(t.Context(), "e", room.Change{Shards: &shards})
+		return d[0].Activate(t.Context(), "e", room.SettingsChange{Shards: &shards})
 	}
 	for _, n := range []int{-1, 0, room.MaxShards + 1} {
 		_, err := activate(n)
@@ -28,7 +28,7 @@ func TestShardsAreFixedForARound(t *testing.T) {
 	require.NoError(t, err, "an operator repeats the call")
 	require.Equal(t, one.Round, again.Round)
 	batch := int64(7)
-	changed, err := d[0].Activate(t.Context(), "e", room.Change{Batch: &batch})
+	changed, err := d[0].Activate(t.Context(), "e", room.SettingsChange{Batch: &batch})
 	require.NoError(t, err)
 	require.Equal(t, []int64{7, 4}, []int64{changed.Settings.Batch, int64(changed.Shards)}, "settings change without it")
 	_, err = activate(8)

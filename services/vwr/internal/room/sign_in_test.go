@@ -15,7 +15,7 @@ func TestPositionOfASignedInUser(t *testing.T) {
 	_, d := newReplicas(t, 2)
 	d[0].activate(t)
 	before := d[0].assign(t, "anybody")
-	st, err := d[0].Activate(t.Context(), "e", room.Change{SignIn: new(true)})
+	st, err := d[0].Activate(t.Context(), "e", room.SettingsChange{SignIn: new(true)})
 	require.NoError(t, err)
 	require.True(t, st.Settings.SignIn)
 	_, err = d[0].Assign(t.Context(), "e", room.VisitorIDs{Visitor: "a"})

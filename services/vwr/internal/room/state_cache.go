@@ -150,7 +150,7 @@ func (sc *StateCache) Get(eventID string) (State, bool) {
 func (sc *StateCache) All() []State {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	return slices.SortedFunc(maps.Values(sc.events), byEvent)
+	return slices.SortedFunc(maps.Values(sc.events), compareEventIDs)
 }
 
 func (sc *StateCache) ActiveIDs() []string {
@@ -227,8 +227,8 @@ func (w *Watcher) changesSinceLast() ([]State, <-chan struct{}) {
 		}
 	}
 	w.rev = sc.rev
-	slices.SortFunc(states, byEvent)
+	slices.SortFunc(states, compareEventIDs)
 	return states, sc.changed
 }
 
-func byEvent(a, b State) int { return cmp.Compare(a.EventID, b.EventID) }
+func compareEventIDs(a, b State) int { return cmp.Compare(a.EventID, b.EventID) }

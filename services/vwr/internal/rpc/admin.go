@@ -44,8 +44,8 @@ func (o *Operators) GetStatus(ctx context.Context, req *vwrv1.GetStatusRequest) 
 	return o.runOperatorCall(ctx, req, func() (room.State, error) { return o.admin.Status(ctx, req.GetEventId()) })
 }
 
-func toSettingsChange(req *vwrv1.ActivateRequest) room.Change {
-	c := room.Change{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork, SignIn: req.SignIn}
+func toSettingsChange(req *vwrv1.ActivateRequest) room.SettingsChange {
+	c := room.SettingsChange{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork, SignIn: req.SignIn}
 	if req.IntervalSeconds != nil {
 		c.Interval = new(time.Duration(req.GetIntervalSeconds()) * time.Second)
 	}

@@ -14,7 +14,7 @@ const phaseLobby = "LOBBY"
 
 func fromAssignResult(a room.AssignResult) *vwrv1.Assigned {
 	out := &vwrv1.Assigned{
-		RequestId: a.RequestID.String(), Position: a.Position, EstimatedWait: estimate(a.EstimatedWait, a.Position <= a.Serving),
+		RequestId: a.RequestID.String(), Position: a.Position, EstimatedWait: knownEstimate(a.EstimatedWait, a.Position <= a.Serving),
 		ServingCounter: a.Serving, NextPoll: a.NextPoll, Ticket: a.Ticket,
 	}
 	if a.OfUser() {
@@ -23,8 +23,9 @@ func fromAssignResult(a room.AssignResult) *vwrv1.Assigned {
 	return out
 }
 
-// estimate returns an estimated wait; nil if it is not known, which is 0 s of an unserved position.
-func estimate(seconds int64, served bool) *int64 {
+// knownEstimate returns an estimated wait in seconds; nil if it is unknown: 0 s for a position that
+// is not served.
+func knownEstimate(seconds int64, served bool) *int64 {
 	if seconds == 0 && !served {
 		return nil
 	}
@@ -34,7 +35,7 @@ func estimate(seconds int64, served bool) *int64 {
 func fromCheckResult(c room.CheckResult) *vwrv1.Checked {
 	out := &vwrv1.Checked{
 		Admitted: c.Admitted, Position: c.Position, ServingCounter: c.Serving, Ahead: c.Ahead,
-		EstimatedWait: estimate(c.EstimatedWait, c.Admitted), NextPoll: c.NextPoll,
+		EstimatedWait: knownEstimate(c.EstimatedWait, c.Admitted), NextPoll: c.NextPoll,
 	}
 	if c.Token != "" {
 		out.Token, out.ExpiresAt = proto.String(c.Token), proto.Int64(c.TokenExpiresAt.Unix())

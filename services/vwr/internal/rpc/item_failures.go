@@ -9,14 +9,14 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// itemFailures counts the failed items of one call, and logs those that failed by a server's fault.
+// itemFailures counts the failed items of one call, and logs those that are the server's fault.
 type itemFailures struct {
 	call string
 
 	failed batchrpc.Failures
 }
 
-func (f *itemFailures) problem(err error) *commonv1.Problem {
+func (f *itemFailures) countFailure(err error) *commonv1.Problem {
 	answered.WithLabelValues(f.call, errs.From(err).Reason).Inc()
 	return f.failed.Problem(err)
 }

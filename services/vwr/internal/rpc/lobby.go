@@ -20,7 +20,7 @@ func (v *Visitors) Join(ctx context.Context, req *vwrv1.JoinRequest) (*vwrv1.Joi
 	defer failed.log(ctx, v.log)
 	return &vwrv1.JoinResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.join, func(got lobby.JoinResult, err error) *vwrv1.JoinResult {
 		if err != nil {
-			return &vwrv1.JoinResult{Result: &vwrv1.JoinResult_Problem{Problem: failed.problem(err)}}
+			return &vwrv1.JoinResult{Result: &vwrv1.JoinResult_Problem{Problem: failed.countFailure(err)}}
 		}
 		answered.WithLabelValues("join", "joined").Inc()
 		return &vwrv1.JoinResult{Result: &vwrv1.JoinResult_Joined{Joined: fromJoinResult(got)}}

@@ -39,7 +39,7 @@ func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1
 	defer failed.log(ctx, v.log)
 	return &vwrv1.AssignResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.assign, func(got room.AssignResult, err error) *vwrv1.AssignResult {
 		if err != nil {
-			return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Problem{Problem: failed.problem(err)}}
+			return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Problem{Problem: failed.countFailure(err)}}
 		}
 		answered.WithLabelValues("assign", "position").Inc()
 		return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Assigned{Assigned: fromAssignResult(got)}}
@@ -55,7 +55,7 @@ func (v *Visitors) Check(ctx context.Context, req *vwrv1.CheckRequest) (*vwrv1.C
 	defer failed.log(ctx, v.log)
 	return &vwrv1.CheckResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.check, func(got room.CheckResult, err error) *vwrv1.CheckResult {
 		if err != nil {
-			return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: failed.problem(err)}}
+			return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: failed.countFailure(err)}}
 		}
 		answered.WithLabelValues("check", outcomeLabel(got)).Inc()
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: fromCheckResult(got)}}

@@ -115,8 +115,8 @@ func TestWatchCountersLimitsMessageRate(t *testing.T) {
 // noLoads is a tier 2 that is away.
 type noLoads struct{}
 
-func (noLoads) ReadLoad(context.Context, string) (room.Load, error) {
-	return room.Load{}, errors.New("away")
+func (noLoads) ReadLoad(context.Context, string) (room.TierTwoLoad, error) {
+	return room.TierTwoLoad{}, errors.New("away")
 }
 
 // An activation or deactivation at one replica reaches the gateways of another within a second,
@@ -141,7 +141,7 @@ func TestActivationReachesGatewaysWithinASecond(t *testing.T) {
 			began, active := time.Now(), i%2 == 0
 			var err error
 			if active {
-				_, err = operators.Activate(t.Context(), "demo", room.Change{})
+				_, err = operators.Activate(t.Context(), "demo", room.SettingsChange{})
 			} else {
 				_, err = operators.Deactivate(t.Context(), "demo")
 			}

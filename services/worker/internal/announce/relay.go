@@ -26,9 +26,9 @@ const (
 
 // Store reads and deletes the announcements of the outbox in the table.
 type Store interface {
-	// Acquire takes or renews this replica's lease of a slice of the partitions, for some seconds. It
-	// returns false while another replica has the lease.
-	Acquire(ctx context.Context, slice string) (bool, error)
+	// AcquireLease takes or renews this replica's lease of a slice of the partitions, for some
+	// seconds. It returns false while another replica has the lease.
+	AcquireLease(ctx context.Context, slice string) (bool, error)
 	// Announcements reads the first page of the unpublished announcements of a partition.
 	Announcements(ctx context.Context, partition int) (page []promotion.Outbox, more bool, err error)
 	// DeletePublished deletes published announcements of a partition.
@@ -51,7 +51,7 @@ type Relay struct {
 	mu     sync.Mutex
 	hinted map[int]bool
 	wake   chan struct{}
-	oldest time.Time // as Oldest returns it
+	oldest time.Time // the result of Oldest
 }
 
 // New returns a Relay; Run starts it.
@@ -112,7 +112,7 @@ func (r *Relay) Pass(ctx context.Context) error {
 	var work sync.WaitGroup
 	for slice := range slices {
 		work.Go(func() {
-			ok, err := r.store.Acquire(ctx, fmt.Sprintf("announce-%d", slice))
+			ok, err := r.store.AcquireLease(ctx, fmt.Sprintf("announce-%d", slice))
 			for p := slice; ok && err == nil && p < promotion.Partitions; p += slices {
 				var first time.Time
 				first, err = r.publishPartition(ctx, p)

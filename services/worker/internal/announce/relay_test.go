@@ -147,7 +147,7 @@ func TestHintedPartitionsArePublished(t *testing.T) {
 	b := &broker{}
 	first, second := w.open(), w.open()
 	for slice := range 8 { // another replica has all leases
-		_, err := first.Acquire(t.Context(), "announce-"+string(rune('0'+slice)))
+		_, err := first.AcquireLease(t.Context(), "announce-"+string(rune('0'+slice)))
 		require.NoError(t, err)
 	}
 	relay := announce.New(second, b, slog.New(slog.DiscardHandler))

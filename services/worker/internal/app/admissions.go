@@ -42,7 +42,7 @@ func startAdmissions(a *lifecycle.App, cfg *Config, client *awssqs.Client, store
 }
 
 // receiveUntilDone returns a worker that receives and handles messages until ctx ends. It releases
-// the messages of the last call. SQS delivers messages again whose handling has failed.
+// the messages that it receives then. SQS delivers messages again whose handling has failed.
 func receiveUntilDone(from *queue.Queue, handle func(context.Context, []promotion.Delivery) error, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for ctx.Err() == nil {

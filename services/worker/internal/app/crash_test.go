@@ -159,8 +159,8 @@ func (c *crash) finish(entries int) map[string]string {
 func TestDrawSurvivesItsProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
-	event := drawtest.Open(t, c.store, c.cutoff, nil)
-	entries := drawtest.Enter(t, c.store, event, 90)
+	event := drawtest.OpenLottery(t, c.store, c.cutoff, nil)
+	entries := drawtest.AddEntries(t, c.store, event, 90)
 	c.at(30 * time.Second)
 	for _, point := range []string{"waited", "closing", "closed", "listed", "entries", "stated"} {
 		c.kill(point)
@@ -218,8 +218,8 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 func TestVoidSurvivesItsProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
-	event := drawtest.Open(t, c.store, c.cutoff, nil)
-	entries := drawtest.Enter(t, c.store, event, 10)
+	event := drawtest.OpenLottery(t, c.store, c.cutoff, nil)
+	entries := drawtest.AddEntries(t, c.store, event, 10)
 	keys, err := fairdraw.NewKeyring(drawtest.KeyConfig(1))
 	require.NoError(t, err)
 	drawer := draw.New(draw.Stores{Draws: c.store, Lotteries: c.store, Requests: c.store, Results: c.store}, nil, keys, nil, draw.Options{Now: fileClock(c.clock)}, slog.New(slog.DiscardHandler))

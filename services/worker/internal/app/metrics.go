@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/worker/internal/draw"
 )
 
-// Every replica exports the same gauges of the open draws, except the failing ones.
+// Every replica exports the same gauges of the open draws, except the number of failing draws.
 var ( //nolint:gochecknoglobals // metrics are registered once per process
 	drawWaiting = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_draw_waiting_seconds",
@@ -40,7 +40,7 @@ var _ draw.Meter = meter{}
 // meter exports the figures of open draws as gauges.
 type meter struct{}
 
-func (meter) Draws(f draw.Figures) {
+func (meter) SetFigures(f draw.Figures) {
 	drawWaiting.Set(f.Waiting.Seconds())
 	drawLate.Set(f.Late.Seconds())
 	drawKeysMissing.Set(float64(f.KeyMissing))

@@ -76,8 +76,8 @@ func (a *Admissions) Handle(ctx context.Context, batch []promotion.Delivery) err
 	return a.queue.Delete(ctx, batch)
 }
 
-// HandleDead stores the messages that SQS moved to the dead-letter queue, since no replica handled
-// them.
+// HandleDead returns a function that stores the messages of the dead-letter queue. SQS has moved
+// them there, since no replica has handled them.
 func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []promotion.Delivery) error {
 	return func(ctx context.Context, batch []promotion.Delivery) error {
 		for _, m := range batch {
@@ -94,8 +94,8 @@ func (a *Admissions) HandleDead(dead Queue) func(ctx context.Context, batch []pr
 	}
 }
 
-// keepUnreadable stores a message, without its token, as a dead letter. Its key is the same each
-// time the message is received.
+// keepUnreadable stores a message, without its token, as a dead letter. A message that is received
+// again gets the same key.
 func (a *Admissions) keepUnreadable(ctx context.Context, m promotion.Delivery, adm admission, code string, cause error) error {
 	l := promotion.NewDeadLetter(m.ID, m.SentAt)
 	l.Queue, l.EventID, l.ErrorCode, l.ErrorMessage = promotion.AdmissionDeadLetters, adm.EventID, code, cause.Error()

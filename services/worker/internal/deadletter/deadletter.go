@@ -15,8 +15,8 @@ const (
 	maxPages = 10
 )
 
-// Result has the ids of the dead letters that a redrive has sent again, and that it has refused.
-type Result struct {
+// RedriveResult has the ids of the dead letters that a redrive has sent again, and that it has refused.
+type RedriveResult struct {
 	Redriven, Refused []string
 	// Next is the cursor behind the letters that were looked at; empty at the end.
 	Next string
@@ -40,32 +40,32 @@ func (a *Admissions) List(ctx context.Context, cursor string, limit int) (page [
 
 // Redrive sends dead letters to the queue of admissions again, each once. Without ids it takes the
 // oldest behind a cursor that have not been redriven.
-func (a *Admissions) Redrive(ctx context.Context, ids []string, cursor string) (out Result, err error) {
+func (a *Admissions) Redrive(ctx context.Context, ids []string, cursor string) (out RedriveResult, err error) {
 	if len(ids) == 0 {
 		return a.redriveOldest(ctx, cursor)
 	}
 	for _, id := range ids {
 		l, found, err := a.store.Admission(ctx, id)
 		if err != nil {
-			return Result{}, err
+			return RedriveResult{}, err
 		}
 		if !found || l.RedrivenAt != 0 {
 			out.Refused = append(out.Refused, id)
 			continue
 		}
 		if err := a.redrive(ctx, l, &out); err != nil {
-			return Result{}, err
+			return RedriveResult{}, err
 		}
 	}
 	return out, nil
 }
 
-func (a *Admissions) redriveOldest(ctx context.Context, cursor string) (out Result, err error) {
+func (a *Admissions) redriveOldest(ctx context.Context, cursor string) (out RedriveResult, err error) {
 	out.Next = cursor
 	for range maxPages {
 		page, next, err := a.store.OldestAdmissions(ctx, out.Next, MaxRedrives)
 		if err != nil {
-			return Result{}, err
+			return RedriveResult{}, err
 		}
 		for _, l := range page {
 			if len(out.Redriven) == MaxRedrives {
@@ -75,7 +75,7 @@ func (a *Admissions) redriveOldest(ctx context.Context, cursor string) (out Resu
 				continue
 			}
 			if err := a.redrive(ctx, l, &out); err != nil {
-				return Result{}, err
+				return RedriveResult{}, err
 			}
 		}
 		if out.Next = next; next == "" {
@@ -87,7 +87,7 @@ func (a *Admissions) redriveOldest(ctx context.Context, cursor string) (out Resu
 
 // redrive sends a dead letter to the queue again. If the process dies before MarkRedriven, the
 // letter may be sent twice; then its admission is logged and counted twice.
-func (a *Admissions) redrive(ctx context.Context, l promotion.DeadLetter, out *Result) error {
+func (a *Admissions) redrive(ctx context.Context, l promotion.DeadLetter, out *RedriveResult) error {
 	if a.queue == nil || !readable(l.Body) {
 		out.Refused = append(out.Refused, l.ID)
 		return nil

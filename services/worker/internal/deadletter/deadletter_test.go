@@ -103,12 +103,12 @@ func TestAdmissions(t *testing.T) {
 
 	done, err := a.Redrive(t.Context(), nil, "")
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Redriven: []string{all[0].ID}, Refused: []string{all[2].ID, all[1].ID}}, done, "two are unreadable")
+	require.Equal(t, deadletter.RedriveResult{Redriven: []string{all[0].ID}, Refused: []string{all[2].ID, all[1].ID}}, done, "two are unreadable")
 	take(t, a.live, a.Handle)
 	require.Equal(t, map[string]int{"admitted": 2, "other": 1, "unreadable": 3}, a.counted)
 	done, err = a.Redrive(t.Context(), []string{all[0].ID, "1-unknown"}, "")
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Refused: []string{all[0].ID, "1-unknown"}}, done)
+	require.Equal(t, deadletter.RedriveResult{Refused: []string{all[0].ID, "1-unknown"}}, done)
 }
 
 // Repeated calls redrive all of any number, the oldest first and each once.
@@ -134,5 +134,5 @@ func TestRedriveOldestAdmissions(t *testing.T) {
 	require.Equal(t, want, redriven)
 	done, err := a.Redrive(t.Context(), nil, "")
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{}, done)
+	require.Equal(t, deadletter.RedriveResult{}, done)
 }

@@ -4,7 +4,7 @@
 // once.
 //
 //	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
-//	CLOSED  list entries and exclusions, store the chunks of entries and the statement, sign that as stored
+//	CLOSED  list entries and exclusions, store the chunks of entries and the statement, then sign it
 //	ROOT    wait for the beacon's round, fetch it; shortly before the announcement rank the entries and
 //	        store the ranks and the winners
 //	DRAWN   at the announcement store the seed; 10 s later write the results, those of the winners first
@@ -55,15 +55,15 @@ type Stores struct {
 
 // Draws stores the draws that are not settled.
 type Draws interface {
-	// Acquire takes or renews this process's lease of a draw, for some seconds. It returns false while
-	// another process has the lease.
-	Acquire(ctx context.Context, name string) (bool, error)
+	// AcquireLease takes or renews this process's lease of a draw, for some seconds. It returns false
+	// while another process has the lease.
+	AcquireLease(ctx context.Context, name string) (bool, error)
 	// OpenDraws reads the lotteries whose next step is due by a time, or with AllDraws every open one.
 	OpenDraws(ctx context.Context, until int64) ([]Lottery, error)
 	// Advance changes a draw, or fails with ErrChanged. It moves the draw in the list of open draws to
 	// after.DueAt, and removes it from there if it is settled.
 	Advance(ctx context.Context, before, after promotion.Draw) error
-	// Forget removes a settled draw that is still in the list.
+	// Forget removes a settled draw that is still in the list of open draws.
 	Forget(ctx context.Context, event string, listedAt int64) error
 }
 
@@ -84,8 +84,8 @@ type Requests interface {
 	Unsettled(ctx context.Context, event string, before int64) (bool, error)
 	// CloseGroups makes all groups refuse further entries.
 	CloseGroups(ctx context.Context, event string) error
-	// Counted returns the number in the stored entry counter of each group.
-	Counted(ctx context.Context, event string) (map[string]int64, error)
+	// EntryCounts returns the number in the stored entry counter of each group.
+	EntryCounts(ctx context.Context, event string) (map[string]int64, error)
 	// Entries reads a page of the sorted entries of a group, behind a sort key; next is empty at the
 	// end.
 	Entries(ctx context.Context, event, group, after string) (page fairdraw.Entries, next string, err error)
@@ -125,7 +125,7 @@ type Beacons interface {
 }
 
 // Meter receives the figures of each pass over the open draws.
-type Meter interface{ Draws(f Figures) }
+type Meter interface{ SetFigures(f Figures) }
 
 // Figures are the measurements of the open draws.
 type Figures struct {
@@ -162,7 +162,7 @@ const (
 	// could not be read. It doubles each time, up to maxUnreadablePause.
 	unreadablePause    = time.Minute
 	maxUnreadablePause = time.Hour
-	// callTries is how often a call is tried while the store does not answer.
+	// callTries is how many times a call is tried while the store does not answer.
 	callTries = 5
 )
 
@@ -240,7 +240,7 @@ func (d *Drawer) startDraws(ctx context.Context, open []Lottery, work *sync.Wait
 		l := &open[i]
 		if d.tryStart(l.Promotion.EventID) {
 			work.Go(func() {
-				err := d.process(ctx, l)
+				err := d.processDraw(ctx, l)
 				failed := err != nil && !errors.Is(err, ErrChanged) && ctx.Err() == nil
 				if failed {
 					d.log.WarnContext(ctx, "draw not brought forward, trying again", "event_id", l.Promotion.EventID, "error", err)
@@ -283,10 +283,10 @@ func (d *Drawer) finishDraw(l *Lottery, failed, unreadable bool) {
 	}
 }
 
-// process takes one step of a draw after another until the draw has to wait, and sets l to the new
-// state. Writing results needs another permit than the other steps, so that it delays no draw that
-// must be in time for its beacon round.
-func (d *Drawer) process(ctx context.Context, l *Lottery) error {
+// processDraw takes one step of a draw after another until the draw has to wait, and sets l to the
+// new state. Writing results needs another permit than the other steps, so that it delays no draw
+// that must be in time for its beacon round.
+func (d *Drawer) processDraw(ctx context.Context, l *Lottery) error {
 	if l.Unreadable != nil {
 		return l.Unreadable
 	}
@@ -294,9 +294,9 @@ func (d *Drawer) process(ctx context.Context, l *Lottery) error {
 	if err != nil {
 		return err
 	}
-	s := step{Drawer: d, Lottery: *l, terms: terms}
+	s := drawRun{Drawer: d, Lottery: *l, terms: terms}
 	defer func() { *l = s.Lottery }()
-	for moved := true; moved && !s.waits() && d.opts.Skew() == 0; {
+	for moved := true; moved && !s.mustWait() && d.opts.Skew() == 0; {
 		if moved, err = d.takeSteps(ctx, &s); err != nil {
 			return err
 		}
@@ -307,8 +307,8 @@ func (d *Drawer) process(ctx context.Context, l *Lottery) error {
 // takeSteps takes the steps before the announcement, or those after it, with a permit and the
 // draw's lease. The lease only avoids double work; writes are safe without it. moved is false when
 // the draw has to wait.
-func (d *Drawer) takeSteps(ctx context.Context, s *step) (moved bool, err error) {
-	permits, settling := d.drawPermits, s.settling()
+func (d *Drawer) takeSteps(ctx context.Context, s *drawRun) (moved bool, err error) {
+	permits, settling := d.drawPermits, s.writesResults()
 	if settling {
 		permits = d.settlePermits
 	}
@@ -318,13 +318,13 @@ func (d *Drawer) takeSteps(ctx context.Context, s *step) (moved bool, err error)
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	ok, err := d.store.Acquire(ctx, leaseName(s.Promotion.EventID))
+	ok, err := d.store.AcquireLease(ctx, leaseName(s.Promotion.EventID))
 	if err != nil || !ok {
 		return false, err
 	}
 	held, stop := d.keepLease(ctx, leaseName(s.Promotion.EventID))
 	defer stop()
-	for moved = true; moved && s.settling() == settling; {
+	for moved = true; moved && s.writesResults() == settling; {
 		if moved, err = s.takeStep(held); err != nil {
 			if held.Err() != nil && ctx.Err() == nil { // another process has the lease
 				return false, ErrChanged
@@ -344,7 +344,7 @@ func (d *Drawer) keepLease(ctx context.Context, name string) (held context.Conte
 	go func() {
 		defer close(done)
 		for loop.Sleep(held, renewEvery) {
-			if ok, err := d.store.Acquire(held, name); err == nil && !ok {
+			if ok, err := d.store.AcquireLease(held, name); err == nil && !ok {
 				cancel()
 			}
 		}

@@ -124,8 +124,8 @@ func TestResultsDelayNoRoot(t *testing.T) {
 	w := newWorld(t, nil)
 	const earlier = 4
 	for range earlier {
-		event := drawtest.Open(t, w.store, cutoff.Add(-settles), nil)
-		drawtest.Enter(t, w.store, event, 1)
+		event := drawtest.OpenLottery(t, w.store, cutoff.Add(-settles), nil)
+		drawtest.AddEntries(t, w.store, event, 1)
 	}
 	w.enter(t, 2)
 	w.pass(t, after-settles)

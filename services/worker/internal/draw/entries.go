@@ -12,7 +12,7 @@ import (
 
 // putEntries stores the entries in chunks, before their root is public. Every process stores the
 // same chunks.
-func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries fairdraw.Entries) error {
+func (s *drawRun) putEntries(ctx context.Context, root fairdraw.Hash, entries fairdraw.Entries) error {
 	return forEach(ctx, fairdraw.ChunkCount(int64(entries.Len())), func(ctx context.Context, n int) error {
 		err := retry(ctx, func() error {
 			return s.store.PutEntries(ctx, s.Promotion.EventID, root, n, entries.Chunk(n), s.Promotion.EndsAt())
@@ -23,7 +23,7 @@ func (s *step) putEntries(ctx context.Context, root fairdraw.Hash, entries faird
 }
 
 // putRanks stores the rank of each entry, in chunks like those of the entries.
-func (s *step) putRanks(ctx context.Context, order []uint32) error {
+func (s *drawRun) putRanks(ctx context.Context, order []uint32) error {
 	ranks := make([]uint32, len(order))
 	for i, at := range order {
 		ranks[at] = uint32(i + 1) //nolint:gosec // the entries are in memory
@@ -37,8 +37,8 @@ func (s *step) putRanks(ctx context.Context, order []uint32) error {
 }
 
 // listEntries reads all entries, sorted. It fails if their number differs from the counters.
-func (s *step) listEntries(ctx context.Context) (fairdraw.Entries, error) {
-	counted, err := retryRead(ctx, func() (map[string]int64, error) { return s.store.Counted(ctx, s.Promotion.EventID) })
+func (s *drawRun) listEntries(ctx context.Context) (fairdraw.Entries, error) {
+	counted, err := retryRead(ctx, func() (map[string]int64, error) { return s.store.EntryCounts(ctx, s.Promotion.EventID) })
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *step) listEntries(ctx context.Context) (fairdraw.Entries, error) {
 }
 
 // readGroup reads the entries of a group, and calls take with each page.
-func (s *step) readGroup(ctx context.Context, group string, take func(page fairdraw.Entries) error) error {
+func (s *drawRun) readGroup(ctx context.Context, group string, take func(page fairdraw.Entries) error) error {
 	for after := ""; ; {
 		var page fairdraw.Entries
 		var next string

@@ -74,7 +74,7 @@ type figures struct {
 	last draw.Figures
 }
 
-func (f *figures) Draws(now draw.Figures) {
+func (f *figures) SetFigures(now draw.Figures) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = now
@@ -116,7 +116,7 @@ func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
 	w.tables, w.db = tables, dynamotest.SoleWriter(db, table.PK)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, table.Table(w.tables)))
 	w.store = w.open(dynamotest.Hook{})
-	w.event = drawtest.Open(t, w.store, cutoff, change)
+	w.event = drawtest.OpenLottery(t, w.store, cutoff, change)
 	return w
 }
 
@@ -144,7 +144,7 @@ func (w *world) lottery(t *testing.T) draw.Lottery {
 
 func (w *world) received(t *testing.T) promotion.Request {
 	t.Helper()
-	return drawtest.Receive(t, w.store, w.event)
+	return drawtest.AddUnsettled(t, w.store, w.event)
 }
 
 func (w *world) change(t *testing.T, c promotion.Change) {
@@ -155,7 +155,7 @@ func (w *world) change(t *testing.T, c promotion.Change) {
 // enter stores entries.
 func (w *world) enter(t *testing.T, n int) {
 	t.Helper()
-	w.entries = append(w.entries, drawtest.Enter(t, w.store, w.event, n)...)
+	w.entries = append(w.entries, drawtest.AddEntries(t, w.store, w.event, n)...)
 }
 
 // pass moves the clock to a time after the cutoff and brings the draw forward; it returns its phase.

@@ -44,7 +44,7 @@ func entryID(i int) (id uuid.UUID) {
 	return id
 }
 
-func (*memory) Acquire(context.Context, string) (bool, error) { return true, nil }
+func (*memory) AcquireLease(context.Context, string) (bool, error) { return true, nil }
 
 func (m *memory) OpenDraws(context.Context, int64) ([]draw.Lottery, error) {
 	m.mu.Lock()
@@ -83,7 +83,7 @@ func (*memory) Unsettled(context.Context, string, int64) (bool, error)          
 func (*memory) CloseGroups(context.Context, string) error                        { return nil }
 func (*memory) Exclusions(context.Context, string) ([]fairdraw.Exclusion, error) { return nil, nil }
 
-func (m *memory) Counted(context.Context, string) (map[string]int64, error) {
+func (m *memory) EntryCounts(context.Context, string) (map[string]int64, error) {
 	counted := map[string]int64{}
 	for i, g := range promotion.LotteryGroups() {
 		counted[g] = int64((m.entries - i + 63) / 64)

@@ -11,10 +11,10 @@ import (
 )
 
 // readDue reads the draws whose next step is due. From time to time, and whenever another process
-// has taken a step, it reads all open draws, so that the figures are about all.
+// has taken a step, it reads all open draws, so that the figures cover all of them.
 func (d *Drawer) readDue(ctx context.Context) (due []Lottery, err error) {
 	now := d.opts.Now()
-	if now.Before(d.nextList()) {
+	if now.Before(d.nextListTime()) {
 		due, err = d.store.OpenDraws(ctx, now.UnixMilli())
 		if err != nil || d.recordDue(due, now) {
 			return due, err
@@ -33,7 +33,7 @@ func (d *Drawer) readDue(ctx context.Context) (due []Lottery, err error) {
 	return due, nil
 }
 
-func (d *Drawer) nextList() time.Time {
+func (d *Drawer) nextListTime() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.listAt
@@ -91,7 +91,7 @@ func (d *Drawer) reportFigures() {
 			f.KeyMissing++
 		}
 	}
-	d.meter.Draws(f)
+	d.meter.SetFigures(f)
 }
 
 // hasKeys reports whether this process has the keys that an open draw still needs.

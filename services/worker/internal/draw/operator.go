@@ -17,7 +17,7 @@ const (
 	voidLead = 10 * time.Second
 	// voidTimeout bounds the write that cancels a draw, so that it cannot arrive after the round.
 	voidTimeout = 2 * time.Second
-	// operatorTries is how often an operator's change is tried while others change the draw.
+	// operatorTries is how many times an operator's change is tried while others change the draw.
 	operatorTries = 5
 )
 
@@ -25,12 +25,12 @@ const (
 // errs.ErrPromotionNotFound, errs.ErrInvalidRequest for a value that the beacon did not sign, and
 // errs.ErrConflict when the draw does not wait for a value.
 func (d *Drawer) SubmitBeacon(ctx context.Context, event, value, signature string) (promotion.Draw, error) {
-	return d.changeLottery(ctx, event, func(s *step) (Lottery, error) {
+	return d.changeLottery(ctx, event, func(s *drawRun) (Lottery, error) {
 		after := s.Lottery
 		if s.terms.Beacon == nil || !s.Draw.Public() {
 			return after, errs.ErrConflict
 		}
-		if overdue, err := s.overdue(); err != nil || overdue {
+		if overdue, err := s.seedOverdue(); err != nil || overdue {
 			return after, errors.Join(err, errs.ErrConflict) // the next pass makes a later round decide
 		}
 		number, err := s.Draw.DecidingRound(&s.terms.Commitment)
@@ -55,7 +55,7 @@ func (d *Drawer) SubmitBeacon(ctx context.Context, event, value, signature strin
 // when there is no draw, and errs.ErrDrawFixed when the result may be known. A draw that cannot
 // end, since its key is lost, may be cancelled at any time; the reason is stored.
 func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error) {
-	return d.changeLottery(ctx, event, func(s *step) (Lottery, error) {
+	return d.changeLottery(ctx, event, func(s *drawRun) (Lottery, error) {
 		after := s.Lottery
 		if s.Draw.Phase == promotion.DrawVoid {
 			return after, nil
@@ -71,7 +71,7 @@ func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error)
 			}
 			s.log.WarnContext(ctx, "draw cancelled, since it cannot go on without its key", "event_id", event, "reason", after.Draw.VoidReason)
 		}
-		after.void(now)
+		after.markVoid(now)
 		return after, nil
 	}, func(ctx context.Context, before, after Lottery) error {
 		ctx, cancel := context.WithTimeout(ctx, voidTimeout)
@@ -80,7 +80,7 @@ func (d *Drawer) Void(ctx context.Context, event string) (promotion.Draw, error)
 	})
 }
 
-func (l *Lottery) void(now time.Time) {
+func (l *Lottery) markVoid(now time.Time) {
 	l.Draw.Phase, l.Draw.VoidedAt, l.Draw.DueAt = promotion.DrawVoid, now.UnixMilli(), 0
 	l.Promotion.VoidedAt = now.UnixMilli()
 	l.Promotion.Version++
@@ -88,9 +88,9 @@ func (l *Lottery) void(now time.Time) {
 
 // voidForLostBeacon cancels a draw whose beacon, asked just now, has not published the deciding
 // round in time: nothing else can end such a draw.
-func (s *step) voidForLostBeacon(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) voidForLostBeacon(ctx context.Context) (moved bool, err error) {
 	after := s.Lottery
-	after.void(s.now())
+	after.markVoid(s.now())
 	after.Draw.VoidReason = promotion.BeaconLost
 	if err := s.store.ChangeLottery(ctx, s.Lottery, after); err != nil {
 		return false, err
@@ -101,9 +101,9 @@ func (s *step) voidForLostBeacon(ctx context.Context) (moved bool, err error) {
 }
 
 // lostKey names the missing key without which the draw cannot end; empty: none is missing. Without
-// the signing key no root becomes public. Without the seed there is no result, except where a
-// beacon makes zeros and a later round decide.
-func (s *step) lostKey() promotion.VoidReason {
+// the signing key no root becomes public. Without the seed's key there is no result, except in a
+// lottery with a beacon: zeros and a later round then decide it.
+func (s *drawRun) lostKey() promotion.VoidReason {
 	if !canSign(s.keys.Keys(), &s.Lottery, &s.terms) {
 		return promotion.SigningKeyLost
 	}
@@ -113,10 +113,10 @@ func (s *step) lostKey() promotion.VoidReason {
 	return ""
 }
 
-// voidable reports whether the draw may be cancelled now, whatever keys there are: until the round
-// that decides, which verifiers know. Without a beacon it may be cancelled until the root is
-// public, since the operator can compute the result from then on.
-func (s *step) voidable(now time.Time) (bool, error) {
+// voidable reports whether the draw may be cancelled now even if no key is missing: until the time
+// of the deciding beacon round, which verifiers know. Without a beacon it may be cancelled until
+// the root is public, since the operator can compute the result from then on.
+func (s *drawRun) voidable(now time.Time) (bool, error) {
 	until := s.terms.Announced()
 	switch {
 	case s.Draw.Phase == promotion.DrawDrawn, s.Draw.Phase == promotion.DrawSettled, s.terms.Beacon == nil && s.Draw.Public():
@@ -138,7 +138,7 @@ func (s *step) voidable(now time.Time) (bool, error) {
 // changeLottery reads a lottery, has decide change it, and writes the change. It begins again when
 // the lottery was changed meanwhile.
 func (d *Drawer) changeLottery(
-	ctx context.Context, event string, decide func(s *step) (Lottery, error), write func(ctx context.Context, before, after Lottery) error,
+	ctx context.Context, event string, decide func(s *drawRun) (Lottery, error), write func(ctx context.Context, before, after Lottery) error,
 ) (promotion.Draw, error) {
 	if d.opts.Skew() != 0 {
 		return promotion.Draw{}, errs.ErrUnavailable.Wrap(errClock)
@@ -158,7 +158,7 @@ func (d *Drawer) changeLottery(
 		if err != nil {
 			return l.Draw, err
 		}
-		after, err := decide(&step{Drawer: d, Lottery: l, terms: t})
+		after, err := decide(&drawRun{Drawer: d, Lottery: l, terms: t})
 		if err != nil || after == l {
 			return after.Draw, err
 		}

@@ -17,7 +17,7 @@ import (
 // leaseless lets all work at once, as when clocks differ.
 type leaseless struct{ store }
 
-func (leaseless) Acquire(context.Context, string) (bool, error) { return true, nil }
+func (leaseless) AcquireLease(context.Context, string) (bool, error) { return true, nil }
 
 // An operator gives the value where the beacon cannot be reached; a false one is refused.
 func TestSubmit(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// announce stores the seed, which makes the result public. If the seed is overdue, the draw is
-// decided again with zeros in its place.
-func (s *step) announce(ctx context.Context) (moved bool, err error) {
-	overdue, err := s.overdue()
+// announceResult stores the seed, which makes the result public. If the seed is overdue, the draw
+// is decided again with zeros in its place.
+func (s *drawRun) announceResult(ctx context.Context) (moved bool, err error) {
+	overdue, err := s.seedOverdue()
 	if err != nil {
 		return false, err
 	}
@@ -49,13 +49,13 @@ const settleAfter = 10 * time.Second
 // settleDelay is the time from the announcement to the first result that is written: 10 s, but at
 // most a twentieth of the time from cutoff to announcement, so that short test lotteries do not
 // wait.
-func (s *step) settleDelay() time.Duration {
+func (s *drawRun) settleDelay() time.Duration {
 	return min(settleAfter, s.terms.Announced().Sub(s.terms.Cutoff())/20)
 }
 
-// settle writes the results, those of the winners first. It may be repeated: entries that have a
-// result are left out.
-func (s *step) settle(ctx context.Context) (moved bool, err error) {
+// writeResults writes the results, those of the winners first. It may be repeated: entries that
+// have a result are left out.
+func (s *drawRun) writeResults(ctx context.Context) (moved bool, err error) {
 	winners, err := retryRead(ctx, func() ([]uuid.UUID, error) { return s.store.Winners(ctx, &s.Draw) })
 	if err != nil {
 		return false, err
@@ -83,7 +83,7 @@ func (s *step) settle(ctx context.Context) (moved bool, err error) {
 
 // rejectEntries rejects all entries of a cancelled lottery. Requests that are not entries yet are
 // rejected when their messages are received, since the groups are closed.
-func (s *step) rejectEntries(ctx context.Context) error {
+func (s *drawRun) rejectEntries(ctx context.Context) error {
 	if s.Draw.SettledAt != 0 {
 		return s.forget(ctx)
 	}
@@ -101,7 +101,7 @@ func (s *step) rejectEntries(ctx context.Context) error {
 }
 
 // rejectAllExcept rejects all entries except the given ones, with a result code.
-func (s *step) rejectAllExcept(ctx context.Context, except fairdraw.Entries, code promotion.ResultCode) error {
+func (s *drawRun) rejectAllExcept(ctx context.Context, except fairdraw.Entries, code promotion.ResultCode) error {
 	groups := promotion.LotteryGroups()
 	return forEach(ctx, len(groups), func(ctx context.Context, i int) error {
 		return s.readGroup(ctx, groups[i], func(page fairdraw.Entries) error {
@@ -121,7 +121,7 @@ func (s *step) rejectAllExcept(ctx context.Context, except fairdraw.Entries, cod
 	})
 }
 
-func (s *step) endEntries(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error {
+func (s *drawRun) endEntries(ctx context.Context, entries []uuid.UUID, status promotion.Status, code promotion.ResultCode) error {
 	return retry(ctx, func() error { return s.store.SettleEntries(ctx, entries, endUndecided(status, code)) })
 }
 
@@ -136,7 +136,7 @@ func endUndecided(status promotion.Status, code promotion.ResultCode) DecideEntr
 	}
 }
 
-func (s *step) forget(ctx context.Context) error {
+func (s *drawRun) forget(ctx context.Context) error {
 	return retry(ctx, func() error { return s.store.Forget(ctx, s.Promotion.EventID, s.ListedAt) })
 }
 

@@ -14,23 +14,23 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// step is the work on one draw. Its Lottery is the state that this process has last read or
+// drawRun is the work on one draw. Its Lottery is the state that this process has last read or
 // written; it is not read again between two steps.
-type step struct {
+type drawRun struct {
 	*Drawer
 	Lottery
 
 	terms terms
 }
 
-func (s *step) now() time.Time { return s.opts.Now() }
+func (s *drawRun) now() time.Time { return s.opts.Now() }
 
 // rankLead is how long before the announcement the entries are ranked; a million take less time.
 // Until then no result is in the table or its backups, which some people can read.
 const rankLead = 5 * time.Minute
 
-// waits reports whether the next step is not due yet. It makes no calls.
-func (s *step) waits() bool {
+// mustWait reports whether the next step is not due yet. It makes no calls.
+func (s *drawRun) mustWait() bool {
 	at := s.dueAt(&s.Draw)
 	switch s.Draw.Phase {
 	case promotion.DrawOpen:
@@ -46,7 +46,7 @@ func (s *step) waits() bool {
 
 // dueAt returns the time before which a draw in state d cannot take its next step; zero: at once.
 // It depends only on the draw and its terms, so that the list of open draws can be sorted by it.
-func (s *step) dueAt(d *promotion.Draw) time.Time {
+func (s *drawRun) dueAt(d *promotion.Draw) time.Time {
 	switch d.Phase {
 	case promotion.DrawOpen:
 		return s.terms.Cutoff()
@@ -68,38 +68,38 @@ func (s *step) dueAt(d *promotion.Draw) time.Time {
 }
 
 // withDueAt returns a changed draw with the time at which its next step is due.
-func (s *step) withDueAt(d promotion.Draw) promotion.Draw {
+func (s *drawRun) withDueAt(d promotion.Draw) promotion.Draw {
 	if d.DueAt = 0; !s.dueAt(&d).IsZero() {
 		d.DueAt = s.dueAt(&d).UnixMilli()
 	}
 	return d
 }
 
-// settling reports whether the next step writes the results of all requests, which can take long.
-func (s *step) settling() bool {
+// writesResults reports whether the next step writes the results of requests, which may take long.
+func (s *drawRun) writesResults() bool {
 	return s.Draw.Announced() || s.Draw.Phase == promotion.DrawSettled || s.Draw.Phase == promotion.DrawVoid
 }
 
 // takeStep takes the draw's next step; moved is false when the draw has to wait, or is over.
-func (s *step) takeStep(ctx context.Context) (moved bool, err error) {
-	if s.waits() {
+func (s *drawRun) takeStep(ctx context.Context) (moved bool, err error) {
+	if s.mustWait() {
 		return false, nil
 	}
 	switch s.Draw.Phase {
 	case promotion.DrawOpen:
-		return s.close(ctx)
+		return s.closeWhenSettled(ctx)
 	case promotion.DrawClosed:
 		if s.Draw.Statement == "" {
 			return s.storeStatement(ctx)
 		}
-		return s.sign(ctx)
+		return s.signStatement(ctx)
 	case promotion.DrawRoot:
-		return s.decide(ctx)
+		return s.storeDecision(ctx)
 	case promotion.DrawDrawn:
 		if !s.Draw.Announced() {
-			return s.announce(ctx)
+			return s.announceResult(ctx)
 		}
-		return s.settle(ctx)
+		return s.writeResults(ctx)
 	case promotion.DrawVoid:
 		return false, s.rejectEntries(ctx)
 	case promotion.DrawSettled: // read before another process settled it
@@ -109,7 +109,7 @@ func (s *step) takeStep(ctx context.Context) (moved bool, err error) {
 }
 
 // advance writes a change of the draw, then hits the failpoint worker.draw.<point>.
-func (s *step) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
+func (s *drawRun) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
 	after := s.Draw
 	change(&after)
 	after = s.withDueAt(after)
@@ -122,10 +122,10 @@ func (s *step) advance(ctx context.Context, point string, change func(d *promoti
 	return true, nil
 }
 
-// close closes the groups once every request from before the cutoff is settled. A request that is
-// settled meanwhile becomes an entry of a group that is still open, or is rejected by a closed one.
-// So the entries are final when no request is unsettled after the groups are closed.
-func (s *step) close(ctx context.Context) (moved bool, err error) {
+// closeWhenSettled closes the groups once every request from before the cutoff is settled. A
+// request that is settled meanwhile becomes an entry of a group that is still open, or is rejected
+// by a closed one. So the entries are final when nothing is unsettled after the groups are closed.
+func (s *drawRun) closeWhenSettled(ctx context.Context) (moved bool, err error) {
 	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
 		return false, err
 	}
@@ -139,11 +139,11 @@ func (s *step) close(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "closed", func(d *promotion.Draw) { d.Phase, d.ClosedAt = promotion.DrawClosed, s.now().UnixMilli() })
 }
 
-func (s *step) unsettled(ctx context.Context) (bool, error) {
+func (s *drawRun) unsettled(ctx context.Context) (bool, error) {
 	return retryRead(ctx, func() (bool, error) { return s.store.Unsettled(ctx, s.Promotion.EventID, s.terms.CutoffAt) })
 }
 
-func (s *step) closeGroups(ctx context.Context) error {
+func (s *drawRun) closeGroups(ctx context.Context) error {
 	err := retry(ctx, func() error { return s.store.CloseGroups(ctx, s.Promotion.EventID) })
 	failpoint.Hit("worker.draw.closing")
 	return err
@@ -151,7 +151,7 @@ func (s *step) closeGroups(ctx context.Context) error {
 
 // storeStatement lists the entries and the exclusions, and stores the statement about them, dated
 // now.
-func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) storeStatement(ctx context.Context) (moved bool, err error) {
 	entries, err := s.listEntries(ctx)
 	if err != nil {
 		return false, err
@@ -183,9 +183,9 @@ func (s *step) storeStatement(ctx context.Context) (moved bool, err error) {
 // root may become public. The write may take half of it; the other half is for clocks that differ.
 const signMargin = 10 * time.Second
 
-// margin is signMargin, or less for delays below fairdraw.MinDelay, which are for development only:
+// publicationMargin is signMargin, or less for delays below fairdraw.MinDelay (development only):
 // their rounds follow each other so fast that no root would be in time with signMargin.
-func (s *step) margin() time.Duration {
+func (s *drawRun) publicationMargin() time.Duration {
 	delay := time.Duration(s.terms.Beacon.DelaySeconds) * time.Second
 	return min(signMargin, max(delay/12, min(delay/2, 2*time.Second)))
 }
@@ -193,19 +193,19 @@ func (s *step) margin() time.Duration {
 // nextRound returns the beacon round that decides the draw if its root is signed now. timely is
 // false when the root may become public too late for that round: the draw then waits until the
 // round is over, and the statement lists it as missed.
-func (s *step) nextRound() (round uint64, timely bool) {
+func (s *drawRun) nextRound() (round uint64, timely bool) {
 	if s.terms.Beacon == nil {
 		return 0, true
 	}
 	now := s.now()
 	round, _ = s.terms.RoundFor(now)
-	later, _ := s.terms.RoundFor(now.Add(s.margin()))
+	later, _ := s.terms.RoundFor(now.Add(s.publicationMargin()))
 	return round, later == round
 }
 
-// sign publishes the stored statement. A statement that would be public too late for its round is
-// not signed but dropped, and another is made for a later round.
-func (s *step) sign(ctx context.Context) (moved bool, err error) {
+// signStatement publishes the stored statement. A statement that would be public too late for its
+// round is not signed but dropped, and another is made for a later round.
+func (s *drawRun) signStatement(ctx context.Context) (moved bool, err error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	if err != nil {
 		return false, err
@@ -218,7 +218,7 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	after.Phase, after.Signature = promotion.DrawRoot, signed.Signature
 	if s.terms.Beacon != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.margin()/2)
+		ctx, cancel = context.WithTimeout(ctx, s.publicationMargin()/2)
 		defer cancel()
 	}
 	// The deadline begins before the clock is read, and the write is tried once: a later try would
@@ -238,9 +238,10 @@ func (s *step) sign(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// decide stores the beacon's value when it is published, and before the announcement the winners.
-func (s *step) decide(ctx context.Context) (moved bool, err error) {
-	if overdue, err := s.overdue(); err != nil || overdue {
+// storeDecision stores the beacon's value when it is published and, shortly before the
+// announcement, the winners.
+func (s *drawRun) storeDecision(ctx context.Context) (moved bool, err error) {
+	if overdue, err := s.seedOverdue(); err != nil || overdue {
 		if err != nil {
 			return false, err
 		}
@@ -256,9 +257,9 @@ func (s *step) decide(ctx context.Context) (moved bool, err error) {
 	return s.storeWinners(ctx, seed)
 }
 
-// overdue reports whether the seed was not revealed in time, so that zeros in its place and a later
-// round decide.
-func (s *step) overdue() (bool, error) {
+// seedOverdue reports whether the seed was not revealed in time, so that zeros in its place and a
+// later round decide.
+func (s *drawRun) seedOverdue() (bool, error) {
 	if s.terms.Beacon == nil || s.Draw.ZeroSeed {
 		return false, nil
 	}
@@ -269,7 +270,7 @@ func (s *step) overdue() (bool, error) {
 	return !s.now().Before(s.terms.Beacon.TimeOf(s.terms.ZeroSeedRound(statement.Round))), nil
 }
 
-func (s *step) decideByZeros(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) decideByZeros(ctx context.Context) (moved bool, err error) {
 	s.log.ErrorContext(ctx, "the seed of a draw was not revealed in time, zeros decide", "event_id", s.Promotion.EventID)
 	return s.advance(ctx, "overdue", func(d *promotion.Draw) {
 		d.Phase, d.ZeroSeed, d.Beacon, d.WinnersCount, d.DrawnAt = promotion.DrawRoot, true, nil, 0, 0
@@ -277,14 +278,14 @@ func (s *step) decideByZeros(ctx context.Context) (moved bool, err error) {
 }
 
 // seed returns the draw's seed, or zeros if it is overdue; ok is false when its key is missing.
-func (s *step) seed() (seed fairdraw.Hash, ok bool) {
+func (s *drawRun) seed() (seed fairdraw.Hash, ok bool) {
 	if s.Draw.ZeroSeed {
 		return fairdraw.Hash{}, true
 	}
 	return s.keys.Keys().Seed(&s.terms.Commitment, s.terms.nonce)
 }
 
-func (s *step) fetchRound(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) fetchRound(ctx context.Context) (moved bool, err error) {
 	number, err := s.Draw.DecidingRound(&s.terms.Commitment)
 	if err != nil {
 		return false, err
@@ -308,13 +309,13 @@ func (s *step) fetchRound(ctx context.Context) (moved bool, err error) {
 }
 
 // beaconLost reports whether the beacon's time to publish the deciding round is over.
-func (s *step) beaconLost() (bool, error) {
+func (s *drawRun) beaconLost() (bool, error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	return err == nil && !s.now().Before(s.terms.BeaconLostAt(statement.Round)), err
 }
 
 // storeWinners ranks the entries and stores the winners. Every process computes the same result.
-func (s *step) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool, err error) {
+func (s *drawRun) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool, err error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	if err != nil {
 		return false, err

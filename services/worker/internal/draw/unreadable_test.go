@@ -24,7 +24,7 @@ func TestUnreadableMarker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.enter(t, 2)
-	w.spoilMarker(t, drawtest.Receive(t, w.store, drawtest.Open(t, w.store, cutoff.Add(time.Hour), nil)))
+	w.spoilMarker(t, drawtest.AddUnsettled(t, w.store, drawtest.OpenLottery(t, w.store, cutoff.Add(time.Hour), nil)))
 	own := w.received(t)
 	w.spoilMarker(t, own)
 	require.Equal(t, promotion.DrawOpen, w.pass(t, after))
@@ -102,7 +102,7 @@ func TestUnreadableDraw(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.enter(t, 2)
-	others := []string{drawtest.Open(t, w.store, cutoff, nil), drawtest.Open(t, w.store, cutoff, nil)}
+	others := []string{drawtest.OpenLottery(t, w.store, cutoff, nil), drawtest.OpenLottery(t, w.store, cutoff, nil)}
 	w.set(t, table.PromotionKey(others[0]), "opensAt", &types.AttributeValueMemberS{Value: "then"})
 	w.set(t, table.DrawKey(others[1]), "closedAt", &types.AttributeValueMemberS{Value: "then"})
 	w.clock.Set(cutoff.Add(after))

@@ -46,7 +46,7 @@ func (s *Store) OpenDraws(ctx context.Context, until int64) ([]draw.Lottery, err
 	}
 	var out []draw.Lottery
 	for part := range slices.Chunk(events, drawsPerRead) {
-		page, err := s.lotteries(ctx, part)
+		page, err := s.readLotteries(ctx, part)
 		if err != nil {
 			return nil, err
 		}
@@ -59,17 +59,17 @@ func (s *Store) OpenDraws(ctx context.Context, until int64) ([]draw.Lottery, err
 }
 
 func (s *Store) Lottery(ctx context.Context, event string) (l draw.Lottery, found bool, err error) {
-	page, err := s.lotteries(ctx, []string{event})
+	page, err := s.readLotteries(ctx, []string{event})
 	if err != nil || len(page) == 0 {
 		return l, false, err
 	}
 	return page[0], true, page[0].Unreadable
 }
 
-// lotteries reads the promotions of the events, each with its draw. Events without a promotion are
-// left out; a promotion without a stored draw has an open one. Lotteries that cannot be decoded
+// readLotteries reads the promotions of the events, each with its draw. Events without a promotion
+// are left out; a promotion without a stored draw has an open one. Lotteries that cannot be decoded
 // have Unreadable set.
-func (s *Store) lotteries(ctx context.Context, events []string) ([]draw.Lottery, error) {
+func (s *Store) readLotteries(ctx context.Context, events []string) ([]draw.Lottery, error) {
 	var keys []dynamo.Item
 	for _, event := range events {
 		keys = append(keys, table.PromotionKey(event), table.DrawKey(event))
@@ -163,8 +163,8 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 }
 
 // isMarkerOf reports whether the item `it` is the marker of a request to an event. If the marker
-// cannot be decoded, the request tells its event. A request that cannot be decoded either counts
-// for every event, until ingest has ended it.
+// cannot be decoded, its request tells the event. If that cannot be decoded either, the marker
+// counts for every event, until ingest has ended the request.
 func (s *Store) isMarkerOf(ctx context.Context, it dynamo.Item, event string) (bool, error) {
 	m, err := table.DecodeMarker(it)
 	if err == nil {

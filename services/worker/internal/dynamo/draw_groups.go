@@ -61,7 +61,7 @@ func (s *Store) closeGroupUpdate(event, group string) *types.Update {
 	}
 }
 
-func (s *Store) Counted(ctx context.Context, event string) (map[string]int64, error) {
+func (s *Store) EntryCounts(ctx context.Context, event string) (map[string]int64, error) {
 	counters, err := s.counters(ctx, event)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 const pageSize = 100 // items of one read
 
-func (s *Store) Acquire(ctx context.Context, slice string) (bool, error) {
+func (s *Store) AcquireLease(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
 }
 

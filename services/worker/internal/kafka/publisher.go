@@ -35,7 +35,7 @@ func (p *Publisher) Publish(ctx context.Context, rows []promotion.Announcement) 
 	recs := make([]kafka.Record, len(rows))
 	for i, a := range rows {
 		at := time.UnixMilli(a.Version)
-		typ := typeOf(a.Status)
+		typ := kafkaEventType(a.Status)
 		value, err := wire.Marshal(&eventsv1.RequestEvent{
 			Type: typ, RequestId: a.RequestID, EventId: a.EventID, UserId: a.UserID, EventType: string(a.EventType), Status: string(a.Status),
 			ResultCode: string(a.ResultCode), QueueSeq: a.QueueSeq, Version: a.Version, OccurredAt: timestamppb.New(at),
@@ -48,7 +48,7 @@ func (p *Publisher) Publish(ctx context.Context, rows []promotion.Announcement) 
 	return p.producer.Publish(ctx, recs...)
 }
 
-func typeOf(s promotion.Status) string {
+func kafkaEventType(s promotion.Status) string {
 	switch s {
 	case promotion.Succeeded:
 		return events.RequestSucceeded

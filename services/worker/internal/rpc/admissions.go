@@ -14,7 +14,7 @@ import (
 // Admissions lists and redrives the dead letters of admissions.
 type Admissions interface {
 	List(ctx context.Context, cursor string, limit int) (page []promotion.DeadLetter, next string, err error)
-	Redrive(ctx context.Context, ids []string, cursor string) (deadletter.Result, error)
+	Redrive(ctx context.Context, ids []string, cursor string) (deadletter.RedriveResult, error)
 }
 
 var _ Admissions = (*deadletter.Admissions)(nil)

@@ -9,8 +9,8 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// Opener opens draws (draw.Drawer).
-type Opener interface {
+// DrawOpener opens draws (draw.Drawer).
+type DrawOpener interface {
 	Open(ctx context.Context, c fairdraw.Commitment) (text []byte, nonce fairdraw.Nonce, err error)
 }
 
@@ -18,11 +18,11 @@ type Opener interface {
 type Service struct {
 	workerv1.UnimplementedWorkerServiceServer
 
-	opener Opener
+	opener DrawOpener
 }
 
 // NewService returns the server of ingest's calls.
-func NewService(opener Opener) *Service { return &Service{opener: opener} }
+func NewService(opener DrawOpener) *Service { return &Service{opener: opener} }
 
 func (s *Service) OpenDraw(ctx context.Context, in *workerv1.OpenDrawRequest) (*workerv1.OpenDrawResponse, error) {
 	var terms fairdraw.Commitment

@@ -67,15 +67,15 @@ func (s *Settler) trySettle(ctx context.Context, snapshot Snapshot, live []deliv
 		}
 	}()
 	if live[0].request.EventType == promotion.Lottery {
-		return s.store.Settle(ctx, enter(snapshot, live, s.millis()))
+		return s.store.Settle(ctx, decideLottery(snapshot, live, s.millis()))
 	}
-	return s.store.Settle(ctx, decide(snapshot, live, s.millis()))
+	return s.store.Settle(ctx, decideFirstCome(snapshot, live, s.millis()))
 }
 
-// decide gives the places that are left to the first requests and rejects the others. The
+// decideFirstCome gives the places that are left to the first requests and rejects the others. The
 // Settlement names the number of places that was read. That number never rises, so of concurrent
 // decisions based on the same number only one is written.
-func decide(snapshot Snapshot, live []delivery, now int64) Settlement {
+func decideFirstCome(snapshot Snapshot, live []delivery, now int64) Settlement {
 	var out Settlement
 	if snapshot.Capacity == nil {
 		for _, d := range live {
@@ -108,9 +108,9 @@ func decide(snapshot Snapshot, live []delivery, now int64) Settlement {
 	return out
 }
 
-// enter makes entries of the requests of one group of a lottery while the group is open. The
-// transaction requires that the group is still open.
-func enter(snapshot Snapshot, live []delivery, now int64) Settlement {
+// decideLottery makes the requests of one group of a lottery entries of the draw, while the group
+// is open. The transaction requires that the group is still open.
+func decideLottery(snapshot Snapshot, live []delivery, now int64) Settlement {
 	out := Settlement{SentAt: snapshot.Group.SentAt}
 	for _, d := range live {
 		out.SentAt = max(out.SentAt, d.SentAt)

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// handleTimeout bounds the work on one batch. It is below the shortest useful visibility; a
-	// message that is delivered again meanwhile does no harm.
+	// handleTimeout bounds the work on one batch. It is below the shortest useful visibility
+	// timeout of the queue; a message that is delivered again meanwhile does no harm.
 	handleTimeout = 20 * time.Second
 	// errorPause is the pause after a failed call of the queue, and between two probes of the store.
 	errorPause = time.Second
 	// outageHold is how long messages stay hidden between two probes of the store. If the process
-	// dies, others receive them after that time.
+	// dies, other processes receive them after that time.
 	outageHold   = 10 * time.Second
 	probeTimeout = 3 * time.Second
 )

@@ -107,15 +107,16 @@ const (
 	// A message that was received suspiciousReceives times is handled alone, and its attempt is
 	// counted first, since it may be what kills the process.
 	suspiciousReceives = 10
-	// maxPasses bounds how often the state of a group's messages is read before they are released.
+	// maxPasses bounds how many times the state of a group's messages is read before they are
+	// released.
 	maxPasses = 30
 	// foreignDelay is how long messages of a type that this replica cannot settle stay hidden.
 	foreignDelay = 30 * time.Second
 	// unreadableDelay is how long messages stay hidden if their promotion cannot be read. SQS makes a
-	// dead letter of a message that was received 100 times, which then takes 8 hours.
+	// dead letter of a message that was received 100 times: with this delay after 8 hours.
 	unreadableDelay = 5 * time.Minute
-	// throttleTries is how often a group is tried in a row while the store is throttled. The pauses grow
-	// from about 10 ms to about 320 ms.
+	// throttleTries is how many times a group is tried in a row while the store is throttled. The
+	// pauses grow from about 10 ms to about 320 ms.
 	throttleTries = 7
 	throttlePause = 10 * time.Millisecond
 )
@@ -187,8 +188,8 @@ type sortedMessages struct {
 	unsupported bool // the first one is of a type that this replica cannot settle
 }
 
-// group has the messages of one message group of the queue that are not handled yet.
-type group struct {
+// messageGroup has the messages of one message group of the queue that are not handled yet.
+type messageGroup struct {
 	all     []delivery
 	limit   int             // the maximum number of requests in the next transaction; 0: no limit
 	counted map[string]bool // requests whose attempt was counted before it began
@@ -196,7 +197,7 @@ type group struct {
 
 // settleGroup settles the messages of one group in their order.
 func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
-	g := &group{all: all, counted: map[string]bool{}}
+	g := &messageGroup{all: all, counted: map[string]bool{}}
 	throttled := 0
 	for range maxPasses {
 		again, after, err := s.settleFirst(ctx, g)
@@ -213,7 +214,7 @@ func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
 
 // settleFirst settles the first messages of a group. again reports that others can be settled at
 // once; if not, the caller must release the messages left, and hide them for the time `after`.
-func (s *Settler) settleFirst(ctx context.Context, g *group) (again bool, after time.Duration, err error) {
+func (s *Settler) settleFirst(ctx context.Context, g *messageGroup) (again bool, after time.Duration, err error) {
 	t, err := s.sortMessages(ctx, g.all)
 	if errors.Is(err, ErrPromotionUnreadable) {
 		return false, unreadableDelay, nil
@@ -252,7 +253,7 @@ func (s *Settler) settleFirst(ctx context.Context, g *group) (again bool, after 
 		g.all = s.deleteRequests(ctx, g.all, t.live[:n])
 		return len(g.all) > 0, 0, nil
 	case errors.Is(err, ErrChanged):
-		if !pause(ctx) {
+		if !pauseBriefly(ctx) {
 			return false, 0, ctx.Err()
 		}
 	case errors.Is(err, ErrStoreUnavailable), ctx.Err() != nil:
@@ -273,8 +274,8 @@ func jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d) //nolint:gosec // jitter
 }
 
-// pause waits about 35 ms; it returns false when ctx has ended.
-func pause(ctx context.Context) bool { return loop.Sleep(ctx, jitter(35*time.Millisecond)) }
+// pauseBriefly waits about 35 ms; it returns false when ctx has ended.
+func pauseBriefly(ctx context.Context) bool { return loop.Sleep(ctx, jitter(35*time.Millisecond)) }
 
 // retryLater counts the attempt of the first request, and returns after which time it is released
 // with all messages behind it, so that the order of the group is kept.

@@ -17,7 +17,7 @@ import (
 type Store interface {
 	room.RoomStore
 	room.CounterSource
-	room.Positions
+	room.PositionStore
 }
 
 var (
@@ -73,7 +73,7 @@ func (m *Memory) SetClaimsDown(down bool) {
 	m.claimsDown = down
 }
 
-// DeleteEvent removes an event, as after the table was recreated.
+// DeleteEvent removes an event, as if the table had been recreated.
 func (m *Memory) DeleteEvent(eventID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,7 +151,7 @@ func (m *Memory) Stop(_ context.Context, eventID string, round room.Round) error
 		func(c *room.Counters) { c.Active = false })
 }
 
-func (m *Memory) Take(_ context.Context, seen room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
+func (m *Memory) TakePosition(_ context.Context, seen room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
@@ -173,7 +173,7 @@ func (m *Memory) Take(_ context.Context, seen room.Counters, visitor string, ids
 	return r, nil
 }
 
-func (m *Memory) Find(_ context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
+func (m *Memory) FindRecord(_ context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
@@ -183,7 +183,7 @@ func (m *Memory) Find(_ context.Context, c room.Counters, id uuid.UUID) (room.Re
 	return r, ok, nil
 }
 
-func (m *Memory) Claim(r room.Record) {
+func (m *Memory) RecordClaim(r room.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.claimsDown {

@@ -55,7 +55,7 @@ func Read(t *testing.T, s Store, eventID string) room.Counters {
 func TakeWithRetry(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record, err error) {
 	t.Helper()
 	testkit.UntilNoError(t, func() error {
-		r, err = s.Take(t.Context(), c, id.String(), []uuid.UUID{id})
+		r, err = s.TakePosition(t.Context(), c, id.String(), []uuid.UUID{id})
 		if errors.Is(err, room.ErrUnavailable) || errors.Is(err, errs.ErrOverloaded) {
 			return err
 		}
@@ -121,7 +121,7 @@ func testRounds(t *testing.T, shards int, a, b Store) {
 	requireStale(t, "configuring another round", b.Configure(ctx, event, c.Round+1, settings))
 	requireStale(t, "stopping another round", b.Stop(ctx, event, c.Round+1))
 	requireListed(t, true, b, event, "a stop that failed leaves the event in the registry")
-	_, err = a.Take(ctx, c, "v", []uuid.UUID{uuid.New()})
+	_, err = a.TakePosition(ctx, c, "v", []uuid.UUID{uuid.New()})
 	require.NoError(t, err)
 	settings.Batch, settings.ProofOfWork, settings.SignIn, settings.Next = 8, 0, false, room.NextReward
 	require.NoError(t, b.Configure(ctx, event, c.Round, settings))
@@ -150,7 +150,7 @@ func testServing(t *testing.T, shards int, a, b Store) {
 	const event = "serving"
 	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
 	for range 5 {
-		_, err := a.Take(ctx, c, "v", []uuid.UUID{uuid.New()})
+		_, err := a.TakePosition(ctx, c, "v", []uuid.UUID{uuid.New()})
 		require.NoError(t, err)
 	}
 	requireStale(t, "past the last position", a.SetServing(ctx, c, 6))
@@ -170,16 +170,16 @@ func testSamePosition(t *testing.T, shards int, a, b Store) {
 	const event = "same"
 	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
 	ids := []uuid.UUID{uuid.New(), uuid.New()}
-	first, err := a.Take(ctx, c, "v", ids[1:])
+	first, err := a.TakePosition(ctx, c, "v", ids[1:])
 	require.NoError(t, err)
-	again, err := b.Take(ctx, c, "v", ids) // the second id belongs to an older key
+	again, err := b.TakePosition(ctx, c, "v", ids) // the second id belongs to an older key
 	require.NoError(t, err)
 	require.Equal(t, first, again)
-	found, ok, err := b.Find(ctx, c, ids[1])
+	found, ok, err := b.FindRecord(ctx, c, ids[1])
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, first, found)
-	_, ok, err = b.Find(ctx, c, uuid.New())
+	_, ok, err = b.FindRecord(ctx, c, uuid.New())
 	require.NoError(t, err)
 	require.False(t, ok, "an unknown id")
 	require.Equal(t, int64(1), Read(t, a, event).Issued)
@@ -212,7 +212,7 @@ func testUniquePositions(t *testing.T, shards int, a, b Store) {
 		require.LessOrEqual(t, r.Position, issued)
 		seen[r.Position] = true
 	}
-	late, err := b.Take(t.Context(), c, "late", []uuid.UUID{uuid.New()})
+	late, err := b.TakePosition(t.Context(), c, "late", []uuid.UUID{uuid.New()})
 	require.NoError(t, err)
 	require.Equal(t, issued+1, late.Position, "who comes later")
 }
@@ -220,14 +220,14 @@ func testUniquePositions(t *testing.T, shards int, a, b Store) {
 func testOtherRound(t *testing.T, shards int, s Store) {
 	t.Helper()
 	const event = "other-round"
-	_, err := s.Take(t.Context(), room.Counters{EventID: event, Round: 1, Shards: shards}, "v", []uuid.UUID{uuid.New()})
+	_, err := s.TakePosition(t.Context(), room.Counters{EventID: event, Round: 1, Shards: shards}, "v", []uuid.UUID{uuid.New()})
 	requireStale(t, "no room", err)
 	c := StartShardedRound(t, s, event, shards, room.DefaultSettings())
 	earlier := c
 	earlier.Round--
-	_, err = s.Take(t.Context(), earlier, "v", []uuid.UUID{uuid.New()})
+	_, err = s.TakePosition(t.Context(), earlier, "v", []uuid.UUID{uuid.New()})
 	requireStale(t, "an earlier round", err)
 	require.NoError(t, s.Stop(t.Context(), event, c.Round))
-	_, err = s.Take(t.Context(), c, "v", []uuid.UUID{uuid.New()})
+	_, err = s.TakePosition(t.Context(), c, "v", []uuid.UUID{uuid.New()})
 	requireStale(t, "a closed room", err)
 }

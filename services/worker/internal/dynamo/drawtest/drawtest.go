@@ -47,9 +47,9 @@ func KeyConfig(n byte) fairdraw.KeyConfig {
 	return fairdraw.KeyConfig{DrawSecret: secret, DrawStatementKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
 }
 
-// Open stores a lottery under the first set of keys, and returns its id. change may alter its
-// terms.
-func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fairdraw.Commitment)) (event string) {
+// OpenLottery stores a lottery under the first set of keys, and returns its id. change may alter
+// its terms.
+func OpenLottery(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fairdraw.Commitment)) (event string) {
 	t.Helper()
 	p := Promotion(t, ids.NewV7().String(), cutoff, change)
 	tx := store.Begin()
@@ -59,7 +59,7 @@ func Open(t *testing.T, store *dynamo.Store, cutoff time.Time, change func(*fair
 	return p.EventID
 }
 
-// Promotion returns a lottery as Open stores it.
+// Promotion returns a lottery as OpenLottery stores it.
 func Promotion(t testing.TB, event string, cutoff time.Time, change func(*fairdraw.Commitment)) promotion.Promotion {
 	t.Helper()
 	b, err := Beacon()
@@ -92,14 +92,14 @@ func Read(t *testing.T, store *dynamo.Store, event string) draw.Lottery {
 	return l
 }
 
-// Receive stores a request that was accepted just before the cutoff and is not settled.
-func Receive(t *testing.T, store *dynamo.Store, event string) promotion.Request {
+// AddUnsettled stores a request that was accepted just before the cutoff and is not settled.
+func AddUnsettled(t *testing.T, store *dynamo.Store, event string) promotion.Request {
 	t.Helper()
 	p := Read(t, store, event).Promotion
-	return receive(t, store, &p)
+	return addUnsettled(t, store, &p)
 }
 
-func receive(t *testing.T, store *dynamo.Store, p *promotion.Promotion) promotion.Request {
+func addUnsettled(t *testing.T, store *dynamo.Store, p *promotion.Promotion) promotion.Request {
 	t.Helper()
 	r := promotion.NewRequest(p, ids.NewV7().String(), "u"+uuid.NewString(), p.LotteryCutoffAt-1)
 	tx := store.Begin()
@@ -108,13 +108,13 @@ func receive(t *testing.T, store *dynamo.Store, p *promotion.Promotion) promotio
 	return r
 }
 
-// Enter stores n requests that have become entries of the draw, and returns them.
-func Enter(t *testing.T, store *dynamo.Store, event string, n int) []promotion.Request {
+// AddEntries stores n requests that have become entries of the draw, and returns them.
+func AddEntries(t *testing.T, store *dynamo.Store, event string, n int) []promotion.Request {
 	t.Helper()
 	var out []promotion.Request
 	p := Read(t, store, event).Promotion
 	for i := range n {
-		r := receive(t, store, &p)
+		r := addUnsettled(t, store, &p)
 		c := r.Entered(store.Millis(), fmt.Sprint(i))
 		require.NoError(t, store.Change(t.Context(), c))
 		out = append(out, c.After)
