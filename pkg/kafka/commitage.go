@@ -37,8 +37,8 @@ type CommitAge struct {
 	appliedUntil, measured time.Time
 }
 
-// NewCommitAge makes a CommitAge for one group and topic. Run measures it again and again. now is
-// time.Now, except in tests.
+// NewCommitAge makes a CommitAge for one consumer group and topic. Its method Run measures how long
+// ago the group committed, again and again. now is time.Now, except in tests.
 func NewCommitAge(cfg Config, group, topic string, now func() time.Time) *CommitAge {
 	return &CommitAge{cfg: cfg, group: group, topic: topic, now: now}
 }

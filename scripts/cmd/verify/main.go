@@ -7,13 +7,15 @@
 // URL is that of the draw, such as https://tickets.example/api/v1/draws/ID; its entries are read
 // below it, chunk by chunk at /entries/0, /entries/1 and so on, those of a shuffle at /entries.
 // Memory is needed for one chunk of a draw, and for all entries of a shuffle. Beside a FILE the
-// entries are FILE.entries, unless --entries names another. --save keeps both, with the time: such
-// a copy, given as --earlier later, proves when the root existed, and shows whether anything was
-// changed. A receipt is the text or the JSON that the application was answered with.
+// entries are FILE.entries, unless --entries names another file. --save FILE writes the document to
+// FILE and the entries to FILE.entries, with the time. In a later run, --earlier FILE compares the
+// draw with that copy, which shows any change since then. A receipt is the text or the JSON that
+// answered the application.
 //
 // The exit code is 0 when everything that is published so far is genuine, 1 when something is not, 2
-// when that could not be checked, and 3 when it is genuine only if the owner of the beacon is honest:
-// its chain is no public network. --trust-chain accepts one such chain, such as that of a test.
+// when that could not be checked, and 3 when it is genuine only if the beacon's owner is honest,
+// because the beacon is not a known public network. --trust-chain HASH accepts such a beacon, for
+// example that of a test.
 package main
 
 import (

@@ -67,31 +67,34 @@ type Limits struct {
 	// NetworkRate is the requests a second of an IPv4 address or IPv6 /64 (a carrier's NAT is one)
 	// that change something; 0: no limit.
 	NetworkRate float64 `env:"LIMIT_NETWORK_RATE, default=1000" min:"0"`
-	// NetworkBurst is how many such requests may come at once.
+	// NetworkBurst is how many requests of one network that change something may come at once.
 	NetworkBurst int `env:"LIMIT_NETWORK_BURST, default=10000" min:"1" max:"1000000000"`
 	// VisitorRate is the requests a second of a visitor that change something; 0: no limit.
 	VisitorRate float64 `env:"LIMIT_VISITOR_RATE, default=5" min:"0"`
-	// VisitorBurst is how many such requests may come at once.
+	// VisitorBurst is how many requests of one visitor that change something may come at once.
 	VisitorBurst int `env:"LIMIT_VISITOR_BURST, default=30" min:"1" max:"1000000000"`
 	// UserRate is the requests a second of a signed-in user that change something; 0: no limit.
 	UserRate float64 `env:"LIMIT_USER_RATE, default=10" min:"0"`
-	// UserBurst is how many such requests may come at once.
+	// UserBurst is how many requests of one user that change something may come at once.
 	UserBurst int `env:"LIMIT_USER_BURST, default=60" min:"1" max:"1000000000"`
 
 	// PollNetworkRate is the requests a second of a network that change nothing, at each replica;
 	// 0: no limit.
 	PollNetworkRate float64 `env:"LIMIT_POLL_NETWORK_RATE, default=10000" min:"0"`
-	// PollNetworkBurst is how many such requests may come at once.
+	// PollNetworkBurst is how many requests of one network that change nothing may come at once,
+	// at each replica.
 	PollNetworkBurst int `env:"LIMIT_POLL_NETWORK_BURST, default=50000" min:"1" max:"1000000000"`
 	// PollVisitorRate is the requests a second of a visitor that change nothing, at each replica;
 	// 0: no limit.
 	PollVisitorRate float64 `env:"LIMIT_POLL_VISITOR_RATE, default=10" min:"0"`
-	// PollVisitorBurst is how many such requests may come at once.
+	// PollVisitorBurst is how many requests of one visitor that change nothing may come at once,
+	// at each replica.
 	PollVisitorBurst int `env:"LIMIT_POLL_VISITOR_BURST, default=100" min:"1" max:"1000000000"`
 	// PollUserRate is the requests a second of a user that change nothing, at each replica; 0: no
 	// limit.
 	PollUserRate float64 `env:"LIMIT_POLL_USER_RATE, default=20" min:"0"`
-	// PollUserBurst is how many such requests may come at once.
+	// PollUserBurst is how many requests of one user that change nothing may come at once, at
+	// each replica.
 	PollUserBurst int `env:"LIMIT_POLL_USER_BURST, default=200" min:"1" max:"1000000000"`
 
 	// NewVisitorRate is how many new visitors a second are accepted from a network, four times that
@@ -99,13 +102,13 @@ type Limits struct {
 	NewVisitorRate float64 `env:"LIMIT_NEW_VISITOR_RATE, default=10" min:"0"`
 	// NewVisitorBurst is how many new visitors are accepted from a network at once.
 	NewVisitorBurst int `env:"LIMIT_NEW_VISITOR_BURST, default=3000" min:"1" max:"1000000000"`
-	// SignInRate is how many returns from the identity provider a second are accepted from a network, four
-	// times that per /56 and sixteen times per /48; 0: no limit.
+	// SignInRate is how many returns from the identity provider a second are accepted from a
+	// network, four times that per /56 and sixteen times per /48; 0: no limit.
 	SignInRate float64 `env:"LIMIT_SIGN_IN_RATE, default=10" min:"0"`
 	// SignInBurst is how many such returns are accepted at once.
 	SignInBurst int `env:"LIMIT_SIGN_IN_BURST, default=1000" min:"1" max:"1000000000"`
-	// FreeVisitorRate is how many new visitors a second of a network owe no proof of work, four times
-	// that per /56 and sixteen times per /48; 0: nobody owes a proof because of the network.
+	// FreeVisitorRate is how many new visitors a second of a network owe no proof of work, four
+	// times that per /56 and sixteen times per /48; 0: nobody owes a proof because of the network.
 	FreeVisitorRate float64 `env:"LIMIT_FREE_VISITOR_RATE, default=0.5" min:"0"`
 	// FreeVisitorBurst is how many new visitors without a proof of work may come at once.
 	FreeVisitorBurst int `env:"LIMIT_FREE_VISITOR_BURST, default=300" min:"1" max:"1000000000"`
@@ -117,7 +120,8 @@ type Limits struct {
 	// ProofMaxBits is the most that such a visitor owes; at least LIMIT_PROOF_MIN_BITS.
 	ProofMaxBits int `env:"LIMIT_PROOF_MAX_BITS, default=20" min:"1" max:"24"`
 
-	// Keys is how many networks, visitors and users a replica keeps counts of; it bounds the memory.
+	// Keys is how many networks, visitors and users a replica keeps counts of; it bounds the
+	// memory.
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
 }
 

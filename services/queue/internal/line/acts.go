@@ -54,7 +54,7 @@ func (s *Service) applyChange(ctx context.Context, eventID string, c SettingsCha
 	s.cache.markFiguresChanged(eventID)
 	failpoint.Hit("queue.act.in_force")
 	later, err = s.sendAct(ctx, eventID, c)
-	if isUndecided(err) {
+	if isOutcomeUnknown(err) {
 		s.log.WarnContext(ctx, "act not stored by ticket yet", "event", eventID, "error", err)
 		return false, 0, nil
 	}
@@ -89,9 +89,9 @@ func (s *Service) sendAct(ctx context.Context, eventID string, c SettingsChange)
 	return s.events.ChangeSettings(ctx, eventID, c)
 }
 
-// isUndecided reports whether err leaves it open whether ticket stores the act, so that it must be
+// isOutcomeUnknown reports whether err leaves it open whether ticket stores the act, so that it must be
 // sent again: a time-out, or a pod of ticket that stops or lacks this replica's key.
-func isUndecided(err error) bool {
+func isOutcomeUnknown(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -155,9 +155,9 @@ func (s *Service) sendActs(ctx context.Context, eventID string, acts []SettingsC
 	for _, c := range acts { // in their order: unblocking a user may make room to block another
 		later, err := s.sendAct(ctx, eventID, c)
 		switch {
-		case isUndecided(err) && errs.From(err).Kind != errs.Internal:
+		case isOutcomeUnknown(err) && errs.From(err).Kind != errs.Internal:
 			return decided, differ // ticket does not answer
-		case isUndecided(err): // one act that fails must not delay the others
+		case isOutcomeUnknown(err): // one act that fails must not delay the others
 			s.log.ErrorContext(ctx, "act not stored by ticket", "event", eventID, "error", err)
 			continue
 		case err != nil || later > 0:

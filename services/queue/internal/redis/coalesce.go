@@ -42,7 +42,7 @@ type checkResult struct {
 // batches, so that a line on a cluster node that hangs does not delay others.
 func (s *Store) setUpBatches() {
 	cfg := batch.Config{Max: maxClaimsPerScript, Inflight: maxInflight, Queue: maxQueued, Timeout: s.timeout}
-	s.checks = batch.NewGroups(cfg, maxLines, s.checkRequests)
+	s.checks = batch.NewGroups(cfg, maxLines, s.runChecks)
 	s.queries = batch.NewGroups(cfg, maxLines, s.runQueries)
 }
 
@@ -51,7 +51,7 @@ func (s *Store) Close(ctx context.Context) error {
 	return cmp.Or(s.queries.Close(ctx), err)
 }
 
-func (s *Store) checkRequests(ctx context.Context, eventID string, requests []checkRequest) ([]batch.Result[checkResult], error) {
+func (s *Store) runChecks(ctx context.Context, eventID string, requests []checkRequest) ([]batch.Result[checkResult], error) {
 	out := make([]batch.Result[checkResult], len(requests))
 	for from := 0; from < len(requests); {
 		to := from + countFitting(requests[from:])

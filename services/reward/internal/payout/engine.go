@@ -49,8 +49,8 @@ const (
 	releaseTimeout = 2 * time.Second
 	// claimMax is the largest number of rows of one claim, so that it holds locks for a short time.
 	claimMax = 100
-	// gatherFor is how long a free slot waits for others while more rows are due: claiming many rows
-	// costs little more than claiming one.
+	// gatherFor is how long the engine waits for more calls to end before it claims rows: claiming
+	// many rows costs little more than claiming one.
 	gatherFor = 10 * time.Millisecond
 )
 
@@ -60,7 +60,7 @@ type Engine struct {
 	store    Store
 	provider Provider
 	policy   Policy
-	slots    chan struct{} // one per call under way
+	slots    chan struct{} // has one element per call to the provider that is under way
 	wake     chan struct{}
 	log      *slog.Logger
 	work     sync.WaitGroup

@@ -14,9 +14,10 @@ const (
 	PaidNotSuccess Kind = "paid_not_success"
 	// SuccessNotPaid: an allocation is SUCCESS, and the ledger has no entry of it.
 	SuccessNotPaid Kind = "success_not_paid"
-	// CancelledPaid: an allocation is CANCELLED, and the ledger has paid it.
+	// CancelledPaid: an allocation is CANCELLED, but the ledger shows that it was paid.
 	CancelledPaid Kind = "cancelled_paid"
-	// PaidTwice: the ledger has another entry of an allocation, under its key or a new key (-R1).
+	// PaidTwice: the ledger has a second entry of an allocation, under its key or under the key of a
+	// repeated payment, which ends with -R1.
 	PaidTwice Kind = "paid_twice"
 	// OtherMember, OtherKind and OtherValue: the ledger has paid something else than was allocated.
 	OtherMember Kind = "other_member"

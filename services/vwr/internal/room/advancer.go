@@ -75,8 +75,8 @@ type Advancer struct {
 // AdvancerStats counts the writes and fallbacks of this replica.
 type AdvancerStats struct {
 	Won, Lost, Failed atomic.Int64
-	// Fallbacks counts steps of events with the inlet MaxInFlight that used the configured rate,
-	// because tier 2 had not answered for LoadGrace.
+	// Fallbacks counts the steps in which an event whose rule of serving (inlet) is MaxInFlight was
+	// served at the configured rate, because tier 2 had not told its load for LoadGrace.
 	Fallbacks atomic.Int64
 	// ClaimsMissed counts failed reads of claims. They leave the event's claim share unchanged.
 	ClaimsMissed atomic.Int64
