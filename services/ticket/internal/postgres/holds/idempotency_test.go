@@ -97,7 +97,7 @@ func TestIdempotencyKeyInProgress(t *testing.T) {
 			svc.Put(t, way.spec)
 			k := key(t, "u", "k", "body")
 			require.NoError(t, pgx.BeginFunc(t.Context(), svc.Pool, func(tx pgx.Tx) error {
-				_, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, k.Lock())
+				_, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, k.AdvisoryLock())
 				require.NoError(t, err)
 				_, err = way.hold(t.Context(), svc, "u", k)
 				require.ErrorIs(t, err, idempotency.ErrInProgress)
