@@ -43,13 +43,14 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Replica is one process of the service, without its servers, its relay and its loops.
+// Replica is one process of the service, without its servers, outbox relay and background loops.
 type Replica struct {
 	service *payment.Service
 	consume func(context.Context, kafka.Record) error
 }
 
-// noTimeout is the time limit of calls: in effect none, since the test decides which get no answer.
+// noTimeout is the time limit of calls: none in effect, since the test decides which calls get no
+// answer.
 const noTimeout = time.Hour
 
 // New returns a Replica.
@@ -70,14 +71,14 @@ func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	rpc.Register(s, r.service)
 }
 
-// Consume handles a record of reservation-events.
+// Consume handles a record of the topic reservation-events.
 func (r *Replica) Consume(ctx context.Context, rec kafka.Record) error { return r.consume(ctx, rec) }
 
 // Sweep runs the sweeper once, on all payments and refunds that are due.
 func (r *Replica) Sweep(ctx context.Context) { r.service.SweepOnce(ctx) }
 
-// RequestRefund asks for a refund of tickets of a payment, or of all that are valid. An operator's
-// request gives fees back too.
+// RequestRefund asks for a refund of tickets of a payment; empty: of all that are valid. An
+// operator's request gives fees back too.
 func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause, userID, key string, tickets []uuid.UUID) error {
 	_, err := r.service.RequestRefund(ctx, payment.RefundRequest{
 		PaymentID: paymentID, Cause: payment.Cause(cause), Reason: "test", Want: payment.Want{UserID: userID, TicketIDs: tickets}, IdempotencyKey: key,
@@ -85,13 +86,13 @@ func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause,
 	return refusal(err)
 }
 
-// RetryRefund sends a held refund again.
+// RetryRefund sends a refund that waits for a person (HELD) to the provider again.
 func (r *Replica) RetryRefund(ctx context.Context, id uuid.UUID) error {
 	_, err := r.service.RetryRefund(ctx, id)
 	return refusal(err)
 }
 
-// ResolveRefund ends a held refund that was paid otherwise.
+// ResolveRefund ends a refund that waits for a person (HELD): it was paid without the provider.
 func (r *Replica) ResolveRefund(ctx context.Context, id uuid.UUID) error {
 	_, err := r.service.ResolveRefund(ctx, id, false, "paid otherwise")
 	return refusal(err)
@@ -100,7 +101,7 @@ func (r *Replica) ResolveRefund(ctx context.Context, id uuid.UUID) error {
 // Wait waits for the charges that are under way.
 func (r *Replica) Wait(ctx context.Context) error { return r.service.Wait(ctx) }
 
-// ErrRefused is a refusal of a request, which is a normal answer.
+// ErrRefused marks the errors with which the service refuses a request. They are normal answers.
 var ErrRefused = errors.New("refused")
 
 func refusal(err error) error {

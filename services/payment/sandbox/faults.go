@@ -10,9 +10,9 @@ import (
 // keyLife is how long refund keys are kept if the faults do not say otherwise.
 const keyLife = 24 * time.Hour
 
-// Faults are what can go wrong with refunds. Shares are between 0 and 1; the seed, the key and the
-// number of earlier calls with the key decide on a call, so that a seed repeats a run. The payment
-// key selects what happens to a charge.
+// Faults are what can go wrong with refunds. A share, from 0 to 1, is the probability of a fault.
+// The seed, the refund's key and the number of earlier calls with it decide on a call, so that the
+// same seed repeats a run. What happens to a charge depends on its payment key instead.
 type Faults struct {
 	Seed uint64 `json:"seed"`
 	// WholeOnly refuses every refund of less than what is left of the charge.
@@ -21,20 +21,21 @@ type Faults struct {
 	KeyLife faults.Duration `json:"keyLife"`
 	// Refused is the share of the refunds that are refused for good, as of a disputed charge.
 	Refused float64 `json:"refused"`
-	// Silent drops the connection and refunds nothing, Lost refunds and drops it, Late drops it and
-	// refunds after LateFor.
+	// Silent, Lost and Late are the shares of the calls that get no answer: Silent refunds nothing,
+	// Lost refunds before the connection is dropped, Late refunds after LateFor.
 	Silent  float64         `json:"silent"`
 	Lost    float64         `json:"lost"`
 	Late    float64         `json:"late"`
 	LateFor faults.Duration `json:"lateFor"`
-	// Pending is the share of the refunds that are only accepted. They are done after SettleFor,
-	// except for the share Failing of all refunds, done ones too, which fail then.
+	// Pending is the share of the refunds that are only accepted at first, and done after
+	// SettleFor. Failing is the share of all refunds that fail after SettleFor, even if they were
+	// done at once.
 	Pending   float64         `json:"pending"`
 	Failing   float64         `json:"failing"`
 	SettleFor faults.Duration `json:"settleFor"`
 }
 
-// fault is what happens to the call of a refund.
+// fault is what goes wrong with one call for a refund.
 type fault int
 
 const (

@@ -152,7 +152,7 @@ func (l *Ledger) Settle(orderID string, status Status, declineCode string) (Char
 	return c, l.write(entry{Charge: &c})
 }
 
-// Void makes any later charge of the order impossible. It fails with ErrCaptured if it is captured.
+// Void makes any later charge of the order impossible. ErrCaptured if the order is captured.
 func (l *Ledger) Void(orderID string) (Charge, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// SignatureHeader has the value `t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`.
+// SignatureHeader signs a webhook. Its value: `t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`.
 const SignatureHeader = "x-sandbox-signature"
 
 // Sign returns the value of SignatureHeader for a body sent at a time.

@@ -39,7 +39,7 @@ const (
 // Replica simulates one process of the service, without its servers, outbox relay and background loops.
 type Replica struct {
 	events       *event.Service
-	places       *events.Store
+	eventStore   *events.Store
 	reservations *reservation.Service
 	targets      settlement.Targets
 	refunds      *refunds.Store
@@ -53,7 +53,7 @@ func New(pool *pgxpool.Pool, now func() time.Time) *Replica {
 	database := postgres.New(pool, postgres.Options{Now: now})
 	store := events.NewStore(database)
 	r := &Replica{
-		events: event.NewService(store, store, store), places: store, refunds: refunds.NewStore(database), expirer: expiry.NewStore(database),
+		events: event.NewService(store, store, store), eventStore: store, refunds: refunds.NewStore(database), expirer: expiry.NewStore(database),
 		holds: holds.NewStore(database, holdConcurrency, storetest.HoldFor),
 	}
 	r.reservations = reservation.NewService(r.events, r.holds, reservations.NewStore(database), storetest.MaxExtension)
@@ -78,12 +78,12 @@ func (emptyBacklog) Age() (oldest, measuredAgo time.Duration, known bool) { retu
 // Consume applies records of the topic payment-events.
 func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.settle(ctx, recs) }
 
-// Sweep expires holds whose time is over, and puts places that were given back on sale.
+// Sweep expires holds whose time is over, and puts places on sale again that users have given back.
 func (r *Replica) Sweep(ctx context.Context) error {
 	if _, err := r.expirer.ExpireDue(ctx, sweepBatch); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
-	if err := r.places.ReleaseReturns(ctx); err != nil {
+	if err := r.eventStore.ReleaseReturns(ctx); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	return nil
@@ -93,7 +93,7 @@ func (r *Replica) Sweep(ctx context.Context) error {
 func (r *Replica) Close(ctx context.Context) error { return r.holds.Close(ctx) }
 
 // Violations lists the rows that violate an invariant of the service, in one snapshot of the
-// database. No event may have been deleted from the outbox.
+// database. Some invariants compare rows with the outbox, which must still have all events.
 func Violations(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) (string, error) {
 	return storetest.Violations(ctx, pool, now)
 }

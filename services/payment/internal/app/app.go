@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox returns the command with which operators handle parked events of the outbox.
+// Outbox returns the operators' command for Kafka events that could not be published (parked).
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,

@@ -22,11 +22,11 @@ import (
 type Refunder interface {
 	// Compensate refunds a payment that cannot be honoured.
 	Compensate(ctx context.Context, r payment.Rejection) error
-	// RefundPromised refunds tickets as ticket has decided.
+	// RefundPromised makes a refund that the ticket service has decided.
 	RefundPromised(ctx context.Context, r payment.PromisedRefund) error
 }
 
-// NewConsumer makes the consumer of rejected payments and of refunds that ticket has decided.
+// NewConsumer makes the consumer of rejections and of refunds that the ticket service has decided.
 func NewConsumer(cfg kafka.Config, refunds Refunder, log *slog.Logger) (*kafka.Consumer, error) {
 	return kafka.NewConsumer(cfg, payment.Group, []string{events.Reservations}, kafka.Each(Handle(refunds)), log)
 }

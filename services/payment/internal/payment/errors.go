@@ -25,12 +25,12 @@ var (
 	// ErrNotRefundable refuses a refund: the payment is not paid, or tickets cannot be refunded.
 	ErrNotRefundable  = errs.ErrNotRefundable
 	ErrEventCancelled = errs.ErrEventCancelled
-	// ErrTicketsPending refuses a refund until ticket has heard of the payment.
+	// ErrTicketsPending refuses a refund until the ticket service has received the payment's event.
 	ErrTicketsPending = errs.ErrTicketsPending
 	ErrRefundNotFound = errs.ErrRefundNotFound
-	// ErrNotHeld refuses a person's decision about a refund that needs none.
+	// ErrNotHeld refuses a person's decision about a refund that does not wait for one (HELD).
 	ErrNotHeld = errs.ErrRefundNotHeld
-	// ErrNotPaidByHand refuses to resolve a refund by money that nobody gave at the provider.
+	// ErrNotPaidByHand refuses to end a refund as paid by hand if the provider shows no such money.
 	ErrNotPaidByHand = errs.ErrRefundNotPaid
 	// ErrTooManyRefunds refuses a user's request for a refund for a while.
 	ErrTooManyRefunds = errs.ErrRateLimited

@@ -14,10 +14,10 @@ type Cause string
 const (
 	// Compensation refunds a payment that cannot be honoured, or a charge of a wrong amount.
 	Compensation Cause = "COMPENSATION"
-	// ByUser and ByOperator refund what a person asked for. Ticket decides about each ticket.
+	// ByUser and ByOperator refund what a person asked for. The ticket service decides on each.
 	ByUser     Cause = "USER"
 	ByOperator Cause = "OPERATOR"
-	// EventCancelled refunds tickets of a cancelled event, as ticket says.
+	// EventCancelled refunds tickets of a cancelled event, as the ticket service has decided.
 	EventCancelled Cause = "EVENT_CANCELLED"
 	// TransferPayout pays the seller of a ticket, from the seller's own payment.
 	TransferPayout Cause = "TRANSFER"
@@ -60,13 +60,13 @@ type RefundItem struct {
 	Amount   int64
 }
 
-// Left is a ticket that a refund does not end, and why: its status, or a reason of ticket's.
+// Left is a ticket that a refund does not end, and why: the ticket's status, or another reason.
 type Left struct {
 	TicketID uuid.UUID `json:"ticketId"`
 	Reason   string    `json:"reason"`
 }
 
-// Want is what a refund asks of ticket.
+// Want is what a refund asks of the ticket service.
 type Want struct {
 	// UserID is who asks.
 	UserID string `json:"userId,omitempty"`
@@ -91,13 +91,13 @@ type Refund struct {
 	PaymentID uuid.UUID
 	Provider  string
 	Cause     Cause
-	// Request makes the refund unique for its payment and cause.
+	// Request identifies the refund among those of its payment and cause. It is stored once.
 	Request string
 	Reason  string
 	Status  RefundStatus
 	Want    Want
 	// Amount is what is owed, in the currency's minor unit. Send is the part of it that the provider
-	// gives back: less what was given by hand before.
+	// is asked to give back: Amount less what a person has given back by hand.
 	Amount, Send int64
 	// Gen is the number of the idempotency key at the provider, id#gen. FirstSent and LastSent are
 	// times before the first and the latest call with this key.
@@ -117,7 +117,8 @@ type Refund struct {
 	Lease     int64
 	LastError string
 	CreatedAt time.Time
-	// Items are the tickets that end with the refund, Left those that ticket would not let go.
+	// Items are the tickets that end with the refund, Left those that the ticket service has
+	// not claimed.
 	Items []RefundItem
 	Left  []Left
 }

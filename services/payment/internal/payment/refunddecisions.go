@@ -8,11 +8,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// errTakenOver is returned by a decision when another process has the refund, or it has ended.
+// errTakenOver: another process has the refund, or the refund has ended. Decisions return it.
 var errTakenOver = errors.New("another process has the refund")
 
-// owed returns the decision that inserts a refund which needs no claim of this service: a
-// compensation of what was captured, or what ticket has promised already.
+// owed returns the decision that inserts a refund for which no tickets must be claimed: a
+// compensation of what was captured, or a refund whose tickets the ticket service has claimed
+// itself.
 func owed(r Refund) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirmed && p.Status != Refunded {
@@ -29,8 +30,8 @@ func owed(r Refund) Decide {
 	}
 }
 
-// begun records ticket's answer to BeginRefund. A refund by hand has given its money back already:
-// its items use up a part of what was given by hand; no refund uses the rest yet.
+// begun records the ticket service's answer to BeginRefund. A refund by hand has given its money
+// back already: its items use up a part of that money, and the rest counts for no refund yet.
 func begun(claim Claim) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		if r.Status != RefundRequested {
@@ -72,7 +73,7 @@ func whileRefundLeased(lease int64, decide DecideRefund) DecideRefund {
 }
 
 // sending records, before the call, that a refund may be sent from now on. Nothing is changed when
-// the provider may have forgotten the key before the call has ended: then it must be asked first.
+// the provider may have forgotten the key before the call has ended: then ask the provider first.
 func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		switch {
@@ -86,8 +87,8 @@ func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
 	})
 }
 
-// absent takes a new key for a refund that the provider does not know, when no earlier call can act
-// any more. asked is a time before the provider was asked.
+// absent takes a new key for a refund that the provider does not know, once no earlier call can
+// take effect any more. asked is a time before the provider was asked.
 func absent(lease int64, asked time.Time, settled time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if end := r.LastSent.Add(settled); asked.Before(end) {
@@ -143,8 +144,9 @@ func made(x ProviderRefund) DecideRefund {
 // reasonFailed is the reason of a refund that the provider accepted and could not make.
 const reasonFailed = "FAILED"
 
-// tooEarly puts off a refusal of a refund while an earlier call for it may still act: the provider
-// may not keep refusals under a key. earlier is when that call may have been sent; zero: never.
+// tooEarly puts off a refusal while an earlier call for the refund may still take effect: the
+// provider may not keep refusals under a key. earlier is when that call may have been sent, or
+// zero.
 func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		end := earlier.Add(settled)
@@ -178,7 +180,7 @@ func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefu
 	})
 }
 
-// aborted records that ticket was told that the claim is given up.
+// aborted records that the ticket service was told that the claim is given up.
 func aborted(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 	if !r.AbortDue {
 		return nil, nil //nolint:nilnil // told already

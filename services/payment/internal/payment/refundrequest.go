@@ -45,7 +45,7 @@ type Requested struct {
 	Asked []time.Time
 }
 
-// DecideRequest is a Decide about a request for a refund. before tells of earlier refunds.
+// DecideRequest decides on a request for a refund, as Decide does; before has the earlier refunds.
 type DecideRequest func(p Payment, before Requested, now time.Time) (*Change, error)
 
 // AskRefund stores a refund that a person asks for, and waits for ticket's answer. Without one in time
@@ -136,14 +136,14 @@ func requested(r Refund) DecideRequest {
 		}
 		n := r
 		n.PaymentID, n.Provider, n.Status = p.ID, p.Provider, RefundRequested
-		c := p.withMoney(0, 0, 0, "") // the timeline says it when the tickets are claimed
+		c := p.withMoney(0, 0, 0, "") // the timeline entry follows when the tickets are claimed
 		c.NewRefund = &n
 		return c, nil
 	}
 }
 
-// taken returns those of the tickets that another refund has claimed or has asked for. Ticket would
-// refuse them too; to refuse them here costs neither a row nor a call.
+// taken returns those of the tickets that another refund has claimed or has asked for. The ticket
+// service would refuse them too, but to refuse them here costs neither a row nor a call.
 func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
 	held := map[uuid.UUID]string{}
 	for _, r := range b.Holding {
@@ -175,8 +175,8 @@ func (s *Service) RetryRefund(ctx context.Context, id uuid.UUID) (Refund, error)
 	return r, err
 }
 
-// ResolveRefund ends a held refund that a person has paid, by hand at the provider or else otherwise, as
-// the note says. Errors: ErrRefundNotFound, ErrNotHeld, ErrNotPaidByHand.
+// ResolveRefund ends a HELD refund that a person has paid: at the provider (byHand), or in the way
+// that the note names. Errors: ErrRefundNotFound, ErrNotHeld, ErrNotPaidByHand.
 func (s *Service) ResolveRefund(ctx context.Context, id uuid.UUID, byHand bool, note string) (Refund, error) {
 	r, err := s.decideHeld(ctx, id, resolved(byHand, note))
 	s.opts.Published()

@@ -16,11 +16,11 @@ const (
 	maxRefundWait = 5 * time.Minute
 	// refundAlert is the age from which a failed refund is logged as an error.
 	refundAlert = 10 * time.Minute
-	// sendWithin is the longest time from the record that a refund may be sent to the call that sends
-	// it. A process that was stopped for longer sends nothing.
+	// sendWithin bounds the time from the stored record that a refund will be sent to the call that
+	// sends it. A process that was suspended for longer sends nothing.
 	sendWithin = 20 * time.Second
-	// acceptedPoll is the pause before an accepted refund is first asked for. Later pauses grow with
-	// its age, up to maxAcceptedPoll.
+	// acceptedPoll is the pause before the provider is first asked about a refund that it has
+	// accepted. Later pauses grow with the refund's age, up to maxAcceptedPoll.
 	acceptedPoll    = time.Hour
 	maxAcceptedPoll = 24 * time.Hour
 )
@@ -45,7 +45,7 @@ var refundLanes = map[RefundLane][]Cause{ //nolint:gochecknoglobals // a constan
 	Cancellations: {EventCancelled},
 }
 
-// Group is the consumer group that processes rejections and the refunds that ticket asks for.
+// Group is the consumer group of rejections and of the refunds that the ticket service asks for.
 const Group = "payment-service-group"
 
 // Rejection reports that a payment cannot be honoured.
@@ -64,7 +64,7 @@ func (s *Service) Compensate(ctx context.Context, r Rejection) error {
 	return err
 }
 
-// PromisedRefund is a refund that ticket has decided: its tickets are claimed already.
+// PromisedRefund is a refund that the ticket service has decided: its tickets are claimed already.
 type PromisedRefund struct {
 	// EventKey identifies the event, which is processed once.
 	EventKey string
@@ -162,8 +162,8 @@ func (s *Service) abortRefund(ctx context.Context, r Refund) error {
 func (s *Service) settledAfter() time.Duration { return s.provider.Caps().InFlight + sendWithin }
 
 // sendRefund asks the provider to make a refund. It records first that the refund may be sent, with
-// the key that makes a repetition harmless. If the provider may have forgotten the key, it asks the
-// provider whether it has made the refund, instead.
+// the key that makes a repetition harmless. If the provider may have forgotten the key, sendRefund
+// asks whether the refund was made, instead of sending it.
 func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	if err := s.opts.AwaitRefund(ctx, r.Cause); err != nil {
 		return err
@@ -213,8 +213,8 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, x ProviderRefund) 
 }
 
 // refuseRefund handles the provider's refusal of a refund. The refusal counts only when no earlier
-// call can act any more, and after the provider was asked for the refunds that it has: an earlier
-// call, or a person, may have refunded.
+// call can take effect any more, and after the provider was asked for the refunds that it has: an
+// earlier call, or a person, may have refunded.
 func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer RefundAnswer) error {
 	_, early, err := s.store.ApplyRefund(ctx, r.ID, tooEarly(r.Lease, r.DoubtAt, s.settledAfter()))
 	if err != nil || early {
@@ -233,8 +233,8 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 }
 
 // askForgotten asks the provider about a refund whose key it may have forgotten. A refund that the
-// provider does not know is sent under a new key, once no earlier call can act any more. asked is
-// the database's time before the question.
+// provider does not know is sent under a new key, once no earlier call can take effect any more.
+// asked is the database's time before the question.
 func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, asked time.Time) error {
 	if _, err := s.reconcileRefunds(ctx, p); err != nil {
 		return err

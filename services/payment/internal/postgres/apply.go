@@ -155,8 +155,8 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 	return outbox.Event{Topic: events.Payments, Key: p.OrderID, Type: string(c.Event), EntityVersion: p.Version, Payload: e}
 }
 
-// checkAt returns when the sweeper checks the payment after the change. A hint that nobody has
-// followed up stays due, except while the charge is made.
+// checkAt returns when the sweeper checks the payment after the change. While a webhook is not
+// followed up (Hinted), that is at once, unless the change begins the charge.
 func checkAt(p lockedPayment, c *payment.Change) *time.Time {
 	wait := c.Check
 	if wait == payment.Keep {

@@ -107,7 +107,7 @@ func withItems(ctx context.Context, q *db.Queries, n int, row func(i int) db.Ref
 	return list, addItems(ctx, q, n, func(i int) *payment.Refund { return &list[i] })
 }
 
-// addItems reads the items of n refunds.
+// addItems reads the items of n refunds into them.
 func addItems(ctx context.Context, q *db.Queries, n int, refund func(i int) *payment.Refund) error {
 	if n == 0 {
 		return nil

@@ -62,8 +62,8 @@ func claimKey(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Ke
 	return &p, nil
 }
 
-// openOrExisting returns the open payment of the reference if it serves n, and otherwise replaces
-// it by n.
+// openOrExisting returns the open payment of n's reference if that is ReusableFor n. Otherwise it
+// ends that payment, if there is one, and opens n.
 func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	for {
 		row, err := q.LockOpenPayment(ctx, db.LockOpenPaymentParams{

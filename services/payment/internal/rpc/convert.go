@@ -44,7 +44,7 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	for i, e := range timeline {
 		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: status(e.Status), Note: e.Note}
 	}
-	given := map[string]*paymentv1.RefundItem{} // by ticket: that of a buyer may be refunded again after a transfer
+	given := map[string]*paymentv1.RefundItem{} // by ticket id: two refunds of one ticket are added up
 	for _, r := range shown.Refunds {
 		out.Refunds = append(out.Refunds, toRefund(r))
 		for _, item := range r.Items {
@@ -62,7 +62,7 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	return out
 }
 
-// payersStatus has, by status, what payers see of a refund where that is another status.
+// payersStatus has the status of a refund that payers see, by stored status, where the two differ.
 var payersStatus = map[payment.RefundStatus]payment.RefundStatus{
 	payment.RefundAccepted: payment.RefundPending, payment.RefundResolved: payment.RefundDone, payment.RefundRejected: payment.RefundRefused,
 }
@@ -100,8 +100,8 @@ func toLeft(left []payment.Left) []*paymentv1.RefundLeft {
 	return out
 }
 
-// refundedAmount returns the refunded part of the payment's amount. It is 0 after a charge of a
-// wrong amount, which was no payment.
+// refundedAmount returns the refunded part of the payment's amount. It is 0 if the provider has
+// charged another amount than asked for: that charge does not count as a payment.
 func refundedAmount(p payment.Payment) int64 {
 	if p.Captured != p.Amount {
 		return 0

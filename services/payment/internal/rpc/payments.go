@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// roleAdmin is required for operators' calls. The gateway has checked it too.
+// roleAdmin is the role that operators' calls require. The gateway has checked it too.
 const roleAdmin = "admin"
 
 // Server serves payments and refunds to users and operators: PaymentService, PaymentAdminService,

@@ -108,7 +108,7 @@ func (s *Server) ResolveRefund(ctx context.Context, in *paymentv1.ResolveRefundR
 	})
 }
 
-// decideHeld answers an operator's decision about a held refund.
+// decideHeld carries out an operator's decision about a refund that waits for a person (HELD).
 func decideHeld(in any, refundID string, decide func(id uuid.UUID) (payment.Refund, error)) (*paymentv1.Refund, error) {
 	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
 		return nil, err

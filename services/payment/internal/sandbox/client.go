@@ -184,7 +184,7 @@ func (c *Client) call(ctx context.Context, method, path string, body any) (statu
 }
 
 // send sends one request and decodes its answer into got, whatever its status. fence, unless nil,
-// wraps the request's body in a reader that can refuse to send it.
+// wraps the request's body in a reader that fails once it is too late to send the request.
 func (c *Client) send(ctx context.Context, method, path string, body any, fence func(io.Reader) io.Reader, got any) (status int, err error) {
 	ctx, span := otel.Tracer("urr.guru/services/payment/sandbox").Start(ctx, method+" sandbox", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()

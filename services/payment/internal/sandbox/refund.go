@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// errTooLate means that a refund was not sent, since its time to be sent was over.
+// errTooLate means that a refund was not sent, since it was later than RefundCall.NotAfter.
 var errTooLate = errors.New("too late to send the refund")
 
 // Caps returns how long the sandbox keeps a refund's key, and how long a sent call may act.
@@ -28,7 +28,7 @@ type refund struct {
 	Reference string `json:"reference"`
 	Amount    int64  `json:"amount"`
 	Status    string `json:"status"`
-	// Code is the reason of a refusal, with Error for people.
+	// Code is the reason of a refusal for programs, Error for people.
 	Code  string `json:"code"`
 	Error string `json:"error"`
 }
@@ -56,9 +56,9 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 	}
 }
 
-// fencedBody is the body of a request that must not be sent after a time. The transport reads it
-// just before it writes it, so that a process that was stopped before sends no more than headers,
-// which ask for nothing.
+// fencedBody is a request's body that cannot be read after notAfter. The HTTP transport reads a
+// body just before it sends it. So a process that was suspended for too long sends at most the
+// headers, which cause no refund.
 type fencedBody struct {
 	io.Reader
 

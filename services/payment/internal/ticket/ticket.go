@@ -16,8 +16,9 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Client asks ticket for amounts, and claims and releases references and tickets, over gRPC. Its
-// errors are ticket's refusals (payment.Refusal) and those of unavailability.
+// Client calls the ticket service over gRPC. It asks for amounts, and claims and releases
+// references and tickets. Its errors are the service's refusals (payment.Refusal) and those of
+// unavailability.
 type Client struct{ payables ticketv1.PayableServiceClient }
 
 var _ payment.Tickets = (*Client)(nil)

@@ -82,8 +82,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("commit age", commitAge.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
-	sweep(a, cfg, database, eventStore, log)
-	endCancelled(a, cfg, database, log)
+	startSweepers(a, cfg, database, eventStore, log)
+	startCancellationWalker(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
@@ -117,9 +117,9 @@ func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, 
 	return s
 }
 
-// sweep starts the background workers that expire holds, count sold places, put places that were
-// given back on sale, and delete old rows.
-func sweep(a *lifecycle.App, cfg *Config, database *postgres.Database, store *events.Store, log *slog.Logger) {
+// startSweepers starts the background workers that expire holds, count sold places, put places on
+// sale again that users have given back, and delete old rows.
+func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, store *events.Store, log *slog.Logger) {
 	sweeper := &reservation.Sweeper{
 		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
 		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
@@ -133,12 +133,12 @@ func sweep(a *lifecycle.App, cfg *Config, database *postgres.Database, store *ev
 	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
 }
 
-// endCancelled starts the workers that end what is left of cancelled events, and count it.
-func endCancelled(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) {
+// startCancellationWalker starts the workers that end, and count, what is left of cancelled events.
+func startCancellationWalker(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) {
 	ends := cancellations.NewStore(database)
 	walker := &cancellation.Walker{Store: ends, Holds: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log}
 	a.Go("cancelled events", walker.Run)
-	a.Go("left of cancelled events", reportLeft(ends.Left, log))
+	a.Go("left of cancelled events", reportLeft(ends.CountRemaining, log))
 }
 
 // Outbox returns the operators' command for Kafka events that were put aside (parked) because one

@@ -39,7 +39,7 @@ type Config struct {
 	keys ticket.Keys
 }
 
-// Validate checks the code keys and the connections of holds, whose number it sets if it is not given.
+// Validate checks the keys of ticket codes and HoldConcurrency, for which it sets the default.
 func (c *Config) Validate() error {
 	keys, err := ticket.ParseKeys(c.TicketCodeKey)
 	if err != nil {

@@ -16,26 +16,27 @@ import (
 const (
 	// holdBatch bounds the unpaid reservations that one transaction ends.
 	holdBatch = 200
-	// ticketBatch bounds the tickets whose refunds one walk begins, at most one walk a second of an
-	// event. So the refunds of a large event do not delay other events of the outbox and of
-	// payment's consumer; payment sends them more slowly anyway.
+	// ticketBatch bounds the tickets whose refunds one walk of an event begins; an event has at
+	// most one walk a second. So the Kafka events of its refunds do not delay others. The payment
+	// service sends refunds to the provider more slowly anyway.
 	ticketBatch = 100
-	// lease is for how long no other replica works on an event that one has leased. Work that takes
-	// longer does no harm: each transaction looks again at the rows that it has locked.
+	// lease is for how long a replica has an event for itself. Work that takes longer does no harm:
+	// each transaction looks again at the rows that it has locked.
 	lease = 10 * time.Second
 )
 
-// Order is a reservation with its tickets that are still valid, or whose money is still owed.
-type Order struct {
+// OwedOrder is a reservation with those of its tickets that must still be refunded: tickets that
+// are valid, and tickets for which money is still owed.
+type OwedOrder struct {
 	ReservationID uuid.UUID
 	TicketIDs     []uuid.UUID
 }
 
-// Position says where to continue with the orders of an ended event, which are walked by user.
+// Position says where to continue with the orders of an ended event, which are sorted by user.
 type Position struct {
 	EventID string
-	// After is the last user whose orders were handled; empty: start with the first user.
-	After string
+	// FromUser is the user with whose orders to continue; empty: start with the first user.
+	FromUser string
 }
 
 // Remaining counts what must still be ended of events that were cancelled.
@@ -48,34 +49,35 @@ type Remaining struct {
 type Store interface {
 	// EndCancelled makes cancelled events ENDED when the time to undo is over, and returns their ids.
 	EndCancelled(ctx context.Context) ([]string, error)
-	// Lease returns an ended event that no replica has worked on for a while; ok is false without one.
+	// Lease reserves an ended event for this replica, and returns where to continue; ok is false if
+	// no ended event is due.
 	Lease(ctx context.Context, lease time.Duration) (at Position, ok bool, err error)
-	// Return ends a lease and stores the position. An event of which nothing is left is leased
-	// again and again all the same, but less and less often.
-	Return(ctx context.Context, at Position, left bool) error
+	// EndLease ends a lease and stores where to continue. Unless moreLeft, the event is leased
+	// again after pauses that grow: something may be left later.
+	EndLease(ctx context.Context, next Position, moreLeft bool) error
 	// CancelOffers cancels the offers of tickets to other users for which no payment is under way.
 	CancelOffers(ctx context.Context, eventID string) error
-	// Orders returns the next orders, with up to max tickets together, and the last user whose
-	// orders it has returned; empty at the end.
-	Orders(ctx context.Context, at Position, max int) (orders []Order, after string, err error)
+	// Orders returns the next orders, with up to max tickets together, and the user with whose
+	// orders to continue; empty at the end.
+	Orders(ctx context.Context, at Position, max int) (orders []OwedOrder, nextUser string, err error)
 	// Refund ends the tickets of an order and records the refund that is owed, in one transaction.
-	Refund(ctx context.Context, order Order) error
-	// Left counts what is left of all ended events.
-	Left(ctx context.Context) (Remaining, error)
+	Refund(ctx context.Context, order OwedOrder) error
+	// CountRemaining counts what is left of all ended events.
+	CountRemaining(ctx context.Context) (Remaining, error)
 }
 
-// Holds ends unpaid reservations.
-type Holds interface {
+// HoldCanceller ends unpaid reservations.
+type HoldCanceller interface {
 	// CancelWithEvent ends up to max unpaid reservations of an event, and returns their number.
 	CancelWithEvent(ctx context.Context, eventID string, max int) (int, error)
 }
 
-// Walker is the worker that ends cancelled events when the time to undo it is over. It looks at an
-// ended event again and again, since nothing is ever final: a payment may become a ticket while the
-// event ends, and a refund that began before may be aborted.
+// Walker is the worker that ends cancelled events when the time to undo the cancellation is over.
+// It looks at an ended event again and again, since new work may appear: a payment may become a
+// ticket while the event ends, and a refund that began before may be aborted.
 type Walker struct {
 	Store Store
-	Holds Holds
+	Holds HoldCanceller
 	Every time.Duration
 	Log   *slog.Logger
 }
@@ -111,19 +113,19 @@ func (w *Walker) Walk(ctx context.Context) error {
 func (w *Walker) walkOne(ctx context.Context, at Position) error {
 	var errs []error
 	ended := 0
-	if at.After == "" { // once per walk is enough: an ended event gets no new holds
+	if at.FromUser == "" { // once per walk is enough: an ended event gets no new holds
 		var err error
 		ended, err = w.endUnpaid(ctx, at.EventID)
 		errs = append(errs, err)
 	}
-	orders, after, err := w.Store.Orders(ctx, at, ticketBatch)
+	orders, nextUser, err := w.Store.Orders(ctx, at, ticketBatch)
 	errs = append(errs, err)
 	for _, o := range orders {
 		errs = append(errs, w.Store.Refund(ctx, o))
 	}
 	failed := errors.Join(errs...) // if anything failed, more may be left
-	left := failed != nil || ended+len(orders) > 0 || at.After != ""
-	return errors.Join(failed, w.Store.Return(ctx, Position{EventID: at.EventID, After: after}, left))
+	left := failed != nil || ended+len(orders) > 0 || at.FromUser != ""
+	return errors.Join(failed, w.Store.EndLease(ctx, Position{EventID: at.EventID, FromUser: nextUser}, left))
 }
 
 // endUnpaid ends the unpaid reservations and the offers of an event.

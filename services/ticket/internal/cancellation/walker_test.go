@@ -35,16 +35,16 @@ func (s *store) Lease(context.Context, time.Duration) (cancellation.Position, bo
 	return cancellation.Position{EventID: "e"}, s.leased, nil
 }
 
-func (s *store) Return(_ context.Context, _ cancellation.Position, left bool) error {
+func (s *store) EndLease(_ context.Context, _ cancellation.Position, left bool) error {
 	s.left = append(s.left, left)
 	return nil
 }
 func (s *store) CancelOffers(context.Context, string) error { return s.failed("offers") }
-func (s *store) Orders(context.Context, cancellation.Position, int) ([]cancellation.Order, string, error) {
+func (s *store) Orders(context.Context, cancellation.Position, int) ([]cancellation.OwedOrder, string, error) {
 	return nil, "", s.failed("orders")
 }
-func (s *store) Refund(context.Context, cancellation.Order) error { return nil }
-func (s *store) Left(context.Context) (cancellation.Remaining, error) {
+func (s *store) Refund(context.Context, cancellation.OwedOrder) error { return nil }
+func (s *store) CountRemaining(context.Context) (cancellation.Remaining, error) {
 	return cancellation.Remaining{}, nil
 }
 func (s *store) CancelWithEvent(context.Context, string, int) (int, error) {

@@ -63,7 +63,7 @@ type Event struct {
 	Epoch int
 	// ClosesAt is the end of refunds by users and of transfers.
 	ClosesAt time.Time
-	// Transferring: the transfer of a ticket to another user is under way. It is set for lists only.
+	// Transferring: a ticket's transfer to another user is under way. It is read for lists only.
 	Transferring bool
 	Now          time.Time
 }
@@ -82,8 +82,8 @@ type Scan struct {
 	At, RecordedAt time.Time
 }
 
-// Read is a code that a door has read.
-type Read struct {
+// ReadCode is a code that a door has read.
+type ReadCode struct {
 	ScanID uuid.UUID
 	// Code is nil when it is not genuine.
 	Code *ticket.Code
@@ -95,7 +95,7 @@ type Batch struct {
 	EventID, Device, UserID string
 	// Epoch is the epoch of the list that the door used; 0: the door has a network and needs no list.
 	Epoch int
-	Reads []Read
+	Reads []ReadCode
 }
 
 // Online reports whether the door asks before it admits.
@@ -140,8 +140,9 @@ func (e *Event) cancelledFor(b *Batch) bool {
 	return e.State == event.Ended || b.Online() && !e.State.TakesPlace()
 }
 
-// postponedFor reports whether the door was open for a date from which the event was moved. A door
-// with a network was, if the refunds before the new date have not ended.
+// postponedFor reports whether the door was open for an earlier date of the event, which was
+// postponed since. A door with a network is open for an earlier date until the refunds before the
+// new one end.
 func (e *Event) postponedFor(b *Batch) bool {
 	if b.Online() {
 		return e.Epoch > 1 && e.Now.Before(e.ClosesAt)
@@ -195,7 +196,7 @@ func (e *Event) startOfPage(from *Position) (Position, error) {
 	switch {
 	case from == nil:
 		return Position{Epoch: e.Epoch, Time: latest}, nil
-	case from.Time.After(latest), from.Time.Before(e.ClosesAt.Truncate(time.Millisecond)): // no first page had it
+	case from.Time.After(latest), from.Time.Before(e.ClosesAt.Truncate(time.Millisecond)): // no list has this time
 		return Position{}, errs.ErrInvalidCursor
 	default:
 		return *from, nil

@@ -37,7 +37,7 @@ func NewService(store Store, codes Codes) *Service {
 // CheckIn admits the bearer of a code at a door with a network. With the errors ErrAlreadyUsed and
 // ErrNotValid it returns an outcome too; with other errors the outcome is nil.
 func (s *Service) CheckIn(ctx context.Context, door Batch, code string) (*Outcome, error) {
-	door.Epoch, door.Reads = 0, []Read{s.verifyCode(uuid.Must(uuid.NewV7()), code, time.Time{})}
+	door.Epoch, door.Reads = 0, []ReadCode{s.verifyCode(uuid.Must(uuid.NewV7()), code, time.Time{})}
 	list, err := s.store.Record(ctx, door)
 	if err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func (s *Service) Upload(ctx context.Context, door Batch, scans []Scanned) ([]Ou
 	return s.store.Record(ctx, door)
 }
 
-func (s *Service) verifyCode(id uuid.UUID, text string, at time.Time) Read {
-	r := Read{ScanID: id, At: at}
+func (s *Service) verifyCode(id uuid.UUID, text string, at time.Time) ReadCode {
+	r := ReadCode{ScanID: id, At: at}
 	if code, err := s.codes.Verify(text); err == nil {
 		r.Code = &code
 	}

@@ -43,8 +43,8 @@ type Comp struct {
 
 // Store stores comps.
 type Store interface {
-	// Make gives places of the house away, all or none, and stores the hash of the claim. A repeated
-	// request returns the first comp; renewed: its claim is the new one, as nobody has the tickets yet.
+	// Make gives places of the house away, all or none. A repeated request returns the first comp.
+	// renewed: claimHash is stored now, which it is not once somebody has the comp's tickets.
 	Make(ctx context.Context, req Request, claimHash []byte) (order Comp, renewed bool, err error)
 	// List returns up to limit comps of an event with ids below before (zero: all), newest first.
 	List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]Comp, error)

@@ -14,7 +14,7 @@ const loadTimeout = 3 * time.Second
 // of them until it is maxAge old, counted from the start of the load. Errors are not cached.
 //
 // otter.Cache is not used, since its InvalidateAll promises nothing for keys that are being loaded:
-// a list that was read before an event was put could be served after it.
+// a list of events that was read before a change could still be served after the change.
 type cache[K comparable, V any] struct {
 	maxAge time.Duration
 	// limit is a number of entries: once there are so many, a new key evicts the expired ones.
@@ -29,6 +29,7 @@ type cache[K comparable, V any] struct {
 	entries map[K]*entry[V]
 }
 
+// entry is a cached value (or error), or a load that is under way.
 type entry[V any] struct {
 	value  V
 	err    error
@@ -61,7 +62,7 @@ func (c *cache[K, V]) get(ctx context.Context, key K) (V, error) {
 	return e.wait(ctx)
 }
 
-// timedValue is a value with the start of its load.
+// timedValue is a cached value with the time at which its load began.
 type timedValue[V any] struct {
 	value V
 	began time.Time
@@ -187,8 +188,8 @@ func (c *cache[K, V]) evictExpired() {
 	}
 }
 
-// Cached returns a function that reads values by load, at most maxAge old: one load of a key at a
-// time, however many readers want it.
+// Cached puts a cache before load: the returned function returns values that are at most maxAge
+// old, and runs load once for a key, however many callers want the key at the same time.
 func Cached[V any](maxAge time.Duration, load func(context.Context, string) (V, error)) func(context.Context, string) (V, error) {
 	return newCache(maxAge, maxCached, load).get
 }

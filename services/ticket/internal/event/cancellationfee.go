@@ -7,17 +7,18 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// CancellationFee is the share of the price, in percent, that is kept of a ticket which its user gives
-// back before Until.
+// CancellationFee says that the organiser keeps Percent of the price of a ticket that its user
+// gives back before Until.
 type CancellationFee struct {
 	Until   time.Time
 	Percent int32
 }
 
-// CancellationFees have ascending times. After the last one its share is kept.
+// CancellationFees are sorted by Until. After the last Until the last percentage still applies.
 type CancellationFees []CancellationFee
 
-// Kept returns what is kept of a price at a time. It is rounded down: the payer gets the remainder.
+// Kept returns the part of a ticket's price that the organiser keeps if the ticket is given back at
+// the time now. It is rounded down, in favour of the payer.
 func (f CancellationFees) Kept(price int64, now time.Time) int64 {
 	var percent int64
 	for _, step := range f {
@@ -29,7 +30,7 @@ func (f CancellationFees) Kept(price int64, now time.Time) int64 {
 	return price/100*percent + price%100*percent/100 // price * percent might overflow
 }
 
-// check checks the order of the times; nil is what a PUT leaves out.
+// check returns an error for each Until that is not after the previous one. nil: nothing to check.
 func (f *CancellationFees) check() (bad []errs.Field) {
 	if f == nil {
 		return nil
@@ -42,7 +43,7 @@ func (f *CancellationFees) check() (bad []errs.Field) {
 	return bad
 }
 
-// stored returns the fees as the database returns them.
+// stored returns the fees with times as the database returns them: in UTC, whole microseconds.
 func (f *CancellationFees) stored() *CancellationFees {
 	if f == nil {
 		return nil

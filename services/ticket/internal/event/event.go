@@ -56,10 +56,10 @@ type Event struct {
 	Version int64
 }
 
-// History has what remains of earlier acts of operators on an event. Zero times: there was none.
+// History has the times that a postponement or cancellation has set; zero: there was none.
 type History struct {
-	// PostponedFrom is the event's start before its latest postponement. After a postponement users
-	// who give tickets back get the fee too, until FeesUntil.
+	// PostponedFrom is the event's start before its latest postponement. Because of it, users who
+	// give tickets back before FeesUntil get the fee back too.
 	PostponedFrom, FeesUntil time.Time
 	// RefundsAt is when the refunds of a cancelled event begin, or have begun.
 	RefundsAt time.Time
@@ -71,12 +71,12 @@ type Closing struct {
 	State State
 	// ClosesAt is the end of refunds and transfers; after it doors get lists of the valid tickets.
 	ClosesAt time.Time
-	// RefundUntil is the end of refunds by users; UserRefunds is false when the event allows none.
+	// RefundUntil is until when users may give tickets back; UserRefunds: they may at all.
 	RefundUntil time.Time
 	UserRefunds bool
 	// FeesUntil is the time before which users get price and fee back, since the event was postponed.
 	FeesUntil time.Time
-	// CancellationFees are what is kept of a user's refund besides.
+	// CancellationFees are kept, besides the fee, when a user gives a ticket back.
 	CancellationFees CancellationFees
 	// ReturnWithin is the longest time until a place that was given back is for sale again; 0: at once.
 	ReturnWithin time.Duration
@@ -92,8 +92,8 @@ func (c *Closing) ReleaseAt(now time.Time) time.Time {
 	return now.Add(least + rand.N(c.ReturnWithin-least)) //nolint:gosec // the generator is seeded anew by each process
 }
 
-// Count counts places of a section. Taken are all that are not free. Sold are those of them that will
-// not soon become free by themselves: places that are sold, kept by the organiser, or given back.
+// Count counts places of a section. Taken counts all that are not free. Sold counts the same places
+// without the held ones: places that are sold, kept by the organiser, or given back.
 type Count struct{ Taken, Sold int64 }
 
 // Counts are the counts of an event by section. A section without taken places may be missing.

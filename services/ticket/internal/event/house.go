@@ -14,7 +14,7 @@ import (
 type HouseChange struct {
 	// Take are free seats for the house, Release seats of the house for the sale.
 	Take, Release []string
-	// Standing has the number of places that the house shall have, by section without seats.
+	// Standing has the wanted number of house places, by name of a section without seats.
 	Standing map[string]int64
 }
 
@@ -50,7 +50,7 @@ func (c *HouseChange) check() error {
 	return nil
 }
 
-// HouseSeat is a seat whose row is locked. Due: the seat is held, and the time of the hold is over.
+// HouseSeat is the state of a locked seat. Due: the seat belongs to a hold whose time is over.
 type HouseSeat struct {
 	Status string
 	Due    bool
@@ -63,11 +63,11 @@ const (
 	SeatStatusReturned = "RETURNED"
 )
 
-// Seats returns which of the locked seats move to the house (take), and which to the sale
+// SeatsToMove returns which of the locked seats move to the house (take), and which to the sale
 // (release). The change fails as a whole with ErrSeatNotFound or errs.ErrSeatTaken, which name the
 // seats. Seats with an expired hold (Due) are left out of take; the caller ends their holds first.
-// A seat to release that is not in the house was released before, and may be sold by now.
-func (c *HouseChange) Seats(locked map[string]HouseSeat) (take, release []string, err error) {
+// A seat of Release that is not in the house is left out: it was released before, or sold since.
+func (c *HouseChange) SeatsToMove(locked map[string]HouseSeat) (take, release []string, err error) {
 	var missing, taken []string
 	for _, id := range c.Take {
 		seat, ok := locked[id]
@@ -110,9 +110,9 @@ func (c *HouseChange) CheckStanding(sections []HouseSection) error {
 	return nil
 }
 
-// PutHouse changes the house of an event, and returns all of it. Errors: ErrNotFound,
-// ErrSeatNotFound, errs.ErrSeatTaken, errs.ErrSoldOut when fewer places of a section are free,
-// ErrSectionNotFound, ErrSeatingMismatch.
+// PutHouse changes which places of an event the organiser keeps, and returns all of these places
+// (the house). Errors: ErrNotFound, ErrSeatNotFound, errs.ErrSeatTaken, errs.ErrSoldOut when fewer
+// places of a section are free, ErrSectionNotFound, ErrSeatingMismatch.
 func (s *Service) PutHouse(ctx context.Context, id string, c HouseChange) (House, error) {
 	if err := c.check(); err != nil {
 		return House{}, err

@@ -13,7 +13,7 @@ import (
 // bitmap.
 //
 // Anyone may request any page, so the cost of a page must not grow with the number of all events:
-// places are counted for the events of the page only, and all pages share these counts.
+// places are counted for the events of the page only, and the counts are cached for all requests.
 func (s *Service) List(ctx context.Context, max int, after Cursor) ([]Snapshot, *Cursor, error) {
 	page, err := s.pages.get(ctx, pageKey{limit: max + 1, after: after})
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// feesWithin is how long after a postponement users get the fee back too, unless the request says.
+	// feesWithin is how long after a postponement users get the fee back too, by default.
 	feesWithin = 7 * 24 * time.Hour
-	// closesBefore is how long before its start an event closes if nobody has said when doors open.
+	// closesBefore is how long before its start an event closes (its refunds and transfers end) if
+	// no time is set at which doors open.
 	closesBefore = time.Hour
 	// delayWithin is the longest postponement that counts as a delay.
 	delayWithin = 6 * time.Hour
@@ -18,13 +19,13 @@ const (
 // Postponement asks for a new date of an event.
 type Postponement struct {
 	StartsAt time.Time
-	// DoorsAt is zero for the default, SalesCloseAt for what it was. RefundUntil is the time before
-	// which users get price and fee back; zero: 7 days from now, or when the event closes.
+	// A zero DoorsAt sets the default, a zero SalesCloseAt keeps its present value. Before
+	// RefundUntil users get price and fee back; zero: for 7 days, at most until the event closes.
 	DoorsAt, SalesCloseAt, RefundUntil time.Time
 }
 
-// Postponed has the new times of an event. ClosesAt is set only for a delay: the lists that doors
-// have got stay valid.
+// Postponed has the new times of an event. ClosesAt is set only for a delay: doors go on with the
+// lists of valid tickets that they have downloaded.
 type Postponed struct{ StartsAt, DoorsAt, ClosesAt, SalesCloseAt, FeesUntil time.Time }
 
 // delays reports whether this is a delay: the event has closed already, and starts some hours later.

@@ -13,7 +13,7 @@ type Sale struct {
 	OpenAt     time.Time
 	CloseAt    time.Time
 	MaxPerUser int
-	// MaxPerUserInSeries is the limit over all events of the series; 0: none.
+	// MaxPerUserInSeries is the user's limit over all events of the series; 0: there is none.
 	MaxPerUserInSeries int
 }
 
@@ -86,8 +86,9 @@ func (s SaleStatus) maxAge() time.Duration {
 }
 
 // SaleStatuses returns the statuses of sales by event id, each at most 1 s old, SOLD_OUT at most 5
-// s. Ids without a sale are left out of found; missing is the age of the oldest cached result that
-// says so. Statuses that are not cached are read by queries of statusesPerQuery sales each.
+// s. Ids without a sale are left out of found; missing is the age of the oldest cached result by
+// which an id has no sale. Statuses that are not cached are read by queries of statusesPerQuery
+// sales each.
 func (s *Service) SaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, missing time.Duration, err error) {
 	list, err := s.saleStatuses.getAll(ctx, ids)
 	if err != nil {

@@ -63,7 +63,7 @@ type Writer interface {
 	// match (nil: no condition). A repeated call with the same key (nil: no key) returns the event
 	// that the first call created.
 	PutEvent(ctx context.Context, e Event, match *Match, key *idempotency.Key) (Event, error)
-	Operator
+	OperatorStore
 }
 
 // SettingsStore reads and changes the settings of events and waiting lines.
@@ -101,6 +101,7 @@ type Service struct {
 	sales        *limit.Limiter
 }
 
+// pageKey is the cache key of a page in the list of events.
 type pageKey struct {
 	limit int
 	after Cursor

@@ -12,8 +12,8 @@ import (
 // or campaign, since these have lines too.
 type LineSettings struct {
 	EventID string
-	// Threshold bounds the users inside at once, SlotSeconds is the length of a slot; nil: queue's
-	// default.
+	// Threshold bounds the users who may be in the shop at once, each in a slot (a permission) of
+	// SlotSeconds; nil: queue's default.
 	Threshold   *int64
 	SlotSeconds *int64
 	// ClosesAt is the end of the sale, when all slots end; nil when EventID names no event.
@@ -25,10 +25,10 @@ type LineSettings struct {
 	Closed bool
 	// NeverOpened says that queue has not opened the line yet.
 	NeverOpened bool
-	// Act is the highest number of an operator's act on the line; 0: there was none.
+	// Act is the highest number of a change by an operator (LineChange.Act); 0: there was none.
 	Act int64
-	// LaterAct is set only by SettingsStore.ChangeLine, if it changed nothing: the number of a
-	// later act on the same setting.
+	// LaterAct is set only by SettingsStore.ChangeLine, if it changed nothing, since a later change
+	// of the same setting is stored: the number of that change.
 	LaterAct int64
 }
 
@@ -47,7 +47,7 @@ type LineChange struct {
 	Act int64
 }
 
-// Settings returns the names of the settings that are changed; acts are ordered within each name.
+// Settings returns the names of the settings to change. Acts are numbered separately for each name.
 func (c LineChange) Settings() (names []string) {
 	if c.Threshold != nil {
 		names = append(names, "threshold")

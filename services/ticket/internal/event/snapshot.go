@@ -25,8 +25,8 @@ type Snapshot struct {
 	ETag string
 }
 
-// NewSnapshotFromCounts makes a snapshot without a bitmap from the counts of the sections: of an
-// event with general admission, or for a list.
+// NewSnapshotFromCounts makes a snapshot without a bitmap from the counts of the sections. It is
+// used for events with general admission, and for lists of events.
 func NewSnapshotFromCounts(e Event, at time.Time, counts Counts) Snapshot {
 	s := Snapshot{Event: e, At: at, Free: e.Free(counts)}
 	for _, c := range counts {
@@ -36,9 +36,9 @@ func NewSnapshotFromCounts(e Event, at time.Time, counts Counts) Snapshot {
 	return s
 }
 
-// WithStanding returns a copy of a snapshot of seats to which the sections without seats are added:
-// their free and sold places follow from counts.
-func (s Snapshot) WithStanding(counts Counts) Snapshot {
+// WithGeneralSections returns a copy of a snapshot of seats that also has the free and sold places
+// of the sections without seats, as counts says.
+func (s Snapshot) WithGeneralSections(counts Counts) Snapshot {
 	s.Free = slices.Clone(s.Free)
 	for i, free := range s.Event.Free(counts) {
 		if sec := &s.Event.Sections[i]; sec.Seating() == General {

@@ -46,7 +46,7 @@ type Spec struct {
 	Threshold   *int64
 	// TimeZone is the IANA time zone of the venue.
 	TimeZone *string
-	// DoorsAt is when doors open; nil: nobody has said it.
+	// DoorsAt is when doors open; nil: the operator has not set it.
 	DoorsAt *time.Time
 	// ClosesAt is the end of refunds and transfers; nil: DoorsAt, or an hour before the start.
 	ClosesAt *time.Time
@@ -54,11 +54,11 @@ type Spec struct {
 	UserRefunds *UserRefunds
 	// ReturnWithin is the time in seconds within which places that are given back are for sale again.
 	ReturnWithin *int32
-	// SeriesID groups the events of one show on several dates; empty: none. MaxPerUserInSeries limits a
-	// user's places in all of them; 0: nothing but their own limits does.
+	// SeriesID groups the events of one show on several dates; empty: no group. MaxPerUserInSeries
+	// limits a user's places in all these events together; 0: only MaxPerUser per event applies.
 	SeriesID           *string
 	MaxPerUserInSeries *int32
-	// CancellationFees are what is kept of the price of tickets that users give back; empty: nothing.
+	// CancellationFees say what the organiser keeps of the price of tickets that users give back.
 	CancellationFees *CancellationFees
 	// Sections are in the order in which the operator put them.
 	Sections []Section
@@ -70,7 +70,7 @@ type UserRefunds struct {
 	Until time.Time
 }
 
-// Closing returns the times of a spec that end refunds, with defaults for those that are not set.
+// Closing returns when refunds and transfers end: the times of the spec, or defaults.
 func (s *Spec) Closing() Closing {
 	c := Closing{ClosesAt: s.StartsAt.Add(-time.Hour), UserRefunds: true}
 	switch {
@@ -97,7 +97,7 @@ func (s *Spec) CheckComplete() error {
 	return s.CheckClosing()
 }
 
-// CheckClosing checks when doors open and refunds end, in a spec that Complete has filled. The
+// CheckClosing checks the times at which doors open and refunds end, after Complete. The
 // error is ErrInvalid with a field for each broken rule.
 func (s *Spec) CheckClosing() error {
 	var bad []errs.Field

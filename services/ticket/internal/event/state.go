@@ -24,8 +24,8 @@ const (
 	Refund Act = "REFUND"
 )
 
-// answers has the error of an act in each state that the act does not change: nil where the event
-// is already in the state that the act makes, so that a repeated call succeeds.
+// answers has, for each state that an act does not change, the error of the act. It is nil where
+// the event is already in the state that the act makes, so that a repeated call succeeds.
 var answers = map[Act]map[State]error{ //nolint:gochecknoglobals // a constant table
 	Pause:  {Paused: nil, Cancelled: ErrCancelled, Ended: ErrCancelled},
 	Resume: {Open: nil, Cancelled: ErrCancelled, Ended: ErrCancelled},
@@ -41,8 +41,8 @@ func (a Act) Answer(s State) (changes bool, answer error) {
 	return !known, answer
 }
 
-// Standing is the state of an event, with the numbers of its holds, orders, tickets and refunds.
-type Standing struct {
+// StateAndCounts is an event's state, with the numbers of its holds, orders, tickets and refunds.
+type StateAndCounts struct {
 	State State
 	// RefundsAt is when the refunds of a cancelled event begin, or have begun.
 	RefundsAt time.Time
@@ -52,14 +52,14 @@ type Standing struct {
 	Tickets, Refunds int64
 }
 
-// Operator changes the state, the date and the house of events.
-type Operator interface {
+// OperatorStore changes the state, the date and the house of events.
+type OperatorStore interface {
 	// Act changes the state of an event. A repeated call changes nothing.
 	Act(ctx context.Context, id string, act Act, grace time.Duration) error
 	// Postpone moves the date of an event. A repeated call changes nothing.
 	Postpone(ctx context.Context, id string, p Postponement) error
-	// Standing returns the state of an event, or ErrNotFound.
-	Standing(ctx context.Context, id string) (Standing, error)
+	// StateAndCounts returns the state of an event with its counts, or ErrNotFound.
+	StateAndCounts(ctx context.Context, id string) (StateAndCounts, error)
 	// ChangeHouse moves all places of a change, or none.
 	ChangeHouse(ctx context.Context, id string, c HouseChange) error
 	// House returns the places that the organiser keeps of an event, or ErrNotFound.
@@ -67,19 +67,19 @@ type Operator interface {
 }
 
 // Act changes the state of an event; grace is the time to undo a Cancel. Errors: see Act.Answer.
-func (s *Service) Act(ctx context.Context, id string, act Act, grace time.Duration) (Standing, error) {
+func (s *Service) Act(ctx context.Context, id string, act Act, grace time.Duration) (StateAndCounts, error) {
 	if err := s.writer.Act(ctx, id, act, grace); err != nil {
-		return Standing{}, err
+		return StateAndCounts{}, err
 	}
 	s.forget(id)
-	return s.writer.Standing(ctx, id)
+	return s.writer.StateAndCounts(ctx, id)
 }
 
 // Postpone moves the date of an event. Errors: ErrCancelled, ErrStartPast, ErrInvalid.
-func (s *Service) Postpone(ctx context.Context, id string, p Postponement) (Standing, error) {
+func (s *Service) Postpone(ctx context.Context, id string, p Postponement) (StateAndCounts, error) {
 	if err := s.writer.Postpone(ctx, id, p); err != nil {
-		return Standing{}, err
+		return StateAndCounts{}, err
 	}
 	s.forget(id)
-	return s.writer.Standing(ctx, id)
+	return s.writer.StateAndCounts(ctx, id)
 }

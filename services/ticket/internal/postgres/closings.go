@@ -25,7 +25,7 @@ func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[stri
 	return closings, now, err
 }
 
-// CancellationFees returns those of an event's columns.
+// CancellationFees makes the cancellation fees of an event from its two columns, row by row.
 func CancellationFees(until []time.Time, percents []int32) event.CancellationFees {
 	fees := make(event.CancellationFees, len(until))
 	for i := range until {

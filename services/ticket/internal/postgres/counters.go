@@ -7,34 +7,34 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// Moved has the differences by which the counters of a section change: of sold places, of places
-// that the organiser keeps, and of places that were given back.
-type Moved struct{ Sold, House, Returns int64 }
+// CounterDelta is what a transaction adds to (or, below 0, takes from) the counters of a section:
+// of sold places, of places that the organiser keeps, and of places that were given back.
+type CounterDelta struct{ Sold, House, Returns int64 }
 
-// Moves collects the changes of sections' counters that one transaction makes.
-type Moves map[sectionKey]Moved
+// CounterDeltas collects, by section, what one transaction adds to the counters.
+type CounterDeltas map[sectionKey]CounterDelta
 
 type sectionKey struct{ eventID, name string }
 
-// Add adds differences to those that are collected for a section.
-func (m Moves) Add(eventID, section string, by Moved) {
+// Add adds delta to what is collected for a section.
+func (d CounterDeltas) Add(eventID, section string, delta CounterDelta) {
 	key := sectionKey{eventID, section}
-	was := m[key]
-	m[key] = Moved{Sold: was.Sold + by.Sold, House: was.House + by.House, Returns: was.Returns + by.Returns}
+	sum := d[key]
+	d[key] = CounterDelta{Sold: sum.Sold + delta.Sold, House: sum.House + delta.House, Returns: sum.Returns + delta.Returns}
 }
 
-// MoveSold writes the collected changes to the counters of sections. A transaction calls it last,
-// since many transactions wait for the locks of these rows.
-func (q *Queries) MoveSold(ctx context.Context, m Moves) error {
-	maps.DeleteFunc(m, func(_ sectionKey, by Moved) bool { return by == Moved{} })
-	if len(m) == 0 {
+// AddToCounters adds the collected deltas to the stored counters of sections. A transaction calls
+// it last, since many transactions wait for the locks of these rows.
+func (q *Queries) AddToCounters(ctx context.Context, deltas CounterDeltas) error {
+	maps.DeleteFunc(deltas, func(_ sectionKey, delta CounterDelta) bool { return delta == CounterDelta{} })
+	if len(deltas) == 0 {
 		return nil
 	}
 	var arg db.MoveSoldParams
-	for s, by := range m {
+	for s, delta := range deltas {
 		arg.EventIds, arg.Sections = append(arg.EventIds, s.eventID), append(arg.Sections, s.name)
-		arg.Sold, arg.House, arg.Returns = append(arg.Sold, by.Sold), append(arg.House, by.House), append(arg.Returns, by.Returns)
+		arg.Sold, arg.House, arg.Returns = append(arg.Sold, delta.Sold), append(arg.House, delta.House), append(arg.Returns, delta.Returns)
 	}
-	n, err := q.Queries.MoveSold(ctx, arg)
-	return ExpectRows(n, len(m), "sections", err)
+	n, err := q.MoveSold(ctx, arg)
+	return ExpectRows(n, len(deltas), "sections", err)
 }

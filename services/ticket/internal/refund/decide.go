@@ -13,8 +13,9 @@ import (
 // AskedWithin is the age at which a request is too old: its stored answer may have been deleted.
 const AskedWithin = 7 * 24 * time.Hour
 
-// Sale has what the decision on a refund needs to know about the event. It is read after all locks.
-type Sale struct {
+// Terms are what the decision on a refund needs to know about the event. They are read after all
+// locks are taken.
+type Terms struct {
 	event.Closing
 
 	Now time.Time
@@ -22,15 +23,15 @@ type Sale struct {
 
 // takesUserRefunds reports whether users may give tickets back now: as the event's settings say,
 // and always for some time after a postponement.
-func (s *Sale) takesUserRefunds() bool {
+func (s *Terms) takesUserRefunds() bool {
 	return s.Now.Before(s.userRefundsUntil())
 }
 
 // keepsFees reports whether users do not get fees back. They do for some time after a postponement.
-func (s *Sale) keepsFees() bool { return !s.Now.Before(s.FeesUntil) }
+func (s *Terms) keepsFees() bool { return !s.Now.Before(s.FeesUntil) }
 
 // userRefundsUntil is the end of refunds by users; zero: there are none.
-func (s *Sale) userRefundsUntil() (until time.Time) {
+func (s *Terms) userRefundsUntil() (until time.Time) {
 	if s.UserRefunds {
 		until = s.RefundUntil
 	}
@@ -42,12 +43,12 @@ func (s *Sale) userRefundsUntil() (until time.Time) {
 
 // Decide answers a request for a refund, and changes the tickets that it claims. tickets are those
 // that the request names, or all of its payment if it names none. Their rows must be locked.
-func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
-	c := Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: Begun, BegunAt: sale.Now}
+func Decide(req Request, tickets []*ticket.Ticket, terms Terms) Claim {
+	c := Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: Begun, BegunAt: terms.Now}
 	if req.Cause == ByHand && !req.Whole { // a person has to say which tickets the money was for
 		return c
 	}
-	if reason := refusal(&req, &sale); reason != "" && req.Cause != ByHand {
+	if reason := refusal(&req, &terms); reason != "" && req.Cause != ByHand {
 		return c.refused(reason)
 	}
 	if req.Cause != ByHand && len(tickets) == 0 && len(req.TicketIDs) == 0 && req.AwaitsTickets {
@@ -55,7 +56,7 @@ func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
 	}
 	var claimed []*ticket.Ticket
 	for _, t := range tickets {
-		if problem := problemOf(&req, t, &sale); problem != "" {
+		if problem := problemOf(&req, t, &terms); problem != "" {
 			c.Problems = append(c.Problems, Problem{TicketID: t.ID, Reason: problem})
 			continue
 		}
@@ -66,23 +67,23 @@ func Decide(req Request, tickets []*ticket.Ticket, sale Sale) Claim {
 		return c.refused(ReasonNotRefundable)
 	}
 	for _, t := range claimed {
-		amount := giveBack(&req, t, &sale)
+		amount := refundAmount(&req, t, &terms)
 		t.Claim(req.ID, amount)
 		c.Items = append(c.Items, Item{TicketID: t.ID, Amount: amount})
 	}
 	return c
 }
 
-// giveBack returns what a refund of a ticket gives back: what is left of what its holder has paid,
-// without what is kept.
-func giveBack(req *Request, t *ticket.Ticket, sale *Sale) int64 {
+// refundAmount returns the amount that a refund of a ticket gives back: what its holder has paid,
+// less what was given back before and what the organiser keeps.
+func refundAmount(req *Request, t *ticket.Ticket, terms *Terms) int64 {
 	var kept int64
-	byUser := req.Cause == User && sale.keepsFees()
+	byUser := req.Cause == User && terms.keepsFees()
 	if byUser || req.KeepFees {
 		kept = t.Fee
 	}
 	if byUser {
-		kept += sale.CancellationFees.Kept(t.Paid-t.Fee, sale.Now)
+		kept += terms.CancellationFees.Kept(t.Paid-t.Fee, terms.Now)
 	}
 	return max(0, t.Paid-t.Given-kept)
 }
@@ -97,11 +98,11 @@ type Offer struct {
 }
 
 // OfferTo returns what Decide would answer now if the ticket's holder asked for a refund of the ticket.
-func OfferTo(t *ticket.Ticket, sale Sale) Offer {
-	req := Request{PaymentID: t.PaymentID, Cause: User, UserID: t.UserID, AskedAt: sale.Now}
-	o := Offer{Amount: giveBack(&req, t, &sale), Until: sale.userRefundsUntil()}
-	if o.Reason = refusal(&req, &sale); o.Reason == "" {
-		o.Reason = problemOf(&req, t, &sale)
+func OfferTo(t *ticket.Ticket, terms Terms) Offer {
+	req := Request{PaymentID: t.PaymentID, Cause: User, UserID: t.UserID, AskedAt: terms.Now}
+	o := Offer{Amount: refundAmount(&req, t, &terms), Until: terms.userRefundsUntil()}
+	if o.Reason = refusal(&req, &terms); o.Reason == "" {
+		o.Reason = problemOf(&req, t, &terms)
 	}
 	if t.PaymentID == uuid.Nil && (o.Reason == "" || t.Status == ticket.Valid) {
 		o.Reason = ReasonNotPaid
@@ -116,11 +117,11 @@ func (c *Claim) refused(reason string) Claim {
 
 // refusal returns the reason for which a request is refused whatever its tickets are; empty: none.
 // All tickets of a cancelled event are refunded without a request.
-func refusal(req *Request, sale *Sale) string {
+func refusal(req *Request, terms *Terms) string {
 	switch {
-	case !sale.Now.Before(req.AskedAt.Add(AskedWithin)):
+	case !terms.Now.Before(req.AskedAt.Add(AskedWithin)):
 		return ReasonTooOld
-	case !sale.State.TakesPlace():
+	case !terms.State.TakesPlace():
 		return ReasonEventCancelled
 	default:
 		return ""
@@ -128,17 +129,17 @@ func refusal(req *Request, sale *Sale) string {
 }
 
 // problemOf returns the reason why a request cannot claim a ticket; empty: it can.
-func problemOf(req *Request, t *ticket.Ticket, sale *Sale) string {
+func problemOf(req *Request, t *ticket.Ticket, terms *Terms) string {
 	switch {
 	case t.PaymentID != req.PaymentID, req.Cause == User && t.UserID != req.UserID:
 		return ProblemNotYours
 	case t.Status != ticket.Valid:
 		return string(t.Status)
-	case req.Cause == User && !sale.takesUserRefunds() && !sale.UserRefunds:
+	case req.Cause == User && !terms.takesUserRefunds() && !terms.UserRefunds:
 		return ProblemNoRefunds
-	case req.Cause == User && !sale.takesUserRefunds():
+	case req.Cause == User && !terms.takesUserRefunds():
 		return ProblemTooLate
-	case req.Cause == ByHand && !sale.Now.Before(sale.ClosesAt): // the lists of doors may have the ticket
+	case req.Cause == ByHand && !terms.Now.Before(terms.ClosesAt): // the lists of doors may have the ticket
 		return ProblemTooLate
 	default:
 		return ""

@@ -18,8 +18,8 @@ var (
 )
 
 // onSale is a sale whose users may give tickets back for an hour, and others for two.
-func onSale() refund.Sale {
-	return refund.Sale{Now: noon, Closing: event.Closing{
+func onSale() refund.Terms {
+	return refund.Terms{Now: noon, Closing: event.Closing{
 		State: event.Open, RefundUntil: noon.Add(time.Hour), ClosesAt: noon.Add(2 * time.Hour), UserRefunds: true,
 	}}
 }
@@ -49,7 +49,7 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 	postponed.FeesUntil = noon.Add(time.Second)
 	for name, c := range map[string]struct {
 		req   refund.Request
-		sale  refund.Sale
+		sale  refund.Terms
 		given int64
 		want  int64
 	}{
@@ -117,23 +117,23 @@ func TestDecideRefuses(t *testing.T) {
 	t.Parallel()
 	const too, not, gone = refund.ProblemTooLate, refund.ProblemNotYours, refund.ReasonEventCancelled
 	for name, c := range map[string]struct {
-		change func(req *refund.Request, tk *ticket.Ticket, sale *refund.Sale)
+		change func(req *refund.Request, tk *ticket.Ticket, sale *refund.Terms)
 		// What is said to a user, an operator, and of a refund by hand: a ticket's problem, the reason of
 		// the refusal, or nothing.
 		user, operator, byHand string
 	}{
-		"in time":     {func(*refund.Request, *ticket.Ticket, *refund.Sale) {}, "", "", ""},
-		"last moment": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil.Add(-1) }, "", "", ""},
-		"users' end":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil }, too, "", ""},
-		"no refunds":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.UserRefunds = false }, refund.ProblemNoRefunds, "", ""},
-		"closed":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.Now = s.ClosesAt }, too, "", too},
-		"paused":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.State = event.Paused }, "", "", ""},
-		"cancelled":   {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.State = event.Cancelled }, gone, gone, ""},
-		"ended":       {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Sale) { s.State = event.Ended }, gone, gone, ""},
-		"passed on":   {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Sale) { tk.UserID = "v" }, not, "", ""},
-		"not paid":    {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Sale) { tk.PaymentID = uuid.New() }, not, not, not},
-		"asked late":  {func(r *refund.Request, _ *ticket.Ticket, _ *refund.Sale) { r.AskedAt = noon.Add(-7 * 24 * time.Hour) }, refund.ReasonTooOld, refund.ReasonTooOld, ""},
-		"missing": {func(r *refund.Request, tk *ticket.Ticket, _ *refund.Sale) {
+		"in time":     {func(*refund.Request, *ticket.Ticket, *refund.Terms) {}, "", "", ""},
+		"last moment": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.RefundUntil.Add(-1) }, "", "", ""},
+		"users' end":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.RefundUntil }, too, "", ""},
+		"no refunds":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.UserRefunds = false }, refund.ProblemNoRefunds, "", ""},
+		"closed":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.ClosesAt }, too, "", too},
+		"paused":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Paused }, "", "", ""},
+		"cancelled":   {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Cancelled }, gone, gone, ""},
+		"ended":       {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Ended }, gone, gone, ""},
+		"passed on":   {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.UserID = "v" }, not, "", ""},
+		"not paid":    {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.PaymentID = uuid.New() }, not, not, not},
+		"asked late":  {func(r *refund.Request, _ *ticket.Ticket, _ *refund.Terms) { r.AskedAt = noon.Add(-7 * 24 * time.Hour) }, refund.ReasonTooOld, refund.ReasonTooOld, ""},
+		"missing": {func(r *refund.Request, tk *ticket.Ticket, _ *refund.Terms) {
 			r.TicketIDs = []uuid.UUID{tk.ID, uuid.New()}
 		}, not, not, not},
 	} {
@@ -174,17 +174,17 @@ func TestRefundByHandInPart(t *testing.T) {
 // What a ticket's holder is offered is what a request of theirs would get.
 func TestOfferIsWhatARequestGets(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(tk *ticket.Ticket, sale *refund.Sale){
-		"in time": func(*ticket.Ticket, *refund.Sale) {},
-		"given":   func(tk *ticket.Ticket, _ *refund.Sale) { tk.Given = 30 },
-		"dated": func(_ *ticket.Ticket, s *refund.Sale) {
+	for name, change := range map[string]func(tk *ticket.Ticket, sale *refund.Terms){
+		"in time": func(*ticket.Ticket, *refund.Terms) {},
+		"given":   func(tk *ticket.Ticket, _ *refund.Terms) { tk.Given = 30 },
+		"dated": func(_ *ticket.Ticket, s *refund.Terms) {
 			s.CancellationFees = event.CancellationFees{{Until: noon, Percent: 50}}
 		},
-		"used":      func(tk *ticket.Ticket, _ *refund.Sale) { tk.Status = ticket.Used },
-		"refunded":  func(tk *ticket.Ticket, _ *refund.Sale) { tk.Status = ticket.Refunded },
-		"too late":  func(_ *ticket.Ticket, s *refund.Sale) { s.Now = s.RefundUntil },
-		"none":      func(_ *ticket.Ticket, s *refund.Sale) { s.UserRefunds = false },
-		"cancelled": func(_ *ticket.Ticket, s *refund.Sale) { s.State = event.Cancelled },
+		"used":      func(tk *ticket.Ticket, _ *refund.Terms) { tk.Status = ticket.Used },
+		"refunded":  func(tk *ticket.Ticket, _ *refund.Terms) { tk.Status = ticket.Refunded },
+		"too late":  func(_ *ticket.Ticket, s *refund.Terms) { s.Now = s.RefundUntil },
+		"none":      func(_ *ticket.Ticket, s *refund.Terms) { s.UserRefunds = false },
+		"cancelled": func(_ *ticket.Ticket, s *refund.Terms) { s.State = event.Cancelled },
 	} {
 		tk, sale := bought(ticket.Valid), onSale()
 		change(tk, &sale)

@@ -9,10 +9,10 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// ForEnded decides on tickets of an event that has ended; their rows must be locked. It claims the
-// tickets for which money is owed, one claim per payment, and ends and returns those for which nothing
-// is owed. Tickets that a refund or a transfer is changing are left to that refund or transfer.
-func ForEnded(tickets []*ticket.Ticket, now time.Time) (claims []Claim, free []*ticket.Ticket) {
+// ClaimForEndedEvent decides on locked tickets of an event that has ended. It claims the tickets
+// for which money is owed, one claim per payment. It ends those for which nothing is owed, and
+// returns them as free. Tickets that a refund or a transfer is changing are left alone.
+func ClaimForEndedEvent(tickets []*ticket.Ticket, now time.Time) (claims []Claim, free []*ticket.Ticket) {
 	for _, t := range tickets {
 		admits := t.Status == ticket.Valid || t.Status == ticket.Used
 		switch owed := t.Owed(); {
@@ -25,7 +25,7 @@ func ForEnded(tickets []*ticket.Ticket, now time.Time) (claims []Claim, free []*
 			c.Items = append(c.Items, Item{TicketID: t.ID, Amount: owed})
 		case t.Status == ticket.Transferred && owed > 0:
 			c := claimOf(&claims, t.PaymentID, now)
-			t.GiveRest()
+			t.PromiseRest()
 			c.Items = append(c.Items, Item{TicketID: t.ID, Amount: owed})
 		}
 	}

@@ -43,7 +43,7 @@ const (
 	ReasonNotRefundable  = "NOT_REFUNDABLE"
 	ReasonTooOld         = "REQUEST_TOO_OLD"
 	ReasonEventCancelled = "EVENT_CANCELLED"
-	ReasonTicketsPending = "TICKETS_PENDING" // the payment's confirmation was not heard yet
+	ReasonTicketsPending = "TICKETS_PENDING" // the confirmation of the payment has not arrived here yet
 )
 
 // Reasons why one ticket is not claimed, besides its status.
@@ -69,7 +69,7 @@ type Claim struct {
 	// BegunAt is when the tickets were claimed.
 	BegunAt time.Time
 	Items   []Item
-	// Problems are the tickets that were not claimed, and in a refusal its reasons.
+	// Problems name the tickets that were not claimed, and why. In a refusal they are its reasons.
 	Problems []Problem
 }
 
@@ -112,8 +112,8 @@ type Request struct {
 	UserID string
 	// TicketIDs are the tickets, all of them or none; empty: every VALID ticket of the payment.
 	TicketIDs []uuid.UUID
-	// KeepFees: the organiser keeps the fees. For a user's refund it always does, unless the event was
-	// postponed, and it keeps cancellation fees too.
+	// KeepFees: the organiser keeps the fees. If the cause is User, the organiser always keeps
+	// them, and cancellation fees too, unless the event was postponed.
 	KeepFees bool
 	// Whole: a refund by hand has given the whole payment back at the provider.
 	Whole   bool
@@ -133,6 +133,6 @@ func (r *Request) EndsUnknownPayment(ticketCount int) bool {
 type Store interface {
 	// Begin claims tickets, or refuses the request. A repeated request gets the first answer.
 	Begin(ctx context.Context, req Request) (*Claim, error)
-	// Abort makes the tickets of a claim VALID again. If nothing was claimed yet, nothing ever will be.
+	// Abort makes the tickets of a claim VALID again. A later Begin of this refund claims nothing.
 	Abort(ctx context.Context, refundID uuid.UUID) error
 }

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// maxAttempts is how often seats are chosen for one request, before it fails with ErrTryAgain.
+// maxAttempts is how many times seats are chosen for one request, before it fails with ErrTryAgain.
 const maxAttempts = 6
 
 // picker chooses seats from snapshots. Concurrent requests would all choose the same seats of a
@@ -26,10 +26,11 @@ type picker struct {
 type freeSeats struct {
 	at               time.Time // of the snapshot
 	snapshot, bitmap []byte    // bitmaps of the snapshot's free seats, and of those not chosen since
-	// firstRow is the first row of a section that may have n adjacent seats.
+	// firstRow has, by section and n, the first row that may have n adjacent free seats.
 	firstRow map[adjacentSearch]int
 }
 
+// adjacentSearch is a search for n adjacent seats of a section.
 type adjacentSearch struct {
 	section string
 	n       int
@@ -40,7 +41,7 @@ func newPicker() *picker { return &picker{events: make(map[string]*freeSeats)} }
 func (f *freeSeats) isFree(i int) bool { return f.bitmap[i/8]&(0x80>>(i%8)) != 0 }
 
 // pick returns the indexes of n free seats of the section that it has not chosen yet; nil when
-// there are not so many. Attempt 0 takes the best seats; later attempts choose among the best 4,
+// there are fewer. Attempt 0 takes the best seats; later attempts choose among the best 4,
 // 16, 64 and so on.
 func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent bool, attempt int) []int {
 	p.mu.Lock()
@@ -62,7 +63,7 @@ func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent b
 	return seats
 }
 
-// release makes chosen seats available again, after the request for them failed for another reason.
+// release makes chosen seats available again, after their request failed although they were free.
 func (p *picker) release(eventID string, seats []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

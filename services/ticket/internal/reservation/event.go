@@ -21,7 +21,7 @@ const (
 	EventRefundDue       EventType = events.TicketsRefundDue
 )
 
-// Event is the Kafka event of a change of a reservation. Reservation is its state after the change.
+// Event is a Kafka event about a change of a reservation. Reservation is its new state.
 type Event struct {
 	Type        EventType
 	Reservation Reservation
@@ -31,11 +31,11 @@ type Event struct {
 	PaymentID uuid.UUID
 	At        time.Time
 	// Due is set for EventRefundDue only.
-	Due Due
+	Due DueRefund
 }
 
-// Due is a refund that the payment service has to make because the event is cancelled.
-type Due struct {
+// DueRefund is a refund that the payment service has to make because the event is cancelled.
+type DueRefund struct {
 	// ClaimID is the id of the claim (refund.Claim), and becomes the id of the refund.
 	ClaimID, PaymentID uuid.UUID
 	Cause              string
@@ -49,7 +49,7 @@ type DueItem struct {
 }
 
 // OweRefund adds the Kafka event that makes the payment service refund tickets of the reservation.
-func (r *Reservation) OweRefund(due Due, now time.Time) {
+func (r *Reservation) OweRefund(due DueRefund, now time.Time) {
 	r.Version++
 	r.emit(EventRefundDue, "", due.PaymentID, now)
 	r.events[len(r.events)-1].Due = due
@@ -67,10 +67,10 @@ func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now ti
 	r.emitWith(*r, t, reason, payment, now)
 }
 
-// emitWith adds a Kafka event whose content is shown, which may differ from the reservation itself.
-func (r *Reservation) emitWith(shown Reservation, t EventType, reason string, payment uuid.UUID, now time.Time) {
-	shown.events, shown.givenBack = nil, nil
-	r.events = append(r.events, Event{Type: t, Reservation: shown, Reason: reason, PaymentID: payment, At: now})
+// emitWith adds a Kafka event with this content, which may differ from the reservation itself.
+func (r *Reservation) emitWith(content Reservation, t EventType, reason string, payment uuid.UUID, now time.Time) {
+	content.events, content.givenBack = nil, nil
+	r.events = append(r.events, Event{Type: t, Reservation: content, Reason: reason, PaymentID: payment, At: now})
 }
 
 // RejectUnknown returns the Kafka event that rejects a payment whose reservation does not exist.

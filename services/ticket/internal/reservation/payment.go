@@ -60,12 +60,12 @@ func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) str
 	return reason
 }
 
-// GivenBack is a paid place that a refund has ended.
+// GivenBack is a paid place whose ticket was refunded.
 type GivenBack struct {
 	// N is the place's number in its reservation, from 1.
 	N int
-	// House: the organiser gets the place. Doors may have lists with its old ticket; or so few
-	// places are free that a buyer of this one could guess whose it was.
+	// House: the organiser gets the place, not the sale. Either doors may have the old ticket on
+	// their lists, or so few places are free that a buyer could guess who had this one before.
 	House bool
 	// ReleaseAt is when a place that the organiser does not get is for sale again; zero: at once.
 	ReleaseAt time.Time

@@ -49,10 +49,10 @@ type UnlockedSeat struct {
 
 // LockedSeat is a locked seat as it is stored, with the decision about it.
 type LockedSeat struct {
-	Free   bool
-	HeldBy uuid.UUID // an expired hold
-	Moved  bool      // the decision changes the owner
-	Owner  uuid.UUID // the new owner; zero: the seat becomes free
+	Free         bool
+	HeldBy       uuid.UUID // an expired hold
+	OwnerChanged bool      // by the decision
+	Owner        uuid.UUID // the new owner; zero: the seat becomes free
 }
 
 // NewSeatSale makes a SeatSale into which the transaction reads its data.
@@ -140,7 +140,7 @@ func (s *SeatSale) FullyLocked(hold uuid.UUID) bool {
 func (s *SeatSale) takeOver(hold uuid.UUID) {
 	s.TakenOver = append(s.TakenOver, hold)
 	for _, id := range s.Expired[hold] {
-		*s.Locked[id] = LockedSeat{Free: true, Moved: true}
+		*s.Locked[id] = LockedSeat{Free: true, OwnerChanged: true}
 	}
 }
 
@@ -156,7 +156,7 @@ func (s *SeatSale) reserve(req SeatsRequest) *Reservation {
 	SortSeats(wanted.Seats)
 	r := s.hold(wanted)
 	for _, id := range req.SeatIDs {
-		*s.Locked[id] = LockedSeat{Moved: true, Owner: r.ID}
+		*s.Locked[id] = LockedSeat{OwnerChanged: true, Owner: r.ID}
 	}
 	return r
 }

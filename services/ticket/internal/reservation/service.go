@@ -41,8 +41,8 @@ type Decide func(r *Reservation, now time.Time) error
 type Store interface {
 	// Find returns a reservation and the database's time, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
-	// Show returns what Find does, for users, who look at a reservation again and again while they
-	// pay. Show and List use connections of their own, and so take none from payments.
+	// Show returns what Find returns. It serves users, who poll a reservation while they pay. Show
+	// and List use connections of their own, and so take none from payments.
 	Show(ctx context.Context, id uuid.UUID) (*Reservation, time.Time, error)
 	// List returns a user's reservations with smaller ids than before (zero: all), newest first.
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, time.Time, error)
@@ -106,7 +106,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 		seats.SeatIDs = snap.Event.SeatsAt(picked)
 		r, err := s.holder.HoldSeats(ctx, seats)
 		if err == nil || !errors.Is(err, ErrSeatTaken) {
-			if err != nil && errs.From(err).Kind != errs.Internal { // these seats may have caused an internal error
+			if err != nil && errs.From(err).Kind != errs.Internal { // else these seats may have caused the error
 				s.picker.release(req.EventID, picked)
 			}
 			return r, err

@@ -84,8 +84,8 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtensio
 }
 
 // AbortPayment returns the reservation to HELD after a payment that was definitely declined. The
-// hold then lasts until HoldEndsAt, at least for RetryWithin, but not longer than another payment
-// could still begin within maxExtension; a hold without any time left expires at once. If the
+// hold then lasts until HoldEndsAt, at least for RetryWithin, but never beyond the last moment at
+// which BeginPayment accepts another payment. A hold without any time left expires at once. If the
 // payment is not under way, or its time is over, AbortPayment does nothing: an expired hold is not
 // restored, since its user may hold other places by now.
 func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) {

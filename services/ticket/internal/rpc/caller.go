@@ -31,7 +31,8 @@ func pageLimit(limit int32) int {
 	return int(limit)
 }
 
-// userInEvent returns the user of a caller, whose verified entry token must be for this event.
+// userInEvent returns the user of a caller. The caller's entry token, which the gateway has
+// verified, must be for this event.
 func userInEvent(c *commonv1.Caller, eventID string) (user string, err error) {
 	switch {
 	case c.GetUserId() == "":

@@ -83,7 +83,7 @@ func fromTicket(t *ticket.Shown, code string) *ticketv1.Ticket {
 	out := &ticketv1.Ticket{
 		TicketId: t.ID.String(), Code: code, EventId: t.EventID, Section: t.Section, Status: string(t.Status),
 		ReservationId: t.ReservationID.String(), IssuedAt: timestamp(t.IssuedAt), Price: t.Price, Fee: t.Fee, Currency: t.Currency,
-		Refundable: fromOffer(refund.OfferTo(&t.Ticket, refund.Sale{Closing: t.Closing, Now: t.Now})),
+		Refundable: fromOffer(refund.OfferTo(&t.Ticket, refund.Terms{Closing: t.Closing, Now: t.Now})),
 	}
 	if t.PaymentID != uuid.Nil {
 		out.PaymentId = new(t.PaymentID.String())

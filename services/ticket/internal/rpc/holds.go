@@ -32,7 +32,7 @@ type Holds struct {
 	holder Holder
 }
 
-// NewHolds makes a server that holds places by h.
+// NewHolds makes a server that calls h to hold places.
 func NewHolds(h Holder) *Holds { return &Holds{holder: h} }
 
 func (s *Holds) HoldSeats(ctx context.Context, req *ticketv1.HoldSeatsRequest) (*ticketv1.HoldResponse, error) {

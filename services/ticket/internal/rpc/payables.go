@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// Payables serves the RPCs of the payment service: what can be paid, and claims of refunds.
+// Payables serves the RPCs that the payment service calls: what can be paid, and claims of refunds.
 type Payables struct {
 	ticketv1.UnimplementedPayableServiceServer
 
@@ -43,14 +43,14 @@ func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest
 	return &ticketv1.Settlement{OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds()}, nil
 }
 
-// reference is a request that names what is to be paid, by kind and id.
-type reference interface {
+// payableRequest is a request that names what is to be paid, by kind and id.
+type payableRequest interface {
 	GetPaymentType() string
 	GetReferenceId() string
 }
 
 // referenceOf returns the target (the kind) and the id of what a request names.
-func (s *Payables) referenceOf(req reference) (target settlement.Target, id uuid.UUID, err error) {
+func (s *Payables) referenceOf(req payableRequest) (target settlement.Target, id uuid.UUID, err error) {
 	if target, err = s.targets.Of(settlement.Kind(req.GetPaymentType())); err == nil {
 		id, err = parseID(req.GetReferenceId())
 	}
@@ -59,7 +59,7 @@ func (s *Payables) referenceOf(req reference) (target settlement.Target, id uuid
 
 // paymentOf returns the target and the id of what a request names, and the id of its payment.
 func (s *Payables) paymentOf(req interface {
-	reference
+	payableRequest
 	GetPaymentId() string
 },
 ) (target settlement.Target, id, payment uuid.UUID, err error) {

@@ -59,7 +59,7 @@ func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err er
 func fromClaim(c *refund.Claim) *ticketv1.RefundClaim {
 	out := &ticketv1.RefundClaim{Status: string(c.Status), Reason: c.Reason}
 	for _, item := range c.Items {
-		if c.Status == refund.Aborted { // given up
+		if c.Status == refund.Aborted { // its tickets are valid again
 			break
 		}
 		out.Items = append(out.Items, &ticketv1.RefundClaimItem{TicketId: item.TicketID.String(), Amount: item.Amount})

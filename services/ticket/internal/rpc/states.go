@@ -59,8 +59,8 @@ func (s *EventAdmin) act(ctx context.Context, req actRequest, act event.Act, gra
 	return toState(req.GetEventId())(s.events.Act(ctx, req.GetEventId(), act, grace))
 }
 
-func toState(eventID string) func(event.Standing, error) (*ticketv1.EventState, error) {
-	return func(s event.Standing, err error) (*ticketv1.EventState, error) {
+func toState(eventID string) func(event.StateAndCounts, error) (*ticketv1.EventState, error) {
+	return func(s event.StateAndCounts, err error) (*ticketv1.EventState, error) {
 		if err != nil {
 			return nil, err
 		}

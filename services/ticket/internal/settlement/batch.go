@@ -76,7 +76,7 @@ func (b *Batch) settle(e PaymentEvent) {
 }
 
 // endPayment makes the rejection of a payment final. Otherwise a repeated event could confirm a
-// reservation that can be paid again, with money that is given back.
+// reservation with this payment, although its money is given back.
 func (b *Batch) endPayment(payment uuid.UUID, reason string) {
 	if b.Ended[payment] != "" {
 		return
@@ -114,7 +114,7 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 		if places[t.ReservationID] == nil {
 			order = append(order, t.ReservationID)
 		}
-		places[t.ReservationID] = append(places[t.ReservationID], b.giveBack(c, t))
+		places[t.ReservationID] = append(places[t.ReservationID], b.decideReturn(c, t))
 	}
 	for _, id := range order {
 		b.Reservation(id).GiveBack(places[id], b.Now)
@@ -124,9 +124,9 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 	return nil
 }
 
-// giveBack decides who gets the place of a ticket that a claim has ended: the organiser, or the
-// sale at some time. No places of an event that has ended are for sale, whatever this says.
-func (b *Batch) giveBack(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
+// decideReturn decides what becomes of the place of a refunded ticket: the organiser gets it, or it
+// is for sale again at some time. Places of an event that has ended are not for sale in any case.
+func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
 	closing := b.Closings[t.EventID]
 	given := reservation.GivenBack{N: t.N, House: !c.BegunAt.Before(closing.ClosesAt)}
 	if given.House || closing.State == event.Ended {

@@ -11,7 +11,7 @@ import (
 
 // PaymentEvent is the Kafka event that a payment was confirmed or refunded.
 type PaymentEvent struct {
-	// Key is the id of the Kafka event, by which it is applied once only.
+	// Key is the id of the Kafka event. An event whose Key was applied before is skipped.
 	Key           string
 	ReservationID uuid.UUID
 	Payment       reservation.Payment

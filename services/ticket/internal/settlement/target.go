@@ -36,7 +36,7 @@ type Payable struct {
 	Description string
 }
 
-// Target is a kind of things that users pay. The payment service calls it around a payment.
+// Target handles one kind of things that users pay, such as reservations, for the payment service.
 type Target interface {
 	// Payable returns what a user can pay; reservation.ErrReferenceNotFound when it is another user's.
 	Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error)
@@ -46,7 +46,7 @@ type Target interface {
 	AbortPayment(ctx context.Context, id, payment uuid.UUID) error
 }
 
-// Targets has the kinds of things that are sold here, for calls and Kafka events of payment.
+// Targets has the Target of each kind that is sold here.
 type Targets map[Kind]Target
 
 // Sold reports whether things of a kind are sold here.

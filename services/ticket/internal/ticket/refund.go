@@ -17,14 +17,14 @@ func (t *Ticket) Claim(refundID uuid.UUID, amount int64) {
 	t.Given += amount
 }
 
-// Owed returns the amount that the ticket's holder has paid and was not promised back.
+// Owed returns the amount that the ticket's holder has paid, less what was promised back before.
 func (t *Ticket) Owed() int64 { return t.Paid - t.Given }
 
 // End ends a ticket of a cancelled event for which nothing is owed.
 func (t *Ticket) End() { t.Status = Refunded }
 
-// GiveRest promises the rest of the money for a ticket that was transferred to a new holder.
-func (t *Ticket) GiveRest() { t.Given = t.Paid }
+// PromiseRest promises the rest of the money for a ticket that was transferred to a new holder.
+func (t *Ticket) PromiseRest() { t.Given = t.Paid }
 
 // Unclaim makes a ticket VALID again after its refund was refused.
 func (t *Ticket) Unclaim(refundID uuid.UUID, amount int64) error {

@@ -40,9 +40,9 @@ type Provider struct {
 
 	mu       sync.Mutex
 	calls    map[string]int
-	failures map[string]int // the number of next calls that fail
-	lost     map[string]int // the number of next calls that act, and whose answer is lost
-	late     map[string]int // the number of next calls that act at Arrive, and get no answer
+	failures map[string]int // how many of the next calls fail
+	lost     map[string]int // how many of the next calls take effect, but answer 503
+	late     map[string]int // how many of the next calls answer 503, and take effect at Arrive
 	arriving []func()
 	gates    map[string]chan struct{} // calls without a gate are not blocked
 }
@@ -84,7 +84,7 @@ func (p *Provider) Handler() http.Handler {
 	return mux
 }
 
-// losesAnswer reports whether the answer to a call is lost, and lets the call act now or later.
+// losesAnswer reports whether a call must answer 503. If so, it takes effect now, or at Arrive.
 func (p *Provider) losesAnswer(call string, r *http.Request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,21 +109,21 @@ func (p *Provider) losesAnswer(call string, r *http.Request) bool {
 	return true
 }
 
-// Lose makes the next n calls of a kind act and answer 503.
+// Lose makes the next n calls of a kind take effect, but answer 503.
 func (p *Provider) Lose(call string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost[call] = n
 }
 
-// Delay makes the next n calls of a kind answer 503 and act at the next Arrive.
+// Delay makes the next n calls of a kind answer 503, and take effect at the next Arrive.
 func (p *Provider) Delay(call string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.late[call] = n
 }
 
-// Arrive lets the delayed calls act.
+// Arrive makes the calls take effect that Delay has put off.
 func (p *Provider) Arrive() {
 	p.mu.Lock()
 	arriving := p.arriving
@@ -217,7 +217,7 @@ func (p *Provider) Settle(orderID, status string) {
 	}
 }
 
-// Capture charges an order without a request from payment, as by a request that was delayed.
+// Capture charges an order as if a delayed request of the payment service had arrived.
 func (p *Provider) Capture(orderID string, amount int64) {
 	p.tb.Helper()
 	o := sandbox.Order{PaymentKey: "ok-late", OrderID: orderID, Amount: amount, Currency: "KRW", IdempotencyKey: uuid.NewString()}

@@ -19,13 +19,13 @@ type Ticket struct {
 	Status           string // VALID, REFUNDING or REFUNDED
 }
 
-// claim is the first answer to BeginRefund for a refund, or the AbortRefund that came before it.
+// claim is the stored answer for a refund: of its first BeginRefund, or ABORTED after AbortRefund.
 type claim struct {
 	paymentID string
 	answer    *ticketv1.RefundClaim
 }
 
-// maxAge is the age of a payment from which requests for refunds are refused.
+// maxAge is the age at which a request for a refund is refused.
 const maxAge = 7 * 24 * time.Hour
 
 // Issue gives a payment its tickets.
@@ -123,7 +123,7 @@ func (t *Tickets) valid(paymentID string) (ids []string) {
 	return ids
 }
 
-// claimTickets makes tickets REFUNDING and raises what was given back of them. The caller holds the
+// claimTickets makes tickets REFUNDING and adds what they give back to Given. The caller holds the
 // lock.
 func (t *Tickets) claimTickets(paymentID string, ids []string, fees bool) *ticketv1.RefundClaim {
 	c := &ticketv1.RefundClaim{Status: "BEGUN"}
@@ -170,8 +170,8 @@ func (t *Tickets) find(paymentID, ticketID string) *Ticket {
 	return &t.tickets[paymentID][i]
 }
 
-// Apply ends the tickets that an event PAYMENT_REFUNDED names, as ticket does. It returns a problem
-// with them; empty: none.
+// Apply ends the tickets that an event PAYMENT_REFUNDED names, as the ticket service does. It
+// returns what is wrong with the event; empty: nothing.
 func (t *Tickets) Apply(e *eventsv1.PaymentEvent) (problem string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

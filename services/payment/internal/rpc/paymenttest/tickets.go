@@ -22,7 +22,7 @@ type Hold struct {
 	Aborts    int    // the number of releases
 }
 
-// Tickets is a fake of ticket's PayableService, with holds and tickets in memory.
+// Tickets is a fake of the ticket service's PayableService, with holds and tickets in memory.
 type Tickets struct {
 	ticketv1.UnimplementedPayableServiceServer
 

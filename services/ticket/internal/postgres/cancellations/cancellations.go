@@ -41,12 +41,12 @@ func (s *Store) Lease(ctx context.Context, lease time.Duration) (at cancellation
 	if err != nil || len(rows) == 0 {
 		return at, false, pkgpostgres.Err(err)
 	}
-	return cancellation.Position{EventID: rows[0].EventID, After: rows[0].WalkAfter}, true, nil
+	return cancellation.Position{EventID: rows[0].EventID, FromUser: rows[0].WalkAfter}, true, nil
 }
 
-func (s *Store) Return(ctx context.Context, at cancellation.Position, left bool) error {
+func (s *Store) EndLease(ctx context.Context, next cancellation.Position, moreLeft bool) error {
 	q := s.database.Queries()
-	return pkgpostgres.Err(q.ReturnEnded(ctx, db.ReturnEndedParams{EventID: at.EventID, After: at.After, Now: q.AsOf, LeftOver: left}))
+	return pkgpostgres.Err(q.ReturnEnded(ctx, db.ReturnEndedParams{EventID: next.EventID, After: next.FromUser, Now: q.AsOf, LeftOver: moreLeft}))
 }
 
 func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
@@ -54,13 +54,13 @@ func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
 	return pkgpostgres.Err(err)
 }
 
-// Orders returns the orders of an event whose tickets must be refunded, by user. If there are more than
-// max tickets it leaves out the last reservation, some of whose tickets may not have been read: all
-// tickets of a payment are refunded together. The next call then begins with this reservation's user.
-func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (orders []cancellation.Order, after string, err error) {
-	rows, err := s.database.Queries().OwedTickets(ctx, db.OwedTicketsParams{EventID: at.EventID, After: at.After, Max: int32(max)}) //nolint:gosec // a batch
+// Orders returns orders of an event with tickets that must be refunded, sorted by user. If it has
+// read max tickets, it leaves out the last reservation, of which more tickets may follow: all
+// tickets of a payment are refunded together. The next call then begins with that user.
+func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (orders []cancellation.OwedOrder, nextUser string, err error) {
+	rows, err := s.database.Queries().OwedTickets(ctx, db.OwedTicketsParams{EventID: at.EventID, After: at.FromUser, Max: int32(max)}) //nolint:gosec // a batch
 	if err != nil {
-		return nil, at.After, pkgpostgres.Err(err)
+		return nil, at.FromUser, pkgpostgres.Err(err)
 	}
 	index := make(map[uuid.UUID]int)
 	for _, r := range rows {
@@ -68,7 +68,7 @@ func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (
 		if !known {
 			i = len(orders)
 			index[r.ReservationID] = i
-			orders = append(orders, cancellation.Order{ReservationID: r.ReservationID})
+			orders = append(orders, cancellation.OwedOrder{ReservationID: r.ReservationID})
 		}
 		orders[i].TicketIDs = append(orders[i].TicketIDs, r.TicketID)
 	}
@@ -83,7 +83,7 @@ func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (
 
 // Refund refunds the tickets of an order. It takes locks in the order in which all transactions do.
 // The row of a claim is new, so that nobody waits for its lock.
-func (s *Store) Refund(ctx context.Context, order cancellation.Order) error {
+func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := reservations.Lock(ctx, tx, []uuid.UUID{order.ReservationID})
 		if err != nil {
@@ -98,9 +98,9 @@ func (s *Store) Refund(ctx context.Context, order cancellation.Order) error {
 		if err != nil || r == nil || closings[r.EventID].State != event.Ended {
 			return err
 		}
-		claims, free := refund.ForEnded(owed.All(), now)
+		claims, free := refund.ClaimForEndedEvent(owed.All(), now)
 		applyRefund(r, claims, free, closings[r.EventID], now)
-		if err := save(ctx, tx, claims, owed, locked); err != nil {
+		if err := saveRefund(ctx, tx, claims, owed, locked); err != nil {
 			return err
 		}
 		return failpoint.Err("ticket.walk.before_commit")
@@ -112,11 +112,11 @@ func (s *Store) Refund(ctx context.Context, order cancellation.Order) error {
 	return err
 }
 
-// applyRefund adds the Kafka events that ask payment for the claimed refunds, and gives the places
-// of tickets back for which nothing is owed.
+// applyRefund adds the Kafka events that ask the payment service for the claimed refunds, and gives
+// back the places of those tickets (free) for which nothing is owed.
 func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*ticket.Ticket, closing event.Closing, now time.Time) {
 	for _, c := range claims {
-		due := reservation.Due{ClaimID: c.ID, PaymentID: c.PaymentID, Cause: string(c.Cause)}
+		due := reservation.DueRefund{ClaimID: c.ID, PaymentID: c.PaymentID, Cause: string(c.Cause)}
 		for _, item := range c.Items {
 			due.Items = append(due.Items, reservation.DueItem(item))
 		}
@@ -129,7 +129,7 @@ func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*tick
 	r.GiveBack(places, now)
 }
 
-func save(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *tickets.Locked, locked *reservations.Locked) error {
+func saveRefund(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *tickets.Locked, locked *reservations.Locked) error {
 	for i := range claims {
 		if err := refunds.InsertBegun(ctx, tx.Queries, &claims[i]); err != nil {
 			return err
@@ -145,7 +145,7 @@ func save(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *tic
 	return reservations.InsertEvents(ctx, tx, events)
 }
 
-func (s *Store) Left(ctx context.Context) (cancellation.Remaining, error) {
+func (s *Store) CountRemaining(ctx context.Context) (cancellation.Remaining, error) {
 	row, err := s.database.Queries().LeftOfEnded(ctx)
 	return cancellation.Remaining{Holds: row.Holds, Orders: row.Orders}, pkgpostgres.Err(err)
 }

@@ -19,7 +19,7 @@ import (
 
 const grace = 5 * time.Minute
 
-func act(t *testing.T, svc *storetest.Service, a event.Act) event.Standing {
+func act(t *testing.T, svc *storetest.Service, a event.Act) event.StateAndCounts {
 	t.Helper()
 	s, err := svc.Events.Act(t.Context(), "e", a, grace)
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestEndAfterTheGrace(t *testing.T) {
 	act(t, svc, event.Cancel)
 	svc.Clock.Advance(grace)
 	walk(t, svc)
-	require.Equal(t, event.Standing{
+	require.Equal(t, event.StateAndCounts{
 		State: event.Ended, RefundsAt: svcTime(t, svc), Orders: 2, Refunds: 2,
 	}, act(t, svc, event.Cancel), "of the two refunds one began before")
 	require.Equal(t, reservation.Expired, svc.Find(t, held.ID).Status, "its time was over")
@@ -204,7 +204,7 @@ func TestEndAfterTheGrace(t *testing.T) {
 	require.Equal(t, ticket.Valid, status(t, svc, svc.TicketIDs(t, other)[0]))
 	walk(t, svc)
 	require.Equal(t, ticket.Refunding, status(t, svc, svc.TicketIDs(t, other)[0]))
-	left, err := svc.Walker.Store.Left(t.Context())
+	left, err := svc.Walker.Store.CountRemaining(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, cancellation.Remaining{Orders: 1}, left)
 	var owed []storetest.OutboxEvent
@@ -214,11 +214,11 @@ func TestEndAfterTheGrace(t *testing.T) {
 		owed = append(owed, duePayments(t, svc, found.ReservationID)...)
 	}
 	svc.Settle(t, made(t, owed[0]))
-	require.Equal(t, event.Standing{State: event.Ended, RefundsAt: svcTime(t, svc)}, act(t, svc, event.Refund))
+	require.Equal(t, event.StateAndCounts{State: event.Ended, RefundsAt: svcTime(t, svc)}, act(t, svc, event.Refund))
 	svc.RequireInvariants(t)
 }
 
-func errorOf(_ event.Standing, err error) error { return err }
+func errorOf(_ event.StateAndCounts, err error) error { return err }
 
 // svcTime is when the refunds of the event began.
 func svcTime(t *testing.T, svc *storetest.Service) (at time.Time) {

@@ -36,7 +36,7 @@ func (s *Store) Make(ctx context.Context, req comp.Request, claimHash []byte) (o
 			return err
 		}
 		if made != "" {
-			id, renewed, err = renew(ctx, tx, made, claimHash)
+			id, renewed, err = renewClaim(ctx, tx, made, claimHash)
 			return err
 		}
 		t := makeTx{Tx: tx, req: req}
@@ -61,8 +61,8 @@ func (s *Store) Make(ctx context.Context, req comp.Request, claimHash []byte) (o
 	return list[0], renewed, nil
 }
 
-func renew(ctx context.Context, tx *postgres.Tx, made string, claimHash []byte) (id uuid.UUID, renewed bool, err error) {
-	if id, err = uuid.Parse(made); err != nil || claimHash == nil {
+func renewClaim(ctx context.Context, tx *postgres.Tx, compID string, claimHash []byte) (id uuid.UUID, renewed bool, err error) {
+	if id, err = uuid.Parse(compID); err != nil || claimHash == nil {
 		return id, false, err
 	}
 	n, err := tx.RenewClaim(ctx, db.RenewClaimParams{ReservationID: id, ClaimHash: claimHash})
@@ -105,7 +105,7 @@ func (t *makeTx) run(ctx context.Context, claimHash []byte) (uuid.UUID, error) {
 // lock locks the places, and checks that the organiser keeps them (they are in the house).
 func (t *makeTx) lock(ctx context.Context) error {
 	if len(t.req.SeatIDs) == 0 {
-		return t.lockStanding(ctx)
+		return t.lockGeneralSection(ctx)
 	}
 	rows, err := t.LockSeatsForHouse(ctx, db.LockSeatsForHouseParams{EventID: t.req.EventID, SeatIds: t.req.SeatIDs, Now: t.AsOf})
 	if err != nil {
@@ -133,7 +133,7 @@ func (t *makeTx) lock(ctx context.Context) error {
 	}
 }
 
-func (t *makeTx) lockStanding(ctx context.Context) error {
+func (t *makeTx) lockGeneralSection(ctx context.Context) error {
 	rows, err := t.LockStanding(ctx, db.LockStandingParams{EventID: t.req.EventID, Sections: []string{t.req.Section}})
 	switch {
 	case err != nil:
@@ -162,15 +162,15 @@ func (t *makeTx) save(ctx context.Context, r *reservation.Reservation, claimHash
 	if err := tickets.Issue(ctx, t.Queries, []*reservation.Reservation{r}); err != nil {
 		return err
 	}
-	sold := make(postgres.Moves)
+	deltas := make(postgres.CounterDeltas)
 	if len(r.Seats) == 0 {
 		n := int64(r.Quantity)
-		sold.Add(r.EventID, r.Section, postgres.Moved{Sold: n, House: -n})
+		deltas.Add(r.EventID, r.Section, postgres.CounterDelta{Sold: n, House: -n})
 	}
 	for _, seat := range r.Seats {
-		sold.Add(r.EventID, seat.Section, postgres.Moved{Sold: 1, House: -1})
+		deltas.Add(r.EventID, seat.Section, postgres.CounterDelta{Sold: 1, House: -1})
 	}
-	if err := t.MoveSold(ctx, sold); err != nil {
+	if err := t.AddToCounters(ctx, deltas); err != nil {
 		return err
 	}
 	return reservations.InsertEvents(ctx, t.Tx, r.TakeEvents())

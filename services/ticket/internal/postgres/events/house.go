@@ -19,7 +19,7 @@ import (
 const (
 	// dueBatch bounds the expired holds that are ended at once to make room for a change of the house.
 	dueBatch = 1000
-	// houseAttempts bounds how often a change is tried again after expired holds were ended.
+	// houseAttempts bounds how many times a change is tried again after expired holds were ended.
 	houseAttempts = 20
 )
 
@@ -49,13 +49,13 @@ func houseSections(ctx context.Context, q *postgres.Queries, id string) ([]event
 }
 
 // ChangeHouse moves places between the sale and the house. Expired holds count as free, as they do
-// for buyers. Those that are in the way are ended in transactions of their own before, since a
-// transaction must lock all seats before the row of a hold.
+// for buyers. Expired holds of places for the house are ended before, in transactions of their own,
+// since a transaction must lock all seats before the row of a hold.
 func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange) error {
 	for range houseAttempts {
 		var due []uuid.UUID
 		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
-			t := houseTx{Tx: tx, id: id, change: c, moves: make(postgres.Moves)}
+			t := houseTx{Tx: tx, id: id, change: c, deltas: make(postgres.CounterDeltas)}
 			due, err = t.run(ctx)
 			return err
 		})
@@ -76,8 +76,8 @@ type houseTx struct {
 
 	id     string
 	change event.HouseChange
-	moves  postgres.Moves // changes of the counters of sections
-	due    []uuid.UUID    // expired holds of places that the house shall get
+	deltas postgres.CounterDeltas
+	due    []uuid.UUID // expired holds of places that the house shall get
 }
 
 // run makes the change, or returns the expired holds that must be ended before it can be made.
@@ -93,16 +93,16 @@ func (t *houseTx) run(ctx context.Context) (due []uuid.UUID, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.lockStanding(ctx); err != nil || len(t.due) > 0 {
+	if err := t.lockGeneralSections(ctx); err != nil || len(t.due) > 0 {
 		return t.due, err
 	}
-	if err := t.move(ctx, take, event.SeatStatusFree, event.SeatStatusHouse, 1); err != nil {
+	if err := t.moveSeats(ctx, take, event.SeatStatusFree, event.SeatStatusHouse, 1); err != nil {
 		return nil, err
 	}
-	if err := t.move(ctx, release, event.SeatStatusHouse, event.SeatStatusFree, -1); err != nil {
+	if err := t.moveSeats(ctx, release, event.SeatStatusHouse, event.SeatStatusFree, -1); err != nil {
 		return nil, err
 	}
-	return nil, t.MoveSold(ctx, t.moves)
+	return nil, t.AddToCounters(ctx, t.deltas)
 }
 
 func (t *houseTx) lockSeats(ctx context.Context) (take, release []string, err error) {
@@ -121,12 +121,12 @@ func (t *houseTx) lockSeats(ctx context.Context) (take, release []string, err er
 			t.due = append(t.due, r.Due)
 		}
 	}
-	take, release, err = t.change.Seats(locked)
+	take, release, err = t.change.SeatsToMove(locked)
 	return take, release, err
 }
 
-// lockStanding locks sections of general admission, and computes how their counters must change.
-func (t *houseTx) lockStanding(ctx context.Context) error {
+// lockGeneralSections locks sections of general admission, and computes their counters' changes.
+func (t *houseTx) lockGeneralSections(ctx context.Context) error {
 	if len(t.change.Standing) == 0 {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (t *houseTx) lockStanding(ctx context.Context) error {
 	}
 	for _, r := range rows {
 		delta := t.change.Standing[r.Section] - r.House
-		t.moves.Add(t.id, r.Section, postgres.Moved{House: delta})
+		t.deltas.Add(t.id, r.Section, postgres.CounterDelta{House: delta})
 		if delta <= r.Free {
 			continue
 		}
@@ -153,17 +153,17 @@ func (t *houseTx) lockStanding(ctx context.Context) error {
 	return nil
 }
 
-func (t *houseTx) move(ctx context.Context, seats []string, was, status string, delta int64) error {
+func (t *houseTx) moveSeats(ctx context.Context, seats []string, fromStatus, toStatus string, houseDelta int64) error {
 	if len(seats) == 0 {
 		return nil
 	}
-	n, err := t.MoveHouseSeats(ctx, db.MoveHouseSeatsParams{EventID: t.id, SeatIds: seats, Was: was, Status: status})
+	n, err := t.MoveHouseSeats(ctx, db.MoveHouseSeatsParams{EventID: t.id, SeatIds: seats, Was: fromStatus, Status: toStatus})
 	if err := postgres.ExpectRows(n, len(seats), "seats", err); err != nil {
 		return err
 	}
 	for _, id := range seats {
 		section, _, _, _ := ids.SplitSeat(id)
-		t.moves.Add(t.id, section, postgres.Moved{House: delta})
+		t.deltas.Add(t.id, section, postgres.CounterDelta{House: houseDelta})
 	}
 	return nil
 }

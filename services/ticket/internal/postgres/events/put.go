@@ -131,7 +131,8 @@ func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *ev
 }
 
 // checkSeries returns ErrLocked if the series can no longer be changed: the sale has opened, or
-// somebody holds or has bought a place. Transactions of holds lock users by the event's series.
+// somebody holds or has bought a place. The series then must stay, since holds lock users by
+// series.
 func checkSeries(ctx context.Context, q *postgres.Queries, old *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, old.ID)
 	if err != nil {

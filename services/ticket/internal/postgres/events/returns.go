@@ -23,7 +23,7 @@ func (s *Store) ReleaseReturns(ctx context.Context) error {
 			if n = len(due); err != nil || n == 0 {
 				return err
 			}
-			return release(ctx, tx, due)
+			return releasePlaces(ctx, tx, due)
 		})
 		if err != nil {
 			return err
@@ -32,9 +32,9 @@ func (s *Store) ReleaseReturns(ctx context.Context) error {
 	return nil
 }
 
-// release puts places on sale, or into the house if their event has closed. It locks seats, then
-// sections of general admission, then sections with seats, as all transactions do.
-func release(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) error {
+// releasePlaces puts places on sale, or into the house if their event has closed. It locks seats,
+// then sections of general admission, then sections with seats, as all transactions do.
+func releasePlaces(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) error {
 	var eventIDs, sections []string
 	var seats db.ReleaseSeatsParams
 	for _, d := range due {
@@ -66,18 +66,18 @@ func release(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) e
 	if err := postgres.ExpectRows(n, len(seats.SeatIds), "seats", err); err != nil {
 		return err
 	}
-	moves := make(postgres.Moves)
+	deltas := make(postgres.CounterDeltas)
 	for _, d := range due {
-		by := postgres.Moved{Returns: -1}
+		delta := postgres.CounterDelta{Returns: -1}
 		if status(d.EventID) == event.SeatStatusHouse {
-			by.House = 1
+			delta.House = 1
 		}
-		moves.Add(d.EventID, d.Section, by)
+		deltas.Add(d.EventID, d.Section, delta)
 	}
-	return tx.MoveSold(ctx, moves)
+	return tx.AddToCounters(ctx, deltas)
 }
 
-// Releaser returns a worker that puts places that were given back on sale again.
+// Releaser returns a worker that calls ReleaseReturns until its context ends.
 func (s *Store) Releaser(every time.Duration, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, every, log, "places given back not released", s.ReleaseReturns)

@@ -18,10 +18,10 @@ import (
 const (
 	// maxCachedEvents bounds the events whose seats are cached; each takes at most 1 MB.
 	maxCachedEvents = 128
-	// readAttempts bounds how often an event is read anew because it was changed during the read.
+	// readAttempts bounds how many times an event is read if it is changed during every read.
 	readAttempts = 3
-	// The cache reads all seats again after readAllEvery plus a random time up to readAllJitter, so
-	// that it shows even a change that it has missed by then.
+	// The cache reads all seats again after readAllEvery plus a random time up to readAllJitter. So
+	// a change that it has missed is shown by then.
 	readAllEvery, readAllJitter = 25 * time.Second, 10 * time.Second
 	// pruneEvery is the interval of Pruner, pruneRows the number of rows that one statement
 	// deletes.
@@ -104,7 +104,7 @@ func (c *cachedSeats) snapshotAt(ctx context.Context, q *postgres.Queries, at ti
 		return snap, nil
 	}
 	counts, err := countTakenAdmissions(ctx, q, c.event.ID)
-	return snap.WithStanding(counts), err
+	return snap.WithGeneralSections(counts), err
 }
 
 // update reads and applies the changes since the last snapshot, and returns the time of the new

@@ -48,8 +48,8 @@ func (s *Store) MarkLineOpened(ctx context.Context, eventID string) (first bool,
 func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChange) (event.LineSettings, error) {
 	var later int64
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
-		var counts bool
-		if counts, later, err = orderAct(ctx, tx.Queries, eventID, c); err != nil || !counts {
+		var isNewest bool
+		if isNewest, later, err = storeActNumber(ctx, tx.Queries, eventID, c); err != nil || !isNewest {
 			return err
 		}
 		n, err := tx.ChangeLine(ctx, db.ChangeLineParams{
@@ -69,14 +69,14 @@ func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChan
 	return l, err
 }
 
-// orderAct stores the number of an act on a setting of a line. counts is false if this number or a
-// higher one is stored already; later is the higher one, 0 without one.
-func orderAct(ctx context.Context, q *postgres.Queries, eventID string, c event.LineChange) (counts bool, later int64, err error) {
+// storeActNumber stores the number of an operator's change (c.Act). isNewest is false if this
+// number or a higher one (later) is stored already for the same setting.
+func storeActNumber(ctx context.Context, q *postgres.Queries, eventID string, c event.LineChange) (isNewest bool, later int64, err error) {
 	names := c.Settings()
 	if c.Act == 0 || len(names) == 0 {
 		return true, 0, nil
 	}
-	if err := q.LockLine(ctx, eventID); err != nil { // before its acts, in the order of a PUT's locks
+	if err := q.LockLine(ctx, eventID); err != nil { // the line is locked before the numbers, as a PUT does
 		return false, 0, err
 	}
 	n, err := q.OrderAct(ctx, db.OrderActParams{EventID: eventID, Setting: names[0], Act: c.Act, Now: q.AsOf})
@@ -90,8 +90,8 @@ func orderAct(ctx context.Context, q *postgres.Queries, eventID string, c event.
 	return false, stored, err
 }
 
-// PruneActs deletes the numbers of acts that are so old that no replica of queue sends them any
-// more. Any number of replicas may call it at the same time.
+// PruneActs deletes the stored numbers of operators' changes that are so old that no replica of
+// queue sends them again. Any number of replicas may call it at the same time.
 func (s *Store) PruneActs(ctx context.Context) error {
 	q := s.database.Queries()
 	_, err := loop.Batches(ctx, pruneRows, func(ctx context.Context, size int32) (int64, error) {
@@ -100,7 +100,7 @@ func (s *Store) PruneActs(ctx context.Context) error {
 	return pkgpostgres.Err(err)
 }
 
-// ActPruner returns a worker that deletes the numbers of old acts, until its context ends.
+// ActPruner returns a worker that calls PruneActs until its context ends.
 func (s *Store) ActPruner(log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(pruneActsEvery, log, "acts on lines not pruned", s.PruneActs)
 }

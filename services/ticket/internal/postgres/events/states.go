@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// actAttempts bounds how often an act is tried again after another one has changed the state.
+// actAttempts bounds how many times an act is tried again after another one has changed the state.
 const actAttempts = 5
 
 // Act changes the state of an event by one conditional statement. Of two acts at the same time, the
@@ -52,12 +52,12 @@ func applyAct(ctx context.Context, q *postgres.Queries, id string, act event.Act
 	}
 }
 
-func (s *Store) Standing(ctx context.Context, id string) (event.Standing, error) {
+func (s *Store) StateAndCounts(ctx context.Context, id string) (event.StateAndCounts, error) {
 	r, err := s.database.ReadQueries().EventStanding(ctx, id)
 	if err != nil {
-		return event.Standing{}, postgres.OrNotFound(err, event.ErrNotFound)
+		return event.StateAndCounts{}, postgres.OrNotFound(err, event.ErrNotFound)
 	}
-	return event.Standing{
+	return event.StateAndCounts{
 		State: event.State(r.State), RefundsAt: timeOrZero(r.RefundAfter), Holds: r.Holds, Orders: r.Orders, Tickets: r.Tickets, Refunds: r.Refunds,
 	}, nil
 }

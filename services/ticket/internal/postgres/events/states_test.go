@@ -68,7 +68,7 @@ func TestCancelAgain(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10)))
-	act := func(a event.Act, grace time.Duration) event.Standing {
+	act := func(a event.Act, grace time.Duration) event.StateAndCounts {
 		s, err := svc.Events.Act(t.Context(), "e", a, grace)
 		require.NoError(t, err)
 		return s
@@ -98,7 +98,7 @@ func TestUndoWhileRefundsBegin(t *testing.T) {
 			_, err := svc.Events.Act(t.Context(), "e", acts[i], 0)
 			return err
 		})
-		s, err := svc.EventStore.Standing(t.Context(), "e")
+		s, err := svc.EventStore.StateAndCounts(t.Context(), "e")
 		require.NoError(t, err)
 		if s.State == event.Open {
 			require.NoError(t, errs[0])
@@ -140,7 +140,7 @@ func TestPostpone(t *testing.T) {
 	for range 2 {
 		s, err := svc.Events.Postpone(t.Context(), "e", ask)
 		require.NoError(t, err)
-		require.Equal(t, event.Standing{State: event.Open, Orders: 1, Tickets: 3}, s)
+		require.Equal(t, event.StateAndCounts{State: event.Open, Orders: 1, Tickets: 3}, s)
 		require.EqualValues(t, 2, svc.Count(t, `SELECT epoch FROM events`))
 	}
 	e, err := svc.EventStore.FindEvent(t.Context(), "e")

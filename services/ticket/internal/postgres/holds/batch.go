@@ -30,7 +30,7 @@ type holdBatch struct {
 	keys    []*idempotency.Key
 	results []result
 
-	// series is the series to which the event belonged when it was last read. Users are locked in it.
+	// series is the event's series when the event was last read. Users are locked for this series.
 	series string
 	row    db.SaleOfRow
 	used   map[string]int64 // the places that each user has bought or holds
@@ -39,7 +39,7 @@ type holdBatch struct {
 	events       []reservation.Event
 }
 
-// errOtherSeries means that users were locked in a series to which the event does not belong any more.
+// errOtherSeries means that users were locked for a series to which the event no longer belongs.
 var errOtherSeries = errors.New("the event is of another series")
 
 // runBatch runs fn in a transaction and returns the requests' results after the commit.
@@ -136,7 +136,8 @@ func (s *Store) seriesOf(eventID string) string {
 	return known
 }
 
-// checkSeries returns errOtherSeries if users are locked in a series that is not the event's.
+// checkSeries returns errOtherSeries if users are locked for another series than the event's, which
+// it remembers for the next try.
 func (t *holdBatch) checkSeries() error {
 	if t.row.SeriesID == t.series {
 		return nil
@@ -166,7 +167,7 @@ func (t *holdBatch) queueSale(b *pgx.Batch) {
 	})
 }
 
-func (t *holdBatch) queueUsed(b *pgx.Batch, users []string) {
+func (t *holdBatch) queueUsedPlaces(b *pgx.Batch, users []string) {
 	b.Queue(db.UsedBy, users, t.eventID, t.AsOf).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.UsedByRow])
 		t.used = make(map[string]int64, len(all))

@@ -85,7 +85,7 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 		return err
 	})
 	t.queueSale(&b)
-	t.queueUsed(&b, users)
+	t.queueUsedPlaces(&b, users)
 	b.Queue(db.DueInSections, sections, t.eventID, t.AsOf, releaseBatch).Query(func(rows pgx.Rows) (err error) {
 		t.due, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err

@@ -38,15 +38,16 @@ const (
 	// batchDelay is the time for which the first request of an idle event waits for others, since a
 	// gateway sends many requests at the same time.
 	batchDelay = 300 * time.Microsecond
-	// seriesAttempts bounds how often a transaction is repeated because the event's series has
-	// changed, which it can before the sale only.
+	// seriesAttempts bounds how many times a transaction is repeated because the event's series has
+	// changed. It can change only before the sale.
 	seriesAttempts = 3
-	// releaseBatch bounds the expired holds that the same statements release.
+	// releaseBatch bounds the expired holds that are released at once.
 	releaseBatch = 1000
 	// defaultTimeout bounds the time of a request in the database.
 	defaultTimeout = 5 * time.Second
 )
 
+// result is the hold or the error of one request; batches answers requests of type R, by event.
 type (
 	result         = batch.Result[*reservation.Reservation]
 	batches[R any] = batch.Groups[string, R, *reservation.Reservation]

@@ -35,7 +35,7 @@ func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
 		})
 	}
 	t.queueSale(&b)
-	t.queueUsed(&b, users)
+	t.queueUsedPlaces(&b, users)
 	if seats := t.seatsOf(pending, func(n int) bool { return n <= smallRequest }); len(seats) > 0 {
 		b.Queue(db.SeenSeats, t.AsOf, t.eventID, seats).Query(func(rows pgx.Rows) error {
 			all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.SeenSeatsRow])
@@ -120,12 +120,12 @@ func (t *seatsTx) lockSeatsAndHolds(ctx context.Context, pending []int) error {
 	for _, r := range rows {
 		t.sale.Locked[r.SeatID] = &reservation.LockedSeat{Free: r.Free, HeldBy: r.HeldBy}
 	}
-	return t.lockDue(ctx, expired)
+	return t.lockExpiredHolds(ctx, expired)
 }
 
-// lockDue locks the rows of those expired holds all of whose seats are locked; no other transaction
-// can have locked these rows. A hold that its row shows as not expired keeps its seats.
-func (t *seatsTx) lockDue(ctx context.Context, expired []uuid.UUID) (err error) {
+// lockExpiredHolds locks the rows of those expired holds all of whose seats are locked; so no other
+// transaction can have locked these rows. A hold whose row has not expired keeps its seats.
+func (t *seatsTx) lockExpiredHolds(ctx context.Context, expired []uuid.UUID) (err error) {
 	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.sale.FullyLocked(id) })
 	if t.due, err = reservations.LockDue(ctx, t.Tx, complete); err != nil {
 		return err

@@ -112,7 +112,7 @@ func (t *seatsTx) writeHolds(ctx context.Context, held []int) error {
 	t.events = append(ended, t.events...)
 	p := &pipeline{Tx: t.Tx}
 	until := t.sale.Now.Add(t.sale.HoldFor)
-	if err := t.moveSeats(p, until); err != nil {
+	if err := t.queueSeatOwners(p, until); err != nil {
 		return err
 	}
 	if err := t.insertReservations(ctx, p, held, until); err != nil {
@@ -121,12 +121,12 @@ func (t *seatsTx) writeHolds(ctx context.Context, held []int) error {
 	return t.saveAnswersAndEvents(ctx, p, held)
 }
 
-// moveSeats queues the statement that writes the new owners of locked seats.
-func (t *seatsTx) moveSeats(p *pipeline, until time.Time) error {
+// queueSeatOwners queues the statement that writes the new owners of locked seats.
+func (t *seatsTx) queueSeatOwners(p *pipeline, heldUntil time.Time) error {
 	var seats []string
 	owners := make(map[string]*uuid.UUID) // nil: free
 	for id, seat := range t.sale.Locked {
-		if !seat.Moved {
+		if !seat.OwnerChanged {
 			continue
 		}
 		seats, owners[id] = append(seats, id), nil
@@ -138,7 +138,7 @@ func (t *seatsTx) moveSeats(p *pipeline, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	p.expectRows(len(seats), "seats", db.MoveSeats, encoded, until, t.eventID, seats)
+	p.expectRows(len(seats), "seats", db.MoveSeats, encoded, heldUntil, t.eventID, seats)
 	return nil
 }
 

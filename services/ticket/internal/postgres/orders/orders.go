@@ -43,7 +43,7 @@ func (s *Store) SearchOrders(ctx context.Context, c order.Criteria, limit int, b
 	if err != nil {
 		return nil, err
 	}
-	holders, err := holdersOf(ctx, q, ids, c.UserID)
+	holders, err := ordersHeldBy(ctx, q, ids, c.UserID)
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
@@ -90,8 +90,8 @@ func idsOfNamed(ctx context.Context, q *postgres.Queries, c order.Criteria) ([]u
 	}), nil
 }
 
-// holdersOf returns the orders of which the user has or had a ticket; none if userID is empty.
-func holdersOf(ctx context.Context, q *postgres.Queries, ids []uuid.UUID, userID string) (map[uuid.UUID]bool, error) {
+// ordersHeldBy returns the orders of which the user has or had a ticket; none if userID is empty.
+func ordersHeldBy(ctx context.Context, q *postgres.Queries, ids []uuid.UUID, userID string) (map[uuid.UUID]bool, error) {
 	if userID == "" {
 		return nil, nil //nolint:nilnil // an empty map
 	}

@@ -123,7 +123,7 @@ func TestDetail(t *testing.T) {
 	tickets, err := w.Tickets.ListTickets(t.Context(), "u", 10, uuid.Nil)
 	require.NoError(t, err)
 	used := tickets[1].Ticket
-	door := checkin.Batch{EventID: "e", Device: "gate-1", UserID: "staff", Reads: []checkin.Read{{
+	door := checkin.Batch{EventID: "e", Device: "gate-1", UserID: "staff", Reads: []checkin.ReadCode{{
 		ScanID: uuid.Must(uuid.NewV7()), Code: &ticket.Code{TicketID: used.ID, Serial: 1, EventID: "e", Place: "A-1-1"},
 	}}}
 	_, err = w.Scans.Record(t.Context(), door)

@@ -78,7 +78,7 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	if err != nil {
 		return nil, err
 	}
-	sale, err := saleOf(ctx, tx, locked.All())
+	terms, err := termsOf(ctx, tx, locked.All())
 	if err != nil {
 		return nil, err
 	}
@@ -95,26 +95,26 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 		}
 		req.AwaitsTickets = len(ended) == 0
 	}
-	claim := refund.Decide(req, locked.All(), sale)
+	claim := refund.Decide(req, locked.All(), terms)
 	if err := locked.Save(ctx, tx.Queries); err != nil {
 		return nil, err
 	}
 	return &claim, storeAnswer(ctx, tx.Queries, &claim)
 }
 
-// saleOf reads what the tickets' event says about refunds. All tickets of a payment are of one
+// termsOf reads what the tickets' event says about refunds. All tickets of a payment are of one
 // event; tickets of another payment are refused whatever their event is.
-func saleOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Sale, error) {
+func termsOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Terms, error) {
 	var ids []string
 	if len(list) > 0 {
 		ids = []string{list[0].EventID}
 	}
 	closings, now, err := postgres.Closings(ctx, tx, ids)
-	sale := refund.Sale{Now: now}
+	terms := refund.Terms{Now: now}
 	if len(ids) > 0 {
-		sale.Closing = closings[ids[0]]
+		terms.Closing = closings[ids[0]]
 	}
-	return sale, err
+	return terms, err
 }
 
 // InsertBegun stores a claim that has begun. Its id must be new, so that no row has it.

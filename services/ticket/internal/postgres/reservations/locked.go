@@ -171,7 +171,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 		return nil, nil
 	}
 	for _, write := range []func(context.Context, *postgres.Queries, []*reservationChange) error{
-		updateReservations, updateSeats, endSeats, giveBack, moveCounters, issueTickets, moveSold,
+		updateReservations, updateSeats, endSeats, endGivenBackPlaces, updateGeneralCounters, issueTickets, updateSoldCounters,
 	} {
 		if err := write(ctx, tx.Queries, changed); err != nil {
 			return nil, err

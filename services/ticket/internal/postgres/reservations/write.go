@@ -80,9 +80,9 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*reservationCh
 	return postgres.ExpectRows(n, seats, "seats of reservations", err)
 }
 
-// giveBack ends the places that refunds have given back. Their seats become free, go to the
-// organiser (HOUSE), or wait to be released (RETURNED).
-func giveBack(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
+// endGivenBackPlaces ends the places that refunds have given back. Their seats become free, go to
+// the organiser (HOUSE), or wait to be released (RETURNED).
+func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var arg db.GiveSeatsBackParams
 	var kept db.InsertReturnsParams
 	seats := 0
@@ -124,7 +124,7 @@ func (c *reservationChange) place(n int) (section, seat string) {
 
 type sectionKey struct{ eventID, name string }
 
-// counters has the numbers of held and sold places by which a section without seats changes.
+// counters has what is added to the numbers of held and sold places of a section without seats.
 type counters struct{ held, sold int64 }
 
 func (c *counters) add(s reservation.Status, n int) {
@@ -136,9 +136,9 @@ func (c *counters) add(s reservation.Status, n int) {
 	}
 }
 
-// moveCounters updates the numbers of held and sold places of sections without seats, for
+// updateGeneralCounters updates the numbers of held and sold places of sections without seats, for
 // reservations that were unpaid before the change.
-func moveCounters(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
+func updateGeneralCounters(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	deltas := make(map[sectionKey]counters)
 	for _, c := range changed {
 		if c.before.Section == "" || !c.before.Status.Unpaid() {
@@ -165,27 +165,27 @@ func moveCounters(ctx context.Context, q *postgres.Queries, changed []*reservati
 	return postgres.ExpectRows(n, len(arg.Sections), "sections", err)
 }
 
-// moveSold updates the counters of sections of seats that were just paid, and of all places that
-// were given back.
-func moveSold(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
-	moves := make(postgres.Moves)
+// updateSoldCounters updates the counters of sections for seats that were just paid, and for all
+// places that were given back.
+func updateSoldCounters(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
+	deltas := make(postgres.CounterDeltas)
 	for _, c := range changed {
 		if c.before.Status != reservation.Confirmed && c.current.Status == reservation.Confirmed {
 			for _, seat := range c.current.Seats {
-				moves.Add(c.before.EventID, seat.Section, postgres.Moved{Sold: 1})
+				deltas.Add(c.before.EventID, seat.Section, postgres.CounterDelta{Sold: 1})
 			}
 		}
 		for _, p := range c.current.GivenBack() {
-			by := postgres.Moved{Sold: -1}
+			delta := postgres.CounterDelta{Sold: -1}
 			switch p.SeatStatus() {
 			case event.SeatStatusHouse:
-				by.House = 1
+				delta.House = 1
 			case event.SeatStatusReturned:
-				by.Returns = 1
+				delta.Returns = 1
 			}
 			name, _ := c.place(p.N)
-			moves.Add(c.before.EventID, name, by)
+			deltas.Add(c.before.EventID, name, delta)
 		}
 	}
-	return q.MoveSold(ctx, moves)
+	return q.AddToCounters(ctx, deltas)
 }

@@ -47,7 +47,7 @@ func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin
 		if err := locked.Save(ctx, tx.Queries); err != nil {
 			return err
 		}
-		if err := insert(ctx, tx, &e, &b, outcomes, known); err != nil || !b.Online() {
+		if err := insertScans(ctx, tx, &e, &b, outcomes, known); err != nil || !b.Online() {
 			return err
 		}
 		return findEarlier(ctx, tx, &e, &outcomes[0])
@@ -120,8 +120,8 @@ func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, known ma
 	return outcomes
 }
 
-// insert stores the new scans, except refusals at a door with a network: it has not admitted anybody.
-func insert(
+// insertScans stores the new scans, except refusals at a door with a network: nobody was admitted.
+func insertScans(
 	ctx context.Context, tx *postgres.Tx, e *checkin.Event, b *checkin.Batch, outcomes []checkin.Outcome, known map[uuid.UUID]checkin.Scan,
 ) error {
 	arg := db.InsertScansParams{EventID: b.EventID, Epoch: int32(b.Epoch), Device: b.Device, UserID: b.UserID, RecordedAt: e.Now} //nolint:gosec // an int32

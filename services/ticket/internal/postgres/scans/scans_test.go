@@ -50,7 +50,7 @@ func TestCheckInOfEveryTicketStatus(t *testing.T) {
 		door := gate
 		for _, epoch := range []int{0, 1} {
 			door.Epoch = epoch
-			door.Reads = []checkin.Read{{ScanID: uuid.New(), At: in.Clock.Now(), Code: &ticket.Code{TicketID: in.Ticket.ID, Serial: 1, EventID: "e"}}}
+			door.Reads = []checkin.ReadCode{{ScanID: uuid.New(), At: in.Clock.Now(), Code: &ticket.Code{TicketID: in.Ticket.ID, Serial: 1, EventID: "e"}}}
 			list, err := in.Scans.Record(t.Context(), door)
 			require.NoError(t, err)
 			require.Equal(t, want, list[0].Scan.Result)

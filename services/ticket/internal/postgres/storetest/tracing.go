@@ -41,7 +41,7 @@ func (s *Statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.Tr
 
 func (*Statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// Sent returns how often the query with this name was sent.
+// Sent returns how many times the query with this name was sent.
 func (s *Statements) Sent(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
