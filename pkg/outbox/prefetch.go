@@ -28,7 +28,8 @@ type batch struct {
 // isFull reports whether the batch reached its limit, so that more rows may follow.
 func (b *batch) isFull() bool { return len(b.rows) == b.limit }
 
-// nextSize returns the limit of the batch after b. size is the configured size.
+// nextSize returns how many rows the batch after b may have: size, the configured number, or fewer
+// if the rows of b were large.
 func (b *batch) nextSize(size int) int {
 	bytes := 0
 	for _, r := range b.rows {

@@ -2,13 +2,13 @@ package audit
 
 import "fmt"
 
-// unbalanced lists the payments of a sale for which the provider keeps a wrong amount of money. The
+// describeUnbalancedPayments lists the payments of a sale for which the provider keeps a wrong amount of money. The
 // right amount is
 //
 //	the price of the tickets that are neither refunded nor going to be
 //	+ the amount of refunds that the provider has not made
 //	− the amount that a person refunded at the provider and that matches no ticket yet
-func (b saleRecords) unbalanced() []string {
+func (b saleRecords) describeUnbalancedPayments() []string {
 	var out []string
 	for _, p := range b.payments {
 		kept, due := b.chargedNet(p.OrderID), b.money[p.ID].Amount+p.Open-p.ByHand

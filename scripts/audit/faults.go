@@ -65,7 +65,7 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if err != nil {
 		return f, err
 	}
-	f.PaidWithoutTicket, f.TicketWithoutPayment, f.Unbalanced = b.paidWithoutTicket(), b.ticketWithoutPayment(), b.unbalanced()
+	f.PaidWithoutTicket, f.TicketWithoutPayment, f.Unbalanced = b.paidWithoutTicket(), b.ticketWithoutPayment(), b.describeUnbalancedPayments()
 	if f.StrayCharges, err = s.unknownCharges(ctx, b); err != nil {
 		return f, err
 	}

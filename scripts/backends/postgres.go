@@ -66,7 +66,7 @@ func (p postgresServer) backend() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			dir, who, err := p.chooseFolder()
+			dir, who, err := p.chooseDataFolder()
 			if err != nil {
 				return process.Spec{}, err
 			}
@@ -97,7 +97,7 @@ func (p postgresServer) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, who, err := p.chooseFolder()
+	dir, who, err := p.chooseDataFolder()
 	if err != nil {
 		return err
 	}
@@ -117,9 +117,9 @@ func (p postgresServer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// chooseFolder returns the first data folder that the server's user can enter. If this process runs
+// chooseDataFolder returns the first data folder that the server's user can enter. If this process runs
 // as root, it also returns the credential of the user that runs the server.
-func (p postgresServer) chooseFolder() (string, *syscall.Credential, error) {
+func (p postgresServer) chooseDataFolder() (string, *syscall.Credential, error) {
 	var who *syscall.Credential
 	if os.Geteuid() == 0 {
 		var err error

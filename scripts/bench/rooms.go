@@ -51,7 +51,7 @@ func runRooms(ctx context.Context, opts Options, wanted []string, addResult func
 		Production: true, Services: []string{platform.VWR}, Replicas: map[string]int{platform.VWR: rooms},
 		Env: map[string][]string{platform.VWR: {"DYNAMODB_ENDPOINT=" + counter.URL(platform.VWR)}},
 	}, func(ctx context.Context, p *harness.Platform) error {
-		r, err := newPositionRow(ctx, p, counter)
+		r, err := newPositionBenchmark(ctx, p, counter)
 		if err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func runRooms(ctx context.Context, opts Options, wanted []string, addResult func
 	})
 }
 
-// positionRow measures how fast vwr gives tier 1's positions.
-type positionRow struct {
+// positionBenchmark measures how fast vwr gives tier 1's positions.
+type positionBenchmark struct {
 	counter *awsproxy.Proxy
 	vwrCPU  cpuMeter
 	plain   unbatchedRoom
@@ -73,13 +73,13 @@ type positionRow struct {
 	refused atomic.Int64 // the number of refused calls
 }
 
-func newPositionRow(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positionRow, error) {
+func newPositionBenchmark(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positionBenchmark, error) {
 	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: counter.URL("bench"), Prefix: p.Wiring().DynamoDBPrefix}
 	db, err := pkgdynamo.Open(ctx, tables)
 	if err != nil {
 		return nil, err
 	}
-	r := &positionRow{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes, plain: unbatchedRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
+	r := &positionBenchmark{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes, plain: unbatchedRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
 	for i := range r.vwr {
 		conn := p.Dial(platform.Gateway, platform.VWR, i, longTimeout())
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
@@ -92,7 +92,7 @@ func newPositionRow(ctx context.Context, p *harness.Platform, counter *awsproxy.
 
 // takeInNewRoom activates a room that serves only one position per hour, has all visitors take a
 // position, and ends the room. It returns the positions and the elapsed time.
-func (r *positionRow) takeInNewRoom(ctx context.Context) (givenPositions, time.Duration, error) {
+func (r *positionBenchmark) takeInNewRoom(ctx context.Context) (givenPositions, time.Duration, error) {
 	eventID := newEventID()
 	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operatorCaller(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
 	if err != nil {
@@ -107,7 +107,7 @@ func newEventID() string { return "bench-" + ids.NewV7().String() }
 
 // takePosition asks one replica for the position of a new visitor, again after a refusal, as the
 // web pages do. A replica refuses a call that it cannot answer in time, as on a busy machine.
-func (r *positionRow) takePosition(ctx context.Context, eventID string, visitor int) (int64, error) {
+func (r *positionBenchmark) takePosition(ctx context.Context, eventID string, visitor int) (int64, error) {
 	for {
 		got, err := r.vwr[visitor%rooms].Do(ctx, &vwrv1.AssignItem{
 			Caller: &commonv1.Caller{AnonId: visitorID(eventID, visitor)}, EventId: eventID,
@@ -129,7 +129,7 @@ func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d",
 
 // measureAssign measures the time until all visitors of a new room have a position. The part calls
 // is the number of DynamoDB calls per visitor that increment counters or store positions.
-func (r *positionRow) measureAssign(ctx context.Context) (float64, map[string]float64, error) {
+func (r *positionBenchmark) measureAssign(ctx context.Context) (float64, map[string]float64, error) {
 	var took time.Duration
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
@@ -147,7 +147,7 @@ func (r *positionRow) measureAssign(ctx context.Context) (float64, map[string]fl
 }
 
 // measureAssignBaseline measures the baseline: an unbatchedRoom gives the positions.
-func (r *positionRow) measureAssignBaseline(ctx context.Context) (float64, map[string]float64, error) {
+func (r *positionBenchmark) measureAssignBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	eventID := newEventID()
 	_, took, err := takePositions(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
 		return r.plain.assign(ctx, eventID, visitorID(eventID, i))

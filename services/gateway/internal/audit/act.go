@@ -36,7 +36,7 @@ type Act struct {
 	UserID, Address string
 	// Route is the pattern that Path matches.
 	Method, Route, Path string
-	// EventID is the event in the path; "" for none there.
+	// EventID is the id of the event in the path; empty if the path has none.
 	EventID   string
 	RequestID string
 	Body      []byte

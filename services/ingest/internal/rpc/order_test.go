@@ -19,6 +19,7 @@ import (
 
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/testkit"
 )
 
 // After an outage of the queue, those who waited are sent in the order in which they applied, and
@@ -123,18 +124,14 @@ func TestBusySenderRefuses(t *testing.T) {
 	r := w.replica(t, options{sqsAddr: w.sqsBehind(t, g)})
 	defer close(g.open)
 	event := r.promotion(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	var senders sync.WaitGroup
-	for range 20 {
-		senders.Go(func() {
-			for range 60 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-				_, _ = r.sender.Send(ctx, promotion.Request{RequestID: uuid.NewString(), EventID: "busy"}) // nobody waits for it
-				cancel()
-			}
-		})
+	defer senders.Wait()
+	defer cancel()
+	for range 1200 { // at once: as soon as a call runs out of time, the requests behind it leave
+		senders.Go(func() { _, _ = r.sender.Send(ctx, promotion.Request{RequestID: uuid.NewString(), EventID: "busy"}) })
 	}
-	senders.Wait()
-	require.True(t, r.sender.Busy())
+	testkit.Until(t, r.sender.Busy)
 	require.Equal(t, "OVERLOADED", r.apply(t, event, user("ann")).GetProblem().GetReason())
 	require.Empty(t, w.ofType(t, "REQUEST"))
 }

@@ -233,7 +233,7 @@ type MemberState struct {
 	Ahead, Score int64
 	// Poll is a waiter's last advised poll interval (s), LastSeen the last contact (epoch ms).
 	Poll, LastSeen int64
-	// SlotID and End are a holder's slot; End is in the time of LineState.slotClock.
+	// SlotID and End are a holder's slot; End is in ms of the clock of slots, LineState.slotClock.
 	SlotID string
 	End    int64
 }

@@ -111,7 +111,7 @@ type Announcer interface {
 type Meter interface {
 	// SetFigures sets a line's figures after a tick.
 	SetFigures(eventID string, f Figures)
-	// RecordTickFailure records that a tick failed: the line's figures are not known.
+	// RecordTickFailure records that a tick failed, so that the line's figures are unknown.
 	RecordTickFailure(eventID string)
 	AddAdmissions(eventID string, n int64)
 	ForgetLine(eventID string)

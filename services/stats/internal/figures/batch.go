@@ -74,7 +74,7 @@ func sumInBackground(records []Record) *expectedDelta {
 // deltaOf returns what the records whose event ids are in fresh add to the figures.
 func (e *expectedDelta) deltaOf(records []Record, fresh map[string]bool) (Delta, error) {
 	if len(fresh) < len(e.ids) {
-		return sumFresh(records, fresh) // a counted event that cannot be decoded is no error
+		return sumFresh(records, fresh) // an event that was counted earlier may be undecodable
 	}
 	e.done.Wait()
 	return e.delta, e.err

@@ -66,7 +66,8 @@ type OperatorStore interface {
 	House(ctx context.Context, id string) (House, error)
 }
 
-// Act changes the state of an event; grace is the time to undo a Cancel. Errors: see Act.Answer.
+// Act changes the state of an event; grace is the time to undo a Cancel.
+// Act.Answer lists the errors.
 func (s *Service) Act(ctx context.Context, id string, act Act, grace time.Duration) (StateAndCounts, error) {
 	if err := s.writer.Act(ctx, id, act, grace); err != nil {
 		return StateAndCounts{}, err

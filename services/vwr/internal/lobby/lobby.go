@@ -161,7 +161,8 @@ const (
 	// public in time. minMargin is the margin with the shortest lead. Both are for development.
 	minDelay  = fairdraw.RootLead + 15*time.Second
 	minMargin = 5 * time.Second
-	// MinLead is the shortest lead with which a root can be public in time for a round.
+	// MinLead is the shortest time from the lobby's closing to the beacon round that shuffles it, so
+	// that the Merkle root of its entries can be public before that round.
 	MinLead = minDelay + minMargin
 )
 
