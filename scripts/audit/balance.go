@@ -2,8 +2,8 @@ package audit
 
 import "fmt"
 
-// describeUnbalancedPayments lists the payments of a sale for which the provider keeps a wrong amount of money. The
-// right amount is
+// describeUnbalancedPayments lists the payments of a sale for which the provider keeps a wrong
+// amount of money. The right amount is
 //
 //	the price of the tickets that are neither refunded nor going to be
 //	+ the amount of refunds that the provider has not made
