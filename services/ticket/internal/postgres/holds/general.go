@@ -96,7 +96,7 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	if err := t.checkSeries(); err != nil {
 		return err
 	}
-	t.sale.LockedSale = t.holdBatch.lockedSale()
+	t.sale.LockedSale = t.lockedSale()
 	return t.sale.CheckSeating(event.General)
 }
 

@@ -86,7 +86,7 @@ func (t *seatsTx) holdAll(ctx context.Context) error {
 	if err := t.checkSeries(); err != nil {
 		return err
 	}
-	t.sale.LockedSale = t.holdBatch.lockedSale()
+	t.sale.LockedSale = t.lockedSale()
 	if err := t.sale.CheckSeating(event.Assigned); err != nil {
 		t.refuseAll(pending, err)
 		return nil
