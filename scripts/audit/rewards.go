@@ -95,12 +95,12 @@ func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	err := j.DB.QueryRow(ctx, `
 		SELECT count(*) FROM (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $1) AS attended
 		JOIN (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $2) AS drew USING (member_id)`,
-		j.Attendance, j.Random).Scan(&j.RewardsVerdict.Participants)
+		j.Attendance, j.Random).Scan(&j.Participants)
 	if err != nil {
 		return err
 	}
-	if j.RewardsVerdict.Participants != j.Expected {
-		j.Add("%d of %d members attended and drew", j.RewardsVerdict.Participants, j.Expected)
+	if j.Participants != j.Expected {
+		j.Add("%d of %d members attended and drew", j.Participants, j.Expected)
 	}
 	// A run that crosses midnight in Korea has two days of attendance.
 	for event, allowed := range map[string]int{j.Attendance: daysInKorea(j.Began, j.Ended), j.Random: 1} {

@@ -17,7 +17,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// TwiceEvery: one in so many members sends each request twice, at the same time.
+// TwiceEvery says that one in so many members sends each request twice, at the same time.
 const TwiceEvery = 10
 
 const (
