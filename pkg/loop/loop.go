@@ -45,7 +45,8 @@ func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message 
 	})
 }
 
-// Pruner returns a worker that deletes what is old at the interval until its context ends, as Try does.
+// Pruner returns a worker that calls prune, which deletes old rows, at the interval until its context
+// ends, as Try does.
 // The random first wait spreads the replicas and keeps the work away from the start.
 func Pruner(every time.Duration, log *slog.Logger, message string, prune func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {

@@ -117,8 +117,8 @@ func (p postgresServer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// chooseDataFolder returns the first data folder that the server's user can enter. If this process runs
-// as root, it also returns the credential of the user that runs the server.
+// chooseDataFolder returns the first data folder that the server's user can enter. If this
+// process runs as root, it also returns the credential of the user that runs the server.
 func (p postgresServer) chooseDataFolder() (string, *syscall.Credential, error) {
 	var who *syscall.Credential
 	if os.Geteuid() == 0 {

@@ -47,8 +47,8 @@ type deathRun struct {
 }
 
 // TestFailpoints kills payment, ticket, queue and stats at each of their failpoints, one after the
-// other, while a buyer passes it. Once the process is back, the buyer has the tickets or the money, and
-// the stores and the provider's ledger agree. The short form kills one process of ticket and one of
+// other, while a buyer passes it. Once the process is back, the buyer has the tickets or the money,
+// and the stores and the provider's ledger agree. The short form kills one process of ticket and one of
 // payment.
 func TestFailpoints(t *testing.T) {
 	sideBySide(t)
@@ -110,8 +110,8 @@ func (r *deathRun) die(d death) {
 	r.t.Logf("%s died at %s: %s: %s", d.service, d.point, d.journey, d.want)
 }
 
-// judge waits until nothing is in progress, and requires that the buyer has what is wanted and that the
-// stores agree.
+// judge waits until nothing is in progress, and requires that the buyer has what is wanted and that
+// the stores agree.
 func (r *deathRun) judge(v *victim, d death) {
 	r.Eventually(func(ctx context.Context) error {
 		err := r.settled(ctx)
@@ -147,7 +147,8 @@ func (r *deathRun) judge(v *victim, d death) {
 // settled returns an error while something is in progress.
 func (r *deathRun) settled(ctx context.Context) error { return settled(ctx, r.ticket, r.payment) }
 
-// published returns an error while an event waits for its relay: it would reach the failpoint too early.
+// published returns an error while an event waits for its relay: it would reach the failpoint too
+// early.
 func (r *deathRun) published(ctx context.Context) error {
 	for _, db := range []*pgxpool.Pool{r.ticket, r.payment} {
 		var rows int
