@@ -138,7 +138,6 @@ func (v *visitor) occupy(event string) {
 	v.t.Helper()
 	v.enter(event)
 	ctx, cancel := context.WithCancel(v.t.Context())
-	beat := v.request(ctx, http.MethodPost, "/api/v1/queue/heartbeat/"+event, nil)
 	done := make(chan struct{})
 	v.stopHeartbeats = func() {
 		cancel()
@@ -155,7 +154,8 @@ func (v *visitor) occupy(event string) {
 			case <-ctx.Done():
 				return
 			}
-			answer, err := v.client.Do(beat)
+			// A new request each time: the client's cookie jar adds its cookies to those of a used one.
+			answer, err := v.client.Do(v.request(ctx, http.MethodPost, "/api/v1/queue/heartbeat/"+event, nil))
 			if err != nil {
 				continue // retried at the next tick
 			}
@@ -266,10 +266,11 @@ func activateRoom(t *testing.T, event string, settings object) {
 	}, "the gateway hears of the waiting room")
 }
 
-// serve serves the next n positions of a waiting room.
-func serve(t *testing.T, event string, n int) {
+// serveAll serves everybody who waits in a room. A repeated assign leaves a position that nobody
+// has, so the last visitor's position may be greater than the number of visitors.
+func serveAll(t *testing.T, event string) {
 	t.Helper()
-	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/advance/"+event, object{"batchSize": n})
+	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/advance/"+event, object{"batchSize": 50})
 }
 
 // words are the strings of a language, by group and key.

@@ -43,7 +43,7 @@ func testJourney(t *testing.T) {
 			b.waitForPath("/vwr/" + event)
 			b.waitFor("#line")
 			b.checkPage("waiting-room")
-			serve(t, event, 4)
+			serveAll(t, event)
 			b.waitForPath("/events/" + event)
 			b.waitFor(".facts")
 			b.checkPage("event")

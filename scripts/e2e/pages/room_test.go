@@ -3,6 +3,7 @@ package pages_test
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,11 +38,11 @@ func testRoomKeepsThePosition(t *testing.T) {
 	b.visit("/vwr/" + event)
 	b.waitFor("#line")
 	first := b.storedPlace(event)
-	require.Equal(t, 4, first.Position)
+	require.GreaterOrEqual(t, first.Position, 4)
 	require.NotEmpty(t, first.RequestID)
 	require.NotEmpty(t, first.Ticket)
-	require.Equal(t, "4", b.text("#position"))
-	require.Equal(t, "3", b.text("#ahead"), "people, not steps of the counter")
+	require.Equal(t, strconv.Itoa(first.Position), b.text("#position"))
+	require.Equal(t, strconv.Itoa(first.Position-1), b.text("#ahead"), "people, not steps of the counter")
 
 	b.visit("/vwr/" + event)
 	b.waitFor("#line")
@@ -50,7 +51,7 @@ func testRoomKeepsThePosition(t *testing.T) {
 	b.click("#language")
 	b.until("the other language", "document.documentElement.lang === 'en'")
 	b.waitForText(words(t, "en")["vwr"]["keep"])
-	serve(t, event, 4)
+	serveAll(t, event)
 	b.waitForPath("/events/" + event)
 	b.waitFor(".facts")
 	require.Zero(t, b.storedPlace(event))
@@ -92,7 +93,7 @@ func testRoomSurvivesFailures(t *testing.T) {
 	b.checkPage("overloaded")
 	b.waitFor("#line")
 	b.waitForText("No connection.")
-	serve(t, event, 7)
+	serveAll(t, event)
 	b.waitForPath("/events/" + event)
 	require.GreaterOrEqual(t, assigns.Load(), int32(3), "once refused, once for the first number, once for the second")
 }
@@ -126,7 +127,7 @@ func testRoomLeadsOn(t *testing.T) {
 			b.waitForPath("/vwr/" + event)
 			b.waitFor("#line")
 			require.Equal(t, link, b.link())
-			serve(t, event, 2)
+			serveAll(t, event)
 			b.waitForPath(page)
 			b.waitFor(".enter button")
 			require.Equal(t, link, b.link())
@@ -153,7 +154,7 @@ func testRoomsKeepTheLink(t *testing.T) {
 	b.reload()
 	b.waitFor("#line")
 	require.Equal(t, link, b.link())
-	serve(t, event, 2)
+	serveAll(t, event)
 	b.waitForPath("/events/" + event)
 	b.waitFor(".enter a")
 	require.Equal(t, link, b.link())
