@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,11 +17,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/audit"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
+
+// deathLimit bounds a death with all that follows it; some 4 s are usual.
+const deathLimit = 2 * time.Minute
 
 // place is a failpoint of a service. Several services have those of the relay.
 type place struct{ service, point string }
@@ -86,11 +89,11 @@ func anyQuick(rng *rand.Rand, all []death, service string) death {
 // die kills one process at its failpoint, starts it again, and judges what has become of the buyer. An
 // act that the death leaves without an answer is repeated with the same key, as a page does.
 func (r *deathRun) die(d death) {
-	ctx, cancel := testkit.Context(r.t)
+	ctx, cancel := context.WithTimeout(r.t.Context(), deathLimit)
 	defer cancel()
 	v := r.newVictim()
 	require.NoError(r.t, d.before.run(ctx, v), d.point)
-	r.Eventually(r.published)
+	require.NoError(r.t, retry(ctx, func() error { return r.published(ctx) }), d.point)
 	s := r.Service(d.service)
 	s.RestartWithFailpoints(0, d.point+"=exit")
 	acted := make(chan error, 1)
@@ -103,45 +106,43 @@ func (r *deathRun) die(d death) {
 	}
 	s.Start(0)
 	require.NoError(r.t, <-acted, d.point)
-	r.Eventually(r.settled)
+	require.NoError(r.t, retry(ctx, func() error { return r.settled(ctx) }), d.point)
 	require.NoError(r.t, d.after.run(ctx, v), d.point)
-	r.judge(v, d)
+	require.NoError(r.t, retry(ctx, func() error { return r.judge(ctx, v, d) }), d.point)
 	r.outcomes[d.place] = append(r.outcomes[d.place], d.journey+": "+d.want.String())
 	r.t.Logf("%s died at %s: %s: %s", d.service, d.point, d.journey, d.want)
 }
 
-// judge waits until nothing is in progress, and requires that the buyer has what is wanted and that
-// the stores agree.
-func (r *deathRun) judge(v *victim, d death) {
-	r.Eventually(func(ctx context.Context) error {
-		err := r.settled(ctx)
-		if err != nil {
-			return err
-		}
-		got, err := v.outcome(ctx)
-		if err == nil && got != d.want {
-			err = fmt.Errorf("%s of %s, %s: %s, not %s", d.point, d.service, d.journey, got, d.want)
-		}
-		if err != nil {
-			return err
-		}
-		judge := r.stores.Faults
-		if v.cancelled {
-			judge = r.stores.CancelledFaults
-		}
-		faults, err := judge(ctx, v.event)
-		if all := faults.All(); err == nil && len(all) > 0 {
-			err = errors.New(strings.Join(all, "\n"))
-		}
-		if err != nil {
-			return err
-		}
-		sales, err := r.stores.Sales(ctx, v.event)
-		if want := (audit.Sales{Capacity: 10, Sold: d.want.tickets}); err == nil && sales != want {
-			err = fmt.Errorf("%s: %+v, not %+v", d.point, sales, want) // a ticket in a refund counts
-		}
+// judge returns an error while something is in progress, the buyer has not what is wanted, or the
+// stores do not agree.
+func (r *deathRun) judge(ctx context.Context, v *victim, d death) error {
+	err := r.settled(ctx)
+	if err != nil {
 		return err
-	})
+	}
+	got, err := v.outcome(ctx)
+	if err == nil && got != d.want {
+		err = fmt.Errorf("%s of %s, %s: %s, not %s", d.point, d.service, d.journey, got, d.want)
+	}
+	if err != nil {
+		return err
+	}
+	judge := r.stores.Faults
+	if v.cancelled {
+		judge = r.stores.CancelledFaults
+	}
+	faults, err := judge(ctx, v.event)
+	if all := faults.All(); err == nil && len(all) > 0 {
+		err = errors.New(strings.Join(all, "\n"))
+	}
+	if err != nil {
+		return err
+	}
+	sales, err := r.stores.Sales(ctx, v.event)
+	if want := (audit.Sales{Capacity: 10, Sold: d.want.tickets}); err == nil && sales != want {
+		err = fmt.Errorf("%s: %+v, not %+v", d.point, sales, want) // a ticket in a refund counts
+	}
+	return err
 }
 
 // settled returns an error while something is in progress.
