@@ -133,8 +133,9 @@ func Repeat(ctx context.Context, write func() error) error {
 	}
 }
 
-// Throttled reports whether a call or transaction failed only for lack of capacity, or partly for
-// conflicts with other writes. It may succeed some milliseconds later.
+// Throttled reports whether a call or transaction failed for lack of capacity, so that it may succeed
+// some milliseconds later. A transaction may also have had conflicts with other writes, but no other
+// reason to fail; conflicts alone are no throttling.
 func Throttled(err error) bool {
 	if canceled, ok := Canceled(err); ok {
 		return canceled.hasOnlyReasons([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)

@@ -22,8 +22,9 @@ var (
 	placeholder = regexp.MustCompile(`\$(\d+)`)
 )
 
-// Statements returns the SQL statements in the folder db, which sqlc has generated, by name.
-func Statements(t testing.TB) map[string]string {
+// GeneratedQueries returns the SQL that sqlc has generated in the folder db of the test's package, by
+// the queries' names.
+func GeneratedQueries(t testing.TB) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("db/*.sql.go")
 	if err != nil || len(files) == 0 {

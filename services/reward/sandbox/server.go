@@ -18,7 +18,7 @@ const maxBody = 64 << 10
 // Server answers the provider's API:
 //
 //	POST /v1/payouts              pays an Order: 200 with the Payout; 422 not paid, 410 never will be
-//	GET  /v1/payouts/{key}        200 with the Payout, or 404 with the key
+//	GET  /v1/payouts/{key}        200 with the Payout, or 404 whose body repeats the key
 //	POST /v1/payouts/{key}/void   204: never paid from now on; 409 with the Payout that was made
 //	GET  /v1/ledger               every Payout, one per line, for audits
 //	GET  /v1/faults               the Faults

@@ -23,8 +23,8 @@ type LiveHandlers struct {
 	Tokens *identity.Verifier
 }
 
-// StreamFigures streams the figures of an event until the client leaves, the session ends, or the
-// process stops.
+// StreamFigures streams the live figures (sales, waiting visitors) of an event until the client
+// leaves, the session ends, or the process stops.
 func (h *LiveHandlers) StreamFigures(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	listener, err := h.Hub.Listen(q.EventInPath(), q.Caller()) //nolint:contextcheck // a feed outlives its first listener
 	if err != nil {

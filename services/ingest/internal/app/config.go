@@ -38,8 +38,9 @@ type Config struct {
 	// DrawCacheMB is the memory for what is read of draws, in megabytes: chunks of entries, ranks,
 	// winners and exclusions. What is being read comes on top, up to four parts at a time.
 	DrawCacheMB int64 `env:"INGEST_DRAW_CACHE_MB, default=48" min:"8" max:"4096"`
-	// DrawMinDelay is the shortest delay of a beacon after a lottery's cutoff. Less than 2m is for
-	// development only: fewer people can save the statement of the entries before the value is known.
+	// DrawMinDelay is the shortest time from a lottery's cutoff to the public random value (beacon) that
+	// decides it. Meanwhile anybody can save the published list of entries, as proof that nobody changed
+	// it once the value was known. Less than 2m is for development only.
 	DrawMinDelay time.Duration `env:"INGEST_DRAW_MIN_DELAY, default=2m" min:"1s" max:"1h"`
 	// DrawLead is the shortest time from the end of the delay to the announcement. Less than 2m is for
 	// development only: a result that is late by little would miss its announcement.

@@ -11,14 +11,14 @@ import (
 
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
-	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.Statements(t))
+	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t))
 }
 
 // The backlog is measured every ten seconds by every replica: payments that nobody has confirmed
 // yet, of which a rush has 100,000, are not read.
 func TestBacklogReadsUnsettledOnly(t *testing.T) {
 	t.Parallel()
-	plan := postgrestest.Plans(t, postgres.Migrations, postgrestest.Statements(t))["Backlog"]
+	plan := postgrestest.Plans(t, postgres.Migrations, postgrestest.GeneratedQueries(t))["Backlog"]
 	require.Contains(t, plan, "payments_unsettled")
 	require.NotContains(t, plan, "payments_open")
 }

@@ -66,10 +66,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	a.Go("consumer", consumer.Run)
-	a.Go("earlier winners", winners.Sweep(log))
-	a.Go("cancellations", payout.Cancellations(operators, log))
-	a.Go("retries", payout.Retries(operators, log))
-	a.Go("backlog", database.MeasureBacklog(log))
+	a.Go("earlier winners", winners.EarlierWinnersWorker(log))
+	a.Go("cancellations", payout.CancelWorker(operators, log))
+	a.Go("retries", payout.RetryWorker(operators, log))
+	a.Go("backlog", database.BacklogWorker(log))
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 

@@ -55,8 +55,9 @@ func (p *Participation) DrawsLeft() int {
 
 const maxPresent = 20 // entries
 
-// PresentEntries returns the entries of the present period, newest first: today's attendance, the
-// draws of the day or campaign, or the wins.
+// PresentEntries returns the member's newest entries first: of an attendance campaign that of today,
+// of a campaign of draws those of its period (a day, or the whole campaign), and of a campaign for the
+// winners of another one all.
 func (p *Participation) PresentEntries() (out []Entry) {
 	period := p.Campaign.drawPeriod(p.Now)
 	if p.Campaign.Kind == Attendance {

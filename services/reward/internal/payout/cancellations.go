@@ -23,15 +23,15 @@ type Retrier interface {
 // markedEvery is the pause between two looks for campaigns that are marked.
 const markedEvery = time.Second
 
-// Cancellations returns the worker that cancels the allocations of campaigns marked as cancelled.
-func Cancellations(c Canceller, log *slog.Logger) func(context.Context) error {
+// CancelWorker returns the worker that cancels the allocations of campaigns marked as cancelled.
+func CancelWorker(c Canceller, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, markedEvery, log, "campaigns not cancelled yet, trying again", c.CancelMarked)
 	}
 }
 
-// Retries returns the worker that retries the failed allocations of campaigns marked for a retry.
-func Retries(r Retrier, log *slog.Logger) func(context.Context) error {
+// RetryWorker returns the worker that retries the failed allocations of campaigns marked for a retry.
+func RetryWorker(r Retrier, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, markedEvery, log, "campaigns not retried yet, trying again", r.RetryMarked)
 	}

@@ -31,8 +31,8 @@ var (
 	pausedGauge     = telemetry.Gauge("urr_reward_paused", "1 while an operator has paused the payouts of a kind.", "kind")
 )
 
-// MeasureBacklog returns the worker that updates the gauges. All replicas report the same values.
-func (d *Database) MeasureBacklog(log *slog.Logger) func(context.Context) error {
+// BacklogWorker returns the worker that updates the gauges. All replicas report the same values.
+func (d *Database) BacklogWorker(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, measureEvery, log, "backlog not measured", d.readGauges)
 	}

@@ -85,7 +85,7 @@ func TestPlansOfAFullTable(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "tests on a full table")
 	pool := crowded(t)
-	statements := postgrestest.Statements(t)
+	statements := postgrestest.GeneratedQueries(t)
 	const ids = `(SELECT array_agg(id) FROM (SELECT id FROM event_reward_allocation WHERE event_id = 'c4' AND reward_status = 'PENDING' ORDER BY id LIMIT 1000) AS chunk)`
 	for name, want := range map[string]struct {
 		args         string

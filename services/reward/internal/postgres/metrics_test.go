@@ -126,7 +126,7 @@ func TestBacklogIsMeasured(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- postgres.New(w.pool, postgres.Options{}).MeasureBacklog(slog.New(slog.DiscardHandler))(ctx)
+			done <- postgres.New(w.pool, postgres.Options{}).BacklogWorker(slog.New(slog.DiscardHandler))(ctx)
 		}()
 		testkit.Until(t, func() bool {
 			value, ok := metricstest.MetricSum(t, "urr_reward_paused", map[string]string{"kind": "POINT"})

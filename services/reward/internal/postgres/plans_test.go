@@ -11,6 +11,6 @@ import (
 // limit.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
-	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.Statements(t),
+	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t),
 		"CancellingCampaigns campaigns", "LockRetrying campaigns", "LockUnfinishedWinners campaigns")
 }

@@ -13,14 +13,14 @@ import (
 // once in ten seconds.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
-	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.Statements(t), "ListEvents events", "SoldByEvent events")
+	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t), "ListEvents events", "SoldByEvent events")
 }
 
 // What every replica reads again and again must not cost more the more is sold, nor the more holds
 // of other sales are due.
 func TestFiguresOfSalesAreBounded(t *testing.T) {
 	t.Parallel()
-	plans := postgrestest.Plans(t, postgres.Migrations, postgrestest.Statements(t))
+	plans := postgrestest.Plans(t, postgres.Migrations, postgrestest.GeneratedQueries(t))
 	require.NotContains(t, plans["SoldByEvent"], "reservations")
 	require.NotContains(t, plans["SaleStandings"], "seats")
 	for _, name := range []string{"TakenAdmissions", "DueInSections"} {
