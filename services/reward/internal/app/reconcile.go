@@ -63,8 +63,8 @@ func runReconcile(ctx context.Context, cfg *Config, args []string, out io.Writer
 	return counts, errors.Join(err, lines.Flush())
 }
 
-// reconcileArgs parses the arguments. Without --ledger it names the path /v1/ledger of the
-// provider, where the sandbox has its ledger.
+// reconcileArgs parses the arguments of the command reconcile. source is the URL of the ledger;
+// without --ledger it is the provider's URL with the path /v1/ledger, where the sandbox has it.
 func reconcileArgs(cfg *Config, args []string) (source string, opts reconcile.Options, err error) {
 	flags := flag.NewFlagSet("reconcile", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

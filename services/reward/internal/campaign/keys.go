@@ -20,8 +20,8 @@ func keyDraw(event, member string, entryID int64) string {
 	return fmt.Sprintf("rand-%s-%s-log-%d", escapeHyphens(event), member, entryID)
 }
 
-// RewardKeys returns the idempotency keys of all rewards that an entry can have earned. For some no
-// reward exists: a draw may have won nothing.
+// RewardKeys returns the idempotency keys of all rewards that an entry can have earned. Some of
+// the keys may have no reward: a draw may have won nothing.
 func RewardKeys(c *Campaign, e Entry) (keys []string) {
 	switch c.Kind {
 	case Random:

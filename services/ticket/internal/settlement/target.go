@@ -46,10 +46,10 @@ type Target interface {
 	AbortPayment(ctx context.Context, id, payment uuid.UUID) error
 }
 
-// Targets has the Target of each kind that is sold here.
+// Targets has the Target that settles the payments of a kind; none for a kind that is not sold.
 type Targets map[Kind]Target
 
-// Sold reports whether things of a kind are sold here.
+// Sold reports whether a payment of this kind can be settled.
 func (t Targets) Sold(k Kind) bool { return t[k] != nil }
 
 // Of returns the target of a kind, or reservation.ErrReferenceNotFound for a kind that is not sold.

@@ -16,11 +16,11 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of the counters table for the lobby of the event's round.
+// Attributes of a counters item: the times of the lobby in the event's present round.
 const (
 	attrLobbyOpensAt  = "lobbyOpensAt"  // epoch ms
 	attrLobbyClosesAt = "lobbyClosesAt" // epoch ms
-	attrStartsAt      = "startsAt"      // epoch ms; also of entries
+	attrStartsAt      = "startsAt"      // epoch ms; an entry's item has it too
 	attrLobbySize     = "lobbySize"     // number of entries; set when they are final
 	attrShuffledAt    = "shuffledAt"    // epoch ms; set when each entry has its position
 )

@@ -14,7 +14,7 @@ import (
 // has taken a step, it reads all open draws, so that the figures cover all of them.
 func (d *Drawer) readDue(ctx context.Context) (due []Lottery, err error) {
 	now := d.opts.Now()
-	if now.Before(d.nextListTime()) {
+	if now.Before(d.nextLotteryListing()) {
 		due, err = d.store.OpenDraws(ctx, now.UnixMilli())
 		if err != nil || d.recordDue(due, now) {
 			return due, err
@@ -33,7 +33,7 @@ func (d *Drawer) readDue(ctx context.Context) (due []Lottery, err error) {
 	return due, nil
 }
 
-func (d *Drawer) nextListTime() time.Time {
+func (d *Drawer) nextLotteryListing() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.listAt

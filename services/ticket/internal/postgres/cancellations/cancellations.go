@@ -100,7 +100,7 @@ func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error 
 		}
 		claims, free := refund.ClaimForEndedEvent(owed.All(), now)
 		applyRefund(r, claims, free, closings[r.EventID], now)
-		if err := saveRefund(ctx, tx, claims, owed, locked); err != nil {
+		if err := saveRefundClaims(ctx, tx, claims, owed, locked); err != nil {
 			return err
 		}
 		return failpoint.Err("ticket.walk.before_commit")
@@ -129,7 +129,7 @@ func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*tick
 	r.GiveBack(places, now)
 }
 
-func saveRefund(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *tickets.Locked, locked *reservations.Locked) error {
+func saveRefundClaims(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *tickets.Locked, locked *reservations.Locked) error {
 	for i := range claims {
 		if err := refunds.InsertBegun(ctx, tx.Queries, &claims[i]); err != nil {
 			return err

@@ -20,7 +20,7 @@ func TestBeginPayment(t *testing.T) {
 		reservation.Cancelled: reservation.ErrNotPayable, reservation.Expired: reservation.ErrHoldExpired,
 		reservation.Rejected: reservation.ErrNotPayable, reservation.Refunded: reservation.ErrNotPayable,
 	}
-	storetest.ForEachStatus(t, func(t *testing.T, svc storetest.InStatus) {
+	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()
 		status, r, p := svc.Status, svc.Reservation, svc.Payment
 		_, err := svc.Reservations.BeginPayment(t.Context(), "someone else", r.ID, uuid.New())
@@ -62,7 +62,7 @@ func TestBeginPaymentAfterTheHold(t *testing.T) {
 
 func TestAbortPayment(t *testing.T) {
 	t.Parallel()
-	storetest.ForEachStatus(t, func(t *testing.T, svc storetest.InStatus) {
+	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()
 		status, r, p := svc.Status, svc.Reservation, svc.Payment
 		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, uuid.New()))
@@ -95,7 +95,7 @@ func TestCancel(t *testing.T) {
 		reservation.Paying: reservation.ErrNotHeld, reservation.Confirmed: reservation.ErrNotHeld, reservation.Expired: reservation.ErrHoldExpired,
 		reservation.Rejected: reservation.ErrNotHeld, reservation.Refunded: reservation.ErrNotHeld,
 	}
-	storetest.ForEachStatus(t, func(t *testing.T, svc storetest.InStatus) {
+	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()
 		status, r := svc.Status, svc.Reservation
 		require.ErrorIs(t, svc.Reservations.Cancel(t.Context(), "someone else", "", r.ID), reservation.ErrNotFound)

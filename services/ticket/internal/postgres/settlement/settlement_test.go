@@ -20,7 +20,7 @@ func TestPaid(t *testing.T) {
 		reservation.Confirmed: "ALREADY_PAID", reservation.Cancelled: "CANCELLED", reservation.Expired: "HOLD_EXPIRED",
 		reservation.Rejected: "HOLD_EXPIRED", reservation.Refunded: "REFUNDED",
 	}
-	storetest.ForEachStatus(t, func(t *testing.T, svc storetest.InStatus) {
+	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()
 		status, r, p := svc.Status, svc.Reservation, svc.Payment
 		before := len(svc.OutboxEvents(t, r.ID))
@@ -100,7 +100,7 @@ func TestMismatchedPaymentsAreRejected(t *testing.T) {
 
 func TestRefund(t *testing.T) {
 	t.Parallel()
-	storetest.ForEachStatus(t, func(t *testing.T, svc storetest.InStatus) {
+	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()
 		status, r, p := svc.Status, svc.Reservation, svc.Payment
 		before := len(svc.OutboxEvents(t, r.ID))

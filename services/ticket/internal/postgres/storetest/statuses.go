@@ -76,8 +76,8 @@ type InStatus struct {
 	Payment     reservation.Payment
 }
 
-// ForEachStatus runs a test on a reservation in every status.
-func ForEachStatus(t *testing.T, test func(t *testing.T, in InStatus)) {
+// ForEachReservationStatus runs a test on a reservation in every status.
+func ForEachReservationStatus(t *testing.T, test func(t *testing.T, in InStatus)) {
 	t.Helper()
 	s := New(t)
 	s.Put(t, Spec("e", event.Assigned, Rows("A", 70, len(transitions), 2)))
