@@ -51,8 +51,8 @@ type deathRun struct {
 
 // TestFailpoints kills payment, ticket, queue and stats at each of their failpoints, one after the
 // other, while a buyer passes it. Once the process is back, the buyer has the tickets or the money,
-// and the stores and the provider's ledger agree. The short form kills one process of ticket and one of
-// payment.
+// and the stores and the provider's ledger agree. The short form kills one process of ticket and one
+// of payment.
 func TestFailpoints(t *testing.T) {
 	sideBySide(t)
 	seed, rng := order(t)

@@ -54,7 +54,8 @@ func (w *Winners) Announce(ctx context.Context, winners []Announcement) error {
 	return err
 }
 
-// EarlierWinnersWorker returns the worker that rewards winners who were announced before their campaign was created.
+// EarlierWinnersWorker returns the worker that rewards winners who were announced before their
+// campaign was created.
 func (w *Winners) EarlierWinnersWorker(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Every(ctx, sweepEvery, func(ctx context.Context) {

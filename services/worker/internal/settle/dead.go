@@ -9,7 +9,8 @@ import (
 
 // HandleDead handles the messages of the dead-letter queue one by one. A request that has attempts
 // left, whose message SQS moved because it was received too often, goes back to the queue as the
-// next generation of its message. A request without attempts fails. What cannot be read is kept for operators.
+// next generation of its message. A request without attempts fails. What cannot be read is kept for
+// operators.
 func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) error {
 	var all []error
 	for _, m := range batch {
