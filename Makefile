@@ -83,7 +83,7 @@ fuzz: ## Run the fuzz tests on generated inputs, each for a time: T=10s; P= sele
 
 .PHONY: demo demo-rewards demo-promo bench chaos
 demo: ## Send simulated visitors through the whole platform, then audit the stores
-	@test -n "$(URL)" || { $(DEV) up; } $(CTRL_C)
+	@test -n "$(URL)" || { SANDBOX_PAGE_TIME=$${SANDBOX_PAGE_TIME:-20s} $(DEV) up; } $(CTRL_C)
 	@$(call program,crowd) $(CTRL_C)
 
 demo-rewards: ## Send members through attendance, a draw and payouts while a replica is killed, then audit the ledger

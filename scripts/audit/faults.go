@@ -14,6 +14,8 @@ type Faults struct {
 	// TicketWithoutPayment are sold reservations and valid tickets without a payment, for example
 	// after a refund.
 	TicketWithoutPayment []string
+	// Open are payments that the buyer may still pay on a page, or whose outcome is unknown.
+	Open []string
 	// Unbalanced are payments of which the provider keeps more or less money than it should.
 	Unbalanced []string
 	// AdmittedAfterRefund are the ids of tickets that a door let in after their refund was decided.
@@ -31,6 +33,7 @@ func (f Faults) All() []string {
 		prefixEach("paid without a ticket or a refund: ", f.PaidWithoutTicket),
 		prefixEach("charged, and unknown to payment: ", f.StrayCharges),
 		prefixEach("a ticket without a payment: ", f.TicketWithoutPayment),
+		prefixEach("left open: ", f.Open),
 		prefixEach("unbalanced: ", f.Unbalanced),
 		prefixEach("opened after its refund: ticket ", f.AdmittedAfterRefund),
 		prefixEach("cancelled, and not given back: ", f.NotGivenBack),
@@ -44,6 +47,7 @@ func (f Faults) All() []string {
 func (f *Faults) addSale(other Faults) {
 	f.PaidWithoutTicket = append(f.PaidWithoutTicket, other.PaidWithoutTicket...)
 	f.TicketWithoutPayment = append(f.TicketWithoutPayment, other.TicketWithoutPayment...)
+	f.Open = append(f.Open, other.Open...)
 	f.Unbalanced = append(f.Unbalanced, other.Unbalanced...)
 	f.AdmittedAfterRefund = append(f.AdmittedAfterRefund, other.AdmittedAfterRefund...)
 	f.NotGivenBack = append(f.NotGivenBack, other.NotGivenBack...)
@@ -66,6 +70,7 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 		return f, err
 	}
 	f.PaidWithoutTicket, f.TicketWithoutPayment, f.Unbalanced = b.paidWithoutTicket(), b.ticketWithoutPayment(), b.describeUnbalancedPayments()
+	f.Open = b.openPayments()
 	if f.StrayCharges, err = s.unknownCharges(ctx, b); err != nil {
 		return f, err
 	}

@@ -189,6 +189,7 @@ const (
 	unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
 	unbalanced, opened        = "unbalanced", "opened after its refund"
 	unpublished, wrongFigures = "not published", "miscounted"
+	leftOpen                  = "left open"
 )
 
 // inconsistency is a change to consistent stores, with the kinds of faults that it must show.
@@ -248,6 +249,11 @@ var inconsistencies = map[string]inconsistency{
 	},
 	"charged less than the price": {
 		ledger: func(l map[string]*sandbox.Charge) { l["o1"].Amount = 7 }, want: []string{unbalanced},
+	},
+	"payment that is left on its page": {
+		payment: `INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, captured, currency, provider, status, expires_at)
+			VALUES (gen_random_uuid(), 'o9', 'reservation', lpad('9', 32, '0')::uuid, 'u', 'e', 70, 0, 'KRW', 'sandbox', 'OPEN', now())`,
+		want: []string{leftOpen},
 	},
 	"ticket that was never paid": {
 		payment: `DELETE FROM payments WHERE order_id = 'o1'`,

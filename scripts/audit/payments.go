@@ -133,6 +133,17 @@ func (b saleRecords) paidWithoutTicket() []string {
 	return out
 }
 
+// openPayments lists the payments that have not ended.
+func (b saleRecords) openPayments() []string {
+	var out []string
+	for _, p := range b.payments {
+		if p.Status == "OPEN" || p.Status == "CONFIRMING" || p.Status == "UNKNOWN" {
+			out = append(out, fmt.Sprintf("order %s (%s) of reservation %s (%s)", p.OrderID, p.Status, p.ReferenceID, b.reservations[p.ReferenceID].Status))
+		}
+	}
+	return out
+}
+
 // ticketWithoutPayment lists the reservations that are sold, or have valid tickets, and whose
 // payment does not exist or was not charged. Amounts are compared by unbalanced.
 func (b saleRecords) ticketWithoutPayment() []string {

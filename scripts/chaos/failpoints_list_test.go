@@ -27,6 +27,7 @@ func deaths() []death {
 	checkout := steps(enter, hold, prepare)
 	buyNow := steps(checkout, pay("ok-"))
 	buy := steps(buyNow, haveTickets)
+	onPage := steps(prepare, payOnPage)
 	buyInLine := steps(hold, prepare, pay("ok-"), leaveLine)
 	disputed := steps(buy, dispute)
 	late := steps(checkout, payTooLate)
@@ -65,11 +66,15 @@ func deaths() []death {
 		at(ticket, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
 		at(ticket, "outbox.after_publish", "refund by user", buy, refund(1), nil, one),
 
-		slow(at(payment, "payment.confirm.after_confirming", "purchase, paid again", checkout, pay("ok-"), payAgain, both)),
+		at(payment, "payment.prepare.after_claim", "purchase on the page", steps(enter, hold), onPage, nil, both),
+		at(payment, "payment.prepare.after_page", "purchase on the page", steps(enter, hold), onPage, nil, both),
+		at(payment, "payment.prepare.after_open", "purchase on the page", steps(enter, hold), onPage, nil, both),
+		slow(at(payment, "payment.confirm.after_confirming", "purchase", checkout, pay("ok-"), nil, both)), // charged again
+		slow(at(payment, "payment.confirm.after_begin", "purchase", checkout, pay("ok-"), nil, both)),
 		at(payment, "payment.confirm.after_provider", "purchase", checkout, pay("ok-"), nil, both),
 		at(payment, "payment.confirm.after_commit", "purchase", checkout, pay("ok-"), nil, both),
 		at(payment, "payment.confirm.after_commit", "decline, paid again", checkout, pay("decline-"), payAgain, both),
-		slow(at(payment, "payment.confirm.after_release", "ticket hangs, paid again", checkout, payWhileTicketHangs, payAgain, both)),
+		slow(at(payment, "payment.confirm.after_release", "ticket hangs", checkout, payWhileTicketHangs, nil, both)),
 		slow(at(payment, "payment.settle.after_captured", "refund by hand before the answer", checkout, payAndRefundByHand, nil, refunded)),
 		at(payment, "payment.refund.adopted", "refund by hand", buy, refundByHand, nil, refunded),
 		at(payment, "payment.refund.requested", "refund by user", buy, refund(1), nil, one),

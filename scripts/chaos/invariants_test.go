@@ -65,7 +65,7 @@ func (r *run) requireSettled() {
 func settled(ctx context.Context, ticket, payment *pgxpool.Pool) error {
 	var open, refunds, held int
 	err := errors.Join(
-		payment.QueryRow(ctx, `SELECT count(*) FROM payments WHERE status IN ('CONFIRMING', 'UNKNOWN')`).Scan(&open),
+		payment.QueryRow(ctx, `SELECT count(*) FROM payments WHERE status IN ('OPEN', 'CONFIRMING', 'UNKNOWN')`).Scan(&open),
 		payment.QueryRow(ctx, `SELECT count(*) FROM refunds WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED', 'HELD') OR abort_due`).Scan(&refunds),
 		ticket.QueryRow(ctx, `SELECT count(*) FROM reservations
 			WHERE status IN ('HELD', 'PAYING') AND expires_at < now() - interval '5 seconds'`).Scan(&held))

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,10 +114,20 @@ func (s *Session) Call(ctx context.Context, step Step, method, path string, body
 	if err != nil {
 		return nil, err
 	}
+	ans, err := s.do(req, step)
+	if err != nil {
+		return nil, err
+	}
+	s.keepCookies(ans.Cookies)
+	return ans, nil
+}
+
+// do sends a request, reads the response and records it.
+func (s *Session) do(req *http.Request, step Step) (*Answer, error) {
 	start := time.Now()
 	res, err := s.api.http.Do(req)
 	if err != nil {
-		if ctx.Err() == nil {
+		if req.Context().Err() == nil {
 			s.api.rec.Add(step, time.Since(start), err.Error())
 		}
 		return nil, err
@@ -135,7 +146,6 @@ func (s *Session) Call(ctx context.Context, step Step, method, path string, body
 	if err != nil {
 		return nil, err
 	}
-	s.keepCookies(ans.Cookies)
 	return ans, nil
 }
 
@@ -153,6 +163,22 @@ func (s *Session) callRepeatedly(ctx context.Context, step Step, method, path st
 			return ans, err
 		}
 	}
+}
+
+// Submit requests a page of another site, with a form if the method is POST. It follows no redirect.
+func (s *Session) Submit(ctx context.Context, step Step, method, page string, form url.Values) (*Answer, error) {
+	var body io.Reader
+	if method == http.MethodPost {
+		body = strings.NewReader(form.Encode())
+	}
+	req, err := http.NewRequestWithContext(ctx, method, page, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return s.do(req, step)
 }
 
 func (s *Session) request(ctx context.Context, method, path string, body any, header map[string]string) (*http.Request, error) {

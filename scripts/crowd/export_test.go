@@ -26,6 +26,14 @@ func (a *API) Pay(ctx context.Context, cards int) error {
 	return v.pay(ctx, reservation{ReservationID: "r"})
 }
 
+// PayOnPage pays as a buyer does whom a seed makes.
+func (a *API) PayOnPage(ctx context.Context, seed uint64, behaviour Behaviour) error {
+	v := &visitor{
+		crowd: &Crowd{cards: 1, sale: Sale{EventID: "e"}}, session: a.NewSession(), rng: rand.New(rand.NewPCG(seed, 1)), behaviour: behaviour,
+	}
+	return v.pay(ctx, reservation{ReservationID: "r"})
+}
+
 // UseTickets buys an order as a visitor does whose tickets are given, and does with them what
 // buyers do.
 func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string) error {

@@ -218,6 +218,10 @@ type preparedPayment struct {
 	PaymentID string `json:"paymentId"`
 	OrderID   string `json:"orderId"`
 	Amount    int64  `json:"amount"`
+	Status    string `json:"status"`
+	Page      *struct {
+		URL string `json:"url"`
+	} `json:"page"`
 }
 
 // pay pays for the reservation, with another card after a refusal, and waits for the tickets.
@@ -227,7 +231,7 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 		if err != nil {
 			return err
 		}
-		if status != "DECLINED" {
+		if status != declined {
 			return fmt.Errorf("a card to be declined was %s", status)
 		}
 	}
@@ -239,7 +243,7 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 		if err != nil {
 			return err
 		}
-		if status == "DECLINED" {
+		if status == declined || status == expired {
 			continue
 		}
 		if status == "CONFIRMED" {
@@ -252,18 +256,21 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 	return errors.New("a good card was declined")
 }
 
-// charge prepares and confirms one payment of the reservation, and returns the payment's status.
+// charge prepares one payment of the reservation, pays it on the provider's page or with a payment key,
+// and returns the payment's status.
 func (v *visitor) charge(ctx context.Context, held reservation, paymentKey string) (string, error) {
-	var p preparedPayment
-	body := map[string]any{"paymentType": "reservation", "referenceId": held.ReservationID}
-	if err := v.post(ctx, StepPrepare, "/api/v1/payments/prepare", body, &p); err != nil {
+	p, err := v.prepare(ctx, held)
+	if err != nil {
 		return "", err
+	}
+	if p.Page != nil && p.Page.URL != "" && v.rng.IntN(100) < pagePercent {
+		return v.payOnPage(ctx, held, p, paymentKey)
 	}
 	var c struct {
 		Status string `json:"status"`
 	}
-	body = map[string]any{"orderId": p.OrderID, "paymentKey": paymentKey, "amount": p.Amount}
-	err := v.post(ctx, StepConfirm, "/api/v1/payments/confirm", body, &c)
+	body := map[string]any{"orderId": p.OrderID, "paymentKey": paymentKey, "amount": p.Amount}
+	err = v.post(ctx, StepConfirm, "/api/v1/payments/confirm", body, &c)
 	return c.Status, err
 }
 

@@ -27,6 +27,8 @@ const (
 	StepReserve      Step = "reserve"
 	StepPrepare      Step = "prepare"
 	StepConfirm      Step = "confirm"
+	StepPage         Step = "provider_page"
+	StepReturn       Step = "return"
 	StepReservation  Step = "reservation"
 	StepTickets      Step = "tickets"
 	StepPayment      Step = "payment"
@@ -53,7 +55,7 @@ const (
 func Steps() []Step {
 	return []Step{
 		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
-		StepReserve, StepPrepare, StepConfirm, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
+		StepReserve, StepPrepare, StepConfirm, StepPage, StepReturn, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,
 	}

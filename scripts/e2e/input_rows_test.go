@@ -177,6 +177,9 @@ var visitorRows = map[string]inputRow{
 	"POST /api/v1/payments/{paymentId}/refund": {
 		body: text(`{"reason":"R"}`), keyed: true, stranger: noPayment, misused: notRefundable, // it is not paid
 	},
+	"GET /api/v1/payments/providers":           {none: edgeAlone},
+	"GET /api/v1/payments/return/{provider}":   {stranger: noPayment},
+	"POST /api/v1/payments/{paymentId}/cancel": {body: text(`{}`), stranger: noPayment},
 	"POST /api/v1/payments/webhooks/{provider}": {
 		body: text(`{"id":"n-1","type":"charge.captured"}`), stranger: want{http.StatusUnauthorized, "WEBHOOK_SIGNATURE_INVALID"},
 	},

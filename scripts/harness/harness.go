@@ -65,6 +65,8 @@ type Options struct {
 	// OIDC makes users of the gateway's last replica sign in at the sandbox's identity provider, and
 	// users of the other replicas by DEV_LOGIN.
 	OIDC bool
+	// ProviderPage lets buyers pay on the sandbox's page; without it, they choose the payment key.
+	ProviderPage bool
 	// Links puts proxies between the services and their backends and callees, for Platform.Link.
 	Links bool
 	// AWS puts proxies that understand the calls between the services and DynamoDB and SQS, for
@@ -392,6 +394,9 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		w.SQSEndpoint = p.linkedURL(s, "sqs", w.SQSEndpoint)
 	}
 	w.SandboxURL = p.linkedURL(s, platform.Sandbox, w.SandboxURL)
+	if !p.opts.ProviderPage {
+		w.SandboxPage = ""
+	}
 	database := w.DatabaseURL
 	w.DatabaseURL = func(s platform.Service) string { return p.linkedURL(s, "postgres", database(s)) }
 	return w

@@ -27,6 +27,7 @@ type Wiring struct {
 	SQSEndpoint      string
 	RequestsQueue    string // name of the queue of event requests, without .fifo
 	SandboxURL       string
+	SandboxPage      string // the sandbox's address in browsers; empty: it has no page
 	GatewayURL       string // the gateway's address in browsers
 	WebhookURL       string // where the sandbox sends webhooks
 	Ledger           string // the sandbox's ledger file
@@ -62,6 +63,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		SQSEndpoint:      l.SQSEndpoint(),
 		RequestsQueue:    "urr-requests",
 		SandboxURL:       "http://" + addr(Sandbox),
+		SandboxPage:      "http://" + addr(Sandbox),
 		GatewayURL:       "http://" + addr(Gateway),
 		WebhookURL:       "http://" + addr(Gateway) + "/api/v1/payments/webhooks/sandbox",
 		Ledger:           l.State("data", "sandbox", "ledger.jsonl"),
@@ -187,7 +189,8 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	case Ticket:
 		env["TICKET_CODE_KEY"] = w.Secrets.TicketCode
 	case Payment:
-		env["PAYMENT_PROVIDER"], env["SANDBOX_URL"] = "sandbox", w.SandboxURL
+		env["PAYMENT_PROVIDERS"], env["SANDBOX"], env["SANDBOX_URL"] = "sandbox", "development", w.SandboxURL
+		w.addSandboxPage(env)
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 	case Reward:
 		// The sandbox pays points and coupons too. The times are shorter than the defaults of minutes.
@@ -208,6 +211,13 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 			env["SANDBOX_OIDC_ISSUER"], env["SANDBOX_OIDC_CLIENT_URL"] = w.SandboxURL+"/oidc", w.GatewayURL
 			env["SANDBOX_OIDC_CLIENT_ID"], env["SANDBOX_OIDC_CLIENT_SECRET"] = oidcClient, w.Secrets.OIDCClient
 		}
+	}
+}
+
+// addSandboxPage lets payers pay on the sandbox's page, if it has one.
+func (w Wiring) addSandboxPage(env map[string]string) {
+	if w.SandboxPage != "" {
+		env["SANDBOX_PUBLIC_URL"], env["PUBLIC_URL"] = w.SandboxPage, w.GatewayURL
 	}
 }
 

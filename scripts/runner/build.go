@@ -82,7 +82,7 @@ func (r *Runner) serviceEnv(s platform.Service, at platform.ListenAddrs) []strin
 	env := r.layout.Wiring(r.secrets).Env(s, at)
 	ownPrefix := strings.ToUpper(s.Name) + "_"
 	prefixes := []string{
-		ownPrefix, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
+		ownPrefix, "LOG_LEVEL=", "OTEL_", "PPROF=", "HOLD_SECONDS=", "SANDBOX_PAGE_TIME=", "DRAIN=", "SHUTDOWN_TIMEOUT=", "GOMAXPROCS=", "GOMEMLIMIT=",
 	}
 	for _, kv := range os.Environ() {
 		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(kv, prefix) }) {

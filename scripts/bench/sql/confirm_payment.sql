@@ -9,7 +9,8 @@ SELECT pg_try_advisory_xact_lock(hashtextextended('key' || :number, 0));
 SELECT fingerprint, answer, running_until FROM idempotency_keys
 WHERE user_id = 'bench-' || :number AND route = 'confirm' AND key = 'key' AND created_at > now() - interval '24 hours';
 UPDATE payments
-SET status = 'CONFIRMING', payment_key = 'ok-' || :number, confirming_at = now(), check_at = now() + interval '15 s', checks = 0,
+SET status = 'CONFIRMING', payment_key = 'ok-' || :number, confirming_at = now(), charged_at = now(), attempt = 1,
+    extend_at = now() + interval '1 min', check_at = now() + interval '18 s', checks = 0,
     lease = lease + 1, version = version + 1
 WHERE id = ('00000000-0000-7000-9000-' || lpad(to_hex(:number::bigint), 12, '0'))::uuid AND version = 1 AND status = 'PREPARED';
 INSERT INTO payment_timeline (payment_id, at, status, note)

@@ -74,11 +74,8 @@ func TestPages(t *testing.T) {
 	pictures = layout.State("e2e")
 	require.NoError(t, os.RemoveAll(pictures), "the last run's pictures")
 	require.NoError(t, os.MkdirAll(pictures, 0o755))
-	startPlatform(t)
-	script, err := os.ReadFile(filepath.Join(root, "services/gateway/web/node_modules/axe-core/axe.min.js"))
-	require.NoError(t, err, "axe-core comes with the pages' packages: go run ./scripts/cmd/web")
-	axe = string(script)
-	startBrowser(t)
+	startPlatform(t, harness.Options{Replicas: map[string]int{platform.Gateway: 2}, OIDC: true})
+	openBrowser(t)
 
 	t.Run("Journey", testJourney)
 	t.Run("Refund", testRefund)
@@ -167,8 +164,38 @@ func TestPages(t *testing.T) {
 	t.Run("SuspiciousDraws", testSuspiciousDraws)
 }
 
+// TestProviderPages has a platform whose sandbox has a page of its own.
+func TestProviderPages(t *testing.T) {
+	layout, err := platform.Find()
+	require.NoError(t, err)
+	root, pictures = layout.Root, layout.State("e2e")
+	require.NoError(t, os.MkdirAll(pictures, 0o755))
+	startPlatform(t, harness.Options{Replicas: map[string]int{platform.Gateway: 1}, ProviderPage: true})
+	if services == nil {
+		t.Skip("whether the running platform's provider has a page is not known")
+	}
+	openBrowser(t)
+
+	t.Run("DeclinedThenPaid", testDeclinedThenPaid)
+	t.Run("BackAndReload", testBackAndReload)
+	t.Run("SecondTab", testSecondTab)
+	t.Run("ChangeOfMind", testChangeOfMind)
+	t.Run("NeverBack", testNeverBack)
+	t.Run("BackElsewhere", testBackElsewhere)
+	t.Run("PlacesGivenUp", testPlacesGivenUp)
+}
+
+// openBrowser starts the browser, and reads the checker of pages.
+func openBrowser(t *testing.T) {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join(root, "services/gateway/web/node_modules/axe-core/axe.min.js"))
+	require.NoError(t, err, "axe-core comes with the pages' packages: go run ./scripts/cmd/web")
+	axe = string(script)
+	startBrowser(t)
+}
+
 // startPlatform bundles the pages, which are embedded into the gateway, and starts all services.
-func startPlatform(t *testing.T) {
+func startPlatform(t *testing.T, options harness.Options) {
 	t.Helper()
 	if platformURL = os.Getenv("URR_E2E_URL"); platformURL != "" {
 		signInURL = platformURL
@@ -178,8 +205,8 @@ func startPlatform(t *testing.T) {
 	bundle.Dir = root
 	out, err := bundle.CombinedOutput()
 	require.NoError(t, err, "bundle the pages:\n%s", out)
-	services = harness.Start(t, harness.Options{Replicas: map[string]int{platform.Gateway: 2}, OIDC: true})
-	platformURL, signInURL = "http://"+services.Service(platform.Gateway).Addr(0), "http://"+services.Service(platform.Gateway).Addr(1)
+	services = harness.Start(t, options)
+	platformURL, signInURL = "http://"+services.Service(platform.Gateway).Addr(0), "http://"+services.Service(platform.Gateway).Addr(options.Replicas[platform.Gateway]-1)
 	identityProvider = "http://" + services.Service(platform.Sandbox).Addr(0) + "/oidc/"
 }
 

@@ -69,6 +69,9 @@ func testKeyboardOnly(t *testing.T) {
 	b.waitFor("form button[type=submit]")
 	b.tabTo("form button[type=submit]")
 	b.press(kb.Enter)
+	b.waitFor("input[value=ok]:enabled")
+	b.tabTo("form button[type=submit]")
+	b.press(kb.Enter)
 	b.waitFor(".notice.good")
 }
 

@@ -195,6 +195,12 @@ func (b *tab) visit(path string) {
 	b.do(chromedp.Navigate(b.base + path))
 }
 
+// visitElsewhere opens an address of another server.
+func (b *tab) visitElsewhere(address string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(address))
+}
+
 // reload reloads the page.
 func (b *tab) reload() {
 	b.t.Helper()

@@ -55,16 +55,17 @@ const noTimeout = time.Hour
 
 // New returns a Replica.
 func New(o Options) *Replica {
-	provider := sandbox.NewClient("http://sandbox", config.Secret(o.Secret), sandbox.Options{KeyLife: o.KeyLife, Now: o.Now, Transport: o.Provider})
+	provider := sandbox.NewClient("http://sandbox", config.Secret(o.Secret), sandbox.Options{
+		Timeout: noTimeout, KeyLife: o.KeyLife, Now: o.Now, Transport: o.Provider,
+	})
 	guarded := guard.New(provider, guard.Limits{ChargesAtOnce: 64, Refunds: 1e6, Lookups: 1e6})
-	s := payment.New(postgres.NewStore(o.Pool, postgres.Options{Now: o.Now}), ticket.NewClient(o.Tickets), guarded, provider, o.Log, payment.Options{
-		Provider: sandbox.Name, ProviderTimeout: noTimeout, VoidAfter: voidAfter, AwaitRefund: guarded.AwaitRefund, Now: o.Now,
+	store := postgres.NewStore(o.Pool, postgres.Options{Now: o.Now})
+	providers := payment.Providers{Default: sandbox.Name, ByName: map[string]payment.Provider{sandbox.Name: guarded}}
+	s := payment.New(store, ticket.NewClient(o.Tickets), providers, o.Log, payment.Options{
+		AwaitRefund: func(ctx context.Context, _ string, c payment.Cause) error { return guarded.AwaitRefund(ctx, c) }, Now: o.Now,
 	})
 	return &Replica{service: s, consume: paymentkafka.Handle(s)}
 }
-
-// voidAfter is the default of PAYMENT_VOID_AFTER.
-const voidAfter = 20 * time.Second
 
 // Register registers the RPCs of payment at s.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {

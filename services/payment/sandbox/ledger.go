@@ -60,13 +60,14 @@ type Order struct {
 	IdempotencyKey string `json:"idempotencyKey"`
 }
 
-// entry is a line of the ledger's file: the new state of a charge, a refund, or both.
+// entry is a line of the ledger's file: the new state of a charge, a refund, or both, or of a session.
 type entry struct {
-	Charge *Charge `json:"charge,omitempty"`
-	Refund *Refund `json:"refund,omitempty"`
+	Charge  *Charge  `json:"charge,omitempty"`
+	Refund  *Refund  `json:"refund,omitempty"`
+	Session *Session `json:"session,omitempty"`
 }
 
-// Ledger has every charge and refund. Its methods are safe for concurrent use. They write changes
+// Ledger has every charge, refund and session. Its methods are safe for concurrent use. They write changes
 // to the file before they return.
 type Ledger struct {
 	mu       sync.Mutex
@@ -76,7 +77,12 @@ type Ledger struct {
 	refunds  map[string]Refund   // by refund id
 	keys     map[string]string   // idempotency key → id of its last refund
 	byOrder  map[string][]string // ids of an order's refunds, oldest first
-	now      func() time.Time
+
+	sessions    map[string]Session // by session id
+	sessionKeys map[string]string  // idempotency key → session id
+	sessionOf   map[string]string  // order → id of its last session
+
+	now func() time.Time
 }
 
 // Open reads a ledger's file, which need not exist. now is the clock of charges, refunds and
@@ -84,7 +90,7 @@ type Ledger struct {
 func Open(path string, now func() time.Time) (*Ledger, error) {
 	l := &Ledger{
 		orders: map[string]Charge{}, attempts: map[string]Charge{}, refunds: map[string]Refund{}, keys: map[string]string{},
-		byOrder: map[string][]string{}, now: now,
+		byOrder: map[string][]string{}, sessions: map[string]Session{}, sessionKeys: map[string]string{}, sessionOf: map[string]string{}, now: now,
 	}
 	file, err := openJournal(path, l.apply)
 	if err != nil {
@@ -210,5 +216,8 @@ func (l *Ledger) apply(e entry) {
 	}
 	if e.Refund != nil {
 		l.applyRefund(*e.Refund)
+	}
+	if e.Session != nil {
+		l.applySession(*e.Session)
 	}
 }

@@ -31,7 +31,7 @@ func Sign(secret []byte, at time.Time, body []byte) string {
 // Notice is a webhook's body.
 type Notice struct {
 	ID       string `json:"id"`
-	Type     string `json:"type"` // charge.captured, charge.declined or charge.refunded
+	Type     string `json:"type"` // as charge.captured, charge.refunded or session.completed
 	OrderID  string `json:"orderId"`
 	Amount   int64  `json:"amount"`
 	Currency string `json:"currency"`

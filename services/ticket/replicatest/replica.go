@@ -67,7 +67,7 @@ func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	ticketv1.RegisterEventAdminServiceServer(s, rpc.NewEventAdmin(r.events))
 	ticketv1.RegisterHoldServiceServer(s, rpc.NewHolds(r.reservations))
 	ticketv1.RegisterReservationServiceServer(s, rpc.NewReservations(r.reservations))
-	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, emptyBacklog{}))
+	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, emptyBacklog{}, storetest.MaxExtension))
 }
 
 // emptyBacklog is an rpc.Backlog in which all payment events are applied.

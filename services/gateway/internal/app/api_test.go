@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -261,4 +262,27 @@ func TestResponsesMatchTheirMessages(t *testing.T) {
 		read++
 	}
 	require.GreaterOrEqual(t, read, 13)
+}
+
+// A buyer comes back from a provider's page without a session, in whichever browser.
+func TestReturnFromAProvider(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	rec := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-1&token=t&paymentKey=ok-1", "", nil)
+	require.Equal(t, http.StatusSeeOther, rec.Code, rec.Body)
+	require.Equal(t, "/checkout/"+requestID+"#sandbox/p-1?orderId=o-1&paymentKey=ok-1&token=t", rec.Header().Get("Location"))
+	look := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-1&token=t&looks", "", nil)
+	require.Equal(t, http.StatusOK, look.Code)
+	require.JSONEq(t, `{"paymentId":"p-1","paymentType":"reservation","referenceId":"`+requestID+`","status":"PENDING"}`, look.Body.String())
+	require.Equal(t, "no-store", look.Header().Get("Cache-Control"))
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-1&token=x", "", nil).Code)
+	many := "/api/v1/payments/return/sandbox?orderId=o-1&token=t"
+	for i := range 40 {
+		many += fmt.Sprintf("&p%d=x", i)
+	}
+	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, many, "", nil).Code)
+	long := "/api/v1/payments/return/sandbox?orderId=o-1&token=t&p=" + strings.Repeat("x", 512)
+	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, long, "", nil).Code)
+	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/payments/return/BANK", "", nil).Code)
 }

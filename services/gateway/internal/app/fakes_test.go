@@ -280,6 +280,27 @@ func (f *fakePayment) register(r grpc.ServiceRegistrar) {
 	paymentv1.RegisterPaymentAdminServiceServer(r, f)
 }
 
+func (f *fakePayment) ListProviders(_ context.Context, in *paymentv1.ListProvidersRequest) (*paymentv1.ListProvidersResponse, error) {
+	f.add("ListProviders", in.GetCaller(), in)
+	return &paymentv1.ListProvidersResponse{Providers: []string{"sandbox"}}, nil
+}
+
+func (f *fakePayment) CancelPayment(_ context.Context, in *paymentv1.CancelPaymentRequest) (*paymentv1.Payment, error) {
+	f.add("CancelPayment", in.GetCaller(), in)
+	return &paymentv1.Payment{PaymentId: in.GetPaymentId(), Status: "EXPIRED"}, nil
+}
+
+func (f *fakePayment) ReturnPayment(_ context.Context, in *paymentv1.ReturnPaymentRequest) (*paymentv1.ReturnPaymentResponse, error) {
+	if in.GetProvider() != "sandbox" || in.GetParams()["token"] != "t" {
+		return nil, errs.ErrPaymentNotFound
+	}
+	status := "OPEN"
+	if in.GetLooks() {
+		status = "PENDING"
+	}
+	return &paymentv1.ReturnPaymentResponse{PaymentId: "p-1", PaymentType: "reservation", ReferenceId: requestID, Status: status}, nil
+}
+
 func (f *fakePayment) RefundPayment(_ context.Context, in *paymentv1.RefundPaymentRequest) (*paymentv1.Refund, error) {
 	f.add("RefundPayment", in.GetCaller(), in)
 	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "PENDING"}, nil

@@ -190,6 +190,7 @@ func (g *Gateway) newEndpoints(
 		seats:    hall, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
 		changes:  &handlers.ChangeHandlers{Hub: g.changes, Tokens: g.tokens, Now: now},
+		returns:  &handlers.ReturnHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 		webhooks: &handlers.WebhookHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
 		tickets:  &handlers.TicketHandlers{Tickets: ticketv1.NewTicketServiceClient(s.Ticket)},
 		checkout: &handlers.CheckoutHandlers{

@@ -231,12 +231,14 @@ var inputs = map[string]input{
 		required: map[string]string{"eventId": "INVALID_ID"},
 		bad:      append([]badValue{{member: "quantity", value: `99999999999`, code: "INVALID_REQUEST"}}, badEvents...),
 	},
+	"PaymentService.CancelPayment": {},
 	"PaymentService.Prepare": {
 		required: map[string]string{"paymentType": "INVALID_REQUEST", "referenceId": "INVALID_REQUEST"},
 		bad: []badValue{
 			{member: "paymentType", value: `"gift"`, code: "INVALID_REQUEST"},
 			{member: "referenceId", value: `"42"`, code: "INVALID_REQUEST"},
 			{member: "referenceId", value: longText, code: "INVALID_REQUEST"},
+			{member: "provider", value: `"0123456789012345678901234567890123"`, code: "INVALID_REQUEST"},
 		},
 	},
 	"PaymentService.Confirm": {

@@ -38,6 +38,7 @@ type endpoints struct {
 	webhooks   *handlers.WebhookHandlers
 	tickets    *handlers.TicketHandlers
 	checkout   *handlers.CheckoutHandlers
+	returns    *handlers.ReturnHandlers
 	rewards    *handlers.RewardHandlers    // nil: reward is not deployed
 	promotions *handlers.PromotionHandlers // nil: ingest is not deployed
 	existence  *handlers.EventExistence
@@ -213,6 +214,10 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			ID: "payments.webhook", Method: http.MethodPost, Pattern: "/api/v1/payments/webhooks/{provider}", Access: edge.Public, Handler: e.webhooks.Handle,
 			Body: edge.Body{Raw: true},
 		},
+		{
+			ID: "payments.return", Method: http.MethodGet, Pattern: "/api/v1/payments/return/{provider}", Access: edge.Public, Handler: e.returns.Handle,
+			Status: http.StatusSeeOther,
+		},
 	}
 }
 
@@ -329,7 +334,7 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	vwrv1.VwrAdminService_Activate_FullMethodName:                {Stops: true},
 	ingestv1.IngestAdminService_PausePromotion_FullMethodName:    {Stops: true},
 	rewardv1.RewardAdminService_PauseProvider_FullMethodName:     {Stops: true},
-	paymentv1.PaymentService_Prepare_FullMethodName:              {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.PaymentService_Prepare_FullMethodName:              {Status: http.StatusCreated, Timeout: 20 * time.Second, Headers: []edge.Header{docs.RequiredKey}},
 	paymentv1.PaymentService_Confirm_FullMethodName:              {Timeout: 20 * time.Second, Headers: []edge.Header{docs.RequiredKey}},
 	paymentv1.RefundService_RefundPayment_FullMethodName:         {Status: http.StatusAccepted, Headers: []edge.Header{docs.RequiredKey}},
 	paymentv1.RefundAdminService_RefundAnyPayment_FullMethodName: {Status: http.StatusAccepted, Headers: []edge.Header{docs.RequiredKey}},

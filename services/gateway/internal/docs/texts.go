@@ -84,6 +84,12 @@ var texts = map[string]routeText{
 	"seats.reserve":     {summary: "Holds the named seats, all or none"},
 	"reservations.best": {summary: "Holds the best seats available, or general admissions"},
 	"payments.webhook":  {summary: "A payment provider's call; its signature is checked"},
+	"payments.return": {
+		summary: "Where a provider's page sends the buyer back",
+		description: "Its parameters prove the payment, also without a session, and may be repeated. The payment is charged with the key that they have, " +
+			"soon after; the checkout, to which this redirects, shows the outcome. With the parameter looks the answer is the state of the payment, " +
+			"and nothing is stored.\n\nErrors: PROVIDER_UNKNOWN, PAYMENT_NOT_FOUND.",
+	},
 	"admin.live": {
 		summary: "What happens in an event now, each second",
 		description: "`text/event-stream` ([SSE](https://html.spec.whatwg.org/multipage/server-sent-events.html)): a message each second, its data as below. A " +

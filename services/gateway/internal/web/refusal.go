@@ -63,10 +63,17 @@ func (p *Pages) ServeNoEvent(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// returnPath is the prefix of the addresses to which a provider's page sends buyers back: they are the
+// only ones of the API that people open.
+const returnPath = "/api/v1/payments/return/"
+
 // isNavigation reports whether a person opened the address in a browser, not a program or a script.
 func isNavigation(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return false
+	}
+	if strings.HasPrefix(r.URL.Path, returnPath) {
+		return true
 	}
 	return !slices.ContainsFunc([]string{"/api/", "/vwr-api/", "/assets/"}, func(api string) bool { return strings.HasPrefix(r.URL.Path, api) })
 }

@@ -323,6 +323,11 @@ func TestErrorPagesAreForPeopleOnly(t *testing.T) { //nolint:paralleltest // cou
 	r, _ = refuse("/my", http.StatusServiceUnavailable, "Accept", "text/html")
 	require.Contains(t, body(t, r), "Reference req-7")
 
+	_, done = refuse("/api/v1/payments/return/sandbox", http.StatusServiceUnavailable, "Accept", "text/html,*/*")
+	require.True(t, done, "a provider's page sent the buyer there")
+	_, done = refuse("/api/v1/payments/return/sandbox", http.StatusServiceUnavailable, "Accept", "application/json")
+	require.False(t, done, "a page asks for the state")
+
 	navigation := httptest.NewRequest(http.MethodGet, "/nowhere", http.NoBody)
 	navigation.Header.Set("Accept", "text/html")
 	allocated := testing.AllocsPerRun(100, func() { p.ServeRefusal(httptest.NewRecorder(), navigation, http.StatusNotFound, "A sentence.", "") })

@@ -1,28 +1,43 @@
 import "./browser";
 import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
-import { open } from "../src/checkout/payment";
+import { begin, giveBack, open, pageAddress, type Step } from "../src/checkout/payment";
+import { arrived } from "../src/checkout/returned";
+import type { Payment, Reservation } from "../src/lib/types";
 
-/** Opens the checkout of a reservation whose payment was confirmed without an answer. */
-async function opened(reservation: string, payment: string): Promise<{ calls: string[]; again: boolean | undefined }> {
+type Answer = [status: number, body: unknown];
+
+/** Answers the calls of a test by their method and path, each with its answers in turn; the last one is repeated. */
+function serve(answers: Record<string, Answer[]>, stored = ""): string[] {
   const calls: string[] = [];
   Object.assign(globalThis, {
-    sessionStorage: { getItem: (key: string) => (key === "urr-payment-r" ? "p" : null), setItem: () => undefined, removeItem: () => undefined },
+    sessionStorage: { getItem: () => stored || null, setItem: () => undefined, removeItem: () => undefined },
     fetch: (url: string, init: RequestInit) => {
-      calls.push(`${init.method} ${url.replace(/^.*\/v1/, "")}`);
-      const held = { reservationId: "r", status: reservation };
-      const unpaid = reservation === "HELD" || reservation === "PAYING";
-      const checkout = { reservation: held, ...(unpaid ? { payment: { paymentId: "p", status: payment } } : {}) };
-      return Promise.resolve(new Response(JSON.stringify(url.includes("/payments/") ? checkout : held)));
+      const name = `${init.method} ${url.replace(/^.*\/v1/, "")}`;
+      calls.push(name);
+      const list = answers[name] ?? [[404, {}]];
+      const [status, body] = (list.length > 1 ? list.shift() : list[0]) ?? [404, {}];
+      return Promise.resolve(new Response(status === 204 ? null : JSON.stringify(body), { status }));
     },
   });
-  const step = await open("r", new AbortController().signal);
-  return { calls, again: step.again };
+  return calls;
 }
 
-test("the same payment is offered again while it is prepared", async () => {
-  const got = await opened("PAYING", "PREPARED");
-  equal(got.again, true);
+const held = { reservationId: "r", status: "HELD", amount: 100 } as Reservation;
+const signal = new AbortController().signal;
+
+/** Opens the checkout of a reservation with a payment that this tab knows. */
+async function opened(reservation: string, payment: string): Promise<{ calls: string[]; step: Step }> {
+  const unpaid = reservation === "HELD" || reservation === "PAYING";
+  const body = { reservation: { ...held, status: reservation }, ...(unpaid ? { payment: { paymentId: "p", status: payment } } : {}) };
+  const calls = serve({ "GET /my/reservations/r/payments/p": [[200, body]] }, "p");
+  return { calls, step: await open("r", signal) };
+}
+
+test("a payment of which nothing was charged is offered again", async () => {
+  equal((await opened("PAYING", "PREPARED")).step.open?.paymentId, "p");
+  equal((await opened("PAYING", "OPEN")).step.open?.paymentId, "p");
+  equal((await opened("HELD", "OPEN")).step.open?.paymentId, "p");
 });
 
 test("reservation and payment are read by one call", async () => {
@@ -32,6 +47,68 @@ test("reservation and payment are read by one call", async () => {
 });
 
 test("a payment in progress is not offered again", async () => {
-  equal((await opened("PAYING", "PENDING")).again, undefined);
-  equal((await opened("CONFIRMED", "CONFIRMED")).again, undefined);
+  equal((await opened("PAYING", "PENDING")).step.open, undefined);
+  equal((await opened("CONFIRMED", "CONFIRMED")).step.open, undefined);
+});
+
+test("a payment that ended says how", async () => {
+  equal((await opened("HELD", "EXPIRED")).step.unpaid, true);
+  equal((await opened("HELD", "DECLINED")).step.declined, "DECLINED");
+});
+
+test("a payment that is open in another tab is found", async () => {
+  const paying = { ...held, status: "PAYING", paymentId: "q" };
+  serve({
+    "GET /my/reservations/r": [[200, paying]],
+    "GET /my/reservations/r/payments/q": [[200, { reservation: paying, payment: { paymentId: "q", status: "OPEN" } }]],
+  });
+  equal((await open("r", signal)).open?.paymentId, "q");
+});
+
+test("prepare is repeated until there is a page", async () => {
+  Object.assign(Worker.prototype, {
+    postMessage(this: Worker, timer: { id: number }): void {
+      queueMicrotask(() => this.onmessage?.({ data: timer.id } as MessageEvent));
+    },
+  });
+  const left: string[] = [];
+  Object.assign(globalThis, { location: { pathname: "/", search: "", hash: "", assign: (url: string) => left.push(url) } });
+  const prepared = { paymentId: "p", orderId: "o", status: "PREPARED", provider: "bank" };
+  const calls = serve({
+    "POST /payments/prepare": [[201, prepared], [201, prepared], [201, { ...prepared, status: "OPEN", page: { url: "https://bank/pay" } }]],
+  });
+  equal(await begin({ reservation: held }, "bank"), "leaving");
+  deepEqual([calls.length, left], [3, ["https://bank/pay"]]);
+});
+
+test("a refusal is a step, and a form is made here", async () => {
+  serve({ "POST /payments/prepare": [[409, { code: "NOT_PAYABLE" }]], "GET /my/reservations/r": [[200, held]] });
+  const refused = await begin({ reservation: held }, "bank");
+  equal((refused as Step).reservation.status, "HELD");
+  const prepared = { paymentId: "p", orderId: "o", status: "PREPARED", provider: "sandbox", page: { params: {} } };
+  serve({ "POST /payments/prepare": [[201, prepared]] });
+  deepEqual(await begin({ reservation: held }, "sandbox"), prepared);
+});
+
+test("only web pages are opened", () => {
+  equal(pageAddress({ url: "https://bank/pay" }), "https://bank/pay");
+  for (const url of ["javascript:alert(1)", "data:text/html,x", "/pay", "", undefined]) equal(pageAddress(url === undefined ? {} : { url }), undefined);
+});
+
+test("places are given back once a payment that was not sent has ended", async () => {
+  const refusal: Answer = [409, { code: "RESERVATION_NOT_HELD" }];
+  const answers = () => ({ "DELETE /my/reservations/r": [refusal, [204, null] as Answer], "POST /payments/p/cancel": [[200, {}] as Answer] });
+  const calls = serve(answers());
+  const step = { reservation: held, open: { paymentId: "p" } as Payment };
+  equal((await giveBack(step)).reservation.status, "CANCELLED");
+  deepEqual(calls, ["DELETE /my/reservations/r", "POST /payments/p/cancel", "DELETE /my/reservations/r"]);
+  serve(answers());
+  equal(await giveBack({ reservation: held }).catch(() => "refused"), "refused");
+});
+
+test("the fragment names the payment of a return", () => {
+  const id = "01990f5e-7b5a-7c3e-9d1a-3b5c7d9e1f20";
+  const at = (hash: string) => (Object.assign(globalThis, { location: { hash } }), arrived());
+  deepEqual(at(`#bank/${id}?token=t`), { paymentId: id, path: "/payments/return/bank?token=t&looks" });
+  for (const hash of ["", "#main", `#../${id}?x`, `#bank/${id}`, "#bank/p?token=t"]) equal(at(hash), undefined);
 });

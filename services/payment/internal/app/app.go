@@ -13,12 +13,10 @@ import (
 	"urr.guru/pkg/outbox"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/proto/events"
-	"urr.guru/services/payment/internal/guard"
 	"urr.guru/services/payment/internal/kafka"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres"
 	"urr.guru/services/payment/internal/rpc"
-	"urr.guru/services/payment/internal/sandbox"
 	"urr.guru/services/payment/internal/ticket"
 )
 
@@ -47,18 +45,14 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	provider := sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret, sandbox.Options{KeyLife: cfg.KeyLife})
-	a.OnClose("provider", func(context.Context) error { provider.Close(); return nil })
-
-	payments := postgres.NewStore(pool, postgres.Options{Reads: reads})
-	guarded := guard.New(provider, guard.Limits{
-		ChargesAtOnce: cfg.ChargesAtOnce, Refunds: float64(cfg.RefundsPerSecond), Lookups: float64(cfg.LookupsPerSecond),
+	providers := openProviders(a, cfg)
+	payments := postgres.NewStore(pool, postgres.Options{Reads: reads, Providers: providers.payment().Rows()})
+	service := payment.New(payments, ticket.NewClient(conn), providers.payment(), log, payment.Options{
+		ChargesAtOnce: cfg.ChargesAtOnce, AwaitRefund: providers.awaitRefund, Observe: observer(), Published: relay.Signal,
 	})
-	service := payment.New(payments, ticket.NewClient(conn), guarded, provider, log, payment.Options{
-		Provider: cfg.Provider, ProviderTimeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, AwaitRefund: guarded.AwaitRefund,
-		Observe: observer(), Published: relay.Signal,
-	})
+	a.Ready("time of holds", service.CheckHolds)
 	a.Go("sweeper", service.Sweep)
+	a.Go("claims", service.KeepClaims)
 	a.Go("gate", service.WatchGate)
 	a.Go("backlog", payments.Measure(log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
@@ -83,7 +77,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	rpc.Register(server, service)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
-		provider.Rekey(next.WebhookSecret)
+		providers.rekey(next)
 		return errors.Join(conn.Rekey(next.Ticket.Key), server.Rekey(next.RPC.Accept))
 	})
 	return a.Run(ctx)

@@ -15,14 +15,20 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.DevelopmentConfig[app.Config](t, "payment")
 	require.Equal(t, "http://sandbox:8080", dev.SandboxURL)
+	require.Empty(t, dev.SandboxPublicURL, "browsers do not reach it")
 	require.Equal(t, "postgres://urr@postgres:5432/urr_payment", dev.Postgres.URL.Reveal())
 	require.Equal(t, "dns:///urr-ticket-headless:9000", dev.Ticket.Addr)
 	require.Contains(t, dev.RPC.Accept, "gateway")
 
 	prod := charttest.ProductionConfig[app.Config](t, "payment", "--set", "rpc.calls.ticket.address=ticket.shop:9000",
-		"--set", "kafka.brokers={k1:9092}", "--set", "config.PAYMENT_VOID_AFTER=1m", "--set", "config.PAYMENT_CHARGES_AT_ONCE=50")
+		"--set", "kafka.brokers={k1:9092}", "--set", "config.PAYMENT_VOID_AFTER=1m", "--set", "config.PAYMENT_CHARGES_AT_ONCE=50",
+		"--set", "config.SANDBOX=development", "--set", "config.SANDBOX_PUBLIC_URL=https://pay.test", "--set", "config.PUBLIC_URL=https://shop.test",
+		"--set", "config.SANDBOX_PAGE_TIME=3m")
 	require.Greater(t, prod.ShutdownTimeout/2, 20*time.Second, "the share of calls in progress; the gateway waits 20 s for a confirmation")
 	require.Equal(t, "ticket.shop:9000", prod.Ticket.Addr)
 	require.Equal(t, time.Minute, prod.VoidAfter)
 	require.Equal(t, 50, prod.ChargesAtOnce)
+	require.Equal(t, "https://pay.test", prod.SandboxPublicURL)
+	require.Equal(t, "https://shop.test", prod.PublicURL)
+	require.Equal(t, 3*time.Minute, prod.SandboxPageTime)
 }

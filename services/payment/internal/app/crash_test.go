@@ -174,7 +174,8 @@ func (c *crash) overdue() {
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[string]string{
-		"payment.confirm.after_confirming": "DECLINED",
+		"payment.confirm.after_confirming": "CONFIRMED", // charged again with the key that was stored
+		"payment.confirm.after_begin":      "CONFIRMED",
 		"payment.confirm.after_provider":   "CONFIRMED",
 		"payment.confirm.after_commit":     "CONFIRMED",
 		"outbox.before_publish":            "CONFIRMED",
@@ -249,12 +250,12 @@ func (c *crash) stored(p *paymentv1.PrepareResponse) (status string) {
 }
 
 // The process dies after it released the reference of a charge that it did not send, while the
-// payment is still CONFIRMING: nothing is charged, and the payer may start again.
+// payment is still CONFIRMING: the next process cannot know that, and charges with the stored key.
 func TestCrashWhilePostponingCharge(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
 	c.env["PAYMENT_CHARGES_AT_ONCE"], c.env["PAYMENT_PROVIDER_TIMEOUT"] = "1", "20s"
-	c.provider.Block(paymenttest.Charges)
+	release := c.provider.Block(paymenttest.Charges)
 	killed := c.start("payment.confirm.after_release@1=exit")
 	first, ref := c.prepare(c.tickets.Add("ann", 55000, time.Minute)), c.tickets.Add("ann", 55000, time.Minute)
 	p := c.prepare(ref)
@@ -267,10 +268,12 @@ func TestCrashWhilePostponingCharge(t *testing.T) {
 	require.Equal(t, "CONFIRMING", c.stored(p), "it died in between")
 	require.Empty(t, c.tickets.Hold(ref).Payment)
 	c.overdue()
+	_, err := c.db.Exec(t.Context(), `UPDATE payments SET charged_at = now() - interval '1 minute'`)
+	require.NoError(t, err)
+	release()
 	c.start("")
-	require.Equal(t, "DECLINED", c.final(p.GetPaymentId()))
-	require.Equal(t, 1, c.provider.Calls(paymenttest.Charges), "it was never charged")
-	require.NotEqual(t, p.GetPaymentId(), c.prepare(ref).GetPaymentId())
+	require.Equal(t, "CONFIRMED", c.final(p.GetPaymentId()))
+	require.Equal(t, p.GetPaymentId(), c.tickets.Hold(ref).Payment, "claimed again before the charge")
 }
 
 // The process dies after a wrong amount was refunded and before the payment records it: the amount

@@ -40,7 +40,7 @@ type Limits struct {
 }
 
 // Provider is a payment.Provider with a circuit breaker and a bulkhead for charges, and token
-// buckets for refunds and look-ups. Voids are not restricted, since they settle charges that were
+// buckets for refunds and look-ups. Cancellations are not restricted, since they settle charges that were
 // sent.
 type Provider struct {
 	payment.Provider
@@ -90,11 +90,11 @@ func (p *Provider) AwaitRefund(ctx context.Context, c payment.Cause) error {
 	return nil
 }
 
-func (p *Provider) Lookup(ctx context.Context, orderID string) (payment.Outcome, error) {
+func (p *Provider) Ask(ctx context.Context, pay payment.Payment) (payment.Outcome, error) {
 	if err := p.lookups.Wait(ctx); err != nil {
 		return payment.Outcome{}, fmt.Errorf("rate of look-ups: %w", err)
 	}
-	return p.Provider.Lookup(ctx, orderID)
+	return p.Provider.Ask(ctx, pay)
 }
 
 func (p *Provider) AskRefunds(ctx context.Context, orderID string) (payment.RefundReport, error) {

@@ -1,5 +1,5 @@
-// Package kafka consumes reservation events, which reject payments that cannot be honoured and name
-// tickets whose money is owed.
+// Package kafka consumes reservation events, which reject payments that cannot be honoured, name
+// tickets whose money is owed, and tell of places that were given up.
 package kafka
 
 import (
@@ -17,13 +17,15 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Refunder refunds payments. Its methods are idempotent, and return payment.ErrNotFound when the
+// Refunder refunds and ends payments. Its methods are idempotent, and return payment.ErrNotFound when the
 // payment does not exist.
 type Refunder interface {
 	// Compensate refunds a payment that cannot be honoured.
 	Compensate(ctx context.Context, r payment.Rejection) error
 	// RefundPromised makes a refund that the ticket service has decided.
 	RefundPromised(ctx context.Context, r payment.PromisedRefund) error
+	// EndGivenUp ends a payment whose places were given up before anything was charged.
+	EndGivenUp(ctx context.Context, eventKey string, paymentID uuid.UUID) error
 }
 
 // NewConsumer makes the consumer of rejections and of refunds that the ticket service has decided.
@@ -37,20 +39,28 @@ func Handle(refunds Refunder) func(context.Context, kafka.Record) error {
 }
 
 func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
-	if rec.Type != events.ReservationRejected && rec.Type != events.TicketsRefundDue {
+	switch rec.Type {
+	case events.ReservationRejected, events.TicketsRefundDue, events.ReservationCancelled:
+	default:
 		return nil // most of the topic; not worth decoding
 	}
 	var e eventsv1.ReservationEvent
 	if err := kafka.Decode(rec, &e); err != nil {
 		return err
 	}
+	if rec.Type == events.ReservationCancelled && e.GetPaymentId() == "" {
+		return nil // no payment was open
+	}
 	id, err := uuid.Parse(e.GetPaymentId())
 	if err != nil {
 		return kafka.Poison(fmt.Errorf("%s of reservation %s names no payment: %w", rec.Type, e.GetReservationId(), err))
 	}
-	if rec.Type == events.TicketsRefundDue {
+	switch rec.Type {
+	case events.TicketsRefundDue:
 		err = refundPromised(ctx, refunds, rec, id, &e)
-	} else {
+	case events.ReservationCancelled:
+		err = refunds.EndGivenUp(ctx, rec.EventID, id)
+	default:
 		reason := cmp.Or(e.GetReason(), events.ReservationRejected)
 		err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
 	}

@@ -28,6 +28,14 @@ type compensator struct {
 	fails    []error
 	got      []payment.Rejection
 	promised []payment.PromisedRefund
+	ended    []uuid.UUID
+}
+
+func (c *compensator) EndGivenUp(_ context.Context, _ string, id uuid.UUID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = append(c.ended, id)
+	return nil
 }
 
 func (c *compensator) RefundPromised(_ context.Context, r payment.PromisedRefund) error {
@@ -107,4 +115,16 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	require.Contains(t, letters[0].Headers[pkgkafka.HeaderError], "names no payment")
 	require.Contains(t, letters[1].Headers[pkgkafka.HeaderError], "not known here")
 	require.Contains(t, letters[2].Headers[pkgkafka.HeaderError], `cause "USER"`)
+}
+
+// Places that were given up end the payment that was open for them.
+func TestGivenUpPlacesEndThePayment(t *testing.T) {
+	t.Parallel()
+	c, id := &compensator{}, uuid.New()
+	for _, members := range []map[string]any{{"reason": "USER"}, {"reason": "USER", "paymentId": id}} {
+		rec := reservationRecord(t, "RESERVATION_CANCELLED", members)
+		rec.Type = "RESERVATION_CANCELLED"
+		require.NoError(t, kafka.Handle(c)(t.Context(), rec))
+	}
+	require.Equal(t, []uuid.UUID{id}, c.ended)
 }

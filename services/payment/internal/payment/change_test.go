@@ -16,11 +16,16 @@ var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func in(status Status) Payment {
 	return Payment{
 		ID: uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057"), UserID: "ann", Amount: 1000, Status: status,
-		Reference: Reference{Type: Reservation}, ExpiresAt: now.Add(time.Minute), Lease: 3,
+		Reference: Reference{Type: Reservation}, Provider: "test", ExpiresAt: now.Add(time.Minute), Lease: 3,
 	}
 }
 
-var all = []Status{Prepared, Confirming, Confirmed, Declined, Unknown, Expired, Refunded}
+// only is a provider that is the only one.
+func only(p Provider) Providers {
+	return Providers{Default: "test", ByName: map[string]Provider{"test": p}}
+}
+
+var all = []Status{Prepared, Open, Confirming, Confirmed, Declined, Unknown, Expired, Refunded}
 
 // Every decision in every status: a status without an entry must not change.
 func TestDecisions(t *testing.T) {
@@ -30,23 +35,35 @@ func TestDecisions(t *testing.T) {
 		want   map[Status]Status
 	}{
 		"begin": {
-			begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second, nil), map[Status]Status{Prepared: Confirming},
+			begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second, nil), map[Status]Status{Prepared: Confirming, Open: Confirming},
 		},
 		"captured": {
 			captured("c", Never),
-			map[Status]Status{Prepared: Confirmed, Confirming: Confirmed, Unknown: Confirmed, Declined: Confirmed, Expired: Confirmed},
+			map[Status]Status{Prepared: Confirmed, Open: Confirmed, Confirming: Confirmed, Unknown: Confirmed, Declined: Confirmed, Expired: Confirmed},
 		},
-		"declined":    {declined("X", ""), map[Status]Status{Confirming: Declined, Unknown: Declined}},
-		"refused":     {refused(3, "X"), map[Status]Status{Confirming: Declined}},
-		"unsettled":   {unsettled(3, ""), map[Status]Status{Confirming: Unknown}},
-		"postponed":   {postponed(3, "not charged"), map[Status]Status{Confirming: Prepared}},
-		"stale lease": {unsettled(2, ""), nil},
-		"expired":     {expired, nil},
-		"owed":        {owed(Refund{Cause: Compensation}), map[Status]Status{Confirmed: Confirmed, Refunded: Refunded}},
-		"requested":   {whenPaid(requested(Refund{Cause: ByUser, Want: Want{UserID: "ann"}})), map[Status]Status{Confirmed: Confirmed}},
+		"declined":               {declined("X", ""), map[Status]Status{Confirming: Declined, Unknown: Declined}},
+		"unreachable":            {unreachable(3), map[Status]Status{Confirming: Declined}},
+		"refused":                {refused(3, "X"), map[Status]Status{Confirming: Declined}},
+		"unsettled":              {unsettled(3, ""), map[Status]Status{Confirming: Unknown}},
+		"postponed":              {postponed(3, Prepared, "not charged"), map[Status]Status{Confirming: Prepared}},
+		"reopened":               {postponed(3, Open, "not charged"), map[Status]Status{Confirming: Open}},
+		"not again":              {notAgain(3, in(Unknown), ""), map[Status]Status{Confirming: Unknown}},
+		"lost":                   {lost(3, in(Unknown)), map[Status]Status{Confirming: Unknown}},
+		"opened":                 {opened(Page{URL: "u"}, now.Add(time.Minute)), map[Status]Status{Prepared: Open}},
+		"refused page":           {refusedPage("X"), map[Status]Status{Prepared: Declined}},
+		"returned":               {returned("k"), map[Status]Status{Open: Open}},
+		"closed":                 {closed, map[Status]Status{Open: Expired}},
+		"reclaimed":              {reclaimed, map[Status]Status{Expired: Expired, Declined: Declined}},
+		"charged by the sweeper": {chargedBySweeper(in(Open), "k", Caps{}), map[Status]Status{Open: Confirming}},
+		"charged again":          {chargedBySweeper(in(Unknown), "k", Caps{}), map[Status]Status{Unknown: Confirming}},
+		"stale lease":            {unsettled(2, ""), nil},
+		"unreachable too late":   {unreachable(2), nil},
+		"expired":                {expired, nil},
+		"owed":                   {owed(Refund{Cause: Compensation}), map[Status]Status{Confirmed: Confirmed, Refunded: Refunded}},
+		"requested":              {whenPaid(requested(Refund{Cause: ByUser, Want: Want{UserID: "ann"}})), map[Status]Status{Confirmed: Confirmed}},
 		"wrong amount": {
 			wrongAmount(uuid.New(), Outcome{Amount: 999}),
-			map[Status]Status{Prepared: Declined, Confirming: Declined, Unknown: Declined, Declined: Declined, Expired: Expired},
+			map[Status]Status{Prepared: Declined, Open: Declined, Confirming: Declined, Unknown: Declined, Declined: Declined, Expired: Expired},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +131,7 @@ func whenPaid(decide DecideRequest) Decide {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[Status]Status{
-		Prepared: Unknown, Confirming: Unknown, Unknown: Unknown, Confirmed: Confirmed, Refunded: Confirmed, Declined: Declined,
+		Prepared: Unknown, Open: Unknown, Confirming: Unknown, Unknown: Unknown, Confirmed: Confirmed, Refunded: Confirmed, Declined: Declined,
 	} {
 		a, err := answer(in(status))
 		require.NoError(t, err)
@@ -136,7 +153,7 @@ func TestAnswers(t *testing.T) {
 
 func TestServes(t *testing.T) {
 	t.Parallel()
-	n := Payment{UserID: "ann", Amount: 1000}
+	n := Payment{UserID: "ann", Amount: 1000, Provider: "test"}
 	for name, c := range map[string]struct {
 		change func(*Payment)
 		want   bool

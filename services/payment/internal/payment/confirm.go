@@ -41,6 +41,8 @@ type ConfirmRequest struct {
 // sweeper then settles the payment, and Get shows the result. A charge continues after its request
 // ends; the answer comes before the request's deadline.
 //
+// An open payment that came back from its page is charged with the key that it brought.
+//
 // Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals,
 // ErrSettlementDelayed, ErrProviderUnavailable and Unavailable (nothing was charged; repeat).
 func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error) {
@@ -48,7 +50,9 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	if err != nil {
 		return Answer{}, err
 	}
-	begun, err := s.store.Begin(ctx, r.OrderID, key, begin(r, s.chargeTime(), s.gateError()))
+	begun, err := s.store.Begin(ctx, r.OrderID, key, func(p Payment, now time.Time) (*Change, error) {
+		return begin(r, s.caps(p).claimTime(), s.refusesCharges(p))(p, now)
+	})
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -63,9 +67,7 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	}
 	done := make(chan result, 1)
 	s.work.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.chargeTime())
-		defer cancel()
-		a, err := s.charge(ctx, begun.Payment)
+		a, err := s.charge(context.WithoutCancel(ctx), begun.Payment, begun.Before)
 		done <- result{a, err}
 	})
 	select {
@@ -76,8 +78,13 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	}
 }
 
-// chargeTime bounds a whole confirmation. The sweeper ignores the payment for that time.
-func (s *Service) chargeTime() time.Duration { return s.opts.ProviderTimeout + 7*time.Second }
+// refusesCharges returns the error for which a payment is not charged at present, otherwise nil.
+func (s *Service) refusesCharges(p Payment) error {
+	if _, ok := s.providers.Of(p.Provider); !ok && p.Provider != NoProvider {
+		return ErrProviderUnavailable.WithRetry(pausedRetry)
+	}
+	return s.gateError()
+}
 
 // beforeDeadline returns a channel that fires shortly before the request's deadline; nil without
 // one.
@@ -89,22 +96,29 @@ func beforeDeadline(ctx context.Context) <-chan time.Time {
 	return time.After(max(0, time.Until(deadline)-answerMargin))
 }
 
-// charge takes a payment from CONFIRMING to its end. No lock and no transaction is held during
-// calls to ticket or the provider.
-func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
+// charge takes a payment from CONFIRMING to its end; before is the payment as it was. No lock and no
+// transaction is held during calls to ticket or the provider. Of a payment that was UNKNOWN an earlier
+// charge may have been made: that this one was not sent proves nothing.
+func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error) {
+	from := before.Status
+	ctx, cancelCharge := context.WithTimeout(ctx, s.caps(p).claimTime())
+	defer cancelCharge()
 	failpoint.Hit("payment.confirm.after_confirming")
 	if err := s.beginAtTicket(ctx, p); err != nil {
-		return s.endNotBegun(ctx, p, err)
+		return s.endNotBegun(ctx, p, before, err)
 	}
+	failpoint.Hit("payment.confirm.after_begin")
 	out, err := s.chargeProvider(ctx, p)
 	failpoint.Hit("payment.confirm.after_provider")
 
 	decide := unsettled(p.Lease, "the provider did not answer")
 	switch {
-	case errors.Is(err, ErrNotAdmitted):
-		return s.returnToPrepared(ctx, p, "the provider does not answer", ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(err))
+	case from.Unsettled() && (errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrNotSent)):
+		decide = notAgain(p.Lease, before, "not charged again: the provider does not answer")
+	case errors.Is(err, ErrNotAdmitted), errors.Is(err, ErrNotSent) && from == Open:
+		return s.putBack(ctx, p, from, "the provider does not answer", ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(err))
 	case errors.Is(err, ErrNotSent):
-		decide = declined(declineUnreachable, "the provider could not be reached")
+		decide = unreachable(p.Lease)
 	case err != nil:
 		s.log.WarnContext(ctx, "charge unknown", "payment_id", p.ID, "error", err)
 	case out.State == Pending:
@@ -133,11 +147,13 @@ func (s *Service) charge(ctx context.Context, p Payment) (Answer, error) {
 	return answer(settled)
 }
 
-// beginAtTicket claims the reference for the payment.
+// beginAtTicket claims the reference for the charge, or lengthens the claim.
 func (s *Service) beginAtTicket(ctx context.Context, p Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, ticketTimeout)
 	defer cancel()
-	return s.tickets.Begin(ctx, p)
+	least := s.caps(p).ChargeTime + afterCharge
+	_, err := s.tickets.Begin(ctx, p, PayTime{Within: max(payWithin, least), AtLeast: least})
+	return err
 }
 
 // chargeProvider charges at the provider, unless the payment is free.
@@ -145,45 +161,69 @@ func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error
 	if p.Provider == NoProvider {
 		return Outcome{State: Captured, Amount: p.Amount}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.caps(p).ChargeTime)
 	defer cancel()
-	return s.provider.Charge(ctx, p)
+	return s.provider(p).Charge(ctx, p)
 }
 
-// returnToPrepared makes a payment PREPARED again whose charge was not sent, so that its payer can
-// try again; the error is the cause. It releases the reference first, while nobody else can begin
-// this payment. If ticket does not answer, the reference stays claimed until the payment is tried
-// again or expires.
-func (s *Service) returnToPrepared(ctx context.Context, p Payment, why string, cause *errs.Error) (Answer, error) {
-	releaseCtx, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), ticketTimeout)
-	defer cancelRelease()
-	if err := s.releaseReference(releaseCtx, p); err != nil {
-		s.log.WarnContext(ctx, "reference not released", "payment_id", p.ID, "error", err)
+// putBack returns a payment whose charge was not sent to the status that it had before, so that its
+// payer can try again; the error is the cause. An open payment keeps its claim, and the sweeper tries
+// again. Of a prepared one the reference is released first, while nobody else can begin this payment.
+// If ticket does not answer, it stays claimed until the payment is tried again or expires.
+func (s *Service) putBack(ctx context.Context, p Payment, from Status, why string, cause *errs.Error) (Answer, error) {
+	if from != Open {
+		if err := s.releaseHeld(ctx, p); err != nil {
+			s.log.WarnContext(ctx, "reference not released", "payment_id", p.ID, "error", err)
+		}
 	}
 	failpoint.Hit("payment.confirm.after_release")
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	settled, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, "not charged: "+why))
+	settled, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, from, "not charged: "+why))
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
-	case settled.Status != Prepared:
+	case !settled.Status.Uncharged():
 		return answer(settled) // the sweeper has settled the payment in the meantime
 	default:
 		return Answer{}, cause
 	}
 }
 
-// endNotBegun ends a confirmation that could not claim the reference and so has charged nothing.
-// Without an answer of ticket it is unknown whether the reference is claimed.
-func (s *Service) endNotBegun(ctx context.Context, p Payment, cause error) (Answer, error) {
+// releaseHeld releases the reference of a payment that this process still charges. It takes the time
+// for that first: whoever has taken the payment over may be charging it. The time of the call begins
+// before, so that a process that is stopped in between does not call later.
+func (s *Service) releaseHeld(ctx context.Context, p Payment) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ticketTimeout)
+	defer cancel()
+	held, err := s.store.Apply(ctx, p.ID, whileLeaseHeld(p.Lease, Change{Status: Confirming, Check: leaseTime}))
+	if err != nil || held.Status != Confirming || held.Lease != p.Lease {
+		return err
+	}
+	return s.releaseReference(ctx, p)
+}
+
+// endNotBegun ends a charge that could not claim the reference and so was not sent. Without an answer
+// of ticket it is unknown whether the reference is claimed.
+func (s *Service) endNotBegun(ctx context.Context, p, before Payment, cause error) (Answer, error) {
+	from := before.Status
 	refusal, definite := Refusal(cause)
-	if !definite {
-		return s.returnToPrepared(ctx, p, "ticket did not answer", errs.ErrUnavailable.Wrap(cause))
+	decide := lost(p.Lease, before)
+	switch {
+	case from.Unsettled() && !definite:
+		decide = notAgain(p.Lease, before, "not charged again: ticket did not answer")
+	case !definite:
+		return s.putBack(ctx, p, from, "ticket did not answer", errs.ErrUnavailable.Wrap(cause))
+	case !from.Unsettled():
+		decide = refused(p.Lease, refusal.Reason)
 	}
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	settled, err := s.store.Apply(ctx, p.ID, refused(p.Lease, refusal.Reason))
+	settled, err := s.store.Apply(ctx, p.ID, decide)
+	if err == nil && settled.AbortDue {
+		settled.Lease = p.Lease
+		s.tryRelease(ctx, settled)
+	}
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
@@ -194,10 +234,14 @@ func (s *Service) endNotBegun(ctx context.Context, p Payment, cause error) (Answ
 	}
 }
 
-// tryRelease releases the reference. After a failure the sweeper tries again.
+// tryRelease releases the reference. After a failure the sweeper tries again; it also closes the page.
 func (s *Service) tryRelease(ctx context.Context, p Payment) {
 	err := s.releaseReference(ctx, p)
-	if err == nil {
+	switch {
+	case err != nil:
+	case p.CancelDue:
+		err = s.store.Released(ctx, p)
+	default:
 		err = s.store.Reschedule(ctx, p, Never)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"testing"
@@ -15,10 +16,10 @@ import (
 )
 
 // ledger begins every confirmation and records the decisions.
-type ledger struct{ voider }
+type ledger struct{ recorder }
 
 func (l *ledger) Begin(context.Context, string, *idempotency.Key, Decide) (Begun, error) {
-	return Begun{Payment: in(Confirming), MustCharge: true}, nil
+	return Begun{Payment: in(Confirming), Before: in(Prepared), MustCharge: true}, nil
 }
 
 // slow is a provider that answers after 5 s, and a ticket service that answers at once.
@@ -26,11 +27,14 @@ type slow struct {
 	Provider
 	Tickets
 
-	// more is added to the captured amount.
-	more int64
+	// more is added to the captured amount. timeout bounds a charge; default 10 s.
+	more    int64
+	timeout time.Duration
 }
 
-func (slow) Begin(context.Context, Payment) error { return nil }
+func (slow) Begin(context.Context, Payment, PayTime) (time.Time, error) { return time.Time{}, nil }
+
+func (s slow) Caps() Caps { return Caps{ChargeTime: cmp.Or(s.timeout, 10*time.Second)} }
 
 func (s slow) Charge(ctx context.Context, p Payment) (Outcome, error) {
 	select {
@@ -46,7 +50,7 @@ func TestConfirmAnswersBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{}
-		s := New(l, slow{}, slow{}, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
+		s := New(l, slow{}, only(slow{}), slog.New(slog.DiscardHandler), Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()
@@ -66,7 +70,7 @@ func TestWrongAmountIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, provider := &ledger{}, slow{more: 1}
-		s := New(l, provider, provider, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 10 * time.Second})
+		s := New(l, provider, only(provider), slog.New(slog.DiscardHandler), Options{})
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)
 		require.Equal(t, Unknown, got.Status)
@@ -79,7 +83,7 @@ func TestChargeTimeoutIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{}
-		s := New(l, slow{}, slow{}, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 4 * time.Second})
+		s := New(l, slow{}, only(slow{timeout: 4 * time.Second}), slog.New(slog.DiscardHandler), Options{})
 		began := time.Now()
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)
@@ -97,10 +101,12 @@ type hanging struct {
 	aborts int
 }
 
-func (*hanging) Begin(ctx context.Context, _ Payment) error {
+func (*hanging) Begin(ctx context.Context, _ Payment, _ PayTime) (time.Time, error) {
 	<-ctx.Done()
-	return ctx.Err()
+	return time.Time{}, ctx.Err()
 }
+
+func (*hanging) Caps() Caps { return Caps{ChargeTime: 8 * time.Second} }
 
 func (h *hanging) Abort(context.Context, Payment) error { h.aborts++; return nil }
 
@@ -120,12 +126,12 @@ func TestHangingTicketReturnsPaymentToPrepared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := &patient{}, &hanging{}
-		s := New(l, h, h, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 8 * time.Second})
+		s := New(l, h, only(h), slog.New(slog.DiscardHandler), Options{})
 		began := time.Now()
 		_, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.ErrorIs(t, err, errs.ErrUnavailable)
 		require.Equal(t, ticketTimeout, time.Since(began))
-		require.Equal(t, []Status{Prepared}, l.after)
+		require.Equal(t, []Status{Confirming, Prepared}, l.after, "it takes the time for the release first")
 		require.Equal(t, 1, h.aborts)
 	})
 }
@@ -143,8 +149,8 @@ func (stubborn) Charge(ctx context.Context, _ Payment) (Outcome, error) {
 func TestOutcomeIsWrittenAfterTheChargeTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, provider := &patient{}, stubborn{}
-		s := New(l, provider, provider, nil, slog.New(slog.DiscardHandler), Options{ProviderTimeout: 8 * time.Second})
+		l, provider := &patient{}, stubborn{slow{timeout: 8 * time.Second}}
+		s := New(l, provider, only(provider), slog.New(slog.DiscardHandler), Options{})
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)
 		require.Equal(t, Unknown, got.Status)

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,8 @@ type Gate struct {
 	measured                     time.Time // when ticket measured unappliedAge; zero: never
 
 	closed atomic.Bool
+	// maxExtension is the most by which payments extend a hold; 0: not known yet.
+	maxExtension atomic.Int64
 }
 
 // NewGate makes an open gate.
@@ -68,11 +71,15 @@ func (g *Gate) Measure(ctx context.Context) (oldest time.Duration, err error) {
 // measureTicket reads the measurement of one replica of ticket.
 func (g *Gate) measureTicket(ctx context.Context) error {
 	now := g.now()
-	unapplied, ago, err := g.tickets.Unsettled(ctx)
-	if measured := now.Add(-ago); err == nil && !measured.Before(g.measured) {
-		g.unappliedAge, g.measured = unapplied, measured
+	got, err := g.tickets.Settlement(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	if measured := now.Add(-got.MeasuredAgo); !measured.Before(g.measured) {
+		g.unappliedAge, g.measured = got.Oldest, measured
+	}
+	g.maxExtension.Store(int64(got.MaxExtension))
+	return nil
 }
 
 // WatchGate opens and closes the gate until ctx ends.
@@ -96,6 +103,18 @@ func (s *Service) MeasureGate(ctx context.Context) {
 		s.log.DebugContext(ctx, "age of the oldest unsettled payment not known", "error", err)
 	}
 	s.opts.Observe.settled(oldest, closed)
+}
+
+// CheckHolds returns an error while holds cannot be extended for as long as a provider needs: places
+// that were paid for would be sold again. Before ticket has said how long that is, there is none.
+func (s *Service) CheckHolds(context.Context) error {
+	allowed := time.Duration(s.gate.maxExtension.Load())
+	for name, provider := range s.providers.ByName {
+		if need := provider.Caps().extension(); allowed > 0 && need > allowed {
+			return fmt.Errorf("provider %s needs holds that are extended by %s, and ticket's HOLD_MAX_EXTENSION is %s", name, need, allowed)
+		}
+	}
+	return nil
 }
 
 // gateError returns the error that refuses confirmations while the gate is closed, otherwise nil.

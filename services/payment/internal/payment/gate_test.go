@@ -16,12 +16,13 @@ type ages struct {
 	Tickets
 
 	here, there, ago    time.Duration
+	extension           time.Duration
 	hereErr, thereError error
 }
 
 func (a *ages) OldestEvent(context.Context) (time.Duration, error) { return a.here, a.hereErr }
-func (a *ages) Unsettled(context.Context) (oldest, measuredAgo time.Duration, err error) {
-	return a.there, a.ago, a.thereError
+func (a *ages) Settlement(context.Context) (Settlement, error) {
+	return Settlement{Oldest: a.there, MeasuredAgo: a.ago, MaxExtension: a.extension}, a.thereError
 }
 
 func TestGateHysteresis(t *testing.T) {

@@ -12,19 +12,21 @@ import (
 
 // Status is the state of a payment.
 //
-//	PREPARED → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN
-//	UNKNOWN → CONFIRMED | DECLINED
-//	PREPARED → EXPIRED
+//	PREPARED → OPEN                           the reference is claimed, the buyer may be on the page
+//	PREPARED, OPEN → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN
+//	UNKNOWN → CONFIRMED | DECLINED            UNKNOWN → CONFIRMING: it is charged again
+//	PREPARED, OPEN → EXPIRED                  never charged: its time is over, or its payer gave up
 //	CONFIRMED ↔ REFUNDED                      by the money that the provider has given back
 //
 // A charge that becomes known late turns DECLINED and EXPIRED into CONFIRMED too: the money was
-// taken, so ticket must honour the payment or have it refunded. CONFIRMING returns to PREPARED when
-// ticket did not answer or the charge was not sent, since nothing was charged then.
+// taken, so ticket must honour the payment or have it refunded. CONFIRMING returns to where it came
+// from when ticket did not answer or the charge was not sent, since nothing was charged then.
 type Status string
 
 // The statuses of a payment.
 const (
 	Prepared   Status = "PREPARED"
+	Open       Status = "OPEN"
 	Confirming Status = "CONFIRMING"
 	Confirmed  Status = "CONFIRMED"
 	Declined   Status = "DECLINED"
@@ -35,6 +37,9 @@ const (
 
 // Unsettled reports whether the outcome of the charge is unknown.
 func (s Status) Unsettled() bool { return s == Confirming || s == Unknown }
+
+// Uncharged reports whether no charge has begun, so that the payment may end at once.
+func (s Status) Uncharged() bool { return s == Prepared || s == Open }
 
 // Type is the kind of object that is paid.
 type Type string
@@ -71,10 +76,14 @@ type Payment struct {
 	UserID    string
 	EventID   string
 	// Amount in the currency's minor unit.
-	Amount      int64
-	Currency    string
-	Provider    string
-	Status      Status
+	Amount   int64
+	Currency string
+	Provider string
+	Status   Status
+	// Ref is the provider's id of its page (see Page.Ref), PageURL the page's address. Token proves
+	// that somebody comes back from the page; it is empty where the provider has no page.
+	Ref, PageURL, Token string
+	// PaymentKey is the key with which it is charged, also again.
 	PaymentKey  string
 	ChargeID    string
 	DeclineCode string
@@ -87,10 +96,18 @@ type Payment struct {
 	Version   int64
 	CreatedAt time.Time
 	ExpiresAt time.Time
-	// ConfirmingAt is when charging began; zero before.
-	ConfirmingAt time.Time
+	// ConfirmingAt is when charging began, ChargedAt when the latest charge did; zero before. Attempt
+	// counts the charges.
+	ConfirmingAt, ChargedAt time.Time
+	Attempt                 int
+	// NoCharge says that the reference is lost: the payment is not charged again.
+	NoCharge bool
+	// ExtendAt is when ticket is asked next to keep the reference; zero: never.
+	ExtendAt time.Time
 	// AbortDue says that the reference was claimed for this payment and must be released.
 	AbortDue bool
+	// CancelDue says that the provider must still close its page or authorisation.
+	CancelDue bool
 	// Hinted says that a webhook came and the provider has not been asked since.
 	Hinted bool
 	// Checks counts the sweeper's attempts; Lease is the number of the latest lease on the payment.

@@ -1,7 +1,9 @@
 package payment
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/google/uuid"
@@ -23,25 +25,32 @@ const NoProvider = "none"
 type PrepareRequest struct {
 	Reference Reference
 	UserID    string
+	// Provider is the name of the provider; empty: the default one.
+	Provider string
 	// IdempotencyKey is required.
 	IdempotencyKey string
 }
 
 // Prepare opens the payment of a reference for the amount that ticket names, and returns it with
-// the parameters of the provider's page. While a payment of the reference is open, it is returned
-// again.
+// the provider's page. While a payment of the reference is open, it is returned again. A payment that
+// is still PREPARED and has no page is to be prepared again.
 //
-// Errors: those of idempotency, ticket's refusals, ErrInProgress (another user's payment is being
-// charged), ErrAlreadyPaid.
-func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (p Payment, clientParams map[string]string, err error) {
-	p, err = s.open(ctx, r)
-	if err != nil {
-		return Payment{}, nil, err
+// Errors: those of idempotency, ticket's refusals, ErrInProgress (another payment lasts, or is another
+// user's), ErrAlreadyPaid, ErrProviderUnknown, ErrProviderUnavailable, ErrSettlementDelayed.
+func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, Page, error) {
+	p, err := s.open(ctx, r)
+	if err != nil || p.Provider == NoProvider {
+		return p, Page{}, err
 	}
-	if p.Provider == NoProvider {
-		return p, nil, nil
+	provider, ok := s.providers.Of(p.Provider)
+	switch {
+	case !ok:
+		return p, Page{}, ErrProviderUnavailable
+	case p.Status == Prepared && p.Token != "":
+		return s.openPage(ctx, p, provider)
+	default:
+		return p, s.pageOf(ctx, p), nil
 	}
-	return p, s.checkout.ClientParams(p), nil
 }
 
 // open returns the open payment of a reference, or a new one if there is none.
@@ -63,9 +72,9 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	if err != nil {
 		return Payment{}, err
 	}
-	provider := s.opts.Provider
-	if payable.Amount == 0 {
-		provider = NoProvider
+	name, token, err := s.choose(r.Provider, payable.Amount)
+	if err != nil {
+		return Payment{}, err
 	}
 	return s.store.Open(ctx, Payment{
 		ID:        newID(),
@@ -75,10 +84,28 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 		EventID:   payable.EventID,
 		Amount:    payable.Amount,
 		Currency:  payable.Currency,
-		Provider:  provider,
+		Provider:  name,
 		Status:    Prepared,
+		Token:     token,
 		ExpiresAt: payable.ExpiresAt,
 	}, key)
+}
+
+// choose returns the provider of a new payment, and the token of its page if it has one.
+func (s *Service) choose(name string, amount int64) (provider, token string, err error) {
+	if name = cmp.Or(name, s.providers.Default); amount == 0 {
+		name = NoProvider
+	}
+	found, ok := s.providers.Of(name)
+	switch {
+	case name == NoProvider:
+		return name, "", nil
+	case !ok:
+		return "", "", ErrProviderUnknown
+	case found.Caps().PageTime > 0:
+		token = rand.Text()
+	}
+	return name, token, nil
 }
 
 // Get returns a payment of the user (of anyone for an operator) with all about it, or ErrNotFound.

@@ -14,9 +14,9 @@ import (
 // since, and adopts the refunds that a person has made there. A refund is recognised by its id,
 // never by a difference of sums.
 func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport, error) {
-	askCtx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
+	askCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
-	report, err := s.provider.AskRefunds(askCtx, p.OrderID)
+	report, err := s.provider(p).AskRefunds(askCtx, p.OrderID)
 	if err != nil {
 		return report, fmt.Errorf("ask for refunds of order %s: %w", p.OrderID, err)
 	}

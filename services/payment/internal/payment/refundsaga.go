@@ -159,18 +159,18 @@ func (s *Service) abortRefund(ctx context.Context, r Refund) error {
 }
 
 // settledAfter returns how long after the record that it may be sent a refund's call can still act.
-func (s *Service) settledAfter() time.Duration { return s.provider.Caps().InFlight + sendWithin }
+func (s *Service) settledAfter(p Payment) time.Duration { return s.caps(p).InFlight + sendWithin }
 
 // sendRefund asks the provider to make a refund. It records first that the refund may be sent, with
 // the key that makes a repetition harmless. If the provider may have forgotten the key, sendRefund
 // asks whether the refund was made, instead of sending it.
 func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
-	if err := s.opts.AwaitRefund(ctx, r.Cause); err != nil {
+	if err := s.opts.AwaitRefund(ctx, p.Provider, r.Cause); err != nil {
 		return err
 	}
 	notAfter := s.opts.Now().Add(sendWithin) // taken before the record, so that it is not later than the record's time
 	var asked time.Time
-	decide := sending(r.Lease, s.provider.Caps().KeyLife, s.settledAfter())
+	decide := sending(r.Lease, s.caps(p).KeyLife, s.settledAfter(p))
 	sent, recorded, err := s.store.ApplyRefund(ctx, r.ID, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		asked = now
 		return decide(p, r, now)
@@ -182,9 +182,9 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 		return s.askForgotten(ctx, p, r, asked)
 	}
 	failpoint.Hit("payment.refund.before_send")
-	callCtx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
+	callCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
-	answer, err := s.provider.Refund(callCtx, RefundCall{
+	answer, err := s.provider(p).Refund(callCtx, RefundCall{
 		OrderID: p.OrderID, RefundID: r.ID, Key: fmt.Sprintf("%s#%d", r.ID, sent.Gen), Amount: sent.Send, NotAfter: notAfter,
 	})
 	failpoint.Hit("payment.refund.after_provider")
@@ -216,7 +216,7 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, x ProviderRefund) 
 // call can take effect any more, and after the provider was asked for the refunds that it has: an
 // earlier call, or a person, may have refunded.
 func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer RefundAnswer) error {
-	_, early, err := s.store.ApplyRefund(ctx, r.ID, tooEarly(r.Lease, r.DoubtAt, s.settledAfter()))
+	_, early, err := s.store.ApplyRefund(ctx, r.ID, tooEarly(r.Lease, r.DoubtAt, s.settledAfter(p)))
 	if err != nil || early {
 		return err
 	}
@@ -239,7 +239,7 @@ func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, asked t
 	if _, err := s.reconcileRefunds(ctx, p); err != nil {
 		return err
 	}
-	_, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, asked, s.settledAfter()))
+	_, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, asked, s.settledAfter(p)))
 	return err
 }
 

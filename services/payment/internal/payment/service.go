@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -22,9 +23,18 @@ const (
 	// abandonAfter is the age from which a charge that the provider does not know counts as never
 	// made, even if it cannot be voided.
 	abandonAfter = 15 * time.Minute
-	// leaseTime is the sweeper's lease on a payment or refund. It is well above the provider's
-	// timeout.
+	// leaseTime is the sweeper's lease on a payment or refund. It is well above the timeout of a
+	// look-up; a charge takes a lease of its own.
 	leaseTime = time.Minute
+	// afterCharge is how long a claim must last after the longest charge, until its outcome is known.
+	afterCharge = 2 * time.Minute
+	// payWithin is how long a reference is claimed for a charge, and leastPage the least time that a
+	// buyer has on a provider's page.
+	payWithin = 10 * time.Minute
+	leastPage = 3 * time.Minute
+	// pageMargin is the most time before the end of its claim at which a payment that waits for its page
+	// ends.
+	pageMargin = 30 * time.Second
 	// ticketTimeout bounds the claim and the release of a reference during a confirmation, so that
 	// a silent ticket service leaves the time that the charge needs.
 	ticketTimeout = 3 * time.Second
@@ -36,14 +46,10 @@ const (
 
 // Options of the service.
 type Options struct {
-	// Provider is the name of the only provider.
-	Provider        string
-	ProviderTimeout time.Duration // of one call
-	// VoidAfter is the age at which a charge that the provider does not know is voided; until then
-	// it may still arrive.
-	VoidAfter time.Duration
-	// AwaitRefund waits until the provider may be sent another refund of a cause; nil: at once.
-	AwaitRefund func(ctx context.Context, c Cause) error
+	// ChargesAtOnce bounds the charges of payments whose buyers are back from a page; default 16.
+	ChargesAtOnce int
+	// AwaitRefund waits until a provider may be sent another refund of a cause; nil: at once.
+	AwaitRefund func(ctx context.Context, provider string, c Cause) error
 	Observe     Observer
 	// Published is called after each commit that wrote events; nil: the relay finds them by
 	// polling.
@@ -56,12 +62,13 @@ type Options struct {
 type Tickets interface {
 	// Payable returns the amount that a user has to pay for a reference.
 	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
-	// Begin claims the reference for a payment, so that nobody else gets it during the charge. It
-	// is idempotent.
-	Begin(ctx context.Context, p Payment) error
-	// Unsettled returns the age of the oldest payment event that ticket has not applied, and the
-	// time since the answering replica measured it.
-	Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error)
+	// Begin claims the reference for a payment, so that nobody else gets it during the charge, and
+	// returns the end of the claim. It is idempotent.
+	Begin(ctx context.Context, p Payment, t PayTime) (until time.Time, err error)
+	// Extend lengthens the claims of payments that ticket has not settled, and returns their ids.
+	Extend(ctx context.Context, payments []Payment) ([]uuid.UUID, error)
+	// Settlement returns what the answering replica knows of the settlement of payments.
+	Settlement(ctx context.Context) (Settlement, error)
 	// Abort releases the reference. It is idempotent, and does nothing when the reference is not
 	// claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
@@ -69,6 +76,23 @@ type Tickets interface {
 	BeginRefund(ctx context.Context, p Payment, r Refund) (Claim, error)
 	// AbortRefund gives up the claim of a refund. It is idempotent.
 	AbortRefund(ctx context.Context, refundID uuid.UUID) error
+}
+
+// PayTime is how long a payment needs its reference.
+type PayTime struct {
+	// Within is the time from now on, AtLeast the least that is accepted.
+	Within, AtLeast time.Duration
+	// Opens says that a page is opened; else the payment is charged, and an earlier claim lengthened.
+	Opens bool
+}
+
+// Settlement is what ticket knows of the settlement of payments.
+type Settlement struct {
+	// Oldest is the age of the oldest payment event that is not applied, MeasuredAgo the time since
+	// it was measured.
+	Oldest, MeasuredAgo time.Duration
+	// MaxExtension is the most by which payments extend a hold.
+	MaxExtension time.Duration
 }
 
 // Claim is ticket's answer to BeginRefund.
@@ -79,125 +103,6 @@ type Claim struct {
 	Items   []RefundItem
 	// Left are the tickets that were not claimed.
 	Left []Left
-}
-
-// Provider charges cards. After an error the outcome is unknown, except for ErrNotSent and
-// ErrNotAdmitted.
-type Provider interface {
-	// Charge takes the money, once per order.
-	Charge(ctx context.Context, p Payment) (Outcome, error)
-	// Lookup returns the outcome of an order.
-	Lookup(ctx context.Context, orderID string) (Outcome, error)
-	// Void makes a later charge of the order impossible. The outcome is Void, or Captured when the
-	// order was already charged.
-	Void(ctx context.Context, orderID string) (Outcome, error)
-	// Refund gives money back, once per key while the provider keeps the key.
-	Refund(ctx context.Context, c RefundCall) (RefundAnswer, error)
-	// AskRefunds returns the refunds of an order, by one look-up.
-	AskRefunds(ctx context.Context, orderID string) (RefundReport, error)
-	// Caps returns what is known of the provider.
-	Caps() Caps
-}
-
-// Caps are properties of a provider.
-type Caps struct {
-	// KeyLife is how long the provider certainly keeps the idempotency key of a refund.
-	KeyLife time.Duration
-	// InFlight is how long a call may act after it was sent: our timeout and the provider's own.
-	InFlight time.Duration
-}
-
-// RefundCall is one call that asks the provider for a refund.
-type RefundCall struct {
-	OrderID string
-	// RefundID is our id, which the provider keeps with the refund.
-	RefundID uuid.UUID
-	Key      string
-	Amount   int64
-	// NotAfter is the time, by this process's clock, after which the call must not be sent any more:
-	// the process may have been stopped, and another one have sent the refund.
-	NotAfter time.Time
-}
-
-// ProviderState is what a provider says about a refund.
-type ProviderState int
-
-// The states. A call without any of them, as one that is still being processed, is an error.
-const (
-	ProviderAccepted ProviderState = iota + 1 // it will be made, or fail
-	ProviderDone
-	ProviderFailed  // it was accepted, and its money is the shop's again
-	ProviderTooMuch // refused: more than is left of the charge
-	ProviderRefused // refused for good
-)
-
-// RefundAnswer is the provider's answer to a RefundCall.
-type RefundAnswer struct {
-	State ProviderState
-	// ID is the provider's id of the refund. Code is the provider's reason of a refusal.
-	ID, Code string
-}
-
-// RefundReport is what the provider knows about an order.
-type RefundReport struct {
-	Captured int64
-	Refunds  []ProviderRefund
-}
-
-// ProviderRefund is a refund at the provider.
-type ProviderRefund struct {
-	ID string
-	// RefundID is our id; zero: a person made the refund there.
-	RefundID uuid.UUID
-	Amount   int64
-	State    ProviderState // accepted, done or failed
-}
-
-// Left returns what the provider could still refund.
-func (r RefundReport) Left() int64 {
-	left := r.Captured
-	for _, x := range r.Refunds {
-		if x.State != ProviderFailed {
-			left -= x.Amount
-		}
-	}
-	return left
-}
-
-// Checkout serves a provider's page and webhooks.
-type Checkout interface {
-	// ClientParams returns the parameters of the page that collects the payment key.
-	ClientParams(p Payment) map[string]string
-	// Webhook verifies and decodes a webhook. ErrWebhookSignature when the signature is wrong.
-	Webhook(headers map[string]string, body []byte, now time.Time) (Notice, error)
-}
-
-// Notice is the content of a webhook.
-type Notice struct {
-	// OrderID is empty for a webhook that can be ignored.
-	OrderID string
-	Refund  bool // it is about a refund, not about a charge
-}
-
-// State is the state of a charge at the provider.
-type State int
-
-// The states of a charge.
-const (
-	Absent State = iota // the provider does not know the order
-	Captured
-	Refused
-	Pending
-	Void // the order can never be charged
-)
-
-// Outcome is the provider's answer about a charge.
-type Outcome struct {
-	State       State
-	ChargeID    string
-	DeclineCode string
-	// Amount is the captured amount, Refunded the part of it that was refunded since.
-	Amount, Refunded int64
 }
 
 // Store keeps payments; every method is one transaction.
@@ -216,7 +121,8 @@ type Store interface {
 // Begun is the result of Store.Begin.
 type Begun struct {
 	Payment    Payment
-	MustCharge bool    // this request has to make the charge
+	MustCharge bool // this request has to make the charge
+	Before     Payment
 	Replayed   *Answer // the first answer to a repeated key
 }
 
@@ -244,7 +150,8 @@ type Lane string
 const (
 	Expiries Lane = "EXPIRIES" // unpaid payments whose time is over: the database only
 	Releases Lane = "RELEASES" // references to give back to ticket
-	Charges  Lane = "CHARGES"  // charges to look up at the provider
+	Charges  Lane = "CHARGES"  // what the provider is asked about, or has to do
+	Pages    Lane = "PAGES"    // open payments whose buyers are back from the page, to be charged
 )
 
 // Sweeps is the part of the store that the sweeper uses to claim and reschedule due payments.
@@ -252,13 +159,21 @@ type Sweeps interface {
 	// ClaimDue leases up to n due payments of a lane and returns them with the database's time.
 	ClaimDue(ctx context.Context, lane Lane, n int, lease time.Duration) ([]Payment, time.Time, error)
 	// Reschedule sets the time of the next check while the lease holds. Never also records that the
-	// reference was released and that a hint was followed up; a PREPARED payment still expires.
+	// reference was released, that the page was closed and that a hint was followed up; an uncharged
+	// payment still expires, and one that has ended without a charge is looked at twice more.
 	Reschedule(ctx context.Context, p Payment, wait time.Duration) error
 	// Released records that the reference was released and makes the payment due at once in its
 	// next lane, while the lease holds.
 	Released(ctx context.Context, p Payment) error
-	// Hint makes the payment of an order due at once, so that the provider is asked about its
-	// charge or refund, unless its status says that nothing can be new. ErrNotFound.
+	// Poll records that a hint was followed up, and sets the time of the next check of an open payment.
+	Poll(ctx context.Context, p Payment, wait time.Duration) error
+	// DueExtensions takes up to n payments whose claims are to be lengthened, each for a minute.
+	DueExtensions(ctx context.Context, n int) ([]Payment, error)
+	// SettledAtTicket records that ticket has settled payments.
+	SettledAtTicket(ctx context.Context, ids []uuid.UUID) error
+	// Hint makes the payment of an order due, so that the provider is asked about its charge or
+	// refund: at once, or 5 s after the last hint. It does nothing if its status says that nothing can be
+	// new, or if it is due or about to be charged already. ErrNotFound.
 	Hint(ctx context.Context, orderID string, refund bool) error
 }
 
@@ -293,37 +208,49 @@ type Stores interface {
 
 // Service prepares, charges, settles and refunds payments.
 type Service struct {
-	store    Stores
-	tickets  Tickets
-	provider Provider
-	checkout Checkout
-	log      *slog.Logger
-	opts     Options
-	gate     *Gate
+	store     Stores
+	tickets   Tickets
+	providers Providers
+	log       *slog.Logger
+	opts      Options
+	gate      *Gate
 
 	wake map[RefundLane]chan struct{}
+	back chan struct{}  // wakes the lane Pages
 	work sync.WaitGroup // charges that outlast their request
 }
 
 // New makes the service.
-func New(store Stores, tickets Tickets, provider Provider, checkout Checkout, log *slog.Logger, opts Options) *Service {
+func New(store Stores, tickets Tickets, providers Providers, log *slog.Logger, opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	opts.ChargesAtOnce = cmp.Or(opts.ChargesAtOnce, sweepers)
 	if opts.Published == nil {
 		opts.Published = func() {}
 	}
 	if opts.AwaitRefund == nil {
-		opts.AwaitRefund = func(context.Context, Cause) error { return nil }
+		opts.AwaitRefund = func(context.Context, string, Cause) error { return nil }
 	}
 	wake := make(map[RefundLane]chan struct{}, len(refundLanes))
 	for lane := range refundLanes {
 		wake[lane] = make(chan struct{}, 1)
 	}
 	return &Service{
-		store: store, tickets: tickets, provider: provider, checkout: checkout, log: log, opts: opts,
-		gate: NewGate(store, tickets, opts.Now), wake: wake,
+		store: store, tickets: tickets, providers: providers, log: log, opts: opts,
+		gate: NewGate(store, tickets, opts.Now), wake: wake, back: make(chan struct{}, 1),
 	}
+}
+
+// provider returns the provider of a payment, which has one here: the sweeper claims no other ones.
+func (s *Service) provider(p Payment) Provider { return s.providers.ByName[p.Provider] }
+
+// caps returns what is known of a payment's provider; nothing of none.
+func (s *Service) caps(p Payment) Caps {
+	if provider, ok := s.providers.Of(p.Provider); ok {
+		return provider.Caps()
+	}
+	return Caps{}
 }
 
 // forWrite returns a context for a write that must be made even if ctx has ended, as by a slow call
@@ -337,9 +264,12 @@ func forWrite(ctx context.Context) (context.Context, context.CancelFunc) {
 func (s *Service) Wait(ctx context.Context) error { return loop.Wait(ctx, &s.work) }
 
 // wakeSweeper makes a lane of refunds look for work at once.
-func (s *Service) wakeSweeper(lane RefundLane) {
+func (s *Service) wakeSweeper(lane RefundLane) { signal(s.wake[lane]) }
+
+// signal wakes whoever waits for c, or does so next.
+func signal(c chan<- struct{}) {
 	select {
-	case s.wake[lane] <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

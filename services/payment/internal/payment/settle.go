@@ -15,10 +15,11 @@ import (
 // that is not stored here is counted only: a provider's account may serve other shops, and
 // providers turn off webhooks that are refused. Errors: ErrProviderUnknown, ErrWebhookSignature.
 func (s *Service) Webhook(ctx context.Context, provider string, headers map[string]string, body []byte) error {
-	if provider != s.opts.Provider {
+	from, ok := s.providers.Of(provider)
+	if !ok {
 		return ErrProviderUnknown
 	}
-	notice, err := s.checkout.Webhook(headers, body, s.opts.Now())
+	notice, err := from.ParseWebhook(headers, body, s.opts.Now())
 	if err != nil || notice.OrderID == "" {
 		return err
 	}
@@ -108,13 +109,14 @@ func (s *Service) applyDecision(ctx context.Context, p Payment, decide Decide) e
 	return nil
 }
 
-// advanceDue makes the next step of a due payment: it expires a PREPARED one, releases a reference,
-// or asks the provider about a charge.
+// advanceDue makes the next step of a due payment: it follows or ends one of which nothing was
+// charged, releases a reference, or asks the provider about a charge.
 func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) error {
 	switch {
-	case p.Status == Prepared && (!p.Hinted || !now.Before(p.ExpiresAt)):
-		_, err := s.store.Apply(ctx, p.ID, expired)
-		return err
+	case p.Status == Open && (p.Ref != "" || p.PaymentKey != ""):
+		return s.followPage(ctx, p, now)
+	case p.Status.Uncharged() && (!p.Hinted || !now.Before(p.ExpiresAt)):
+		return s.end(ctx, p, expired)
 	case p.AbortDue:
 		if err := s.releaseReference(ctx, p); err != nil {
 			return errors.Join(err, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
@@ -124,22 +126,35 @@ func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) erro
 		return s.store.Released(ctx, p)
 	case p.Status.Unsettled():
 		return s.settleCharge(ctx, p, now)
+	case p.CancelDue:
+		return s.closePage(ctx, p)
 	default:
 		return s.followHint(ctx, p)
 	}
 }
 
+// end applies a decision that ends a payment; what is then due follows in another lane.
+func (s *Service) end(ctx context.Context, p Payment, decide Decide) error {
+	_, err := s.store.Apply(ctx, p.ID, decide)
+	return err
+}
+
 // followHint asks the provider about a payment that is not being charged, since a webhook may have
-// reported a charge or a refund of it. Of a captured payment only its refunds can be new.
+// reported a charge or a refund of it, or a charge may have been made after it ended. Of a captured
+// payment only its refunds can be new.
 func (s *Service) followHint(ctx context.Context, p Payment) error {
-	if p.Provider == NoProvider {
+	if p.Provider == NoProvider || !p.Hinted && p.ChargedAt.IsZero() && p.Ref == "" {
 		return s.store.Reschedule(ctx, p, Never)
 	}
 	if p.Captured > 0 {
 		return s.followRefundHint(ctx, p)
 	}
-	if _, _, err := s.lookupAndApply(ctx, p); err != nil {
+	out, known, err := s.lookupAndApply(ctx, p)
+	switch {
+	case err != nil:
 		return s.retryHint(ctx, p, err)
+	case !known && out.State == Authorized && !p.Status.Uncharged():
+		return s.closePage(ctx, p) // its buyer authorised it after its end
 	}
 	return s.store.Reschedule(ctx, p, Never)
 }
@@ -149,8 +164,9 @@ func (s *Service) retryHint(ctx context.Context, p Payment, cause error) error {
 	return errors.Join(cause, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
 }
 
-// settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, and
-// voids the order if the outcome has been open for too long.
+// settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, charges
+// again, and ends the payment if the outcome has been open for too long. now is the database's time
+// before the look-up.
 func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) error {
 	if p.Provider == NoProvider { // the process died before it confirmed this one
 		_, err := s.applyOutcome(ctx, p, Outcome{State: Captured})
@@ -158,7 +174,7 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 	}
 	out, known, err := s.lookupAndApply(ctx, p)
 	if err == nil && !known {
-		known, err = s.voidOverdue(ctx, p, out, now)
+		p, known, err = s.pursueCharge(ctx, p, out, now)
 	}
 	if known {
 		return err
@@ -170,22 +186,78 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 	return err
 }
 
-// voidOverdue voids an order that the provider does not know after VoidAfter, or has left pending
-// for abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, an
-// order that it does not know after abandonAfter counts as not charged.
-func (s *Service) voidOverdue(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
-	age := now.Sub(p.ConfirmingAt)
-	if p.Status == Confirming && age < s.chargeTime() {
-		return false, nil // due early by a hint: the charge may still be under way
+// pursueCharge goes on with a charge that the provider has not made: it charges again with the same
+// key while ticket keeps the reference, and then makes sure that no charge can be made.
+func (s *Service) pursueCharge(ctx context.Context, p Payment, out Outcome, now time.Time) (after Payment, known bool, err error) {
+	if p.Status == Confirming && now.Sub(p.ChargedAt) < s.caps(p).claimTime() {
+		return p, false, nil // due early by a hint: the charge may still be under way
 	}
-	if out.State == Absent && age < s.opts.VoidAfter || out.State == Pending && age < abandonAfter {
+	if s.chargesAgain(p, out) {
+		charged, err := s.chargeBySweeper(ctx, p, out.Key)
+		switch {
+		case err != nil:
+			return p, false, err
+		case !charged.NoCharge:
+			return charged, true, nil // the row says when it is looked at next
+		}
+		p = charged
+	}
+	known, err = s.voidOverdue(ctx, p, out, now)
+	return p, known, err
+}
+
+// maxAttempts bounds the charges of a payment that the provider can make impossible.
+const maxAttempts = 2
+
+// chargesAgain reports whether a charge is sent again: the buyer's authorisation is still there, or
+// the charge was lost. Where a payment cannot be voided, only another charge can settle it soon.
+func (s *Service) chargesAgain(p Payment, out Outcome) bool {
+	switch {
+	case p.NoCharge:
+		return false
+	case out.State == Authorized:
+		return true
+	default:
+		return (out.State == Absent || out.State == Waiting) && (!s.caps(p).Void || p.Attempt < maxAttempts)
+	}
+}
+
+// chargeBySweeper charges a payment that no request waits for, and returns it as it is then. It sends
+// nothing if somebody else has taken the payment: that charge is not this process's to end.
+func (s *Service) chargeBySweeper(ctx context.Context, p Payment, key string) (Payment, error) {
+	decide, begins := chargedBySweeper(p, key, s.caps(p)), false
+	begun, err := s.store.Apply(ctx, p.ID, func(locked Payment, now time.Time) (*Change, error) {
+		c, err := decide(locked, now)
+		begins = c != nil
+		return c, err
+	})
+	if err != nil || !begins {
+		return begun, err
+	}
+	if _, err := s.charge(ctx, begun, p); err != nil && !p.Status.Unsettled() {
+		s.log.InfoContext(ctx, "payment not charged after its page", "payment_id", p.ID, "error", err)
+	}
+	return s.store.Get(ctx, p.ID)
+}
+
+// voidOverdue voids an order that the provider does not know after its Finality, or has left pending
+// for abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, or does not
+// answer, an order that it does not know counts as not charged when that is final: the latest charge
+// that was sent can then not be made any more, whoever looks.
+func (s *Service) voidOverdue(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
+	caps, age, latest := s.caps(p), now.Sub(p.ConfirmingAt), now.Sub(p.ChargedAt)
+	if !caps.Void {
+		age = latest
+	}
+	if out.State != Pending && age < caps.Finality || out.State == Pending && age < abandonAfter {
 		return false, nil
 	}
-	vctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
+	vctx, cancel := context.WithTimeout(ctx, caps.CallTime)
 	defer cancel()
-	voided, err := s.provider.Void(vctx, p.OrderID)
+	voided, err := s.provider(p).Cancel(vctx, p)
+	impossible := err == nil && (voided.State == Void || voided.State == NotPossible && out.State != Pending)
 	switch {
-	case err == nil && voided.State == Void, err != nil && out.State == Absent && age >= abandonAfter:
+	case impossible, err != nil && out.State == Absent && latest >= max(abandonAfter, caps.Finality):
 		return s.applyOutcome(ctx, p, Outcome{State: Void})
 	case err != nil:
 		return false, fmt.Errorf("void order %s: %w", p.OrderID, err)
@@ -198,9 +270,9 @@ func (s *Service) voidOverdue(ctx context.Context, p Payment, out Outcome, now t
 const declineNotCharged = "NOT_CHARGED"
 
 func (s *Service) lookup(ctx context.Context, p Payment) (Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ProviderTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
-	out, err := s.provider.Lookup(ctx, p.OrderID)
+	out, err := s.provider(p).Ask(ctx, p)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("look up order %s: %w", p.OrderID, err)
 	}

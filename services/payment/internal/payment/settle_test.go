@@ -9,19 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// voider is a provider with a fixed answer to Void, and a store that records the decisions.
+// voider is a provider with a fixed answer to Cancel.
 type voider struct {
 	Provider
-	Stores
 
 	outcome Outcome
 	err     error
-	after   []Status
 }
 
-func (v *voider) Void(context.Context, string) (Outcome, error) { return v.outcome, v.err }
+func (v voider) Cancel(context.Context, Payment) (Outcome, error) { return v.outcome, v.err }
 
-func (v *voider) Apply(_ context.Context, _ uuid.UUID, decide Decide) (Payment, error) {
+func (voider) Caps() Caps { return Caps{Void: true, Finality: time.Second, CallTime: time.Second} }
+
+// recorder is a store that records the decisions.
+type recorder struct {
+	Stores
+
+	after []Status
+}
+
+func (v *recorder) Apply(_ context.Context, _ uuid.UUID, decide Decide) (Payment, error) {
 	p := in(Confirming)
 	c, err := decide(p, now)
 	if err == nil {
@@ -36,22 +43,29 @@ func (v *voider) Apply(_ context.Context, _ uuid.UUID, decide Decide) (Payment, 
 func TestLateVoidDoesNotDecline(t *testing.T) {
 	t.Parallel()
 	old := in(Confirming)
-	old.ConfirmingAt = now.Add(-abandonAfter)
+	old.ConfirmingAt, old.ChargedAt = now.Add(-abandonAfter), now.Add(-abandonAfter)
+	again := old
+	again.ChargedAt = now.Add(-time.Second)
 	for name, c := range map[string]struct {
-		voided Outcome
-		err    error
-		after  []Status
+		payment Payment
+		voided  Outcome
+		err     error
+		after   []Status
 	}{
-		"captured meanwhile": {Outcome{State: Captured}, nil, nil},
-		"voided":             {Outcome{State: Void}, nil, []Status{Declined}},
-		"no answer":          {Outcome{}, context.DeadlineExceeded, []Status{Declined}},
+		"captured meanwhile":       {old, Outcome{State: Captured}, nil, nil},
+		"voided":                   {old, Outcome{State: Void}, nil, []Status{Declined}},
+		"no answer":                {old, Outcome{}, context.DeadlineExceeded, []Status{Declined}},
+		"charged again, voided":    {again, Outcome{State: Void}, nil, []Status{Declined}},
+		"charged again, no answer": {again, Outcome{}, context.DeadlineExceeded, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := &voider{outcome: c.voided, err: c.err}
-			s := New(v, nil, v, nil, nil, Options{ProviderTimeout: time.Second, VoidAfter: time.Second})
-			known, err := s.voidOverdue(t.Context(), old, Outcome{State: Absent}, now)
-			require.NoError(t, err)
+			v := &recorder{}
+			s := New(v, nil, only(voider{outcome: c.voided, err: c.err}), nil, Options{})
+			known, err := s.voidOverdue(t.Context(), c.payment, Outcome{State: Absent}, now)
+			if c.after != nil {
+				require.NoError(t, err)
+			}
 			require.Equal(t, c.after != nil, known)
 			require.Equal(t, c.after, v.after)
 		})

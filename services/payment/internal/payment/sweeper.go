@@ -24,6 +24,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	for _, lane := range []Lane{Expiries, Releases, Charges} {
 		lanes.Go(func() { s.runLane(ctx, nil, func() bool { return s.sweepPayments(ctx, lane) }) })
 	}
+	lanes.Go(func() { s.chargePages(ctx) })
 	for lane := range refundLanes {
 		lanes.Go(func() { s.runLane(ctx, s.wake[lane], func() bool { return s.sweepRefunds(ctx, lane) }) })
 	}
@@ -42,7 +43,7 @@ func (s *Service) runLane(ctx context.Context, wake <-chan struct{}, sweep func(
 
 // SweepOnce processes due work, one lane after the other. full means that more may be due.
 func (s *Service) SweepOnce(ctx context.Context) (full bool) {
-	for _, lane := range []Lane{Expiries, Releases, Charges} {
+	for _, lane := range []Lane{Expiries, Releases, Pages, Charges} {
 		full = s.sweepPayments(ctx, lane) || full
 	}
 	for _, lane := range []RefundLane{Claims, Compensations, Requests, Cancellations} {
@@ -52,19 +53,47 @@ func (s *Service) SweepOnce(ctx context.Context) (full bool) {
 }
 
 func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
-	due, now, err := s.store.ClaimDue(ctx, lane, sweepBatch, leaseTime)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.log.WarnContext(ctx, "due payments not read", "lane", lane, "error", err)
-		}
-		return false
-	}
-	forEach(due, func(p Payment) {
-		if err := s.advanceDue(ctx, p, now); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "payment not settled, trying again", "payment_id", p.ID, "error", err)
-		}
-	})
+	due, now := s.claimDue(ctx, lane, sweepBatch)
+	forEach(due, func(p Payment) { s.advance(ctx, p, now) })
 	return len(due) == sweepBatch
+}
+
+// chargePages processes the lane Pages until ctx ends. Buyers wait for these charges: each begins as
+// soon as a slot is free, whoever else's is slow.
+func (s *Service) chargePages(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	slots := make(chan struct{}, s.opts.ChargesAtOnce)
+	for ctx.Err() == nil {
+		slots <- struct{}{} // waits for a free one
+		<-slots
+		free := cap(slots) - len(slots)
+		due, now := s.claimDue(ctx, Pages, free)
+		for _, p := range due {
+			slots <- struct{}{}
+			work.Go(func() {
+				defer func() { <-slots }()
+				s.advance(ctx, p, now)
+			})
+		}
+		if len(due) < free {
+			loop.SleepOrWake(ctx, sweepEvery, s.back)
+		}
+	}
+}
+
+func (s *Service) claimDue(ctx context.Context, lane Lane, n int) ([]Payment, time.Time) {
+	due, now, err := s.store.ClaimDue(ctx, lane, n, leaseTime)
+	if err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "due payments not read", "lane", lane, "error", err)
+	}
+	return due, now
+}
+
+func (s *Service) advance(ctx context.Context, p Payment, now time.Time) {
+	if err := s.advanceDue(ctx, p, now); err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "payment not settled, trying again", "payment_id", p.ID, "error", err)
+	}
 }
 
 // sweepRefunds makes the next step of due refunds of a lane.

@@ -71,7 +71,7 @@ func TestSweepInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rounds{began: time.Now(), full: 2}
-		s := New(r, nil, nil, nil, slog.New(slog.DiscardHandler), Options{})
+		s := New(r, nil, Providers{}, slog.New(slog.DiscardHandler), Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Sweep(ctx) }()

@@ -65,6 +65,9 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPay
 		Status: string(after.Status), PaymentKey: after.PaymentKey, ChargeID: after.ChargeID, DeclineCode: after.DeclineCode,
 		Captured: after.Captured, Refunded: after.Refunded, Hand: after.Hand, HandUsed: after.HandUsed, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
 		CheckAt: checkAt(p, c), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
+		ProviderRef: after.Ref, PageUrl: after.PageURL, ExpiresAt: after.ExpiresAt, ChargedAt: optional(after.ChargedAt),
+		Attempt: int32(after.Attempt), NoCharge: after.NoCharge, ExtendAt: optional(after.ExtendAt), CancelDue: after.CancelDue, //nolint:gosec // a small number
+		Hinted: after.Hinted,
 	})
 	if err != nil {
 		return payment.Payment{}, fmt.Errorf("update payment %s: %w", p.ID, err)
@@ -100,8 +103,8 @@ func (s *Store) recordChange(ctx context.Context, tx pgx.Tx, p lockedPayment, c 
 // changedPayment returns the payment after the change, as UpdatePayment writes it.
 func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	after := p.Payment
-	after.Status, after.AbortDue = c.Status, c.AbortDue
-	if c.Check != payment.Keep {
+	after.Status, after.AbortDue, after.CancelDue = c.Status, c.AbortDue, c.CancelDue
+	if c.Check != payment.Keep && !c.Begins && !c.Unsent {
 		after.Checks = 0
 	}
 	after.Version++
@@ -111,17 +114,38 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	after.HandUsed += c.AddHandUsed
 	for _, set := range []struct{ to, value *string }{
 		{&after.PaymentKey, &c.PaymentKey}, {&after.ChargeID, &c.ChargeID}, {&after.DeclineCode, &c.DeclineCode},
+		{&after.Ref, &c.Page.Ref}, {&after.PageURL, &c.Page.URL},
 	} {
 		if *set.value != "" {
 			*set.to = *set.value
 		}
 	}
-	if c.Begins {
-		after.ConfirmingAt = p.now
+	if !c.ExpiresAt.IsZero() { // the page opens, and makes a key of its own
+		after.ExpiresAt, after.PaymentKey = c.ExpiresAt, ""
+	}
+	if c.Begins { // its outcome is more than the hint's look-up would tell
+		after.Hinted = false
+		after.ChargedAt = p.now
 		after.Lease++
+		after.Attempt++
+	}
+	if c.Unsent {
+		after.ChargedAt = c.ChargedAt
+		after.Attempt--
+	}
+	if c.Begins && !p.Status.Unsettled() {
+		after.ConfirmingAt, after.ExtendAt = p.now, p.now.Add(extendEvery)
+	}
+	after.NoCharge = p.NoCharge || c.NoCharge
+	if after.NoCharge || !after.Status.Unsettled() && after.Status != payment.Confirmed {
+		after.ExtendAt = time.Time{}
 	}
 	return after
 }
+
+// extendEvery is the time after which ticket is asked to keep the reference of a payment that it has
+// not settled.
+const extendEvery = time.Minute
 
 // storeAnswer stores the final answer under the keys of the payment's confirmations, or releases
 // the keys.
@@ -156,13 +180,13 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 }
 
 // checkAt returns when the sweeper checks the payment after the change. While a webhook is not
-// followed up (Hinted), that is at once, unless the change begins the charge.
+// followed up (Hinted), that is at once, unless the change begins a charge or puts it off.
 func checkAt(p lockedPayment, c *payment.Change) *time.Time {
 	wait := c.Check
 	if wait == payment.Keep {
 		return p.checkAt
 	}
-	if p.Hinted && !c.Begins {
+	if p.Hinted && !c.Begins && !c.Unsent {
 		wait = 0
 	}
 	if wait == payment.Never {
@@ -185,10 +209,10 @@ func toPayment(row db.Payment) payment.Payment {
 		UserID: row.UserID, EventID: row.EventID, Amount: row.Amount, Currency: row.Currency, Provider: row.Provider,
 		Status: payment.Status(row.Status), PaymentKey: row.PaymentKey, ChargeID: row.ChargeID, DeclineCode: row.DeclineCode,
 		Captured: row.Captured, Refunded: row.Refunded, Hand: row.Hand, HandUsed: row.HandUsed, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
+		Ref: row.ProviderRef, PageURL: row.PageUrl, Token: row.PageToken, ChargedAt: timeOf(row.ChargedAt), Attempt: int(row.Attempt),
+		NoCharge: row.NoCharge, ExtendAt: timeOf(row.ExtendAt), CancelDue: row.CancelDue,
 		AbortDue: row.AbortDue, Hinted: row.Hinted, Checks: int(row.Checks), Lease: row.Lease,
 	}
-	if row.ConfirmingAt != nil {
-		p.ConfirmingAt = *row.ConfirmingAt
-	}
+	p.ConfirmingAt = timeOf(row.ConfirmingAt)
 	return p
 }

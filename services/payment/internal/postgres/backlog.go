@@ -29,6 +29,8 @@ var (
 	byHand          = gauge("urr_payments_refunded_by_hand", "Payments of which a person gave back money that counts for no refund yet.")
 )
 
+var unserved = gauge("urr_payments_unserved", "Due payments of providers that are not configured here: they wait for one that has them.")
+
 func gauge(name, help string) prometheus.Gauge {
 	return promauto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
@@ -47,13 +49,14 @@ func (s *Store) Measure(log *slog.Logger) func(context.Context) error {
 func (s *Store) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	row, err := s.q.Backlog(ctx, s.now())
+	row, err := s.q.Backlog(ctx, db.BacklogParams{Now: s.now(), Providers: s.opts.Providers})
 	if err != nil {
 		return postgres.Err(err)
 	}
 	unsettled.Set(float64(row.Unsettled))
 	unsettledOldest.Set(row.UnsettledSeconds)
 	byHand.Set(float64(row.ByHand))
+	unserved.Set(float64(row.Unserved))
 	return s.measureRefunds(ctx)
 }
 

@@ -74,7 +74,7 @@ func (s *Store) ClaimRefunds(
 	ctx context.Context, c payment.Cause, atTicket bool, n int, lease time.Duration,
 ) ([]payment.DueRefund, error) {
 	rows, err := s.q.ClaimRefunds(ctx, db.ClaimRefundsParams{
-		Cause: string(c), AtTicket: atTicket, Now: s.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
+		Cause: string(c), AtTicket: atTicket, Providers: s.opts.Providers, Now: s.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
 	})
 	if err != nil {
 		return nil, postgres.Err(err)

@@ -94,7 +94,7 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	ref := db.IsPaidParams{PaymentType: string(n.Reference.Type), ReferenceID: n.Reference.ID}
 	row, err := q.InsertPayment(ctx, db.InsertPaymentParams{
 		ID: n.ID, OrderID: n.OrderID, PaymentType: ref.PaymentType, ReferenceID: ref.ReferenceID, UserID: n.UserID, EventID: n.EventID,
-		Amount: n.Amount, Currency: n.Currency, Provider: n.Provider, ExpiresAt: n.ExpiresAt, Now: s.now(),
+		Amount: n.Amount, Currency: n.Currency, Provider: n.Provider, ExpiresAt: n.ExpiresAt, PageToken: n.Token, Now: s.now(),
 	})
 	if err != nil {
 		return payment.Payment{}, err
@@ -138,6 +138,7 @@ func (s *Store) Begin(
 		if kept != "" {
 			return json.Unmarshal([]byte(kept), &begun.Replayed)
 		}
+		begun.Before = p.Payment
 		var changed bool
 		if begun.Payment, changed, err = s.apply(ctx, tx, q, p, decide); err != nil {
 			return err

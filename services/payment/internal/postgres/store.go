@@ -39,6 +39,8 @@ type Store struct {
 type Options struct {
 	// Reads is the pool for payers who look at their payments; nil: the pool of charges.
 	Reads *pgxpool.Pool
+	// Providers are those whose payments and refunds this process works on; nil: all.
+	Providers []string
 	// Now is set by tests only; nil is the database's clock.
 	Now func() time.Time
 }
@@ -123,7 +125,7 @@ func (s *Store) ClaimDue(
 	ctx context.Context, lane payment.Lane, n int, lease time.Duration,
 ) (due []payment.Payment, now time.Time, err error) {
 	rows, err := s.q.ClaimDue(ctx, db.ClaimDueParams{
-		Now: s.now(), Lane: string(lane), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
+		Now: s.now(), Lane: string(lane), Providers: s.opts.Providers, LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
 	})
 	if err != nil {
 		return nil, time.Time{}, postgres.Err(err)
@@ -137,11 +139,33 @@ func (s *Store) ClaimDue(
 
 func (s *Store) Reschedule(ctx context.Context, p payment.Payment, wait time.Duration) error {
 	if wait == payment.Never {
-		return postgres.Err(s.q.SettlePayment(ctx, db.SettlePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version}))
+		return postgres.Err(s.q.SettlePayment(ctx, db.SettlePaymentParams{ID: p.ID, Lease: p.Lease, Version: p.Version, Now: s.now()}))
 	}
 	return postgres.Err(s.q.ReschedulePayment(ctx, db.ReschedulePaymentParams{
 		ID: p.ID, Lease: p.Lease, Now: s.now(), WaitSeconds: wait.Seconds(),
 	}))
+}
+
+func (s *Store) Poll(ctx context.Context, p payment.Payment, wait time.Duration) error {
+	return postgres.Err(s.q.PollPayment(ctx, db.PollPaymentParams{
+		ID: p.ID, Lease: p.Lease, Version: p.Version, Now: s.now(), WaitSeconds: wait.Seconds(),
+	}))
+}
+
+func (s *Store) DueExtensions(ctx context.Context, n int) ([]payment.Payment, error) {
+	rows, err := s.q.DueExtensions(ctx, db.DueExtensionsParams{Now: s.now(), Batch: int32(n)}) //nolint:gosec // a small constant
+	if err != nil {
+		return nil, postgres.Err(err)
+	}
+	due := make([]payment.Payment, len(rows))
+	for i, row := range rows {
+		due[i] = toPayment(row.Payment)
+	}
+	return due, nil
+}
+
+func (s *Store) SettledAtTicket(ctx context.Context, ids []uuid.UUID) error {
+	return postgres.Err(s.q.SettledAtTicket(ctx, ids))
 }
 
 func (s *Store) Released(ctx context.Context, p payment.Payment) error {

@@ -38,7 +38,7 @@ func open(t *testing.T, s *postgres.Store, expiresAt time.Time) payment.Payment 
 func claim(t *testing.T, s *postgres.Store) []payment.Payment {
 	t.Helper()
 	var due []payment.Payment
-	for _, lane := range []payment.Lane{payment.Expiries, payment.Releases, payment.Charges} {
+	for _, lane := range []payment.Lane{payment.Expiries, payment.Releases, payment.Pages, payment.Charges} {
 		claimed, _, err := s.ClaimDue(t.Context(), lane, 10, time.Minute)
 		require.NoError(t, err)
 		due = append(due, claimed...)
@@ -91,7 +91,7 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 	pool, clock, s := setup(t)
 	want := map[uuid.UUID]payment.Lane{}
 	for status, lane := range map[string]payment.Lane{
-		"PREPARED": payment.Expiries, "DECLINED, releasing": payment.Releases, "EXPIRED, releasing": payment.Releases,
+		"PREPARED": payment.Expiries, "OPEN": payment.Expiries, "OPEN, back from the page": payment.Pages, "DECLINED, releasing": payment.Releases, "EXPIRED, releasing": payment.Releases,
 		"CONFIRMING": payment.Charges, "UNKNOWN": payment.Charges, "DECLINED": payment.Charges,
 	} {
 		p, err := s.Open(t.Context(), payment.Payment{
@@ -99,14 +99,18 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 			UserID: "ann", EventID: "e", Amount: 1000, Currency: "KRW", Provider: "sandbox", ExpiresAt: clock.Now().Add(time.Hour),
 		}, &idempotency.Key{UserID: "ann", Route: "prepare", Key: status})
 		require.NoError(t, err)
-		name, releasing, _ := strings.Cut(status, ", ")
-		_, err = pool.Exec(t.Context(), `UPDATE payments SET status = $2, abort_due = $3, check_at = $4 WHERE id = $1`,
-			p.ID, name, releasing != "", clock.Now())
+		name, detail, _ := strings.Cut(status, ", ")
+		key := ""
+		if detail == "back from the page" {
+			key = "ok-1"
+		}
+		_, err = pool.Exec(t.Context(), `UPDATE payments SET status = $2, abort_due = $3, check_at = $4, payment_key = $5 WHERE id = $1`,
+			p.ID, name, detail == "releasing", clock.Now(), key)
 		require.NoError(t, err)
 		want[p.ID] = lane
 	}
 	got := map[uuid.UUID]payment.Lane{}
-	for _, lane := range []payment.Lane{payment.Expiries, payment.Releases, payment.Charges} {
+	for _, lane := range []payment.Lane{payment.Expiries, payment.Releases, payment.Pages, payment.Charges} {
 		due, _, err := s.ClaimDue(t.Context(), lane, 10, time.Minute)
 		require.NoError(t, err)
 		for _, p := range due {
@@ -160,11 +164,13 @@ func TestHintOutlivesChanges(t *testing.T) {
 	require.NoError(t, s.Reschedule(t.Context(), due[0], payment.Never))
 	require.Empty(t, claim(t, s))
 	require.NoError(t, s.Hint(t.Context(), p.OrderID, true), "a refund is not")
+	clock.Advance(5 * time.Second)
 	require.Len(t, claim(t, s), 1)
 
 	_, err = pool.Exec(t.Context(), `UPDATE payments SET status = 'PREPARED'`)
 	require.NoError(t, err)
 	require.NoError(t, s.Hint(t.Context(), p.OrderID, false))
+	clock.Advance(5 * time.Second)
 	due = claim(t, s)
 	require.Len(t, due, 1)
 	require.NoError(t, s.Reschedule(t.Context(), due[0], payment.Never))
@@ -217,4 +223,15 @@ func TestAdoptIsAllOrNothing(t *testing.T) {
 	}
 	require.Equal(t, 1000, count(`SELECT hand FROM payments WHERE status = 'REFUNDED' AND refunded = 1000`))
 	require.Equal(t, 2, count(`SELECT count(*) FROM refunds WHERE want = '{"whole": true}'`))
+}
+
+// A replica works on the payments of its own providers only.
+func TestClaimsOfOwnProviders(t *testing.T) {
+	t.Parallel()
+	pool, clock, s := setup(t)
+	open(t, s, clock.Now())
+	other := postgres.NewStore(pool, postgres.Options{Now: clock.Now, Providers: []string{"bank", "none"}})
+	require.Empty(t, claim(t, other))
+	own := postgres.NewStore(pool, postgres.Options{Now: clock.Now, Providers: []string{"bank", "sandbox"}})
+	require.Len(t, claim(t, own), 1)
 }

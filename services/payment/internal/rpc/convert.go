@@ -19,11 +19,31 @@ func status(s payment.Status) string {
 	return string(s)
 }
 
-func toPrepared(p payment.Payment, clientParams map[string]string) *paymentv1.PrepareResponse {
+// shownStatus is the status of a payment for its payer: one whose payer is back from the page, or has
+// paid on it as a webhook says, is about to be charged.
+func shownStatus(p payment.Payment) string {
+	if p.Status == payment.Open && (p.PaymentKey != "" || p.Hinted) {
+		return pending
+	}
+	return status(p.Status)
+}
+
+func toPrepared(p payment.Payment, page payment.Page) *paymentv1.PrepareResponse {
+	shown := shownStatus(p)
+	if shown == pending {
+		page = payment.Page{}
+	}
 	return &paymentv1.PrepareResponse{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, Amount: p.Amount, Currency: p.Currency, Provider: p.Provider,
-		ClientParams: clientParams, ExpiresAt: timestamppb.New(p.ExpiresAt),
+		ClientParams: page.Params, ExpiresAt: timestamppb.New(p.ExpiresAt), Status: shown, Page: toPage(page),
 	}
+}
+
+func toPage(page payment.Page) *paymentv1.Page {
+	if page.URL == "" && page.Params == nil {
+		return nil
+	}
+	return &paymentv1.Page{Url: page.URL, Params: page.Params}
 }
 
 func toConfirmed(a payment.Answer) *paymentv1.ConfirmResponse {
@@ -36,10 +56,13 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	p, timeline := shown.Payment, shown.Timeline
 	out := &paymentv1.Payment{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
-		EventId: p.EventID, Amount: p.Amount, Currency: p.Currency, Provider: p.Provider, Status: status(p.Status),
+		EventId: p.EventID, Amount: p.Amount, Currency: p.Currency, Provider: p.Provider, Status: shownStatus(p),
 		DeclineCode: optional(p.DeclineCode), RefundedAmount: refundedAmount(p),
 		CreatedAt: timestamppb.New(p.CreatedAt), ExpiresAt: timestamppb.New(p.ExpiresAt),
 		Timeline: make([]*paymentv1.TimelineEntry, len(timeline)),
+	}
+	if out.GetStatus() == string(payment.Open) {
+		out.Page = toPage(payment.Page{URL: p.PageURL})
 	}
 	for i, e := range timeline {
 		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: status(e.Status), Note: e.Note}

@@ -40,15 +40,43 @@ func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*pa
 	if err != nil {
 		return nil, err
 	}
-	p, clientParams, err := s.payments.Prepare(ctx, payment.PrepareRequest{
+	p, page, err := s.payments.Prepare(ctx, payment.PrepareRequest{
 		Reference:      payment.Reference{Type: payment.Type(in.GetPaymentType()), ID: id},
 		UserID:         user,
+		Provider:       in.GetProvider(),
 		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return toPrepared(p, clientParams), nil
+	return toPrepared(p, page), nil
+}
+
+func (s *Server) ListProviders(context.Context, *paymentv1.ListProvidersRequest) (*paymentv1.ListProvidersResponse, error) {
+	return &paymentv1.ListProvidersResponse{Providers: s.payments.Providers()}, nil
+}
+
+func (s *Server) CancelPayment(ctx context.Context, in *paymentv1.CancelPaymentRequest) (*paymentv1.Payment, error) {
+	user, id, err := userAndID(in, in.GetPaymentId())
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.payments.Cancel(ctx, id, user)
+	if err != nil {
+		return nil, err
+	}
+	return toPayment(p), nil
+}
+
+func (s *Server) ReturnPayment(ctx context.Context, in *paymentv1.ReturnPaymentRequest) (*paymentv1.ReturnPaymentResponse, error) {
+	p, err := s.payments.Return(ctx, in.GetProvider(), in.GetParams(), in.GetLooks())
+	if err != nil {
+		return nil, err
+	}
+	return &paymentv1.ReturnPaymentResponse{
+		PaymentId: p.ID.String(), PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
+		Status: shownStatus(p), DeclineCode: optional(p.DeclineCode),
+	}, nil
 }
 
 func (s *Server) Confirm(ctx context.Context, in *paymentv1.ConfirmRequest) (*paymentv1.ConfirmResponse, error) {

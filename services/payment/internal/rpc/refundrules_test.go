@@ -17,7 +17,6 @@ import (
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
-	"urr.guru/services/payment/internal/sandbox"
 	"urr.guru/services/payment/internal/ticket"
 	provider "urr.guru/services/payment/sandbox"
 )
@@ -236,9 +235,9 @@ func TestStoppedProcessSendsNothing(t *testing.T) {
 func (b *bundle) newServiceOn(provider payment.Provider, opts payment.Options) *payment.Service {
 	b.t.Helper()
 	conn := b.dialTickets()
-	opts.Provider, opts.ProviderTimeout, opts.VoidAfter, opts.Now = sandbox.Name, noTimeout, voidAfter, b.clock.Now
+	opts.Now = b.clock.Now
 	return payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn),
-		guard.New(provider, unlimited), b.sandbox, slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
+		only(guard.New(provider, unlimited)), slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
 }
 
 // The refunds of a cancelled event wait for the provider's rate, and a compensation does not wait
@@ -253,7 +252,7 @@ func TestCompensationPassesCancelledEvent(t *testing.T) {
 		cancelled = append(cancelled, p)
 	}
 	rate := make(chan struct{})
-	s := b.newServiceOn(b.sandbox, payment.Options{AwaitRefund: func(ctx context.Context, c payment.Cause) error {
+	s := b.newServiceOn(b.sandbox, payment.Options{AwaitRefund: func(ctx context.Context, _ string, c payment.Cause) error {
 		if c != payment.EventCancelled {
 			return nil
 		}

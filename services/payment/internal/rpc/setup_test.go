@@ -66,6 +66,9 @@ type bundle struct {
 	operators paymentv1.RefundAdminServiceClient
 	admins    paymentv1.PaymentAdminServiceClient
 	service   *payment.Service
+	// publicURL is the provider's address in browsers; empty: it has no page. wrap changes the provider.
+	publicURL string
+	wrap      func(payment.Provider) payment.Provider
 	// unknownOrders counts webhooks about orders that are not stored.
 	unknownOrders atomic.Int64
 }
@@ -76,12 +79,15 @@ const noTimeout = time.Hour
 // withoutTimeout removes the timeout of calls over in-memory connections.
 func withoutTimeout() rpctest.Option { return rpctest.WithDial(pkgrpc.WithTimeout(noTimeout)) }
 
-func setup(t *testing.T) *bundle {
+func setup(t *testing.T, options ...func(*bundle)) *bundle {
 	t.Helper()
 	clock := testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	b := &bundle{
 		t: t, clock: clock, pool: postgrestest.New(t, postgres.Migrations...),
 		provider: paymenttest.NewProvider(t, clock.Now), tickets: paymenttest.NewTickets(clock.Now),
+	}
+	for _, option := range options {
+		option(b)
 	}
 	b.server = httptest.NewServer(b.provider.Handler())
 	t.Cleanup(b.server.Close)
@@ -96,15 +102,25 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	b.t.Helper()
 	conn := b.dialTickets()
-	provider := sandbox.NewClient(b.server.URL, secret, sandbox.Options{Now: b.clock.Now})
+	provider := sandbox.NewClient(b.server.URL, secret, sandbox.Options{
+		Now: b.clock.Now, Timeout: noTimeout, VoidAfter: voidAfter, PublicURL: b.publicURL, ReturnURL: "https://shop/back",
+	})
 	b.sandbox = provider
 	b.t.Cleanup(provider.Close)
-	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn),
-		guard.New(provider, unlimited), provider, slog.New(slog.NewTextHandler(b.t.Output(), nil)),
-		payment.Options{Provider: sandbox.Name, ProviderTimeout: noTimeout, VoidAfter: voidAfter, Now: b.clock.Now,
-			Observe: payment.Observer{UnknownOrder: func() { b.unknownOrders.Add(1) }}})
+	guarded := payment.Provider(guard.New(provider, unlimited))
+	if b.wrap != nil {
+		guarded = b.wrap(guarded)
+	}
+	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn), only(guarded),
+		slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+		payment.Options{Now: b.clock.Now, Observe: payment.Observer{UnknownOrder: func() { b.unknownOrders.Add(1) }}})
 	b.t.Cleanup(func() { _ = s.Wait(context.Background()) })
 	return s
+}
+
+// only is a provider that is the only one.
+func only(p payment.Provider) payment.Providers {
+	return payment.Providers{Default: sandbox.Name, ByName: map[string]payment.Provider{sandbox.Name: p}}
 }
 
 // dialTickets connects to the ticket service.

@@ -40,6 +40,14 @@ type Client struct {
 
 // Options are the options of a Client.
 type Options struct {
+	// Timeout bounds one call; default 8s. VoidAfter is the age from which a charge that the sandbox
+	// does not know is voided; until then it may still arrive; default 20s.
+	Timeout, VoidAfter time.Duration
+	// PublicURL is the sandbox's address for browsers, ReturnURL that to which its page sends them back.
+	// Without them a page of ours collects the payment key.
+	PublicURL, ReturnURL string
+	// PageTime is how long the buyer has on the page; default 12min.
+	PageTime time.Duration
 	// KeyLife is how long the sandbox certainly keeps the key of a refund; default 20h.
 	KeyLife time.Duration
 	// Now and Transport are set by tests only; nil: time.Now, and connections to the sandbox.
@@ -47,17 +55,17 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// The default key life, less than the sandbox's 24 h, and the time that a call may act after it was
-// sent, which is more than the longest timeout of a call.
+// The defaults, of which the key life is less than the sandbox's 24 h, and the time that a call may act
+// after it was sent, which is more than the longest timeout of a call.
 const (
-	defaultKeyLife = 20 * time.Hour
-	inFlight       = time.Minute
+	defaultTimeout   = 8 * time.Second
+	defaultVoidAfter = 20 * time.Second
+	defaultPageTime  = 12 * time.Minute
+	defaultKeyLife   = 20 * time.Hour
+	inFlight         = time.Minute
 )
 
-var (
-	_ payment.Provider = (*Client)(nil)
-	_ payment.Checkout = (*Client)(nil)
-)
+var _ payment.Provider = (*Client)(nil)
 
 // NewClient returns a Client of the sandbox at the URL base. secrets has the form secret[,secret…];
 // any of them verifies a webhook.
@@ -73,6 +81,8 @@ func NewClient(base string, secrets config.Secret, opts Options) *Client {
 		opts.Now = time.Now
 	}
 	opts.KeyLife = cmp.Or(opts.KeyLife, defaultKeyLife)
+	opts.Timeout, opts.VoidAfter = cmp.Or(opts.Timeout, defaultTimeout), cmp.Or(opts.VoidAfter, defaultVoidAfter)
+	opts.PageTime = cmp.Or(opts.PageTime, defaultPageTime)
 	// The client has no timeout, since every call has the deadline of its context.
 	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: opts.Transport}, opts: opts}
 	c.Rekey(secrets)
@@ -130,8 +140,13 @@ func rejected(status int) bool {
 	}
 }
 
-func (c *Client) Lookup(ctx context.Context, orderID string) (payment.Outcome, error) {
-	code, got, err := c.call(ctx, http.MethodGet, "/v1/charges/"+url.PathEscape(orderID), nil)
+func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	if p.PaymentKey == "" && p.Ref != "" { // nothing was charged: the page tells
+		if out, known, err := c.askPage(ctx, p.Ref); known || err != nil {
+			return out, err
+		}
+	}
+	code, got, err := c.call(ctx, http.MethodGet, "/v1/charges/"+url.PathEscape(p.OrderID), nil)
 	if err != nil {
 		return payment.Outcome{}, err
 	}
@@ -162,8 +177,9 @@ func outcome(got charge) (payment.Outcome, error) {
 	return o, nil
 }
 
-func (c *Client) Void(ctx context.Context, orderID string) (payment.Outcome, error) {
-	code, _, err := c.call(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(orderID)+"/void", map[string]any{"idempotencyKey": "void-" + orderID})
+func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	body := map[string]any{"idempotencyKey": "void-" + p.OrderID}
+	code, _, err := c.call(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(p.OrderID)+"/void", body)
 	if err != nil {
 		return payment.Outcome{}, err
 	}

@@ -17,11 +17,6 @@ import (
 // errTooLate means that a refund was not sent, since it was later than RefundCall.NotAfter.
 var errTooLate = errors.New("too late to send the refund")
 
-// Caps returns how long the sandbox keeps a refund's key, and how long a sent call may act.
-func (c *Client) Caps() payment.Caps {
-	return payment.Caps{KeyLife: c.opts.KeyLife, InFlight: inFlight}
-}
-
 // refund is a refund as the sandbox returns it.
 type refund struct {
 	RefundID  string `json:"refundId"`

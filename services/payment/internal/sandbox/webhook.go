@@ -20,13 +20,7 @@ const signatureHeader = "x-sandbox-signature"
 // cannot be replayed forever.
 const tolerance = 5 * time.Minute
 
-// ClientParams returns the prefixes of payment keys. The sandbox has no page: the payer chooses the
-// outcome of a charge by the prefix of the payment key.
-func (c *Client) ClientParams(payment.Payment) map[string]string {
-	return map[string]string{"paymentKeys": "ok- decline- timeout- lost- slow- late-"}
-}
-
-func (c *Client) Webhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {
+func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {
 	if !c.genuine(headers[signatureHeader], body, now) {
 		return payment.Notice{}, payment.ErrWebhookSignature
 	}
@@ -38,7 +32,7 @@ func (c *Client) Webhook(headers map[string]string, body []byte, now time.Time) 
 		return payment.Notice{}, payment.ErrWebhookSignature.Wrap(err)
 	}
 	switch call.Type {
-	case "charge.captured", "charge.declined":
+	case "charge.captured", "charge.declined", "session.completed":
 		return payment.Notice{OrderID: call.OrderID}, nil
 	case "charge.refunded", "refund.done", "refund.failed":
 		return payment.Notice{OrderID: call.OrderID, Refund: true}, nil

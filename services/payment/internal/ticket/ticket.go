@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
@@ -40,17 +41,43 @@ func (c *Client) Payable(ctx context.Context, ref payment.Reference, userID stri
 	}, nil
 }
 
-func (c *Client) Begin(ctx context.Context, p payment.Payment) error {
-	_, err := c.payables.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{
+func (c *Client) Begin(ctx context.Context, p payment.Payment, t payment.PayTime) (time.Time, error) {
+	out, err := c.payables.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(), UserId: p.UserID,
+		Within: durationpb.New(t.Within), AtLeast: durationpb.New(t.AtLeast), Opens: t.Opens,
 	})
-	return refusalOrUnavailable(err)
+	return out.GetExpiresAt().AsTime(), refusalOrUnavailable(err)
 }
 
-func (c *Client) Unsettled(ctx context.Context) (oldest, measuredAgo time.Duration, err error) {
-	out, err := c.payables.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
-	return time.Duration(out.GetOldestUnappliedMs()) * time.Millisecond, time.Duration(out.GetMeasuredAgoMs()) * time.Millisecond, err
+func (c *Client) Extend(ctx context.Context, payments []payment.Payment) ([]uuid.UUID, error) {
+	in := &ticketv1.ExtendPaymentsRequest{}
+	for _, p := range payments {
+		in.Payments = append(in.Payments, &ticketv1.PaymentUnderWay{
+			PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(),
+		})
+	}
+	out, err := c.payables.ExtendPayments(ctx, in)
+	if err != nil {
+		return nil, refusalOrUnavailable(err)
+	}
+	ids := make([]uuid.UUID, len(out.GetPaymentIds()))
+	for i, text := range out.GetPaymentIds() {
+		if ids[i], err = uuid.Parse(text); err != nil {
+			return nil, errs.ErrUnavailable.Wrap(fmt.Errorf("payment under way: %w", err))
+		}
+	}
+	return ids, nil
 }
+
+func (c *Client) Settlement(ctx context.Context) (payment.Settlement, error) {
+	out, err := c.payables.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
+	return payment.Settlement{
+		Oldest: milliseconds(out.GetOldestUnappliedMs()), MeasuredAgo: milliseconds(out.GetMeasuredAgoMs()),
+		MaxExtension: milliseconds(out.GetHoldMaxExtensionMs()),
+	}, err
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{

@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(eventService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
-	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge))
+	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge, cfg.HoldMaxExtension))
 	ticketService := registerTickets(server, database, cfg.keys)
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {

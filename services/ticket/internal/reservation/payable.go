@@ -40,22 +40,45 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Pa
 	return &Payable{Reservation: *r, EventTitle: e.Title}, nil
 }
 
-// BeginPayment reserves time for a payment (see Reservation.BeginPayment). It must succeed before
-// the provider is called. It checks again whether the event is cancelled, since Payable may read an
-// event that is 1 s old.
+// BeginPayment is ClaimFor without a PayTime.
 func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
+	return s.ClaimFor(ctx, userID, id, payment, PayTime{})
+}
+
+// ClaimFor reserves time for a payment (see Reservation.ClaimFor). It must succeed before
+// the provider is called. For a cancelled event none begins, although the head that Payable reads may be
+// older.
+func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.UUID, t PayTime) (*Payable, error) {
 	p, err := s.Payable(ctx, userID, id)
 	if err != nil {
 		return nil, err
 	}
 	r, err := s.store.ChangeOfEvent(ctx, id, func(r *Reservation, now time.Time) error {
-		return r.BeginPayment(payment, now, s.maxExtension)
+		return r.ClaimFor(payment, now, s.maxExtension, t)
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.Reservation = *r
 	return p, nil
+}
+
+// MaxExtension is the most by which payments extend a hold.
+func (s *Service) MaxExtension() time.Duration { return s.maxExtension }
+
+// UnderWay is a payment that is under way for a reservation.
+type UnderWay struct{ ReservationID, PaymentID uuid.UUID }
+
+// ExtendPayments extends those of the payments that are under way (see Reservation.Extend), and
+// returns them. Only those that are short of time are locked.
+func (s *Service) ExtendPayments(ctx context.Context, payments []UnderWay) ([]UnderWay, error) {
+	paying, short, err := s.store.Paying(ctx, payments, extendTo)
+	if err != nil || len(short) == 0 {
+		return paying, err
+	}
+	return paying, s.store.ChangeAll(ctx, short, func(r *Reservation, payment uuid.UUID, now time.Time) {
+		r.Extend(payment, now, s.maxExtension)
+	})
 }
 
 // AbortPayment undoes BeginPayment for a payment that was definitely declined (see

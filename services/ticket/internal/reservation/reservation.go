@@ -39,7 +39,13 @@ const (
 	// PayWithin is the time that a payment may take, in which the places stay held.
 	PayWithin = 10 * time.Minute
 	// RetryWithin is the minimum time that a hold has left after a declined payment.
-	RetryWithin = 2 * time.Minute
+	RetryWithin = 3 * time.Minute
+	// maxOpens bounds the payment pages of one hold.
+	maxOpens = 3
+	// chargeWithin is what is left of the extension of a hold for a charge when a page's time is over.
+	chargeWithin = 4 * time.Minute
+	// extendTo is the time that an extended payment has at least. It is extended every minute.
+	extendTo = 3 * time.Minute
 )
 
 // Reasons for the end of a reservation or the rejection of a payment.
@@ -79,6 +85,10 @@ type Reservation struct {
 	// the hold, without extensions by payments.
 	ExpiresAt  time.Time
 	HoldEndsAt time.Time
+	// Opens counts the payment pages that were opened for it.
+	Opens int
+	// Charging says that the payment under way may have been charged. Until then it may be given up.
+	Charging bool
 	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil: none.
 	PaymentID uuid.UUID
 	// Version grows by one with every change.
@@ -124,6 +134,6 @@ func (r Reservation) At(now time.Time) Reservation {
 // AsCreated returns the reservation in its first state (HELD), for the answer to a repeated request.
 func (r Reservation) AsCreated() *Reservation {
 	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
-	r.Released, r.givenBack = 0, nil
+	r.Released, r.Opens, r.Charging, r.givenBack = 0, 0, false, nil
 	return &r
 }

@@ -52,6 +52,11 @@ type Store interface {
 	// ChangeOfEvent does what Change does, but returns event.ErrCancelled if the event is
 	// cancelled. It reads the event's state after it has taken the locks.
 	ChangeOfEvent(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
+	// Paying returns those of the payments that are under way, and of these the ones whose time ends
+	// within a while. It locks nothing.
+	Paying(ctx context.Context, payments []UnderWay, within time.Duration) (paying, short []UnderWay, err error)
+	// ChangeAll is Change for the reservations of several payments.
+	ChangeAll(ctx context.Context, payments []UnderWay, change func(r *Reservation, payment uuid.UUID, now time.Time)) error
 }
 
 // Service holds places, and reads, cancels and begins to pay reservations.

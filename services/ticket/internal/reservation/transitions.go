@@ -27,20 +27,23 @@ func (r *Reservation) CancelWithEvent(now time.Time) {
 	r.emit(EventCancelled, ReasonEventCancelled, uuid.Nil, now)
 }
 
-// Cancel ends a hold, and may be repeated. ErrHoldExpired when the hold's time is over; ErrNotHeld
-// if the reservation is in another status than HELD: a payment under way must end first.
+// Cancel ends a hold, and may be repeated, also while a payment's page is open: ticket refuses the
+// claim before its charge then, so nothing will be charged. The event names that payment. Errors:
+// ErrHoldExpired when the hold's time is over; ErrNotHeld in other statuses: a payment that may have
+// been charged must end first.
 func (r *Reservation) Cancel(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
 		return ErrHoldExpired
 	case r.Status == Cancelled:
 		return nil
-	case r.Status != Held:
+	case !r.Status.Unpaid() || r.Charging:
 		return ErrNotHeld
 	}
-	r.Status, r.Reason = Cancelled, ReasonUser
+	payment := r.PaymentID
+	r.Status, r.Reason, r.PaymentID = Cancelled, ReasonUser, uuid.Nil
 	r.Version++
-	r.emit(EventCancelled, ReasonUser, uuid.Nil, now)
+	r.emit(EventCancelled, ReasonUser, payment, now)
 	return nil
 }
 
@@ -58,29 +61,82 @@ func (r *Reservation) Payable(now time.Time) error {
 	}
 }
 
-// BeginPayment moves the reservation to PAYING. Its places stay held for PayWithin, or until the hold
-// ends if that is later. A repeated call does not move this end. ErrPaymentInProgress while another
-// payment is under way; ErrHoldExpired if the hold would be extended by more than maxExtension.
+// PayTime is the time that a payment asks for; zero: PayWithin, all of it.
+type PayTime struct {
+	// Within is what it needs from now on, AtLeast the least that it accepts.
+	Within, AtLeast time.Duration
+	// Opens says that a provider's page is opened, and nothing is charged yet.
+	Opens bool
+}
+
+// BeginPayment is ClaimFor without a PayTime.
 func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) error {
+	return r.ClaimFor(payment, now, maxExtension, PayTime{})
+}
+
+// ClaimFor moves the reservation to PAYING for the payment's time, in which its places stay held; a
+// hold that lasts longer is not shortened, and none is extended by more than maxExtension. It is
+// idempotent; only a repetition that is about to charge moves the end on, since the places must stay
+// held during the charge. Errors: ErrPaymentInProgress while another payment is under way,
+// ErrHoldExpired when the hold cannot be extended by the least time, ErrNotPayable for the page of a
+// hold that has had maxOpens.
+func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension time.Duration, t PayTime) error {
 	if err := r.Payable(now); err != nil {
 		return err
 	}
-	if r.Status == Paying {
-		if r.PaymentID != payment {
-			return ErrPaymentInProgress
-		}
+	renews := r.Status == Paying
+	switch {
+	case renews && r.PaymentID != payment:
+		return ErrPaymentInProgress
+	case renews && (t.Opens || t.Within == 0 && r.Charging):
 		return nil
+	case t.Opens && r.Opens >= maxOpens:
+		return ErrNotPayable
+	case t.Within == 0:
+		t.Within, t.AtLeast = PayWithin, PayWithin
 	}
-	end := now.Add(PayWithin)
-	if end.Before(r.ExpiresAt) {
-		end = r.ExpiresAt
+	last := r.HoldEndsAt.Add(maxExtension)
+	if t.Opens {
+		last = last.Add(-chargeWithin)
 	}
-	if end.After(r.HoldEndsAt.Add(maxExtension)) {
+	end := latest(r.ExpiresAt, earliest(now.Add(t.Within), last))
+	if end.Before(now.Add(t.AtLeast)) {
 		return ErrHoldExpired
 	}
-	r.Status, r.PaymentID, r.ExpiresAt = Paying, payment, end
+	if renews && end.Equal(r.ExpiresAt) && r.Charging {
+		return nil
+	}
+	if t.Opens {
+		r.Opens++
+	}
+	r.Status, r.PaymentID, r.ExpiresAt, r.Charging = Paying, payment, end, !t.Opens
 	r.Version++
 	return nil
+}
+
+// Extend gives a payment under way more time, within maxExtension. A payment whose time is over gets
+// none: its places may be somebody else's by now.
+func (r *Reservation) Extend(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
+	end := earliest(now.Add(extendTo), r.HoldEndsAt.Add(maxExtension))
+	if r.Status != Paying || r.PaymentID != payment || r.Due(now) || !end.After(r.ExpiresAt) {
+		return
+	}
+	r.ExpiresAt = end
+	r.Version++
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // AbortPayment returns the reservation to HELD after a payment that was definitely declined. The
@@ -92,7 +148,7 @@ func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, maxExtensio
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) {
 		return
 	}
-	r.Status, r.PaymentID, r.ExpiresAt = Held, uuid.Nil, r.HoldEndsAt
+	r.Status, r.PaymentID, r.ExpiresAt, r.Charging = Held, uuid.Nil, r.HoldEndsAt, false
 	if least := now.Add(RetryWithin); r.ExpiresAt.Before(least) {
 		r.ExpiresAt = least
 	}

@@ -55,7 +55,7 @@ func TestBeginPaymentExtendsTheHoldOnce(t *testing.T) {
 	require.ErrorIs(t, r.BeginPayment(p, at.Add(10*time.Minute), extension), reservation.ErrHoldExpired)
 	require.ErrorIs(t, r.Cancel(at), reservation.ErrNotHeld)
 	r.AbortPayment(p, at.Add(time.Minute), extension)
-	require.Equal(t, at.Add(3*time.Minute), r.ExpiresAt, "two minutes from the decline")
+	require.Equal(t, at.Add(4*time.Minute), r.ExpiresAt, "three minutes from the decline")
 	require.EqualValues(t, 3, r.Version)
 }
 
@@ -273,4 +273,103 @@ func TestAllotDecidesInOrder(t *testing.T) {
 	g.Now = noon.Add(time.Hour)
 	_, err := g.Allot(reservation.BestRequest{UserID: "x", Section: "A", Quantity: 1})
 	require.ErrorIs(t, err, event.ErrSaleNotOpen)
+}
+
+// The time of a page ends early enough for a charge at its end, and a hold has three pages.
+func TestPagesOfAHold(t *testing.T) {
+	t.Parallel()
+	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	charge := reservation.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
+	r := held()
+	now := noon
+	for n := range 3 {
+		p := uuid.New()
+		require.NoError(t, r.ClaimFor(p, now, time.Hour, page))
+		require.Equal(t, now.Add(12*time.Minute), r.ExpiresAt)
+		version := r.Version
+		require.NoError(t, r.ClaimFor(p, now.Add(time.Minute), time.Hour, page))
+		require.Equal(t, version, r.Version, "a repetition changes nothing")
+		require.ErrorIs(t, r.ClaimFor(uuid.New(), now, time.Hour, page), reservation.ErrPaymentInProgress)
+		require.NoError(t, r.ClaimFor(p, now.Add(11*time.Minute), time.Hour, charge))
+		require.Equal(t, now.Add(21*time.Minute), r.ExpiresAt, "a charge has its time")
+		require.Equal(t, n+1, r.Opens)
+		now = now.Add(12 * time.Minute)
+		r.AbortPayment(p, now, time.Hour)
+		require.Equal(t, now.Add(reservation.RetryWithin), r.ExpiresAt)
+	}
+	require.ErrorIs(t, r.ClaimFor(uuid.New(), now, time.Hour, page), reservation.ErrNotPayable)
+	require.NoError(t, r.ClaimFor(uuid.New(), now, time.Hour, charge), "a charge without a page")
+}
+
+// What HOLD_MAX_EXTENSION leaves may be less than a payment wants, but not less than it needs.
+func TestClaimsAreBounded(t *testing.T) {
+	t.Parallel()
+	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	charge := reservation.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
+	for _, c := range []struct {
+		extension time.Duration
+		t         reservation.PayTime
+		want      time.Duration // 0: refused
+	}{
+		{30 * time.Minute, page, 12 * time.Minute},
+		{10 * time.Minute, page, 6*time.Minute + time.Second}, // less 4 min for the charge
+		{7 * time.Minute, page, 3*time.Minute + time.Second},
+		{6 * time.Minute, page, 0},
+		{6 * time.Minute, charge, 6*time.Minute + time.Second},
+		{time.Minute, charge, 0},
+	} {
+		r := held()
+		now := r.HoldEndsAt.Add(-time.Second)
+		err := r.ClaimFor(uuid.New(), now, c.extension, c.t)
+		if c.want == 0 {
+			require.ErrorIs(t, err, reservation.ErrHoldExpired, c)
+			continue
+		}
+		require.NoError(t, err, c)
+		require.Equal(t, now.Add(c.want), r.ExpiresAt, c)
+	}
+}
+
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	r, p := held(), uuid.New()
+	require.NoError(t, r.ClaimFor(p, noon, time.Hour, reservation.PayTime{Within: time.Minute, AtLeast: time.Minute}))
+	end, version := r.ExpiresAt, r.Version
+	r.Extend(uuid.New(), end.Add(-time.Minute), time.Hour)
+	r.Extend(p, end.Add(-3*time.Minute), time.Hour)
+	r.Extend(p, end, time.Hour)
+	require.Equal(t, version, r.Version, "another payment, nothing to add, too late")
+	r.Extend(p, end.Add(-time.Minute), time.Hour)
+	require.Equal(t, end.Add(2*time.Minute), r.ExpiresAt)
+	r.Extend(p, end, time.Minute)
+	require.Equal(t, end.Add(2*time.Minute), r.ExpiresAt, "not beyond HOLD_MAX_EXTENSION")
+}
+
+// Places can be given up while a payment's page is open, and not once it may have been charged.
+func TestGivingUpAnOpenPayment(t *testing.T) {
+	t.Parallel()
+	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	charge := reservation.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
+	r, p := held(), uuid.New()
+	require.NoError(t, r.ClaimFor(p, noon, time.Hour, page))
+	require.NoError(t, r.Cancel(noon))
+	require.NoError(t, r.Cancel(noon), "repeated")
+	require.Equal(t, reservation.Cancelled, r.Status)
+	require.Equal(t, uuid.Nil, r.PaymentID)
+	events := r.TakeEvents()
+	require.Equal(t, p, events[len(events)-1].PaymentID, "payment ends it")
+	require.ErrorIs(t, r.ClaimFor(p, noon, time.Hour, charge), reservation.ErrNotPayable)
+	r.AbortPayment(p, noon, time.Hour)
+	require.Equal(t, reservation.Cancelled, r.Status)
+
+	// A hold that is longer than the charge needs: its end does not move.
+	r = held()
+	long := reservation.PayTime{Within: time.Second, AtLeast: time.Second}
+	require.NoError(t, r.ClaimFor(p, noon, time.Hour, page))
+	require.NoError(t, r.ClaimFor(p, noon, time.Hour, long))
+	require.ErrorIs(t, r.Cancel(noon), reservation.ErrNotHeld)
+	require.NoError(t, r.ClaimFor(p, noon, time.Hour, page), "a late repetition of the opening")
+	require.ErrorIs(t, r.Cancel(noon), reservation.ErrNotHeld)
+	r.AbortPayment(p, noon, time.Hour)
+	require.NoError(t, r.Cancel(noon))
 }

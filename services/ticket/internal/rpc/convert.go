@@ -72,6 +72,9 @@ func fromReservation(r *reservation.Reservation) *ticketv1.Reservation {
 	for i := range r.Seats {
 		out.Seats[i] = fromSeat(&r.Seats[i])
 	}
+	if r.Status == reservation.Paying {
+		out.PaymentId = new(r.PaymentID.String())
+	}
 	return out
 }
 

@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 )
 
@@ -21,6 +22,8 @@ type Payables struct {
 	targets settlement.Targets
 	refunds refund.Store
 	backlog Backlog
+	// maxExtension is the most by which payments extend a hold.
+	maxExtension time.Duration
 }
 
 // Backlog measures the payment events that this service has not applied yet.
@@ -30,9 +33,9 @@ type Backlog interface {
 	Age() (oldest, measuredAgo time.Duration, known bool)
 }
 
-// NewPayables makes a server for the payment service.
-func NewPayables(targets settlement.Targets, refunds refund.Store, backlog Backlog) *Payables {
-	return &Payables{targets: targets, refunds: refunds, backlog: backlog}
+// NewPayables makes a Payables.
+func NewPayables(targets settlement.Targets, refunds refund.Store, backlog Backlog, maxExtension time.Duration) *Payables {
+	return &Payables{targets: targets, refunds: refunds, backlog: backlog, maxExtension: maxExtension}
 }
 
 func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
@@ -40,7 +43,9 @@ func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest
 	if !known { // an age of 0 would mean that every event is applied
 		return nil, errs.ErrUnavailable
 	}
-	return &ticketv1.Settlement{OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds()}, nil
+	return &ticketv1.Settlement{
+		OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds(), HoldMaxExtensionMs: s.maxExtension.Milliseconds(),
+	}, nil
 }
 
 // payableRequest is a request that names what is to be paid, by kind and id.
@@ -82,7 +87,41 @@ func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentR
 	if err != nil {
 		return nil, err
 	}
-	return fromPayable(target.BeginPayment(ctx, req.GetUserId(), id, payment))
+	return fromPayable(target.BeginPayment(ctx, req.GetUserId(), id, payment, payTime(req)))
+}
+
+func payTime(req *ticketv1.BeginPaymentRequest) reservation.PayTime {
+	t := reservation.PayTime{Within: req.GetWithin().AsDuration(), AtLeast: req.GetAtLeast().AsDuration(), Opens: req.GetOpens()}
+	if t.AtLeast == 0 {
+		t.AtLeast = t.Within
+	}
+	return t
+}
+
+func (s *Payables) ExtendPayments(ctx context.Context, req *ticketv1.ExtendPaymentsRequest) (*ticketv1.ExtendPaymentsResponse, error) {
+	byKind := map[settlement.Kind][]reservation.UnderWay{}
+	for _, p := range req.GetPayments() {
+		kind := settlement.Kind(p.GetPaymentType())
+		if !s.targets.Sold(kind) {
+			continue // no payment of it is under way here, and the others must not suffer
+		}
+		_, id, payment, err := s.paymentOf(p)
+		if err != nil {
+			return nil, err
+		}
+		byKind[kind] = append(byKind[kind], reservation.UnderWay{ReservationID: id, PaymentID: payment})
+	}
+	out := &ticketv1.ExtendPaymentsResponse{}
+	for kind, payments := range byKind {
+		extended, err := s.targets[kind].ExtendPayments(ctx, payments)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range extended {
+			out.PaymentIds = append(out.PaymentIds, p.PaymentID.String())
+		}
+	}
+	return out, nil
 }
 
 func (s *Payables) AbortPayment(ctx context.Context, req *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {

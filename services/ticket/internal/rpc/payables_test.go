@@ -2,9 +2,11 @@ package rpc_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -69,11 +71,31 @@ func TestPayablesOverRPC(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 90_000, settlement.GetOldestUnappliedMs())
 	require.EqualValues(t, 3_000, settlement.GetMeasuredAgoMs())
+	require.EqualValues(t, (30 * time.Minute).Milliseconds(), settlement.GetHoldMaxExtensionMs())
+}
+
+func TestPagesOverRPC(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	id, payment := c.holdSeats(t, "u", "A-1-1").GetReservationId(), uuid.NewString()
+	p, err := c.BeginPayment(t.Context(), &ticketv1.BeginPaymentRequest{
+		PaymentType: "reservation", ReferenceId: id, PaymentId: payment, UserId: "u", Within: durationpb.New(12 * time.Minute), Opens: true,
+	})
+	require.NoError(t, err)
+	c.requireIn(t, 12*time.Minute, p.GetExpiresAt())
+	out, err := c.ExtendPayments(t.Context(), &ticketv1.ExtendPaymentsRequest{Payments: []*ticketv1.PaymentUnderWay{
+		{PaymentType: "reservation", ReferenceId: id, PaymentId: payment},
+		{PaymentType: "reservation", ReferenceId: id, PaymentId: uuid.NewString()},
+		{PaymentType: "transfer", ReferenceId: id, PaymentId: payment},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []string{payment}, out.GetPaymentIds(), "a kind that is not sold hinders no other")
 }
 
 // A replica that has not measured yet must not report an age of 0.
 func TestUnknownSettlementAge(t *testing.T) {
 	t.Parallel()
-	_, err := rpc.NewPayables(nil, nil, age(0)).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
+	_, err := rpc.NewPayables(nil, nil, age(0), 0).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }

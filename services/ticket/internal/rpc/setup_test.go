@@ -84,7 +84,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterEventAdminServiceServer(r, rpc.NewEventAdmin(eventService))
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
-		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(targets, refunds.NewStore(database), age(90*time.Second)))
+		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(targets, refunds.NewStore(database), age(90*time.Second), 30*time.Minute))
 		ticketService := ticket.NewService(tickets.NewStore(database), keys)
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
 		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))

@@ -40,10 +40,12 @@ type Payable struct {
 type Target interface {
 	// Payable returns what a user can pay; reservation.ErrReferenceNotFound when it is another user's.
 	Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error)
-	// BeginPayment reserves the thing for a payment. It must succeed before the provider is called.
-	BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error)
+	// BeginPayment reserves it for a payment. It must succeed before the provider is called.
+	BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Payable, error)
 	// AbortPayment undoes BeginPayment for a payment that was definitely declined.
 	AbortPayment(ctx context.Context, id, payment uuid.UUID) error
+	// ExtendPayments extends those of the payments that are under way, and returns them.
+	ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error)
 }
 
 // Targets has the Target that settles the payments of a kind; none for a kind that is not sold.
@@ -69,8 +71,8 @@ func (r Reservations) Payable(ctx context.Context, userID string, id uuid.UUID) 
 	return toPayable(r.Service.Payable(ctx, userID, id))
 }
 
-func (r Reservations) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
-	return toPayable(r.Service.BeginPayment(ctx, userID, id, payment))
+func (r Reservations) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Payable, error) {
+	return toPayable(r.ClaimFor(ctx, userID, id, payment, t))
 }
 
 func toPayable(p *reservation.Payable, err error) (*Payable, error) {

@@ -273,7 +273,8 @@ type ReservationEvent struct {
 	Amount int64 `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
 	// ISO 4217.
 	Currency string `protobuf:"bytes,11,opt,name=currency,proto3" json:"currency,omitempty"`
-	// RESERVATION_CONFIRMED, _REJECTED and TICKETS_REFUND_DUE.
+	// RESERVATION_CONFIRMED, _REJECTED and TICKETS_REFUND_DUE; _CANCELLED of places that were given up
+	// while the page of this payment was open.
 	PaymentId *string `protobuf:"bytes,12,opt,name=payment_id,json=paymentId,proto3,oneof" json:"payment_id,omitempty"`
 	// _CANCELLED and _REJECTED: the reason, such as "USER", "HOLD_EXPIRED", "ALREADY_PAID",
 	// "REFUNDED".

@@ -224,8 +224,8 @@ type PaymentDetail struct {
 	UserId      string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	EventId     string `protobuf:"bytes,7,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	Provider    string `protobuf:"bytes,8,opt,name=provider,proto3" json:"provider,omitempty"`
-	// "PREPARED", "CONFIRMING", "UNKNOWN" (the provider is asked), "CONFIRMED", "DECLINED", "EXPIRED" or
-	// "REFUNDED".
+	// "PREPARED", "OPEN", "CONFIRMING", "UNKNOWN" (the provider is asked), "CONFIRMED", "DECLINED",
+	// "EXPIRED" or "REFUNDED".
 	Status      string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	DeclineCode string `protobuf:"bytes,10,opt,name=decline_code,json=declineCode,proto3" json:"decline_code,omitempty"`
 	// Minor units: what was asked for, what the provider took and gave back, and the part of it that a

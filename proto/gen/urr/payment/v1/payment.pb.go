@@ -28,10 +28,12 @@ const (
 )
 
 type PrepareRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	PaymentType   string                 `protobuf:"bytes,2,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
-	ReferenceId   string                 `protobuf:"bytes,3,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Caller      *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	PaymentType string                 `protobuf:"bytes,2,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
+	ReferenceId string                 `protobuf:"bytes,3,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
+	// One of ListProviders; empty: the default one.
+	Provider      string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -87,6 +89,13 @@ func (x *PrepareRequest) GetReferenceId() string {
 	return ""
 }
 
+func (x *PrepareRequest) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
 type PrepareResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	PaymentId string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
@@ -102,7 +111,11 @@ type PrepareResponse struct {
 	// Parameters for the provider's payment page, by name.
 	ClientParams map[string]string `protobuf:"bytes,6,rep,name=client_params,json=clientParams,proto3" json:"client_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Until when the payment can be confirmed.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// As in Payment.
+	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
+	// The page on which the buyer pays; none when nothing has to be paid.
+	Page          *Page `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,6 +199,353 @@ func (x *PrepareResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PrepareResponse) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *PrepareResponse) GetPage() *Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+// A provider's page: where the buyer goes, or what a page of ours needs instead.
+type Page struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Params        map[string]string      `protobuf:"bytes,2,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Page) Reset() {
+	*x = Page{}
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Page) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Page) ProtoMessage() {}
+
+func (x *Page) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Page.ProtoReflect.Descriptor instead.
+func (*Page) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Page) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Page) GetParams() map[string]string {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+type ListProvidersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProvidersRequest) Reset() {
+	*x = ListProvidersRequest{}
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProvidersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProvidersRequest) ProtoMessage() {}
+
+func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProvidersRequest.ProtoReflect.Descriptor instead.
+func (*ListProvidersRequest) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListProvidersRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+type ListProvidersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Providers     []string               `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProvidersResponse) Reset() {
+	*x = ListProvidersResponse{}
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProvidersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProvidersResponse) ProtoMessage() {}
+
+func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProvidersResponse.ProtoReflect.Descriptor instead.
+func (*ListProvidersResponse) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListProvidersResponse) GetProviders() []string {
+	if x != nil {
+		return x.Providers
+	}
+	return nil
+}
+
+type CancelPaymentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	PaymentId     string                 `protobuf:"bytes,2,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelPaymentRequest) Reset() {
+	*x = CancelPaymentRequest{}
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelPaymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelPaymentRequest) ProtoMessage() {}
+
+func (x *CancelPaymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelPaymentRequest.ProtoReflect.Descriptor instead.
+func (*CancelPaymentRequest) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CancelPaymentRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *CancelPaymentRequest) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+type ReturnPaymentRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Provider string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	// The parameters of the address to which the provider sent the buyer.
+	Params map[string]string `protobuf:"bytes,2,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Nothing is stored: the state of the payment is only read.
+	Looks         bool `protobuf:"varint,3,opt,name=looks,proto3" json:"looks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReturnPaymentRequest) Reset() {
+	*x = ReturnPaymentRequest{}
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReturnPaymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReturnPaymentRequest) ProtoMessage() {}
+
+func (x *ReturnPaymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReturnPaymentRequest.ProtoReflect.Descriptor instead.
+func (*ReturnPaymentRequest) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ReturnPaymentRequest) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ReturnPaymentRequest) GetParams() map[string]string {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+func (x *ReturnPaymentRequest) GetLooks() bool {
+	if x != nil {
+		return x.Looks
+	}
+	return false
+}
+
+type ReturnPaymentResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PaymentId string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	// "reservation", "transfer" or "membership".
+	PaymentType string `protobuf:"bytes,2,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
+	ReferenceId string `protobuf:"bytes,3,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
+	// As in Payment.
+	Status        string  `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	DeclineCode   *string `protobuf:"bytes,5,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReturnPaymentResponse) Reset() {
+	*x = ReturnPaymentResponse{}
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReturnPaymentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReturnPaymentResponse) ProtoMessage() {}
+
+func (x *ReturnPaymentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReturnPaymentResponse.ProtoReflect.Descriptor instead.
+func (*ReturnPaymentResponse) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReturnPaymentResponse) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+func (x *ReturnPaymentResponse) GetPaymentType() string {
+	if x != nil {
+		return x.PaymentType
+	}
+	return ""
+}
+
+func (x *ReturnPaymentResponse) GetReferenceId() string {
+	if x != nil {
+		return x.ReferenceId
+	}
+	return ""
+}
+
+func (x *ReturnPaymentResponse) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *ReturnPaymentResponse) GetDeclineCode() string {
+	if x != nil && x.DeclineCode != nil {
+		return *x.DeclineCode
+	}
+	return ""
+}
+
 type ConfirmRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -201,7 +561,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[2]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -213,7 +573,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[2]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -226,7 +586,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{2}
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConfirmRequest) GetCaller() *v1.Caller {
@@ -270,7 +630,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[3]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +642,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[3]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +655,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{3}
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConfirmResponse) GetStatus() string {
@@ -329,7 +689,7 @@ type GetPaymentRequest struct {
 
 func (x *GetPaymentRequest) Reset() {
 	*x = GetPaymentRequest{}
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[4]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +701,7 @@ func (x *GetPaymentRequest) String() string {
 func (*GetPaymentRequest) ProtoMessage() {}
 
 func (x *GetPaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[4]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +714,7 @@ func (x *GetPaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPaymentRequest.ProtoReflect.Descriptor instead.
 func (*GetPaymentRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{4}
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetPaymentRequest) GetCaller() *v1.Caller {
@@ -384,7 +744,8 @@ type Payment struct {
 	// ISO 4217.
 	Currency string `protobuf:"bytes,7,opt,name=currency,proto3" json:"currency,omitempty"`
 	Provider string `protobuf:"bytes,8,opt,name=provider,proto3" json:"provider,omitempty"`
-	// "PREPARED", "PENDING", "CONFIRMED", "DECLINED", "EXPIRED" or "REFUNDED": nothing is left of it.
+	// "PREPARED", "OPEN" (the buyer may be on the provider's page), "PENDING" (also once the buyer is back
+	// from it), "CONFIRMED", "DECLINED", "EXPIRED" or "REFUNDED": nothing is left of it.
 	Status      string  `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	DeclineCode *string `protobuf:"bytes,10,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
 	// Refunded amount, in minor units.
@@ -396,14 +757,16 @@ type Payment struct {
 	// What its refunds give back on account of each ticket, those REFUSED left out.
 	Items []*RefundItem `protobuf:"bytes,15,rep,name=items,proto3" json:"items,omitempty"`
 	// Oldest first; of those REFUSED the latest 50.
-	Refunds       []*Refund `protobuf:"bytes,16,rep,name=refunds,proto3" json:"refunds,omitempty"`
+	Refunds []*Refund `protobuf:"bytes,16,rep,name=refunds,proto3" json:"refunds,omitempty"`
+	// The page on which the buyer pays, while OPEN.
+	Page          *Page `protobuf:"bytes,17,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Payment) Reset() {
 	*x = Payment{}
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[5]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +778,7 @@ func (x *Payment) String() string {
 func (*Payment) ProtoMessage() {}
 
 func (x *Payment) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[5]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +791,7 @@ func (x *Payment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payment.ProtoReflect.Descriptor instead.
 func (*Payment) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{5}
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Payment) GetPaymentId() string {
@@ -543,6 +906,13 @@ func (x *Payment) GetRefunds() []*Refund {
 	return nil
 }
 
+func (x *Payment) GetPage() *Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
 type TimelineEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	At            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
@@ -554,7 +924,7 @@ type TimelineEntry struct {
 
 func (x *TimelineEntry) Reset() {
 	*x = TimelineEntry{}
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[6]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +936,7 @@ func (x *TimelineEntry) String() string {
 func (*TimelineEntry) ProtoMessage() {}
 
 func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[6]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +949,7 @@ func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineEntry.ProtoReflect.Descriptor instead.
 func (*TimelineEntry) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{6}
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TimelineEntry) GetAt() *timestamppb.Timestamp {
@@ -615,7 +985,7 @@ type HandleWebhookRequest struct {
 
 func (x *HandleWebhookRequest) Reset() {
 	*x = HandleWebhookRequest{}
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[7]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +997,7 @@ func (x *HandleWebhookRequest) String() string {
 func (*HandleWebhookRequest) ProtoMessage() {}
 
 func (x *HandleWebhookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[7]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +1010,7 @@ func (x *HandleWebhookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandleWebhookRequest.ProtoReflect.Descriptor instead.
 func (*HandleWebhookRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{7}
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HandleWebhookRequest) GetProvider() string {
@@ -672,7 +1042,7 @@ type HandleWebhookResponse struct {
 
 func (x *HandleWebhookResponse) Reset() {
 	*x = HandleWebhookResponse{}
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[8]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +1054,7 @@ func (x *HandleWebhookResponse) String() string {
 func (*HandleWebhookResponse) ProtoMessage() {}
 
 func (x *HandleWebhookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_payment_proto_msgTypes[8]
+	mi := &file_urr_payment_v1_payment_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,19 +1067,20 @@ func (x *HandleWebhookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandleWebhookResponse.ProtoReflect.Descriptor instead.
 func (*HandleWebhookResponse) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{8}
+	return file_urr_payment_v1_payment_proto_rawDescGZIP(), []int{14}
 }
 
 var File_urr_payment_v1_payment_proto protoreflect.FileDescriptor
 
 const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\n" +
-	"\x1curr/payment/v1/payment.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\x1a\x1burr/payment/v1/refund.proto\"\xb9\x01\n" +
+	"\x1curr/payment/v1/payment.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\x1a\x1burr/payment/v1/refund.proto\"\xde\x01\n" +
 	"\x0ePrepareRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12K\n" +
 	"\fpayment_type\x18\x02 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
 	"membershipR\vpaymentType\x12+\n" +
-	"\freference_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\"\xef\x02\n" +
+	"\freference_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12#\n" +
+	"\bprovider\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18 R\bprovider\"\xb1\x03\n" +
 	"\x0fPrepareResponse\x12\x1d\n" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x19\n" +
@@ -719,10 +1090,41 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\bprovider\x18\x05 \x01(\tR\bprovider\x12V\n" +
 	"\rclient_params\x18\x06 \x03(\v21.urr.payment.v1.PrepareResponse.ClientParamsEntryR\fclientParams\x129\n" +
 	"\n" +
-	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x1a?\n" +
+	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n" +
+	"\x06status\x18\b \x01(\tR\x06status\x12(\n" +
+	"\x04page\x18\t \x01(\v2\x14.urr.payment.v1.PageR\x04page\x1a?\n" +
 	"\x11ClientParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc6\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\x04Page\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x128\n" +
+	"\x06params\x18\x02 \x03(\v2 .urr.payment.v1.Page.ParamsEntryR\x06params\x1a9\n" +
+	"\vParamsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"E\n" +
+	"\x14ListProvidersRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\"5\n" +
+	"\x15ListProvidersResponse\x12\x1c\n" +
+	"\tproviders\x18\x01 \x03(\tR\tproviders\"n\n" +
+	"\x14CancelPaymentRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
+	"\n" +
+	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\xef\x01\n" +
+	"\x14ReturnPaymentRequest\x12%\n" +
+	"\bprovider\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18 R\bprovider\x12_\n" +
+	"\x06params\x18\x02 \x03(\v20.urr.payment.v1.ReturnPaymentRequest.ParamsEntryB\x15\xbaH\x12\x9a\x01\x0f\x10 \"\x04r\x02\x18@*\x05r\x03\x18\x80\x04R\x06params\x12\x14\n" +
+	"\x05looks\x18\x03 \x01(\bR\x05looks\x1a9\n" +
+	"\vParamsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcd\x01\n" +
+	"\x15ReturnPaymentResponse\x12\x1d\n" +
+	"\n" +
+	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12!\n" +
+	"\fpayment_type\x18\x02 \x01(\tR\vpaymentType\x12!\n" +
+	"\freference_id\x18\x03 \x01(\tR\vreferenceId\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\tR\x06status\x12&\n" +
+	"\fdecline_code\x18\x05 \x01(\tH\x00R\vdeclineCode\x88\x01\x01B\x0f\n" +
+	"\r_decline_code\"\xc6\x01\n" +
 	"\x0eConfirmRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12$\n" +
 	"\border_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12+\n" +
@@ -741,7 +1143,7 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\x11GetPaymentRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
 	"\n" +
-	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\x83\x05\n" +
+	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\xad\x05\n" +
 	"\aPayment\x12\x1d\n" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x19\n" +
@@ -762,7 +1164,8 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"expires_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
 	"\btimeline\x18\x0e \x03(\v2\x1d.urr.payment.v1.TimelineEntryR\btimeline\x120\n" +
 	"\x05items\x18\x0f \x03(\v2\x1a.urr.payment.v1.RefundItemR\x05items\x120\n" +
-	"\arefunds\x18\x10 \x03(\v2\x16.urr.payment.v1.RefundR\arefundsB\x0f\n" +
+	"\arefunds\x18\x10 \x03(\v2\x16.urr.payment.v1.RefundR\arefunds\x12(\n" +
+	"\x04page\x18\x11 \x01(\v2\x14.urr.payment.v1.PageR\x04pageB\x0f\n" +
 	"\r_decline_code\"g\n" +
 	"\rTimelineEntry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
@@ -775,18 +1178,26 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x17\n" +
-	"\x15HandleWebhookResponse2\xa1\x04\n" +
+	"\x15HandleWebhookResponse2\xcc\a\n" +
 	"\x0ePaymentService\x12\x89\x01\n" +
 	"\aPrepare\x12\x1e.urr.payment.v1.PrepareRequest\x1a\x1f.urr.payment.v1.PrepareResponse\"=\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
 	"\x04user\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/payments/prepare\x90\x02\x02\x12\x86\x01\n" +
 	"\aConfirm\x12\x1e.urr.payment.v1.ConfirmRequest\x1a\x1f.urr.payment.v1.ConfirmResponse\":\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/payments/confirm\x12\x89\x01\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/payments/confirm\x12\x99\x01\n" +
+	"\rCancelPayment\x12$.urr.payment.v1.CancelPaymentRequest\x1a\x17.urr.payment.v1.Payment\"I\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x06\n" +
+	"\x04user\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/payments/{payment_id}/cancel\x90\x02\x02\x12n\n" +
+	"\rReturnPayment\x12$.urr.payment.v1.ReturnPaymentRequest\x1a%.urr.payment.v1.ReturnPaymentResponse\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x02\x12\x89\x01\n" +
 	"\n" +
 	"GetPayment\x12!.urr.payment.v1.GetPaymentRequest\x1a\x17.urr.payment.v1.Payment\"?\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/payments/{payment_id}\x90\x02\x01\x12n\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/payments/{payment_id}\x90\x02\x01\x12\x9c\x01\n" +
+	"\rListProviders\x12$.urr.payment.v1.ListProvidersRequest\x1a%.urr.payment.v1.ListProvidersResponse\">\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\b\n" +
+	"\x06public\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/payments/providers\x90\x02\x01\x12n\n" +
 	"\rHandleWebhook\x12$.urr.payment.v1.HandleWebhookRequest\x1a%.urr.payment.v1.HandleWebhookResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02B-Z+urr.guru/proto/gen/urr/payment/v1;paymentv1b\x06proto3"
 
@@ -802,50 +1213,70 @@ func file_urr_payment_v1_payment_proto_rawDescGZIP() []byte {
 	return file_urr_payment_v1_payment_proto_rawDescData
 }
 
-var file_urr_payment_v1_payment_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_urr_payment_v1_payment_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_urr_payment_v1_payment_proto_goTypes = []any{
 	(*PrepareRequest)(nil),        // 0: urr.payment.v1.PrepareRequest
 	(*PrepareResponse)(nil),       // 1: urr.payment.v1.PrepareResponse
-	(*ConfirmRequest)(nil),        // 2: urr.payment.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 3: urr.payment.v1.ConfirmResponse
-	(*GetPaymentRequest)(nil),     // 4: urr.payment.v1.GetPaymentRequest
-	(*Payment)(nil),               // 5: urr.payment.v1.Payment
-	(*TimelineEntry)(nil),         // 6: urr.payment.v1.TimelineEntry
-	(*HandleWebhookRequest)(nil),  // 7: urr.payment.v1.HandleWebhookRequest
-	(*HandleWebhookResponse)(nil), // 8: urr.payment.v1.HandleWebhookResponse
-	nil,                           // 9: urr.payment.v1.PrepareResponse.ClientParamsEntry
-	nil,                           // 10: urr.payment.v1.HandleWebhookRequest.HeadersEntry
-	(*v1.Caller)(nil),             // 11: urr.common.v1.Caller
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*RefundItem)(nil),            // 13: urr.payment.v1.RefundItem
-	(*Refund)(nil),                // 14: urr.payment.v1.Refund
+	(*Page)(nil),                  // 2: urr.payment.v1.Page
+	(*ListProvidersRequest)(nil),  // 3: urr.payment.v1.ListProvidersRequest
+	(*ListProvidersResponse)(nil), // 4: urr.payment.v1.ListProvidersResponse
+	(*CancelPaymentRequest)(nil),  // 5: urr.payment.v1.CancelPaymentRequest
+	(*ReturnPaymentRequest)(nil),  // 6: urr.payment.v1.ReturnPaymentRequest
+	(*ReturnPaymentResponse)(nil), // 7: urr.payment.v1.ReturnPaymentResponse
+	(*ConfirmRequest)(nil),        // 8: urr.payment.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 9: urr.payment.v1.ConfirmResponse
+	(*GetPaymentRequest)(nil),     // 10: urr.payment.v1.GetPaymentRequest
+	(*Payment)(nil),               // 11: urr.payment.v1.Payment
+	(*TimelineEntry)(nil),         // 12: urr.payment.v1.TimelineEntry
+	(*HandleWebhookRequest)(nil),  // 13: urr.payment.v1.HandleWebhookRequest
+	(*HandleWebhookResponse)(nil), // 14: urr.payment.v1.HandleWebhookResponse
+	nil,                           // 15: urr.payment.v1.PrepareResponse.ClientParamsEntry
+	nil,                           // 16: urr.payment.v1.Page.ParamsEntry
+	nil,                           // 17: urr.payment.v1.ReturnPaymentRequest.ParamsEntry
+	nil,                           // 18: urr.payment.v1.HandleWebhookRequest.HeadersEntry
+	(*v1.Caller)(nil),             // 19: urr.common.v1.Caller
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*RefundItem)(nil),            // 21: urr.payment.v1.RefundItem
+	(*Refund)(nil),                // 22: urr.payment.v1.Refund
 }
 var file_urr_payment_v1_payment_proto_depIdxs = []int32{
-	11, // 0: urr.payment.v1.PrepareRequest.caller:type_name -> urr.common.v1.Caller
-	9,  // 1: urr.payment.v1.PrepareResponse.client_params:type_name -> urr.payment.v1.PrepareResponse.ClientParamsEntry
-	12, // 2: urr.payment.v1.PrepareResponse.expires_at:type_name -> google.protobuf.Timestamp
-	11, // 3: urr.payment.v1.ConfirmRequest.caller:type_name -> urr.common.v1.Caller
-	11, // 4: urr.payment.v1.GetPaymentRequest.caller:type_name -> urr.common.v1.Caller
-	12, // 5: urr.payment.v1.Payment.created_at:type_name -> google.protobuf.Timestamp
-	12, // 6: urr.payment.v1.Payment.expires_at:type_name -> google.protobuf.Timestamp
-	6,  // 7: urr.payment.v1.Payment.timeline:type_name -> urr.payment.v1.TimelineEntry
-	13, // 8: urr.payment.v1.Payment.items:type_name -> urr.payment.v1.RefundItem
-	14, // 9: urr.payment.v1.Payment.refunds:type_name -> urr.payment.v1.Refund
-	12, // 10: urr.payment.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	10, // 11: urr.payment.v1.HandleWebhookRequest.headers:type_name -> urr.payment.v1.HandleWebhookRequest.HeadersEntry
-	0,  // 12: urr.payment.v1.PaymentService.Prepare:input_type -> urr.payment.v1.PrepareRequest
-	2,  // 13: urr.payment.v1.PaymentService.Confirm:input_type -> urr.payment.v1.ConfirmRequest
-	4,  // 14: urr.payment.v1.PaymentService.GetPayment:input_type -> urr.payment.v1.GetPaymentRequest
-	7,  // 15: urr.payment.v1.PaymentService.HandleWebhook:input_type -> urr.payment.v1.HandleWebhookRequest
-	1,  // 16: urr.payment.v1.PaymentService.Prepare:output_type -> urr.payment.v1.PrepareResponse
-	3,  // 17: urr.payment.v1.PaymentService.Confirm:output_type -> urr.payment.v1.ConfirmResponse
-	5,  // 18: urr.payment.v1.PaymentService.GetPayment:output_type -> urr.payment.v1.Payment
-	8,  // 19: urr.payment.v1.PaymentService.HandleWebhook:output_type -> urr.payment.v1.HandleWebhookResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	19, // 0: urr.payment.v1.PrepareRequest.caller:type_name -> urr.common.v1.Caller
+	15, // 1: urr.payment.v1.PrepareResponse.client_params:type_name -> urr.payment.v1.PrepareResponse.ClientParamsEntry
+	20, // 2: urr.payment.v1.PrepareResponse.expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 3: urr.payment.v1.PrepareResponse.page:type_name -> urr.payment.v1.Page
+	16, // 4: urr.payment.v1.Page.params:type_name -> urr.payment.v1.Page.ParamsEntry
+	19, // 5: urr.payment.v1.ListProvidersRequest.caller:type_name -> urr.common.v1.Caller
+	19, // 6: urr.payment.v1.CancelPaymentRequest.caller:type_name -> urr.common.v1.Caller
+	17, // 7: urr.payment.v1.ReturnPaymentRequest.params:type_name -> urr.payment.v1.ReturnPaymentRequest.ParamsEntry
+	19, // 8: urr.payment.v1.ConfirmRequest.caller:type_name -> urr.common.v1.Caller
+	19, // 9: urr.payment.v1.GetPaymentRequest.caller:type_name -> urr.common.v1.Caller
+	20, // 10: urr.payment.v1.Payment.created_at:type_name -> google.protobuf.Timestamp
+	20, // 11: urr.payment.v1.Payment.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 12: urr.payment.v1.Payment.timeline:type_name -> urr.payment.v1.TimelineEntry
+	21, // 13: urr.payment.v1.Payment.items:type_name -> urr.payment.v1.RefundItem
+	22, // 14: urr.payment.v1.Payment.refunds:type_name -> urr.payment.v1.Refund
+	2,  // 15: urr.payment.v1.Payment.page:type_name -> urr.payment.v1.Page
+	20, // 16: urr.payment.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	18, // 17: urr.payment.v1.HandleWebhookRequest.headers:type_name -> urr.payment.v1.HandleWebhookRequest.HeadersEntry
+	0,  // 18: urr.payment.v1.PaymentService.Prepare:input_type -> urr.payment.v1.PrepareRequest
+	8,  // 19: urr.payment.v1.PaymentService.Confirm:input_type -> urr.payment.v1.ConfirmRequest
+	5,  // 20: urr.payment.v1.PaymentService.CancelPayment:input_type -> urr.payment.v1.CancelPaymentRequest
+	6,  // 21: urr.payment.v1.PaymentService.ReturnPayment:input_type -> urr.payment.v1.ReturnPaymentRequest
+	10, // 22: urr.payment.v1.PaymentService.GetPayment:input_type -> urr.payment.v1.GetPaymentRequest
+	3,  // 23: urr.payment.v1.PaymentService.ListProviders:input_type -> urr.payment.v1.ListProvidersRequest
+	13, // 24: urr.payment.v1.PaymentService.HandleWebhook:input_type -> urr.payment.v1.HandleWebhookRequest
+	1,  // 25: urr.payment.v1.PaymentService.Prepare:output_type -> urr.payment.v1.PrepareResponse
+	9,  // 26: urr.payment.v1.PaymentService.Confirm:output_type -> urr.payment.v1.ConfirmResponse
+	11, // 27: urr.payment.v1.PaymentService.CancelPayment:output_type -> urr.payment.v1.Payment
+	7,  // 28: urr.payment.v1.PaymentService.ReturnPayment:output_type -> urr.payment.v1.ReturnPaymentResponse
+	11, // 29: urr.payment.v1.PaymentService.GetPayment:output_type -> urr.payment.v1.Payment
+	4,  // 30: urr.payment.v1.PaymentService.ListProviders:output_type -> urr.payment.v1.ListProvidersResponse
+	14, // 31: urr.payment.v1.PaymentService.HandleWebhook:output_type -> urr.payment.v1.HandleWebhookResponse
+	25, // [25:32] is the sub-list for method output_type
+	18, // [18:25] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_urr_payment_v1_payment_proto_init() }
@@ -854,16 +1285,17 @@ func file_urr_payment_v1_payment_proto_init() {
 		return
 	}
 	file_urr_payment_v1_refund_proto_init()
-	file_urr_payment_v1_payment_proto_msgTypes[2].OneofWrappers = []any{}
-	file_urr_payment_v1_payment_proto_msgTypes[3].OneofWrappers = []any{}
-	file_urr_payment_v1_payment_proto_msgTypes[5].OneofWrappers = []any{}
+	file_urr_payment_v1_payment_proto_msgTypes[7].OneofWrappers = []any{}
+	file_urr_payment_v1_payment_proto_msgTypes[8].OneofWrappers = []any{}
+	file_urr_payment_v1_payment_proto_msgTypes[9].OneofWrappers = []any{}
+	file_urr_payment_v1_payment_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_payment_v1_payment_proto_rawDesc), len(file_urr_payment_v1_payment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

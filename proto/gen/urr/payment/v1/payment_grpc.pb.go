@@ -23,7 +23,10 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	PaymentService_Prepare_FullMethodName       = "/urr.payment.v1.PaymentService/Prepare"
 	PaymentService_Confirm_FullMethodName       = "/urr.payment.v1.PaymentService/Confirm"
+	PaymentService_CancelPayment_FullMethodName = "/urr.payment.v1.PaymentService/CancelPayment"
+	PaymentService_ReturnPayment_FullMethodName = "/urr.payment.v1.PaymentService/ReturnPayment"
 	PaymentService_GetPayment_FullMethodName    = "/urr.payment.v1.PaymentService/GetPayment"
+	PaymentService_ListProviders_FullMethodName = "/urr.payment.v1.PaymentService/ListProviders"
 	PaymentService_HandleWebhook_FullMethodName = "/urr.payment.v1.PaymentService/HandleWebhook"
 )
 
@@ -31,11 +34,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type PaymentServiceClient interface {
-	// Opens the payment of a reference; while it is open the same payment is returned again.
+	// Opens the payment of a reference; while it is open the same payment is returned again. Where the
+	// provider has a page of its own, the reference is claimed first, and the answer has the page; while
+	// it has none and the status is PREPARED, the call is to be repeated.
 	//
 	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED,
 	// IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND,
-	// HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS.
+	// HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS, PROVIDER_UNKNOWN,
+	// PROVIDER_UNAVAILABLE, SETTLEMENT_DELAYED.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
 	// Charges the payment. The status is PENDING while the provider's answer is unknown.
 	//
@@ -43,10 +49,23 @@ type PaymentServiceClient interface {
 	// PAYMENT_EXPIRED. After UNAVAILABLE, PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was
 	// charged; the same request may be repeated.
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
+	// A change of mind: ends a payment of which nothing was charged, and releases its reference. A
+	// payment that has ended without a charge is returned as it is.
+	//
+	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND, PAYMENT_IN_PROGRESS (it is being charged), ALREADY_PAID.
+	CancelPayment(ctx context.Context, in *CancelPaymentRequest, opts ...grpc.CallOption) (*Payment, error)
+	// The buyer comes back from a provider's page: its parameters prove the payment, without a session.
+	// The key that they bring is stored, and the payment is charged soon after. It may be repeated.
+	//
+	// Errors: PROVIDER_UNKNOWN, PAYMENT_NOT_FOUND (also for parameters that prove nothing).
+	ReturnPayment(ctx context.Context, in *ReturnPaymentRequest, opts ...grpc.CallOption) (*ReturnPaymentResponse, error)
 	// A payment of the caller with its refunds and its timeline; operators may read all.
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*Payment, error)
+	// The configured providers, the default one first. Declared after GetPayment, whose path matches too: the
+	// gateway takes the last one that matches.
+	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
 	// A provider's webhook: the gateway passes on the raw body. A replayed webhook changes nothing.
 	//
 	// Errors: PROVIDER_UNKNOWN, WEBHOOK_SIGNATURE_INVALID.
@@ -81,10 +100,40 @@ func (c *paymentServiceClient) Confirm(ctx context.Context, in *ConfirmRequest, 
 	return out, nil
 }
 
+func (c *paymentServiceClient) CancelPayment(ctx context.Context, in *CancelPaymentRequest, opts ...grpc.CallOption) (*Payment, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Payment)
+	err := c.cc.Invoke(ctx, PaymentService_CancelPayment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *paymentServiceClient) ReturnPayment(ctx context.Context, in *ReturnPaymentRequest, opts ...grpc.CallOption) (*ReturnPaymentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReturnPaymentResponse)
+	err := c.cc.Invoke(ctx, PaymentService_ReturnPayment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *paymentServiceClient) GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*Payment, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Payment)
 	err := c.cc.Invoke(ctx, PaymentService_GetPayment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *paymentServiceClient) ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProvidersResponse)
+	err := c.cc.Invoke(ctx, PaymentService_ListProviders_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +154,14 @@ func (c *paymentServiceClient) HandleWebhook(ctx context.Context, in *HandleWebh
 // All implementations must embed UnimplementedPaymentServiceServer
 // for forward compatibility.
 type PaymentServiceServer interface {
-	// Opens the payment of a reference; while it is open the same payment is returned again.
+	// Opens the payment of a reference; while it is open the same payment is returned again. Where the
+	// provider has a page of its own, the reference is claimed first, and the answer has the page; while
+	// it has none and the status is PREPARED, the call is to be repeated.
 	//
 	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED,
 	// IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND,
-	// HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS.
+	// HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS, PROVIDER_UNKNOWN,
+	// PROVIDER_UNAVAILABLE, SETTLEMENT_DELAYED.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
 	// Charges the payment. The status is PENDING while the provider's answer is unknown.
 	//
@@ -117,10 +169,23 @@ type PaymentServiceServer interface {
 	// PAYMENT_EXPIRED. After UNAVAILABLE, PROVIDER_UNAVAILABLE and SETTLEMENT_DELAYED nothing was
 	// charged; the same request may be repeated.
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
+	// A change of mind: ends a payment of which nothing was charged, and releases its reference. A
+	// payment that has ended without a charge is returned as it is.
+	//
+	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND, PAYMENT_IN_PROGRESS (it is being charged), ALREADY_PAID.
+	CancelPayment(context.Context, *CancelPaymentRequest) (*Payment, error)
+	// The buyer comes back from a provider's page: its parameters prove the payment, without a session.
+	// The key that they bring is stored, and the payment is charged soon after. It may be repeated.
+	//
+	// Errors: PROVIDER_UNKNOWN, PAYMENT_NOT_FOUND (also for parameters that prove nothing).
+	ReturnPayment(context.Context, *ReturnPaymentRequest) (*ReturnPaymentResponse, error)
 	// A payment of the caller with its refunds and its timeline; operators may read all.
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(context.Context, *GetPaymentRequest) (*Payment, error)
+	// The configured providers, the default one first. Declared after GetPayment, whose path matches too: the
+	// gateway takes the last one that matches.
+	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
 	// A provider's webhook: the gateway passes on the raw body. A replayed webhook changes nothing.
 	//
 	// Errors: PROVIDER_UNKNOWN, WEBHOOK_SIGNATURE_INVALID.
@@ -141,8 +206,17 @@ func (UnimplementedPaymentServiceServer) Prepare(context.Context, *PrepareReques
 func (UnimplementedPaymentServiceServer) Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Confirm not implemented")
 }
+func (UnimplementedPaymentServiceServer) CancelPayment(context.Context, *CancelPaymentRequest) (*Payment, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelPayment not implemented")
+}
+func (UnimplementedPaymentServiceServer) ReturnPayment(context.Context, *ReturnPaymentRequest) (*ReturnPaymentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReturnPayment not implemented")
+}
 func (UnimplementedPaymentServiceServer) GetPayment(context.Context, *GetPaymentRequest) (*Payment, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPayment not implemented")
+}
+func (UnimplementedPaymentServiceServer) ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProviders not implemented")
 }
 func (UnimplementedPaymentServiceServer) HandleWebhook(context.Context, *HandleWebhookRequest) (*HandleWebhookResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method HandleWebhook not implemented")
@@ -204,6 +278,42 @@ func _PaymentService_Confirm_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PaymentService_CancelPayment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelPaymentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PaymentServiceServer).CancelPayment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PaymentService_CancelPayment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PaymentServiceServer).CancelPayment(ctx, req.(*CancelPaymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PaymentService_ReturnPayment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReturnPaymentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PaymentServiceServer).ReturnPayment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PaymentService_ReturnPayment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PaymentServiceServer).ReturnPayment(ctx, req.(*ReturnPaymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PaymentService_GetPayment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetPaymentRequest)
 	if err := dec(in); err != nil {
@@ -218,6 +328,24 @@ func _PaymentService_GetPayment_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PaymentServiceServer).GetPayment(ctx, req.(*GetPaymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PaymentService_ListProviders_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProvidersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PaymentServiceServer).ListProviders(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PaymentService_ListProviders_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PaymentServiceServer).ListProviders(ctx, req.(*ListProvidersRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -256,8 +384,20 @@ var PaymentService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _PaymentService_Confirm_Handler,
 		},
 		{
+			MethodName: "CancelPayment",
+			Handler:    _PaymentService_CancelPayment_Handler,
+		},
+		{
+			MethodName: "ReturnPayment",
+			Handler:    _PaymentService_ReturnPayment_Handler,
+		},
+		{
 			MethodName: "GetPayment",
 			Handler:    _PaymentService_GetPayment_Handler,
+		},
+		{
+			MethodName: "ListProviders",
+			Handler:    _PaymentService_ListProviders_Handler,
 		},
 		{
 			MethodName: "HandleWebhook",

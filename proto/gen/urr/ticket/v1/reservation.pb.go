@@ -13,6 +13,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -400,8 +401,10 @@ type Reservation struct {
 	// "HELD", "PAYING", "CONFIRMED", "CANCELLED", "EXPIRED", "REJECTED" or "REFUNDED".
 	Status string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	// End of the hold, or of the time to pay.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The payment under way, while PAYING.
+	PaymentId     *string `protobuf:"bytes,12,opt,name=payment_id,json=paymentId,proto3,oneof" json:"payment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -511,6 +514,13 @@ func (x *Reservation) GetCreatedAt() *timestamppb.Timestamp {
 		return x.CreatedAt
 	}
 	return nil
+}
+
+func (x *Reservation) GetPaymentId() string {
+	if x != nil && x.PaymentId != nil {
+		return *x.PaymentId
+	}
+	return ""
 }
 
 type Seat struct {
@@ -973,11 +983,17 @@ func (x *Payable) GetDescription() string {
 }
 
 type BeginPaymentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PaymentType   string                 `protobuf:"bytes,1,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
-	ReferenceId   string                 `protobuf:"bytes,2,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
-	PaymentId     string                 `protobuf:"bytes,3,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
-	UserId        string                 `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	PaymentType string                 `protobuf:"bytes,1,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
+	ReferenceId string                 `protobuf:"bytes,2,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
+	PaymentId   string                 `protobuf:"bytes,3,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	UserId      string                 `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// How long the payment needs from now on, and the least that it accepts where HOLD_MAX_EXTENSION
+	// leaves less. Default 10 min each. A longer hold is not shortened.
+	Within  *durationpb.Duration `protobuf:"bytes,5,opt,name=within,proto3" json:"within,omitempty"`
+	AtLeast *durationpb.Duration `protobuf:"bytes,6,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// Its page is opened, at most three times per hold, and nothing is charged yet.
+	Opens         bool `protobuf:"varint,7,opt,name=opens,proto3" json:"opens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1040,6 +1056,177 @@ func (x *BeginPaymentRequest) GetUserId() string {
 	return ""
 }
 
+func (x *BeginPaymentRequest) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+func (x *BeginPaymentRequest) GetAtLeast() *durationpb.Duration {
+	if x != nil {
+		return x.AtLeast
+	}
+	return nil
+}
+
+func (x *BeginPaymentRequest) GetOpens() bool {
+	if x != nil {
+		return x.Opens
+	}
+	return false
+}
+
+type ExtendPaymentsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Payments      []*PaymentUnderWay     `protobuf:"bytes,1,rep,name=payments,proto3" json:"payments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendPaymentsRequest) Reset() {
+	*x = ExtendPaymentsRequest{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendPaymentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendPaymentsRequest) ProtoMessage() {}
+
+func (x *ExtendPaymentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendPaymentsRequest.ProtoReflect.Descriptor instead.
+func (*ExtendPaymentsRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ExtendPaymentsRequest) GetPayments() []*PaymentUnderWay {
+	if x != nil {
+		return x.Payments
+	}
+	return nil
+}
+
+type PaymentUnderWay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "reservation", "transfer" or "membership".
+	PaymentType   string `protobuf:"bytes,1,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
+	ReferenceId   string `protobuf:"bytes,2,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
+	PaymentId     string `protobuf:"bytes,3,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PaymentUnderWay) Reset() {
+	*x = PaymentUnderWay{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaymentUnderWay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaymentUnderWay) ProtoMessage() {}
+
+func (x *PaymentUnderWay) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaymentUnderWay.ProtoReflect.Descriptor instead.
+func (*PaymentUnderWay) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PaymentUnderWay) GetPaymentType() string {
+	if x != nil {
+		return x.PaymentType
+	}
+	return ""
+}
+
+func (x *PaymentUnderWay) GetReferenceId() string {
+	if x != nil {
+		return x.ReferenceId
+	}
+	return ""
+}
+
+func (x *PaymentUnderWay) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+type ExtendPaymentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The payments that are under way here. The others are settled, or have lost their hold.
+	PaymentIds    []string `protobuf:"bytes,1,rep,name=payment_ids,json=paymentIds,proto3" json:"payment_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendPaymentsResponse) Reset() {
+	*x = ExtendPaymentsResponse{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendPaymentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendPaymentsResponse) ProtoMessage() {}
+
+func (x *ExtendPaymentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendPaymentsResponse.ProtoReflect.Descriptor instead.
+func (*ExtendPaymentsResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ExtendPaymentsResponse) GetPaymentIds() []string {
+	if x != nil {
+		return x.PaymentIds
+	}
+	return nil
+}
+
 type GetSettlementRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1048,7 +1235,7 @@ type GetSettlementRequest struct {
 
 func (x *GetSettlementRequest) Reset() {
 	*x = GetSettlementRequest{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1247,7 @@ func (x *GetSettlementRequest) String() string {
 func (*GetSettlementRequest) ProtoMessage() {}
 
 func (x *GetSettlementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1260,7 @@ func (x *GetSettlementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettlementRequest.ProtoReflect.Descriptor instead.
 func (*GetSettlementRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{15}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{18}
 }
 
 type Settlement struct {
@@ -1083,13 +1270,15 @@ type Settlement struct {
 	OldestUnappliedMs int64 `protobuf:"varint,1,opt,name=oldest_unapplied_ms,json=oldestUnappliedMs,proto3" json:"oldest_unapplied_ms,omitempty"`
 	// Age of this measurement. A caller that has the values of several replicas takes the latest.
 	MeasuredAgoMs int64 `protobuf:"varint,2,opt,name=measured_ago_ms,json=measuredAgoMs,proto3" json:"measured_ago_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// By how much payments may extend a hold (HOLD_MAX_EXTENSION).
+	HoldMaxExtensionMs int64 `protobuf:"varint,3,opt,name=hold_max_extension_ms,json=holdMaxExtensionMs,proto3" json:"hold_max_extension_ms,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Settlement) Reset() {
 	*x = Settlement{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1290,7 @@ func (x *Settlement) String() string {
 func (*Settlement) ProtoMessage() {}
 
 func (x *Settlement) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1303,7 @@ func (x *Settlement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
 func (*Settlement) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{16}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Settlement) GetOldestUnappliedMs() int64 {
@@ -1131,6 +1320,13 @@ func (x *Settlement) GetMeasuredAgoMs() int64 {
 	return 0
 }
 
+func (x *Settlement) GetHoldMaxExtensionMs() int64 {
+	if x != nil {
+		return x.HoldMaxExtensionMs
+	}
+	return 0
+}
+
 type AbortPaymentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PaymentType   string                 `protobuf:"bytes,1,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
@@ -1142,7 +1338,7 @@ type AbortPaymentRequest struct {
 
 func (x *AbortPaymentRequest) Reset() {
 	*x = AbortPaymentRequest{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1350,7 @@ func (x *AbortPaymentRequest) String() string {
 func (*AbortPaymentRequest) ProtoMessage() {}
 
 func (x *AbortPaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1363,7 @@ func (x *AbortPaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortPaymentRequest.ProtoReflect.Descriptor instead.
 func (*AbortPaymentRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{17}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AbortPaymentRequest) GetPaymentType() string {
@@ -1217,7 +1413,7 @@ type BeginRefundRequest struct {
 
 func (x *BeginRefundRequest) Reset() {
 	*x = BeginRefundRequest{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1425,7 @@ func (x *BeginRefundRequest) String() string {
 func (*BeginRefundRequest) ProtoMessage() {}
 
 func (x *BeginRefundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1438,7 @@ func (x *BeginRefundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRefundRequest.ProtoReflect.Descriptor instead.
 func (*BeginRefundRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{18}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BeginRefundRequest) GetRefundId() string {
@@ -1331,7 +1527,7 @@ type RefundClaim struct {
 
 func (x *RefundClaim) Reset() {
 	*x = RefundClaim{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1539,7 @@ func (x *RefundClaim) String() string {
 func (*RefundClaim) ProtoMessage() {}
 
 func (x *RefundClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1552,7 @@ func (x *RefundClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundClaim.ProtoReflect.Descriptor instead.
 func (*RefundClaim) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{19}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RefundClaim) GetStatus() string {
@@ -1398,7 +1594,7 @@ type RefundClaimItem struct {
 
 func (x *RefundClaimItem) Reset() {
 	*x = RefundClaimItem{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[20]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1606,7 @@ func (x *RefundClaimItem) String() string {
 func (*RefundClaimItem) ProtoMessage() {}
 
 func (x *RefundClaimItem) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[20]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1619,7 @@ func (x *RefundClaimItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundClaimItem.ProtoReflect.Descriptor instead.
 func (*RefundClaimItem) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{20}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RefundClaimItem) GetTicketId() string {
@@ -1451,7 +1647,7 @@ type RefundClaimProblem struct {
 
 func (x *RefundClaimProblem) Reset() {
 	*x = RefundClaimProblem{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[21]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1659,7 @@ func (x *RefundClaimProblem) String() string {
 func (*RefundClaimProblem) ProtoMessage() {}
 
 func (x *RefundClaimProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[21]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1672,7 @@ func (x *RefundClaimProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundClaimProblem.ProtoReflect.Descriptor instead.
 func (*RefundClaimProblem) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{21}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RefundClaimProblem) GetTicketId() string {
@@ -1502,7 +1698,7 @@ type AbortRefundRequest struct {
 
 func (x *AbortRefundRequest) Reset() {
 	*x = AbortRefundRequest{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[22]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1710,7 @@ func (x *AbortRefundRequest) String() string {
 func (*AbortRefundRequest) ProtoMessage() {}
 
 func (x *AbortRefundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[22]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1723,7 @@ func (x *AbortRefundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRefundRequest.ProtoReflect.Descriptor instead.
 func (*AbortRefundRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{22}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AbortRefundRequest) GetRefundId() string {
@@ -1541,7 +1737,7 @@ var File_urr_ticket_v1_reservation_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\n" +
-	"\x1furr/ticket/v1/reservation.proto\x12\rurr.ticket.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"S\n" +
+	"\x1furr/ticket/v1/reservation.proto\x12\rurr.ticket.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"S\n" +
 	"\x10HoldSeatsRequest\x12?\n" +
 	"\x05items\x18\x01 \x03(\v2\x1c.urr.ticket.v1.HoldSeatsItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"t\n" +
 	"\rHoldSeatsItem\x12-\n" +
@@ -1563,7 +1759,7 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"HoldResult\x12>\n" +
 	"\vreservation\x18\x01 \x01(\v2\x1a.urr.ticket.v1.ReservationH\x00R\vreservation\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\x8b\x03\n" +
+	"\x06result\"\xbe\x03\n" +
 	"\vReservation\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x17\n" +
@@ -1578,7 +1774,10 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"expires_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
 	"\n" +
-	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"y\n" +
+	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\"\n" +
+	"\n" +
+	"payment_id\x18\f \x01(\tH\x00R\tpaymentId\x88\x01\x01B\r\n" +
+	"\v_payment_id\"y\n" +
 	"\x04Seat\x12\x17\n" +
 	"\aseat_id\x18\x01 \x01(\tR\x06seatId\x12\x18\n" +
 	"\asection\x18\x02 \x01(\tR\asection\x12\x10\n" +
@@ -1613,19 +1812,34 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\bcurrency\x18\x06 \x01(\tR\bcurrency\x129\n" +
 	"\n" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12 \n" +
-	"\vdescription\x18\b \x01(\tR\vdescription\"\xda\x01\n" +
+	"\vdescription\x18\b \x01(\tR\vdescription\"\xed\x02\n" +
 	"\x13BeginPaymentRequest\x12K\n" +
 	"\fpayment_type\x18\x01 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
 	"membershipR\vpaymentType\x12+\n" +
 	"\freference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12'\n" +
 	"\n" +
 	"payment_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\x12 \n" +
-	"\auser_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\x16\n" +
-	"\x14GetSettlementRequest\"d\n" +
+	"\auser_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\x12;\n" +
+	"\x06within\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x02*\x00R\x06within\x12>\n" +
+	"\bat_least\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x02*\x00R\aatLeast\x12\x14\n" +
+	"\x05opens\x18\a \x01(\bR\x05opens\"`\n" +
+	"\x15ExtendPaymentsRequest\x12G\n" +
+	"\bpayments\x18\x01 \x03(\v2\x1e.urr.ticket.v1.PaymentUnderWayB\v\xbaH\b\x92\x01\x05\b\x01\x10\xc8\x01R\bpayments\"\xb4\x01\n" +
+	"\x0fPaymentUnderWay\x12K\n" +
+	"\fpayment_type\x18\x01 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
+	"membershipR\vpaymentType\x12+\n" +
+	"\freference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12'\n" +
+	"\n" +
+	"payment_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"9\n" +
+	"\x16ExtendPaymentsResponse\x12\x1f\n" +
+	"\vpayment_ids\x18\x01 \x03(\tR\n" +
+	"paymentIds\"\x16\n" +
+	"\x14GetSettlementRequest\"\x97\x01\n" +
 	"\n" +
 	"Settlement\x12.\n" +
 	"\x13oldest_unapplied_ms\x18\x01 \x01(\x03R\x11oldestUnappliedMs\x12&\n" +
-	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\"\xb8\x01\n" +
+	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\x121\n" +
+	"\x15hold_max_extension_ms\x18\x03 \x01(\x03R\x12holdMaxExtensionMs\"\xb8\x01\n" +
 	"\x13AbortPaymentRequest\x12K\n" +
 	"\fpayment_type\x18\x01 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
 	"membershipR\vpaymentType\x12+\n" +
@@ -1682,7 +1896,7 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02**(/api/v1/my/reservations/{reservation_id}\x90\x02\x02\x12\xa4\x01\n" +
 	"\x12ListMyReservations\x12(.urr.ticket.v1.ListMyReservationsRequest\x1a).urr.ticket.v1.ListMyReservationsResponse\"9\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\xc5\x04\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\xb6\x05\n" +
 	"\x0ePayableService\x12X\n" +
 	"\n" +
 	"GetPayable\x12 .urr.ticket.v1.GetPayableRequest\x1a\x16.urr.ticket.v1.Payable\"\x10\xa2\xbb\x18\t\n" +
@@ -1690,6 +1904,8 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\fBeginPayment\x12\".urr.ticket.v1.BeginPaymentRequest\x1a\x16.urr.ticket.v1.Payable\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x02\x12\\\n" +
 	"\fAbortPayment\x12\".urr.ticket.v1.AbortPaymentRequest\x1a\x16.google.protobuf.Empty\"\x10\xa2\xbb\x18\t\n" +
+	"\apayment\x90\x02\x02\x12o\n" +
+	"\x0eExtendPayments\x12$.urr.ticket.v1.ExtendPaymentsRequest\x1a%.urr.ticket.v1.ExtendPaymentsResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x02\x12^\n" +
 	"\vBeginRefund\x12!.urr.ticket.v1.BeginRefundRequest\x1a\x1a.urr.ticket.v1.RefundClaim\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x02\x12Z\n" +
@@ -1710,7 +1926,7 @@ func file_urr_ticket_v1_reservation_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_reservation_proto_rawDescData
 }
 
-var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*HoldSeatsRequest)(nil),           // 0: urr.ticket.v1.HoldSeatsRequest
 	(*HoldSeatsItem)(nil),              // 1: urr.ticket.v1.HoldSeatsItem
@@ -1727,69 +1943,78 @@ var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*GetPayableRequest)(nil),          // 12: urr.ticket.v1.GetPayableRequest
 	(*Payable)(nil),                    // 13: urr.ticket.v1.Payable
 	(*BeginPaymentRequest)(nil),        // 14: urr.ticket.v1.BeginPaymentRequest
-	(*GetSettlementRequest)(nil),       // 15: urr.ticket.v1.GetSettlementRequest
-	(*Settlement)(nil),                 // 16: urr.ticket.v1.Settlement
-	(*AbortPaymentRequest)(nil),        // 17: urr.ticket.v1.AbortPaymentRequest
-	(*BeginRefundRequest)(nil),         // 18: urr.ticket.v1.BeginRefundRequest
-	(*RefundClaim)(nil),                // 19: urr.ticket.v1.RefundClaim
-	(*RefundClaimItem)(nil),            // 20: urr.ticket.v1.RefundClaimItem
-	(*RefundClaimProblem)(nil),         // 21: urr.ticket.v1.RefundClaimProblem
-	(*AbortRefundRequest)(nil),         // 22: urr.ticket.v1.AbortRefundRequest
-	(*v1.Caller)(nil),                  // 23: urr.common.v1.Caller
-	(*v1.Problem)(nil),                 // 24: urr.common.v1.Problem
-	(*timestamppb.Timestamp)(nil),      // 25: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),              // 26: google.protobuf.Empty
+	(*ExtendPaymentsRequest)(nil),      // 15: urr.ticket.v1.ExtendPaymentsRequest
+	(*PaymentUnderWay)(nil),            // 16: urr.ticket.v1.PaymentUnderWay
+	(*ExtendPaymentsResponse)(nil),     // 17: urr.ticket.v1.ExtendPaymentsResponse
+	(*GetSettlementRequest)(nil),       // 18: urr.ticket.v1.GetSettlementRequest
+	(*Settlement)(nil),                 // 19: urr.ticket.v1.Settlement
+	(*AbortPaymentRequest)(nil),        // 20: urr.ticket.v1.AbortPaymentRequest
+	(*BeginRefundRequest)(nil),         // 21: urr.ticket.v1.BeginRefundRequest
+	(*RefundClaim)(nil),                // 22: urr.ticket.v1.RefundClaim
+	(*RefundClaimItem)(nil),            // 23: urr.ticket.v1.RefundClaimItem
+	(*RefundClaimProblem)(nil),         // 24: urr.ticket.v1.RefundClaimProblem
+	(*AbortRefundRequest)(nil),         // 25: urr.ticket.v1.AbortRefundRequest
+	(*v1.Caller)(nil),                  // 26: urr.common.v1.Caller
+	(*v1.Problem)(nil),                 // 27: urr.common.v1.Problem
+	(*timestamppb.Timestamp)(nil),      // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 29: google.protobuf.Duration
+	(*emptypb.Empty)(nil),              // 30: google.protobuf.Empty
 }
 var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	1,  // 0: urr.ticket.v1.HoldSeatsRequest.items:type_name -> urr.ticket.v1.HoldSeatsItem
-	23, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
+	26, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
 	3,  // 2: urr.ticket.v1.HoldBestRequest.items:type_name -> urr.ticket.v1.HoldBestItem
-	23, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
+	26, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
 	5,  // 4: urr.ticket.v1.HoldResponse.results:type_name -> urr.ticket.v1.HoldResult
 	6,  // 5: urr.ticket.v1.HoldResult.reservation:type_name -> urr.ticket.v1.Reservation
-	24, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
+	27, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
 	7,  // 7: urr.ticket.v1.Reservation.seats:type_name -> urr.ticket.v1.Seat
-	25, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
-	25, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	23, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
-	23, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
-	23, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
+	28, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	26, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
+	26, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
 	6,  // 13: urr.ticket.v1.ListMyReservationsResponse.items:type_name -> urr.ticket.v1.Reservation
-	25, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
-	25, // 15: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
-	20, // 16: urr.ticket.v1.RefundClaim.items:type_name -> urr.ticket.v1.RefundClaimItem
-	21, // 17: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.RefundClaimProblem
-	0,  // 18: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
-	2,  // 19: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
-	8,  // 20: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
-	9,  // 21: urr.ticket.v1.ReservationService.CancelReservation:input_type -> urr.ticket.v1.CancelReservationRequest
-	8,  // 22: urr.ticket.v1.ReservationService.GetMyReservation:input_type -> urr.ticket.v1.GetReservationRequest
-	9,  // 23: urr.ticket.v1.ReservationService.CancelMyReservation:input_type -> urr.ticket.v1.CancelReservationRequest
-	10, // 24: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
-	12, // 25: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
-	14, // 26: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
-	17, // 27: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
-	18, // 28: urr.ticket.v1.PayableService.BeginRefund:input_type -> urr.ticket.v1.BeginRefundRequest
-	22, // 29: urr.ticket.v1.PayableService.AbortRefund:input_type -> urr.ticket.v1.AbortRefundRequest
-	15, // 30: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
-	4,  // 31: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
-	4,  // 32: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
-	6,  // 33: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
-	26, // 34: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
-	6,  // 35: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
-	26, // 36: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
-	11, // 37: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
-	13, // 38: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
-	13, // 39: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
-	26, // 40: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
-	19, // 41: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
-	26, // 42: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
-	16, // 43: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
-	31, // [31:44] is the sub-list for method output_type
-	18, // [18:31] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	28, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
+	29, // 15: urr.ticket.v1.BeginPaymentRequest.within:type_name -> google.protobuf.Duration
+	29, // 16: urr.ticket.v1.BeginPaymentRequest.at_least:type_name -> google.protobuf.Duration
+	16, // 17: urr.ticket.v1.ExtendPaymentsRequest.payments:type_name -> urr.ticket.v1.PaymentUnderWay
+	28, // 18: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
+	23, // 19: urr.ticket.v1.RefundClaim.items:type_name -> urr.ticket.v1.RefundClaimItem
+	24, // 20: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.RefundClaimProblem
+	0,  // 21: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
+	2,  // 22: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
+	8,  // 23: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
+	9,  // 24: urr.ticket.v1.ReservationService.CancelReservation:input_type -> urr.ticket.v1.CancelReservationRequest
+	8,  // 25: urr.ticket.v1.ReservationService.GetMyReservation:input_type -> urr.ticket.v1.GetReservationRequest
+	9,  // 26: urr.ticket.v1.ReservationService.CancelMyReservation:input_type -> urr.ticket.v1.CancelReservationRequest
+	10, // 27: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
+	12, // 28: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
+	14, // 29: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
+	20, // 30: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
+	15, // 31: urr.ticket.v1.PayableService.ExtendPayments:input_type -> urr.ticket.v1.ExtendPaymentsRequest
+	21, // 32: urr.ticket.v1.PayableService.BeginRefund:input_type -> urr.ticket.v1.BeginRefundRequest
+	25, // 33: urr.ticket.v1.PayableService.AbortRefund:input_type -> urr.ticket.v1.AbortRefundRequest
+	18, // 34: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
+	4,  // 35: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
+	4,  // 36: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
+	6,  // 37: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
+	30, // 38: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
+	6,  // 39: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
+	30, // 40: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
+	11, // 41: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
+	13, // 42: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
+	13, // 43: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
+	30, // 44: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
+	17, // 45: urr.ticket.v1.PayableService.ExtendPayments:output_type -> urr.ticket.v1.ExtendPaymentsResponse
+	22, // 46: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
+	30, // 47: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
+	19, // 48: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
+	35, // [35:49] is the sub-list for method output_type
+	21, // [21:35] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_reservation_proto_init() }
@@ -1802,14 +2027,15 @@ func file_urr_ticket_v1_reservation_proto_init() {
 		(*HoldResult_Reservation)(nil),
 		(*HoldResult_Problem)(nil),
 	}
-	file_urr_ticket_v1_reservation_proto_msgTypes[18].OneofWrappers = []any{}
+	file_urr_ticket_v1_reservation_proto_msgTypes[6].OneofWrappers = []any{}
+	file_urr_ticket_v1_reservation_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_reservation_proto_rawDesc), len(file_urr_ticket_v1_reservation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

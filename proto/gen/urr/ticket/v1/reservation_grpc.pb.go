@@ -472,12 +472,13 @@ var ReservationService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	PayableService_GetPayable_FullMethodName    = "/urr.ticket.v1.PayableService/GetPayable"
-	PayableService_BeginPayment_FullMethodName  = "/urr.ticket.v1.PayableService/BeginPayment"
-	PayableService_AbortPayment_FullMethodName  = "/urr.ticket.v1.PayableService/AbortPayment"
-	PayableService_BeginRefund_FullMethodName   = "/urr.ticket.v1.PayableService/BeginRefund"
-	PayableService_AbortRefund_FullMethodName   = "/urr.ticket.v1.PayableService/AbortRefund"
-	PayableService_GetSettlement_FullMethodName = "/urr.ticket.v1.PayableService/GetSettlement"
+	PayableService_GetPayable_FullMethodName     = "/urr.ticket.v1.PayableService/GetPayable"
+	PayableService_BeginPayment_FullMethodName   = "/urr.ticket.v1.PayableService/BeginPayment"
+	PayableService_AbortPayment_FullMethodName   = "/urr.ticket.v1.PayableService/AbortPayment"
+	PayableService_ExtendPayments_FullMethodName = "/urr.ticket.v1.PayableService/ExtendPayments"
+	PayableService_BeginRefund_FullMethodName    = "/urr.ticket.v1.PayableService/BeginRefund"
+	PayableService_AbortRefund_FullMethodName    = "/urr.ticket.v1.PayableService/AbortRefund"
+	PayableService_GetSettlement_FullMethodName  = "/urr.ticket.v1.PayableService/GetSettlement"
 )
 
 // PayableServiceClient is the client API for PayableService service.
@@ -491,16 +492,21 @@ type PayableServiceClient interface {
 	// Errors: REFERENCE_NOT_FOUND (also for that of another user), HOLD_EXPIRED, ALREADY_PAID,
 	// NOT_PAYABLE, EVENT_CANCELLED.
 	GetPayable(ctx context.Context, in *GetPayableRequest, opts ...grpc.CallOption) (*Payable, error)
-	// Changes an unexpired hold from HELD to PAYING for at least 10 min, in which nobody else can take
-	// its seats. A repeated call for the same payment returns the same.
+	// Changes an unexpired hold from HELD to PAYING, in which nobody else can take its seats: for 10 min,
+	// or as the request says. A repeated call for the same payment returns the same, except that a call
+	// with `within` that does not open moves the end on.
 	//
-	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
+	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts, NOT_PAYABLE for a
+	// fourth payment page of one hold, HOLD_EXPIRED also when the hold cannot be extended any more.
 	BeginPayment(ctx context.Context, in *BeginPaymentRequest, opts ...grpc.CallOption) (*Payable, error)
-	// Changes the reservation back to HELD after a definite decline, with at least 2 min left. It
-	// does nothing if the payment is not in progress.
+	// Changes the reservation back to HELD after a payment that ended without a charge, with at least
+	// 3 min left. It does nothing if the payment is not in progress.
 	//
 	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(ctx context.Context, in *AbortPaymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// Extends the time of payments whose outcome, or whose event, ticket does not have yet, up to
+	// HOLD_MAX_EXTENSION.
+	ExtendPayments(ctx context.Context, in *ExtendPaymentsRequest, opts ...grpc.CallOption) (*ExtendPaymentsResponse, error)
 	// Claims tickets of a payment for a refund: VALID tickets become REFUNDING and what they will get
 	// back is fixed. A repeated call for the same refund returns the first answer, also a refusal.
 	BeginRefund(ctx context.Context, in *BeginRefundRequest, opts ...grpc.CallOption) (*RefundClaim, error)
@@ -549,6 +555,16 @@ func (c *payableServiceClient) AbortPayment(ctx context.Context, in *AbortPaymen
 	return out, nil
 }
 
+func (c *payableServiceClient) ExtendPayments(ctx context.Context, in *ExtendPaymentsRequest, opts ...grpc.CallOption) (*ExtendPaymentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExtendPaymentsResponse)
+	err := c.cc.Invoke(ctx, PayableService_ExtendPayments_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *payableServiceClient) BeginRefund(ctx context.Context, in *BeginRefundRequest, opts ...grpc.CallOption) (*RefundClaim, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RefundClaim)
@@ -590,16 +606,21 @@ type PayableServiceServer interface {
 	// Errors: REFERENCE_NOT_FOUND (also for that of another user), HOLD_EXPIRED, ALREADY_PAID,
 	// NOT_PAYABLE, EVENT_CANCELLED.
 	GetPayable(context.Context, *GetPayableRequest) (*Payable, error)
-	// Changes an unexpired hold from HELD to PAYING for at least 10 min, in which nobody else can take
-	// its seats. A repeated call for the same payment returns the same.
+	// Changes an unexpired hold from HELD to PAYING, in which nobody else can take its seats: for 10 min,
+	// or as the request says. A repeated call for the same payment returns the same, except that a call
+	// with `within` that does not open moves the end on.
 	//
-	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts.
+	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts, NOT_PAYABLE for a
+	// fourth payment page of one hold, HOLD_EXPIRED also when the hold cannot be extended any more.
 	BeginPayment(context.Context, *BeginPaymentRequest) (*Payable, error)
-	// Changes the reservation back to HELD after a definite decline, with at least 2 min left. It
-	// does nothing if the payment is not in progress.
+	// Changes the reservation back to HELD after a payment that ended without a charge, with at least
+	// 3 min left. It does nothing if the payment is not in progress.
 	//
 	// Errors: REFERENCE_NOT_FOUND.
 	AbortPayment(context.Context, *AbortPaymentRequest) (*emptypb.Empty, error)
+	// Extends the time of payments whose outcome, or whose event, ticket does not have yet, up to
+	// HOLD_MAX_EXTENSION.
+	ExtendPayments(context.Context, *ExtendPaymentsRequest) (*ExtendPaymentsResponse, error)
 	// Claims tickets of a payment for a refund: VALID tickets become REFUNDING and what they will get
 	// back is fixed. A repeated call for the same refund returns the first answer, also a refusal.
 	BeginRefund(context.Context, *BeginRefundRequest) (*RefundClaim, error)
@@ -626,6 +647,9 @@ func (UnimplementedPayableServiceServer) BeginPayment(context.Context, *BeginPay
 }
 func (UnimplementedPayableServiceServer) AbortPayment(context.Context, *AbortPaymentRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method AbortPayment not implemented")
+}
+func (UnimplementedPayableServiceServer) ExtendPayments(context.Context, *ExtendPaymentsRequest) (*ExtendPaymentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExtendPayments not implemented")
 }
 func (UnimplementedPayableServiceServer) BeginRefund(context.Context, *BeginRefundRequest) (*RefundClaim, error) {
 	return nil, status.Error(codes.Unimplemented, "method BeginRefund not implemented")
@@ -711,6 +735,24 @@ func _PayableService_AbortPayment_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PayableService_ExtendPayments_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExtendPaymentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PayableServiceServer).ExtendPayments(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PayableService_ExtendPayments_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PayableServiceServer).ExtendPayments(ctx, req.(*ExtendPaymentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PayableService_BeginRefund_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(BeginRefundRequest)
 	if err := dec(in); err != nil {
@@ -783,6 +825,10 @@ var PayableService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AbortPayment",
 			Handler:    _PayableService_AbortPayment_Handler,
+		},
+		{
+			MethodName: "ExtendPayments",
+			Handler:    _PayableService_ExtendPayments_Handler,
 		},
 		{
 			MethodName: "BeginRefund",

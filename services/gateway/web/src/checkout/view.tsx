@@ -1,28 +1,30 @@
-// The parts of the checkout: the order and the form of the sandbox provider.
+// The parts of the checkout: the order, the way to the provider's page, and the form of the sandbox
+// provider.
 
 import { useState } from "preact/hooks";
 import { About } from "../lib/about";
-import { call, follow } from "../lib/api";
+import { follow, Problem } from "../lib/api";
 import { formatMoney } from "../lib/format";
 import { bySeat } from "../lib/order";
 import { fill, strings } from "../lib/page";
 import { refundTerms } from "../lib/refund";
-import type { Prepared, Reservation, SaleEvent } from "../lib/types";
-import { Failure, Notice } from "../lib/ui";
-import { pay, type SandboxAnswer, sandboxAnswers, type Step } from "./payment";
+import type { Payment, Prepared, SaleEvent } from "../lib/types";
+import { Countdown, Failure, Notice } from "../lib/ui";
+import { begin, giveBack, giveUp, pay, type SandboxAnswer, sandboxAnswers, type Step } from "./payment";
 
 const t = strings("checkout");
 const common = strings("common");
 
 interface OrderProps {
-  reservation: Reservation;
+  step: Step;
   event: SaleEvent | undefined;
   busy: boolean;
   setStep: (step: Step) => void;
 }
 
-/** The order, which can be cancelled until it is paid. */
-export function Order({ reservation, event, busy, setStep }: OrderProps) {
+/** The order, which can be cancelled until it is charged. */
+export function Order({ step, event, busy, setStep }: OrderProps) {
+  const { reservation } = step;
   const [failure, setFailure] = useState<unknown>();
   // Places have their own prices; of general admission the total says all.
   const prices = reservation.seats.reduce((sum, seat) => sum + seat.price, 0);
@@ -30,8 +32,7 @@ export function Order({ reservation, event, busy, setStep }: OrderProps) {
   const cancel = async () => {
     if (!confirm(t.cancelSure)) return;
     try {
-      await call<void>("DELETE", `/my/reservations/${reservation.reservationId}`);
-      setStep({ reservation: { ...reservation, status: "CANCELLED" } });
+      setStep(await giveBack(step));
     } catch (cause) {
       if (!follow(cause)) setFailure(cause);
     }
@@ -62,7 +63,7 @@ export function Order({ reservation, event, busy, setStep }: OrderProps) {
       </p>
       {event && <p class="muted">{refundTerms(event)}</p>}
       {failure !== undefined && <Failure failure={failure} />}
-      {reservation.status === "HELD" && (
+      {(reservation.status === "HELD" || step.open) && (
         <button type="button" class="quiet" disabled={busy} onClick={() => void cancel()}>
           {t.cancel}
         </button>
@@ -71,52 +72,114 @@ export function Order({ reservation, event, busy, setStep }: OrderProps) {
   );
 }
 
-interface PayProps {
+/** What the parts of a payment have in common. */
+export interface PartProps {
   step: Step;
-  prepared: Prepared;
-  // Whether this payment can still be made.
-  open: boolean;
   setStep: (step: Step) => void;
   busy: boolean;
   setBusy: (busy: boolean) => void;
 }
 
-/** The form of the sandbox provider, or the button of a free order; other providers have their own page. */
-export function Pay({ step, prepared, open, setStep, busy, setBusy }: PayProps) {
-  const [answer, setAnswer] = useState<SandboxAnswer>("ok");
-  const free = prepared.provider === "none";
-  if (prepared.provider !== "sandbox" && !free) {
-    return <Notice>{fill(t.otherProvider, { provider: prepared.provider })}</Notice>;
-  }
-  const submit = async (event: SubmitEvent) => {
-    event.preventDefault();
+/** The payment that is open on the page of its provider: the buyer goes on there, or gives it up. */
+export function OpenPage({ payment, address, step, setStep, busy, setBusy }: PartProps & { payment: Payment; address: string }) {
+  const stop = async () => {
     setBusy(true);
-    const next = await pay(step, prepared, answer);
+    const next = await giveUp(step, payment);
     setBusy(false);
     setStep(next);
   };
   return (
+    <section class="card" aria-label={t.title}>
+      <p>
+        {t.pageTime} <Countdown end={Date.parse(payment.expiresAt)} warning={t.timeSoon} />
+      </p>
+      <Notice>{fill(t.open, { provider: providerName(payment.provider) })}</Notice>
+      {step.failure !== undefined && <Failure failure={step.failure} />}
+      <p>
+        <a class="button wide" href={address}>
+          {t.continue}
+        </a>
+      </p>
+      <button type="button" class="quiet" disabled={busy} onClick={() => void stop()}>
+        {t.stop}
+      </button>
+    </section>
+  );
+}
+
+const providerNames: Partial<Record<string, string>> = { sandbox: t.sandbox, stripe: t.stripe, toss: t.toss };
+const providerName = (provider: string): string => providerNames[provider] ?? provider;
+
+/** Why the payment did not begin. */
+function NotBegun({ failure, held }: { failure: unknown; held: boolean }) {
+  const tooOften = held && failure instanceof Problem && failure.code === "NOT_PAYABLE";
+  return tooOften ? <Notice tone="bad">{t.noMorePages}</Notice> : <Failure failure={failure} />;
+}
+
+/** The button that begins to pay, and, where the sandbox has no page of its own, its form. */
+export function Pay({ step, setStep, busy, setBusy, providers }: PartProps & { providers: string[] }) {
+  const { reservation, attempt = 0 } = step;
+  const [provider, setProvider] = useState(providers[0] ?? "");
+  const [answer, setAnswer] = useState<SandboxAnswer>("ok");
+  const [last, setLast] = useState<{ attempt: number; prepared: Prepared }>();
+  // A declined payment must not be sent again.
+  const prepared = last?.attempt === attempt ? last.prepared : undefined;
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    const next = prepared ? await pay(step, prepared, answer) : await begin(step, provider);
+    if (next === "leaving") return; // the button stays disabled until the other page is there
+    setBusy(false);
+    if ("orderId" in next) setLast({ attempt, prepared: next });
+    else setStep(next);
+  };
+  if (prepared && prepared.provider !== "sandbox") return <Notice>{fill(t.otherProvider, { provider: providerName(prepared.provider) })}</Notice>;
+  const free = reservation.amount === 0;
+  return (
     <form onSubmit={(event) => void submit(event)}>
-      {!free && (
-        <fieldset disabled={busy || !open} aria-describedby="sandbox">
-          <legend>{t.method}</legend>
-          <p id="sandbox" class="muted">
-            {t.methodHelp}
-          </p>
-          {sandboxAnswers.map((a) => (
-            <label class="choice" key={a}>
-              <input type="radio" name="answer" value={a} checked={answer === a} onChange={() => setAnswer(a)} />
-              {t[a]}
-            </label>
-          ))}
-        </fieldset>
+      {step.failure !== undefined && <NotBegun failure={step.failure} held={reservation.status === "HELD"} />}
+      {prepared && (
+        <Choice name="answer" legend={t.method} help={t.methodHelp} options={sandboxAnswers} text={(a) => t[a]} chosen={answer} choose={setAnswer} disabled={busy} />
       )}
-      <button type="submit" disabled={busy || !open}>
-        {busy ? t.paying : free ? t.payNothing : fill(t.pay, { amount: formatMoney(prepared.amount, prepared.currency) })}
+      {!prepared && !free && providers.length > 1 && (
+        <Choice name="provider" legend={t.provider} options={providers} text={providerName} chosen={provider} choose={setProvider} disabled={busy} />
+      )}
+      <button type="submit" disabled={busy}>
+        {busy ? t.paying : free ? t.payNothing : fill(t.pay, { amount: formatMoney(reservation.amount, reservation.currency) })}
       </button>
       <p class="hidden" role="status">
         {busy ? t.paying : ""}
       </p>
     </form>
+  );
+}
+
+interface ChoiceProps<T extends string> {
+  name: string;
+  legend: string;
+  help?: string;
+  options: readonly T[];
+  text: (option: T) => string;
+  chosen: T;
+  choose: (option: T) => void;
+  disabled: boolean;
+}
+
+function Choice<T extends string>({ name, legend, help, options, text, chosen, choose, disabled }: ChoiceProps<T>) {
+  return (
+    <fieldset disabled={disabled} {...(help ? { "aria-describedby": name } : {})}>
+      <legend>{legend}</legend>
+      {help && (
+        <p id={name} class="muted">
+          {help}
+        </p>
+      )}
+      {options.map((option) => (
+        <label class="choice" key={option}>
+          <input type="radio" name={name} value={option} checked={chosen === option} onChange={() => choose(option)} />
+          {text(option)}
+        </label>
+      ))}
+    </fieldset>
   );
 }

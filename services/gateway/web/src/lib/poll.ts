@@ -33,7 +33,7 @@ export async function poll(clock: Clock, attempt: Attempt, failed: Failed, signa
 /**
  * Varies a pause by up to ±10 %: the server advises whole seconds, which would synchronise a crowd.
  */
-const spread = (seconds: number): number => seconds * (0.9 + 0.2 * Math.random());
+export const spread = (seconds: number): number => seconds * (0.9 + 0.2 * Math.random());
 
 async function waitOrOnline(clock: Clock, seconds: number, signal?: AbortSignal): Promise<void> {
   const over = new AbortController();

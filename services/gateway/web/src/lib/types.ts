@@ -128,6 +128,8 @@ export interface Reservation {
   status: ReservationStatus;
   expiresAt: string;
   createdAt: string;
+  // The payment under way, while PAYING.
+  paymentId?: string;
 }
 
 export interface Ticket {
@@ -189,7 +191,17 @@ export interface Prepared {
   currency: string;
   provider: string;
   expiresAt: string;
+  status: PaymentStatus;
+  page?: ProviderPage;
 }
+
+/** Where the buyer pays: the address of a provider's page, or what a form of ours needs. */
+interface ProviderPage {
+  url: string;
+  params: Partial<Record<string, string>>;
+}
+
+type PaymentStatus = "PREPARED" | "OPEN" | "PENDING" | "CONFIRMED" | "DECLINED" | "EXPIRED" | "REFUNDED";
 
 export interface Confirmed {
   status: "CONFIRMED" | "DECLINED" | "PENDING";
@@ -199,7 +211,11 @@ export interface Confirmed {
 
 export interface Payment {
   paymentId: string;
-  status: "PREPARED" | "PENDING" | "CONFIRMED" | "DECLINED" | "EXPIRED" | "REFUNDED";
+  status: PaymentStatus;
+  // While OPEN.
+  page?: ProviderPage;
+  provider: string;
+  expiresAt: string;
   declineCode?: string;
   eventId: string;
   amount: number;
@@ -208,6 +224,12 @@ export interface Payment {
   createdAt: string;
   refunds: Refund[];
 }
+/** What somebody who comes back from a provider's page may know without a session. */
+export interface Returned {
+  status: PaymentStatus;
+  declineCode?: string;
+}
+
 /** A reservation, and, while it is not paid, one of its payments. */
 export interface Checkout {
   reservation: Reservation;

@@ -2,34 +2,75 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { eventOf } from "../lib/about";
-import { follow } from "../lib/api";
-import { open, prepare, awaitOutcome, type Step, watchHold } from "../checkout/payment";
-import { Order, Pay } from "../checkout/view";
+import { SignInLink } from "../lib/action";
+import { Problem } from "../lib/api";
+import { awaitOutcome, open, pageAddress, readProviders, type Step, watchHold } from "../checkout/payment";
+import { arrived, readReturned, settled } from "../checkout/returned";
+import { OpenPage, Order, type PartProps, Pay } from "../checkout/view";
 import { Line } from "../lib/line";
 import { fill, pathPart, strings } from "../lib/page";
 import { start } from "../lib/start";
 import { useTurn } from "../lib/turn";
-import type { Prepared, SaleEvent } from "../lib/types";
-import { Countdown, Failure, Loading, NotLoaded, Notice, useLoad, useMainFocus } from "../lib/ui";
+import type { Returned, SaleEvent } from "../lib/types";
+import { Countdown, Failure, NotLoaded, Notice, useLoad, useMainFocus } from "../lib/ui";
 
 const t = strings("checkout");
 const reservationId = pathPart(1);
 
-function Checkout() {
-  const loaded = useLoad(async (signal) => {
-    const step = await open(reservationId, signal);
-    // Before the order is shown, which would move when it comes later.
-    return { step, event: await eventOf(step.reservation.eventId) };
-  });
-  if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
-  return <Steps loaded={loaded.value.step} event={loaded.value.event} />;
+interface OwnOrder {
+  step: Step;
+  event: SaleEvent | undefined;
+  providers: string[];
 }
 
-function Steps({ loaded, event }: { loaded: Step; event: SaleEvent | undefined }) {
+async function readOwn(signal: AbortSignal): Promise<OwnOrder> {
+  const [step, providers] = await Promise.all([open(reservationId, signal), readProviders()]);
+  // Before the order is shown, which would move when it comes later.
+  return { step, providers, event: await eventOf(step.reservation.eventId) };
+}
+
+// Whether somebody is back from a provider's page in a browser that has no session, or another user's.
+let stranger = false;
+
+async function read(signal: AbortSignal): Promise<OwnOrder | Returned> {
+  const back = arrived();
+  if (back && !stranger) {
+    try {
+      return await readOwn(signal);
+    } catch (cause) {
+      stranger = cause instanceof Problem && (cause.status === 401 || cause.status === 404);
+      if (!stranger) throw cause;
+    }
+  }
+  return back ? readReturned(back, signal) : readOwn(signal);
+}
+
+function Checkout() {
+  let polls = 0;
+  const loaded = useLoad(read, (value) => ("step" in value || settled(value) ? undefined : ++polls < 30 ? 1 : 3));
+  if (loaded.state !== "ready") return <NotLoaded loaded={loaded} />;
+  return "step" in loaded.value ? <Steps {...loaded.value} loaded={loaded.value.step} /> : <Stranger returned={loaded.value} />;
+}
+
+/** The outcome for whoever came back from the page; the tickets are for their owner. */
+function Stranger({ returned }: { returned: Returned }) {
+  const paid = returned.status === "CONFIRMED";
+  return (
+    <div class="card">
+      {returned.status === "DECLINED" && <Declined text={t.declinedThere} code={returned.declineCode} />}
+      {returned.status !== "DECLINED" && (
+        <Notice tone={paid ? "good" : "info"}>{paid ? t.paidThere : settled(returned) ? t.unpaidThere : t.pendingThere}</Notice>
+      )}
+      <SignInLink label={paid ? t.signInTickets : t.signInOrder} />
+    </div>
+  );
+}
+
+function Steps({ loaded, event, providers }: { loaded: Step; event: SaleEvent | undefined; providers: string[] }) {
   const [step, setStep] = useState(loaded);
   const [busy, setBusy] = useState(false);
   const { reservation } = step;
-  const payable = reservation.status === "HELD" || (reservation.status === "PAYING" && step.again === true);
+  const payable = reservation.status === "HELD" || step.open !== undefined;
   const unpaid = reservation.status === "HELD" || reservation.status === "PAYING";
   const line = useMemo(() => new Line(reservation.eventId), [reservation.eventId]);
   // Checkout may outlive the slot: only the hold matters here, so the end of the turn is not shown.
@@ -39,29 +80,27 @@ function Steps({ loaded, event }: { loaded: Step; event: SaleEvent | undefined }
   useEffect(() => {
     const abort = new AbortController();
     // A page reloaded during the payment keeps waiting for it.
-    if (reservation.status === "PAYING" && !busy) void awaitOutcome(step, setStep, abort.signal);
-    if (reservation.status === "HELD" && !busy) void watchHold(step, setStep, abort.signal);
+    if (!busy && (step.open || reservation.status === "PAYING")) void awaitOutcome(step, setStep, abort.signal);
+    else if (!busy && reservation.status === "HELD") void watchHold(step, setStep, abort.signal);
     return () => abort.abort();
-  }, [reservation.status, busy, step.attempt, step.again]);
+  }, [reservation.status, busy, step.attempt, step.open]);
 
   return (
     <div class="columns">
       <div>
         <Outcome step={step} />
-        {payable && (
-          <Payment step={step} setStep={setStep} busy={busy} setBusy={setBusy} />
-        )}
+        {payable && <Payment step={step} setStep={setStep} busy={busy} setBusy={setBusy} providers={providers} />}
       </div>
-      <Order reservation={reservation} event={event} busy={busy} setStep={setStep} />
+      <Order step={step} event={event} busy={busy} setStep={setStep} />
     </div>
   );
 }
 
-function Declined({ code }: { code: string }) {
+function Declined({ text, code }: { text: string; code: string | undefined }) {
   return (
     <Notice tone="bad">
-      <p>{t.declined}</p>
-      <p class="muted">{fill(t.declineCode, { code })}</p>
+      <p>{text}</p>
+      {code && <p class="muted">{fill(t.declineCode, { code })}</p>}
     </Notice>
   );
 }
@@ -71,9 +110,10 @@ function Outcome({ step }: { step: Step }) {
   const { reservation } = step;
   switch (reservation.status) {
     case "HELD":
-      return step.declined ? <Declined code={step.declined} /> : null;
+      if (step.declined) return <Declined text={t.declined} code={step.declined} />;
+      return step.unpaid ? <Notice>{t.unpaid}</Notice> : null;
     case "PAYING":
-      if (step.again) return null; // beside the form
+      if (step.open) return null; // beside the button
       if (step.failure !== undefined) return <Failure failure={step.failure} />;
       return <Notice>{step.charged ? t.settling : t.pending}</Notice>;
     case "CONFIRMED":
@@ -95,51 +135,17 @@ function Outcome({ step }: { step: Step }) {
   }
 }
 
-interface PaymentProps {
-  step: Step;
-  setStep: (step: Step) => void;
-  busy: boolean;
-  setBusy: (busy: boolean) => void;
-}
-
-/** The hold with its remaining time and the form of the provider. */
-function Payment({ step, setStep, busy, setBusy }: PaymentProps) {
-  const [last, setLast] = useState<{ attempt: number; prepared: Prepared }>();
-  const [failure, setFailure] = useState<unknown>();
-  const [round, setRound] = useState(0);
-  const { reservation, attempt = 0 } = step;
-  useEffect(() => {
-    const abort = new AbortController();
-    setFailure(undefined);
-    prepare(reservation.reservationId, abort.signal).then(
-      (prepared) => setLast({ attempt, prepared }),
-      (cause: unknown) => {
-        if (!abort.signal.aborted && !follow(cause)) setFailure(cause);
-      },
-    );
-    return () => abort.abort();
-  }, [reservation.reservationId, attempt, round]);
-  // While a payment is in progress the places are held for longer than it may be made again.
-  const end = (step.again && last?.prepared.expiresAt) || reservation.expiresAt;
+/** The payment that is open, or the hold with its remaining time and the button to pay. */
+function Payment({ providers, ...props }: PartProps & { providers: string[] }) {
+  const { reservation, open } = props.step;
+  const address = pageAddress(open?.page);
+  if (open && address) return <OpenPage {...props} payment={open} address={address} />;
   return (
     <section class="card" aria-label={t.title}>
       <p>
-        {t.timeLeft} <Countdown end={Date.parse(end)} warning={t.timeSoon} />
+        {t.timeLeft} <Countdown end={Date.parse(open?.expiresAt ?? reservation.expiresAt)} warning={t.timeSoon} />
       </p>
-      {failure !== undefined && <Failure failure={failure} retry={() => setRound((n) => n + 1)} />}
-      {step.failure !== undefined && <Failure failure={step.failure} />}
-      {last && (
-        <Pay
-          step={step}
-          prepared={last.prepared}
-          // The form stays visible, but a declined payment must not be sent again.
-          open={last.attempt === attempt}
-          setStep={setStep}
-          busy={busy}
-          setBusy={setBusy}
-        />
-      )}
-      {!last && failure === undefined && <Loading />}
+      <Pay {...props} providers={providers} />
     </section>
   );
 }

@@ -21,6 +21,9 @@ type Payment struct {
 	Currency     string
 	Provider     string
 	Status       string
+	ProviderRef  string
+	PageUrl      string
+	PageToken    string
 	PaymentKey   string
 	ChargeID     string
 	DeclineCode  string
@@ -32,10 +35,17 @@ type Payment struct {
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
 	ConfirmingAt *time.Time
+	ChargedAt    *time.Time
+	Attempt      int32
+	NoCharge     bool
+	ExtendAt     *time.Time
 	AbortDue     bool
+	CancelDue    bool
+	Looks        int32
 	CheckAt      *time.Time
 	Checks       int32
 	Hinted       bool
+	HintAt       *time.Time
 	Lease        int64
 }
 

@@ -38,19 +38,32 @@ const Backlog = `-- name: Backlog :one
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
        coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
-       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand
+       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand,
+       (SELECT count(*) FROM payments AS p WHERE p.check_at < coalesce($1::timestamptz, now()) - interval '1 minute'
+            AND p.provider <> ALL (coalesce($2::text[], ARRAY[p.provider]))) AS unserved
 `
+
+type BacklogParams struct {
+	Now       *time.Time
+	Providers []string
+}
 
 type BacklogRow struct {
 	Unsettled        int64
 	UnsettledSeconds float64
 	ByHand           int64
+	Unserved         int64
 }
 
-func (q *Queries) Backlog(ctx context.Context, now *time.Time) (BacklogRow, error) {
-	row := q.db.QueryRow(ctx, Backlog, now)
+func (q *Queries) Backlog(ctx context.Context, arg BacklogParams) (BacklogRow, error) {
+	row := q.db.QueryRow(ctx, Backlog, arg.Now, arg.Providers)
 	var i BacklogRow
-	err := row.Scan(&i.Unsettled, &i.UnsettledSeconds, &i.ByHand)
+	err := row.Scan(
+		&i.Unsettled,
+		&i.UnsettledSeconds,
+		&i.ByHand,
+		&i.Unserved,
+	)
 	return i, err
 }
 
@@ -61,17 +74,22 @@ SET lease = p.lease + 1, checks = p.checks + 1,
 FROM (
     SELECT due.id FROM payments AS due
     WHERE due.check_at <= coalesce($1::timestamptz, now())
-      AND CASE WHEN due.abort_due THEN 'RELEASES' WHEN due.status = 'PREPARED' AND NOT due.hinted THEN 'EXPIRIES' ELSE 'CHARGES' END
-          = $3::text
-    ORDER BY due.check_at LIMIT $4 FOR UPDATE SKIP LOCKED
+      AND ($3::text[] IS NULL OR due.provider = ANY ($3::text[]))
+      AND CASE WHEN due.abort_due THEN 'RELEASES'
+               WHEN NOT due.hinted AND (due.status = 'PREPARED' OR due.status = 'OPEN' AND due.provider_ref = '' AND due.payment_key = '')
+                   THEN 'EXPIRIES'
+               WHEN due.status = 'OPEN' AND due.payment_key <> '' THEN 'PAGES'
+               ELSE 'CHARGES' END = $4::text
+    ORDER BY due.check_at LIMIT $5 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
 `
 
 type ClaimDueParams struct {
 	Now          *time.Time
 	LeaseSeconds float64
+	Providers    []string
 	Lane         string
 	Batch        int32
 }
@@ -81,11 +99,12 @@ type ClaimDueRow struct {
 	Now     time.Time
 }
 
-// ClaimDue takes due payments of a lane, each with a new lease that ends at check_at.
+// ClaimDue takes due payments of a lane and of the given providers, each with a new lease that ends at check_at.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, ClaimDue,
 		arg.Now,
 		arg.LeaseSeconds,
+		arg.Providers,
 		arg.Lane,
 		arg.Batch,
 	)
@@ -107,6 +126,9 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.Currency,
 			&i.Payment.Provider,
 			&i.Payment.Status,
+			&i.Payment.ProviderRef,
+			&i.Payment.PageUrl,
+			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
@@ -118,10 +140,17 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
+			&i.Payment.ChargedAt,
+			&i.Payment.Attempt,
+			&i.Payment.NoCharge,
+			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
+			&i.Payment.CancelDue,
+			&i.Payment.Looks,
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.HintAt,
 			&i.Payment.Lease,
 			&i.Now,
 		); err != nil {
@@ -135,8 +164,84 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 	return items, nil
 }
 
+const DueExtensions = `-- name: DueExtensions :many
+UPDATE payments AS p
+SET extend_at = coalesce($1::timestamptz, now()) + interval '1 minute'
+FROM (SELECT due.id FROM payments AS due WHERE due.extend_at <= coalesce($1::timestamptz, now())
+      ORDER BY due.extend_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS d
+WHERE p.id = d.id
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease
+`
+
+type DueExtensionsParams struct {
+	Now   *time.Time
+	Batch int32
+}
+
+type DueExtensionsRow struct {
+	Payment Payment
+}
+
+// DueExtensions takes payments that ticket has not settled yet, each until a minute later.
+func (q *Queries) DueExtensions(ctx context.Context, arg DueExtensionsParams) ([]DueExtensionsRow, error) {
+	rows, err := q.db.Query(ctx, DueExtensions, arg.Now, arg.Batch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DueExtensionsRow
+	for rows.Next() {
+		var i DueExtensionsRow
+		if err := rows.Scan(
+			&i.Payment.ID,
+			&i.Payment.OrderID,
+			&i.Payment.PaymentType,
+			&i.Payment.ReferenceID,
+			&i.Payment.UserID,
+			&i.Payment.EventID,
+			&i.Payment.Amount,
+			&i.Payment.Currency,
+			&i.Payment.Provider,
+			&i.Payment.Status,
+			&i.Payment.ProviderRef,
+			&i.Payment.PageUrl,
+			&i.Payment.PageToken,
+			&i.Payment.PaymentKey,
+			&i.Payment.ChargeID,
+			&i.Payment.DeclineCode,
+			&i.Payment.Captured,
+			&i.Payment.Refunded,
+			&i.Payment.Hand,
+			&i.Payment.HandUsed,
+			&i.Payment.Version,
+			&i.Payment.CreatedAt,
+			&i.Payment.ExpiresAt,
+			&i.Payment.ConfirmingAt,
+			&i.Payment.ChargedAt,
+			&i.Payment.Attempt,
+			&i.Payment.NoCharge,
+			&i.Payment.ExtendAt,
+			&i.Payment.AbortDue,
+			&i.Payment.CancelDue,
+			&i.Payment.Looks,
+			&i.Payment.CheckAt,
+			&i.Payment.Checks,
+			&i.Payment.Hinted,
+			&i.Payment.HintAt,
+			&i.Payment.Lease,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const GetPayment = `-- name: GetPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease
 FROM payments WHERE id = $1
 `
 
@@ -158,6 +263,9 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.Currency,
 		&i.Payment.Provider,
 		&i.Payment.Status,
+		&i.Payment.ProviderRef,
+		&i.Payment.PageUrl,
+		&i.Payment.PageToken,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
@@ -169,10 +277,17 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
 		&i.Payment.ConfirmingAt,
+		&i.Payment.ChargedAt,
+		&i.Payment.Attempt,
+		&i.Payment.NoCharge,
+		&i.Payment.ExtendAt,
 		&i.Payment.AbortDue,
+		&i.Payment.CancelDue,
+		&i.Payment.Looks,
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
+		&i.Payment.HintAt,
 		&i.Payment.Lease,
 	)
 	return i, err
@@ -190,8 +305,12 @@ func (q *Queries) GetPaymentIDByOrder(ctx context.Context, orderID string) (uuid
 }
 
 const HintPayment = `-- name: HintPayment :execrows
-UPDATE payments SET hinted = true, check_at = coalesce($1::timestamptz, now()), lease = lease + 1
+UPDATE payments
+SET hinted = true, lease = lease + 1,
+    hint_at = greatest(coalesce($1::timestamptz, now()), hint_at + interval '5 seconds'),
+    check_at = least(check_at, greatest(coalesce($1::timestamptz, now()), hint_at + interval '5 seconds'))
 WHERE order_id = $2 AND (status NOT IN ('CONFIRMED', 'REFUNDED') OR $3::boolean)
+  AND NOT (hinted AND coalesce(check_at <= hint_at, false)) AND NOT (status = 'OPEN' AND payment_key <> '')
 `
 
 type HintPaymentParams struct {
@@ -200,8 +319,9 @@ type HintPaymentParams struct {
 	Refund  bool
 }
 
-// HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it. A charge of a confirmed
-// payment is known; its refunds may be made by hand, or fail days later.
+// HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it, at most once in 5 s. A look-up
+// that is still to come serves this hint too (it is due at hint_at), as does the charge of a payment whose buyer is back. A charge of a
+// confirmed payment is known; its refunds may be made by hand, or fail days later.
 func (q *Queries) HintPayment(ctx context.Context, arg HintPaymentParams) (int64, error) {
 	result, err := q.db.Exec(ctx, HintPayment, arg.Now, arg.OrderID, arg.Refund)
 	if err != nil {
@@ -212,12 +332,12 @@ func (q *Queries) HintPayment(ctx context.Context, arg HintPaymentParams) (int64
 
 const InsertPayment = `-- name: InsertPayment :one
 INSERT INTO payments (
-    id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, created_at
+    id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, page_token, created_at
 ) VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, coalesce($11::timestamptz, now())
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, $11, coalesce($12::timestamptz, now())
 )
-ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease
+ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN') DO NOTHING
+RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease
 `
 
 type InsertPaymentParams struct {
@@ -231,6 +351,7 @@ type InsertPaymentParams struct {
 	Currency    string
 	Provider    string
 	ExpiresAt   time.Time
+	PageToken   string
 	Now         *time.Time
 }
 
@@ -250,6 +371,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		arg.Currency,
 		arg.Provider,
 		arg.ExpiresAt,
+		arg.PageToken,
 		arg.Now,
 	)
 	var i InsertPaymentRow
@@ -264,6 +386,9 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.Currency,
 		&i.Payment.Provider,
 		&i.Payment.Status,
+		&i.Payment.ProviderRef,
+		&i.Payment.PageUrl,
+		&i.Payment.PageToken,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
@@ -275,10 +400,17 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
 		&i.Payment.ConfirmingAt,
+		&i.Payment.ChargedAt,
+		&i.Payment.Attempt,
+		&i.Payment.NoCharge,
+		&i.Payment.ExtendAt,
 		&i.Payment.AbortDue,
+		&i.Payment.CancelDue,
+		&i.Payment.Looks,
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
+		&i.Payment.HintAt,
 		&i.Payment.Lease,
 	)
 	return i, err
@@ -303,9 +435,9 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 }
 
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
-WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
+WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
 `
 
@@ -334,6 +466,9 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.Currency,
 		&i.Payment.Provider,
 		&i.Payment.Status,
+		&i.Payment.ProviderRef,
+		&i.Payment.PageUrl,
+		&i.Payment.PageToken,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
@@ -345,10 +480,17 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
 		&i.Payment.ConfirmingAt,
+		&i.Payment.ChargedAt,
+		&i.Payment.Attempt,
+		&i.Payment.NoCharge,
+		&i.Payment.ExtendAt,
 		&i.Payment.AbortDue,
+		&i.Payment.CancelDue,
+		&i.Payment.Looks,
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
+		&i.Payment.HintAt,
 		&i.Payment.Lease,
 		&i.Now,
 	)
@@ -356,7 +498,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.abort_due, payments.check_at, payments.checks, payments.hinted, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
 
@@ -384,6 +526,9 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.Currency,
 		&i.Payment.Provider,
 		&i.Payment.Status,
+		&i.Payment.ProviderRef,
+		&i.Payment.PageUrl,
+		&i.Payment.PageToken,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
@@ -395,10 +540,17 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
 		&i.Payment.ConfirmingAt,
+		&i.Payment.ChargedAt,
+		&i.Payment.Attempt,
+		&i.Payment.NoCharge,
+		&i.Payment.ExtendAt,
 		&i.Payment.AbortDue,
+		&i.Payment.CancelDue,
+		&i.Payment.Looks,
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
+		&i.Payment.HintAt,
 		&i.Payment.Lease,
 		&i.Now,
 	)
@@ -432,6 +584,32 @@ func (q *Queries) PaymentsOfReference(ctx context.Context, arg PaymentsOfReferen
 		return nil, err
 	}
 	return items, nil
+}
+
+const PollPayment = `-- name: PollPayment :exec
+UPDATE payments
+SET check_at = least(expires_at, coalesce($4::timestamptz, now()) + make_interval(secs => $5)), hinted = false
+WHERE id = $1 AND lease = $2 AND version = $3
+`
+
+type PollPaymentParams struct {
+	ID          uuid.UUID
+	Lease       int64
+	Version     int64
+	Now         *time.Time
+	WaitSeconds float64
+}
+
+// PollPayment ends a check of an open payment, of which the provider is asked again after a while.
+func (q *Queries) PollPayment(ctx context.Context, arg PollPaymentParams) error {
+	_, err := q.db.Exec(ctx, PollPayment,
+		arg.ID,
+		arg.Lease,
+		arg.Version,
+		arg.Now,
+		arg.WaitSeconds,
+	)
+	return err
 }
 
 const ReleasePayment = `-- name: ReleasePayment :exec
@@ -480,7 +658,12 @@ func (q *Queries) ReschedulePayment(ctx context.Context, arg ReschedulePaymentPa
 }
 
 const SettlePayment = `-- name: SettlePayment :exec
-UPDATE payments SET check_at = CASE WHEN status = 'PREPARED' THEN expires_at END, checks = 0, abort_due = false, hinted = false
+UPDATE payments
+SET check_at = CASE WHEN status IN ('PREPARED', 'OPEN') THEN expires_at
+                    WHEN status IN ('DECLINED', 'EXPIRED') AND (charged_at IS NOT NULL OR provider_ref <> '') AND looks < 2
+                        THEN coalesce($4::timestamptz, now()) + CASE looks WHEN 0 THEN interval '1 hour' ELSE interval '23 hours' END END,
+    looks = looks + CASE WHEN status IN ('DECLINED', 'EXPIRED') AND looks < 2 THEN 1 ELSE 0 END,
+    checks = 0, abort_due = false, cancel_due = false, hinted = false
 WHERE id = $1 AND lease = $2 AND version = $3
 `
 
@@ -488,10 +671,26 @@ type SettlePaymentParams struct {
 	ID      uuid.UUID
 	Lease   int64
 	Version int64
+	Now     *time.Time
 }
 
+// SettlePayment ends a check. Of a payment that has ended without a charge the provider is asked again an hour and a day later.
 func (q *Queries) SettlePayment(ctx context.Context, arg SettlePaymentParams) error {
-	_, err := q.db.Exec(ctx, SettlePayment, arg.ID, arg.Lease, arg.Version)
+	_, err := q.db.Exec(ctx, SettlePayment,
+		arg.ID,
+		arg.Lease,
+		arg.Version,
+		arg.Now,
+	)
+	return err
+}
+
+const SettledAtTicket = `-- name: SettledAtTicket :exec
+UPDATE payments SET extend_at = NULL WHERE id = ANY ($1::uuid[]) AND status IN ('CONFIRMED', 'REFUNDED')
+`
+
+func (q *Queries) SettledAtTicket(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, SettledAtTicket, ids)
 	return err
 }
 
@@ -531,8 +730,10 @@ func (q *Queries) Timeline(ctx context.Context, paymentID uuid.UUID) ([]Timeline
 const UpdatePayment = `-- name: UpdatePayment :execrows
 UPDATE payments
 SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
-    confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1
-WHERE id = $1 AND version = $15 AND status = $16
+    confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
+    provider_ref = $15, page_url = $16, expires_at = $17, charged_at = $18,
+    attempt = $19, no_charge = $20, extend_at = $21, cancel_due = $22, hinted = $23
+WHERE id = $1 AND version = $24 AND status = $25
 `
 
 type UpdatePaymentParams struct {
@@ -550,6 +751,15 @@ type UpdatePaymentParams struct {
 	CheckAt      *time.Time
 	Checks       int32
 	Lease        int64
+	ProviderRef  string
+	PageUrl      string
+	ExpiresAt    time.Time
+	ChargedAt    *time.Time
+	Attempt      int32
+	NoCharge     bool
+	ExtendAt     *time.Time
+	CancelDue    bool
+	Hinted       bool
 	SeenVersion  int64
 	SeenStatus   string
 }
@@ -571,6 +781,15 @@ func (q *Queries) UpdatePayment(ctx context.Context, arg UpdatePaymentParams) (i
 		arg.CheckAt,
 		arg.Checks,
 		arg.Lease,
+		arg.ProviderRef,
+		arg.PageUrl,
+		arg.ExpiresAt,
+		arg.ChargedAt,
+		arg.Attempt,
+		arg.NoCharge,
+		arg.ExtendAt,
+		arg.CancelDue,
+		arg.Hinted,
 		arg.SeenVersion,
 		arg.SeenStatus,
 	)

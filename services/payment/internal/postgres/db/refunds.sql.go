@@ -54,10 +54,11 @@ FROM (
     WHERE due.cause = $3 AND due.due_at <= coalesce($1::timestamptz, now())
       AND (due.status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR due.abort_due)
       AND (due.status = 'REQUESTED' OR due.abort_due) = $4::boolean
-    ORDER BY due.due_at LIMIT $5 FOR UPDATE SKIP LOCKED
+      AND ($5::text[] IS NULL OR due.provider = ANY ($5::text[]))
+    ORDER BY due.due_at LIMIT $6 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease
 `
 
 type ClaimRefundsParams struct {
@@ -65,6 +66,7 @@ type ClaimRefundsParams struct {
 	LeaseSeconds float64
 	Cause        string
 	AtTicket     bool
+	Providers    []string
 	Batch        int32
 }
 
@@ -81,6 +83,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 		arg.LeaseSeconds,
 		arg.Cause,
 		arg.AtTicket,
+		arg.Providers,
 		arg.Batch,
 	)
 	if err != nil {
@@ -126,6 +129,9 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Payment.Currency,
 			&i.Payment.Provider,
 			&i.Payment.Status,
+			&i.Payment.ProviderRef,
+			&i.Payment.PageUrl,
+			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
@@ -137,10 +143,17 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
+			&i.Payment.ChargedAt,
+			&i.Payment.Attempt,
+			&i.Payment.NoCharge,
+			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
+			&i.Payment.CancelDue,
+			&i.Payment.Looks,
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.HintAt,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -391,7 +404,7 @@ func (q *Queries) ItemsOfRefunds(ctx context.Context, refundIds []uuid.UUID) ([]
 }
 
 const ListRefunds = `-- name: ListRefunds :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id < $1::uuid ORDER BY r.id DESC LIMIT $2::int
 `
 
@@ -450,6 +463,9 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Payment.Currency,
 			&i.Payment.Provider,
 			&i.Payment.Status,
+			&i.Payment.ProviderRef,
+			&i.Payment.PageUrl,
+			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
@@ -461,10 +477,17 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
+			&i.Payment.ChargedAt,
+			&i.Payment.Attempt,
+			&i.Payment.NoCharge,
+			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
+			&i.Payment.CancelDue,
+			&i.Payment.Looks,
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.HintAt,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -478,7 +501,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 }
 
 const ListRefundsByStatus = `-- name: ListRefundsByStatus :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.abort_due, p.check_at, p.checks, p.hinted, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.status = $1 AND r.id < $2::uuid ORDER BY r.id DESC LIMIT $3::int
 `
 
@@ -538,6 +561,9 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Payment.Currency,
 			&i.Payment.Provider,
 			&i.Payment.Status,
+			&i.Payment.ProviderRef,
+			&i.Payment.PageUrl,
+			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
@@ -549,10 +575,17 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
+			&i.Payment.ChargedAt,
+			&i.Payment.Attempt,
+			&i.Payment.NoCharge,
+			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
+			&i.Payment.CancelDue,
+			&i.Payment.Looks,
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.HintAt,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err

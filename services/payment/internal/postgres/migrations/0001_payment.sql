@@ -16,7 +16,14 @@ CREATE TABLE payments (
     currency        text        NOT NULL,
     provider        text        NOT NULL,
     status          text        NOT NULL CHECK (status IN
-        ('PREPARED', 'CONFIRMING', 'CONFIRMED', 'DECLINED', 'UNKNOWN', 'EXPIRED', 'REFUNDED')),
+        ('PREPARED', 'OPEN', 'CONFIRMING', 'CONFIRMED', 'DECLINED', 'UNKNOWN', 'EXPIRED', 'REFUNDED')),
+    -- The provider's id of its page or authorisation, by which it can be asked about it and close it; empty: there is nothing to ask for
+    -- before a charge.
+    provider_ref    text        NOT NULL DEFAULT '',
+    page_url        text        NOT NULL DEFAULT '',
+    -- Whoever comes back with it from the page proves this payment.
+    page_token      text        NOT NULL DEFAULT '',
+    -- The key with which the payment is charged, also when it is charged again.
     payment_key     text        NOT NULL DEFAULT '',
     charge_id       text        NOT NULL DEFAULT '',
     decline_code    text        NOT NULL DEFAULT '',
@@ -32,14 +39,28 @@ CREATE TABLE payments (
     version         bigint      NOT NULL DEFAULT 1,
     created_at      timestamptz NOT NULL DEFAULT now(),
     expires_at      timestamptz NOT NULL,
+    -- Since when the outcome is open, and when the latest charge began.
     confirming_at   timestamptz,
+    charged_at      timestamptz,
+    -- How many charges have begun.
+    attempt         integer     NOT NULL DEFAULT 0,
+    -- The hold is lost: the payment is charged no more, only ended.
+    no_charge       boolean     NOT NULL DEFAULT false,
+    -- When ticket is asked next to keep the reference for it; NULL: never, or ticket has settled it.
+    extend_at       timestamptz,
     -- The reference must still be told that nothing was paid.
     abort_due       boolean     NOT NULL DEFAULT false,
+    -- The provider must still close its page or authorisation.
+    cancel_due      boolean     NOT NULL DEFAULT false,
+    -- How often the provider was asked after the end, since a charge may become known late.
+    looks           integer     NOT NULL DEFAULT 0,
     -- When the sweeper looks at the payment next; NULL: never again.
     check_at        timestamptz,
     checks          integer     NOT NULL DEFAULT 0,
     -- A webhook said that the provider knows something new, and the provider has not been asked since.
     hinted          boolean     NOT NULL DEFAULT false,
+    -- When it is asked because of the latest one; the next one comes 5 s later at the earliest.
+    hint_at         timestamptz,
     -- Fencing number: whoever acts on the payment outside a transaction took a number, and writes only while it is the last one.
     lease           bigint      NOT NULL DEFAULT 0,
     CHECK (hand_used <= hand),
@@ -47,13 +68,14 @@ CREATE TABLE payments (
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 
 -- One open payment per reference.
-CREATE UNIQUE INDEX payments_open ON payments (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN');
+CREATE UNIQUE INDEX payments_open ON payments (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN');
 CREATE INDEX payments_reference ON payments (payment_type, reference_id, id);
 CREATE INDEX payments_user ON payments (user_id, id);
 CREATE INDEX payments_event ON payments (event_id, id);
 CREATE INDEX payments_due ON payments (check_at) WHERE check_at IS NOT NULL;
 -- The backlog: payments_open also has every payment that nobody has confirmed yet.
 CREATE INDEX payments_unsettled ON payments (confirming_at) WHERE status IN ('CONFIRMING', 'UNKNOWN');
+CREATE INDEX payments_extended ON payments (extend_at) WHERE extend_at IS NOT NULL;
 -- Money that a person gave back and that counts for nothing yet.
 CREATE INDEX payments_by_hand ON payments (id) WHERE hand > hand_used;
 

@@ -15,16 +15,16 @@ FROM payments WHERE id = $1 FOR UPDATE;
 -- name: LockOpenPayment :one
 SELECT sqlc.embed(payments), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
-WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN')
+WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE;
 
 -- name: InsertPayment :one
 INSERT INTO payments (
-    id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, created_at
+    id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, page_token, created_at
 ) VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', @expires_at, @expires_at, coalesce(sqlc.narg('now')::timestamptz, now())
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', @expires_at, @expires_at, @page_token, coalesce(sqlc.narg('now')::timestamptz, now())
 )
-ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'CONFIRMING', 'UNKNOWN') DO NOTHING
+ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN') DO NOTHING
 RETURNING sqlc.embed(payments);
 
 -- name: IsPaid :one
@@ -36,10 +36,12 @@ SELECT EXISTS (
 -- name: UpdatePayment :execrows
 UPDATE payments
 SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
-    confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1
+    confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
+    provider_ref = @provider_ref, page_url = @page_url, expires_at = @expires_at, charged_at = @charged_at,
+    attempt = @attempt, no_charge = @no_charge, extend_at = @extend_at, cancel_due = @cancel_due, hinted = @hinted
 WHERE id = $1 AND version = @seen_version AND status = @seen_status;
 
--- ClaimDue takes due payments of a lane, each with a new lease that ends at check_at.
+-- ClaimDue takes due payments of a lane and of the given providers, each with a new lease that ends at check_at.
 -- name: ClaimDue :many
 UPDATE payments AS p
 SET lease = p.lease + 1, checks = p.checks + 1,
@@ -47,26 +49,59 @@ SET lease = p.lease + 1, checks = p.checks + 1,
 FROM (
     SELECT due.id FROM payments AS due
     WHERE due.check_at <= coalesce(sqlc.narg('now')::timestamptz, now())
-      AND CASE WHEN due.abort_due THEN 'RELEASES' WHEN due.status = 'PREPARED' AND NOT due.hinted THEN 'EXPIRIES' ELSE 'CHARGES' END
-          = @lane::text
+      AND (sqlc.narg('providers')::text[] IS NULL OR due.provider = ANY (sqlc.narg('providers')::text[]))
+      AND CASE WHEN due.abort_due THEN 'RELEASES'
+               WHEN NOT due.hinted AND (due.status = 'PREPARED' OR due.status = 'OPEN' AND due.provider_ref = '' AND due.payment_key = '')
+                   THEN 'EXPIRIES'
+               WHEN due.status = 'OPEN' AND due.payment_key <> '' THEN 'PAGES'
+               ELSE 'CHARGES' END = @lane::text
     ORDER BY due.check_at LIMIT @batch FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
 RETURNING sqlc.embed(p), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now;
 
--- HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it. A charge of a confirmed
--- payment is known; its refunds may be made by hand, or fail days later.
+-- HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it, at most once in 5 s. A look-up
+-- that is still to come serves this hint too (it is due at hint_at), as does the charge of a payment whose buyer is back. A charge of a
+-- confirmed payment is known; its refunds may be made by hand, or fail days later.
 -- name: HintPayment :execrows
-UPDATE payments SET hinted = true, check_at = coalesce(sqlc.narg('now')::timestamptz, now()), lease = lease + 1
-WHERE order_id = @order_id AND (status NOT IN ('CONFIRMED', 'REFUNDED') OR @refund::boolean);
+UPDATE payments
+SET hinted = true, lease = lease + 1,
+    hint_at = greatest(coalesce(sqlc.narg('now')::timestamptz, now()), hint_at + interval '5 seconds'),
+    check_at = least(check_at, greatest(coalesce(sqlc.narg('now')::timestamptz, now()), hint_at + interval '5 seconds'))
+WHERE order_id = @order_id AND (status NOT IN ('CONFIRMED', 'REFUNDED') OR @refund::boolean)
+  AND NOT (hinted AND coalesce(check_at <= hint_at, false)) AND NOT (status = 'OPEN' AND payment_key <> '');
 
 -- name: ReschedulePayment :exec
 UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @wait_seconds)
 WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL;
 
+-- SettlePayment ends a check. Of a payment that has ended without a charge the provider is asked again an hour and a day later.
 -- name: SettlePayment :exec
-UPDATE payments SET check_at = CASE WHEN status = 'PREPARED' THEN expires_at END, checks = 0, abort_due = false, hinted = false
+UPDATE payments
+SET check_at = CASE WHEN status IN ('PREPARED', 'OPEN') THEN expires_at
+                    WHEN status IN ('DECLINED', 'EXPIRED') AND (charged_at IS NOT NULL OR provider_ref <> '') AND looks < 2
+                        THEN coalesce(sqlc.narg('now')::timestamptz, now()) + CASE looks WHEN 0 THEN interval '1 hour' ELSE interval '23 hours' END END,
+    looks = looks + CASE WHEN status IN ('DECLINED', 'EXPIRED') AND looks < 2 THEN 1 ELSE 0 END,
+    checks = 0, abort_due = false, cancel_due = false, hinted = false
 WHERE id = $1 AND lease = $2 AND version = $3;
+
+-- PollPayment ends a check of an open payment, of which the provider is asked again after a while.
+-- name: PollPayment :exec
+UPDATE payments
+SET check_at = least(expires_at, coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @wait_seconds)), hinted = false
+WHERE id = $1 AND lease = $2 AND version = $3;
+
+-- DueExtensions takes payments that ticket has not settled yet, each until a minute later.
+-- name: DueExtensions :many
+UPDATE payments AS p
+SET extend_at = coalesce(sqlc.narg('now')::timestamptz, now()) + interval '1 minute'
+FROM (SELECT due.id FROM payments AS due WHERE due.extend_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+      ORDER BY due.extend_at LIMIT @batch FOR UPDATE SKIP LOCKED) AS d
+WHERE p.id = d.id
+RETURNING sqlc.embed(p);
+
+-- name: SettledAtTicket :exec
+UPDATE payments SET extend_at = NULL WHERE id = ANY (@ids::uuid[]) AND status IN ('CONFIRMED', 'REFUNDED');
 
 -- ReleasePayment records the release and makes the payment due at once, so that the provider is asked again.
 -- name: ReleasePayment :exec
@@ -87,4 +122,6 @@ ORDER BY t.id;
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
        coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
-       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand;
+       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand,
+       (SELECT count(*) FROM payments AS p WHERE p.check_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '1 minute'
+            AND p.provider <> ALL (coalesce(sqlc.narg('providers')::text[], ARRAY[p.provider]))) AS unserved;

@@ -80,6 +80,7 @@ FROM (
     WHERE due.cause = @cause AND due.due_at <= coalesce(sqlc.narg('now')::timestamptz, now())
       AND (due.status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR due.abort_due)
       AND (due.status = 'REQUESTED' OR due.abort_due) = @at_ticket::boolean
+      AND (sqlc.narg('providers')::text[] IS NULL OR due.provider = ANY (sqlc.narg('providers')::text[]))
     ORDER BY due.due_at LIMIT @batch FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id

@@ -28,6 +28,9 @@ const (
 	Refunds = "POST /v1/charges/{orderId}/refunds"
 	// RefundLists asks for the refunds of an order.
 	RefundLists = "GET /v1/charges/{orderId}/refunds"
+	Sessions    = "POST /v1/sessions"
+	// SessionLookups asks what the payer has done on the page.
+	SessionLookups = "GET /v1/sessions/{sessionId}"
 )
 
 // Provider is the sandbox provider, whose calls a test counts, blocks and fails. Nothing takes
@@ -68,7 +71,7 @@ func NewProvider(tb testing.TB, now func() time.Time) *Provider {
 
 func (p *Provider) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for _, call := range []string{Charges, Lookups, Voids, Refunds, RefundLists} {
+	for _, call := range []string{Charges, Lookups, Voids, Refunds, RefundLists, Sessions, SessionLookups} {
 		mux.HandleFunc(call, func(w http.ResponseWriter, r *http.Request) {
 			gate, failing := p.countCall(call)
 			if failing || p.losesAnswer(call, r) {
@@ -81,6 +84,7 @@ func (p *Provider) Handler() http.Handler {
 			p.server.ServeHTTP(w, r)
 		})
 	}
+	mux.Handle("/pay/", p.server)
 	return mux
 }
 
@@ -98,7 +102,10 @@ func (p *Provider) losesAnswer(call string, r *http.Request) bool {
 	}
 	copied := r.Clone(context.WithoutCancel(r.Context()))
 	copied.Body = io.NopCloser(bytes.NewReader(body))
-	act := func() { p.server.ServeHTTP(httptest.NewRecorder(), copied) }
+	act := func() {
+		defer func() { _ = recover() }() // a call that gets no answer ends its handler
+		p.server.ServeHTTP(httptest.NewRecorder(), copied)
+	}
 	if lost {
 		p.lost[call]--
 		act()
@@ -208,6 +215,9 @@ func (p *Provider) Order(orderID string) sandbox.Charge {
 	c, _ := p.ledger.Get(orderID)
 	return c
 }
+
+// Session returns the page of an order, the zero Session if it has none.
+func (p *Provider) Session(orderID string) sandbox.Session { return p.ledger.SessionOf(orderID) }
 
 // Settle makes a pending charge CAPTURED or DECLINED.
 func (p *Provider) Settle(orderID, status string) {

@@ -20,6 +20,7 @@ type Hold struct {
 	ExpiresAt time.Time
 	Payment   string // the payment that has claimed the hold; empty: none
 	Aborts    int    // the number of releases
+	Opens     int    // the number of pages
 }
 
 // Tickets is a fake of the ticket service's PayableService, with holds and tickets in memory.
@@ -58,7 +59,7 @@ func (t *Tickets) Hold(id string) Hold {
 	return t.holds[id]
 }
 
-// Fail makes the next calls of a method ("Payable", "Begin", "Abort", "BeginRefund", "AbortRefund")
+// Fail makes the next calls of a method ("Payable", "Begin", "Abort", "Extend", "BeginRefund", "AbortRefund")
 // return the errors, one each; "BeginAnswer" and "BeginRefundAnswer" fail after the claim.
 func (t *Tickets) Fail(method string, answers ...error) {
 	t.mu.Lock()
@@ -96,8 +97,18 @@ func (t *Tickets) BeginPayment(_ context.Context, in *ticketv1.BeginPaymentReque
 		return nil, err
 	}
 	h := t.holds[in.GetReferenceId()]
-	if h.Payment != "" && h.Payment != in.GetPaymentId() || t.now().After(h.ExpiresAt) {
+	switch {
+	case t.now().After(h.ExpiresAt):
 		return nil, errs.ErrHoldExpired
+	case h.Payment != "" && h.Payment != in.GetPaymentId():
+		return nil, errs.ErrPaymentInProgress
+	}
+	if in.GetOpens() && h.Payment == "" {
+		h.Opens++
+	}
+	// Charges do not lengthen holds here, so that tests reach their ends soon.
+	if end := t.now().Add(in.GetWithin().AsDuration()); in.GetOpens() && end.After(h.ExpiresAt) {
+		h.ExpiresAt = end
 	}
 	h.Payment = in.GetPaymentId()
 	t.holds[in.GetReferenceId()] = h
@@ -114,7 +125,9 @@ func (t *Tickets) SetOldestUnapplied(age time.Duration) {
 func (t *Tickets) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return &ticketv1.Settlement{OldestUnappliedMs: t.oldestUnapplied.Milliseconds()}, t.failure("Settlement")
+	return &ticketv1.Settlement{
+		OldestUnappliedMs: t.oldestUnapplied.Milliseconds(), HoldMaxExtensionMs: maxExtension.Milliseconds(),
+	}, t.failure("Settlement")
 }
 
 func (t *Tickets) AbortPayment(_ context.Context, in *ticketv1.AbortPaymentRequest) (*emptypb.Empty, error) {
@@ -130,6 +143,38 @@ func (t *Tickets) AbortPayment(_ context.Context, in *ticketv1.AbortPaymentReque
 	}
 	return &emptypb.Empty{}, nil
 }
+
+// ExtendPayments lengthens the holds of payments by 3 min.
+func (t *Tickets) ExtendPayments(_ context.Context, in *ticketv1.ExtendPaymentsRequest) (*ticketv1.ExtendPaymentsResponse, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.failure("Extend"); err != nil {
+		return nil, err
+	}
+	out := &ticketv1.ExtendPaymentsResponse{}
+	for _, p := range in.GetPayments() {
+		h, ok := t.holds[p.GetReferenceId()]
+		if !ok || h.Payment != p.GetPaymentId() || t.now().After(h.ExpiresAt) {
+			continue
+		}
+		out.PaymentIds = append(out.PaymentIds, p.GetPaymentId())
+		if end := t.now().Add(3 * time.Minute); end.After(h.ExpiresAt) {
+			h.ExpiresAt = end
+			t.holds[p.GetReferenceId()] = h
+		}
+	}
+	return out, nil
+}
+
+// Settle ends a hold, as ticket does when it applies a payment's event.
+func (t *Tickets) Settle(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.holds, id)
+}
+
+// maxExtension is by how much payments may extend holds.
+const maxExtension = 30 * time.Minute
 
 func (h Hold) payable(id string) *ticketv1.Payable {
 	return &ticketv1.Payable{

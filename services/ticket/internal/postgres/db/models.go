@@ -142,6 +142,8 @@ type Reservation struct {
 	ExpiresAt     time.Time
 	HoldEndsAt    time.Time
 	PaymentID     uuid.NullUUID
+	Opens         int32
+	Charging      bool
 	Version       int64
 	CreatedAt     time.Time
 	UpdatedAt     time.Time

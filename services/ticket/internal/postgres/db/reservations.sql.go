@@ -79,7 +79,7 @@ func (q *Queries) EndSeats(ctx context.Context, reservationIds []uuid.UUID) (int
 }
 
 const FindReservation = `-- name: FindReservation :one
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = $2
 `
@@ -114,6 +114,8 @@ func (q *Queries) FindReservation(ctx context.Context, arg FindReservationParams
 		&i.Reservation.ExpiresAt,
 		&i.Reservation.HoldEndsAt,
 		&i.Reservation.PaymentID,
+		&i.Reservation.Opens,
+		&i.Reservation.Charging,
 		&i.Reservation.Version,
 		&i.Reservation.CreatedAt,
 		&i.Reservation.UpdatedAt,
@@ -146,7 +148,7 @@ func (q *Queries) GiveSeatsBack(ctx context.Context, arg GiveSeatsBackParams) (i
 }
 
 const ListReservations = `-- name: ListReservations :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE user_id = $2 AND reservation_id < $3::uuid
 ORDER BY reservation_id DESC
@@ -196,6 +198,8 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 			&i.Reservation.ExpiresAt,
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
+			&i.Reservation.Opens,
+			&i.Reservation.Charging,
 			&i.Reservation.Version,
 			&i.Reservation.CreatedAt,
 			&i.Reservation.UpdatedAt,
@@ -240,7 +244,7 @@ func (q *Queries) LockFreeSeatsOf(ctx context.Context, reservationIds []uuid.UUI
 }
 
 const LockReservations = `-- name: LockReservations :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY ($2::uuid[])
 ORDER BY reservation_id
@@ -285,6 +289,8 @@ func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsPara
 			&i.Reservation.ExpiresAt,
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
+			&i.Reservation.Opens,
+			&i.Reservation.Charging,
 			&i.Reservation.Version,
 			&i.Reservation.CreatedAt,
 			&i.Reservation.UpdatedAt,
@@ -410,6 +416,49 @@ func (q *Queries) MoveSold(ctx context.Context, arg MoveSoldParams) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const PayingReservations = `-- name: PayingReservations :many
+SELECT reservation_id, payment_id, expires_at, coalesce($1::timestamptz, now())::timestamptz AS now
+FROM reservations
+WHERE reservation_id = ANY ($2::uuid[]) AND status = 'PAYING'
+`
+
+type PayingReservationsParams struct {
+	Now            *time.Time
+	ReservationIds []uuid.UUID
+}
+
+type PayingReservationsRow struct {
+	ReservationID uuid.UUID
+	PaymentID     uuid.NullUUID
+	ExpiresAt     time.Time
+	Now           time.Time
+}
+
+func (q *Queries) PayingReservations(ctx context.Context, arg PayingReservationsParams) ([]PayingReservationsRow, error) {
+	rows, err := q.db.Query(ctx, PayingReservations, arg.Now, arg.ReservationIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PayingReservationsRow
+	for rows.Next() {
+		var i PayingReservationsRow
+		if err := rows.Scan(
+			&i.ReservationID,
+			&i.PaymentID,
+			&i.ExpiresAt,
+			&i.Now,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const SeatsOf = `-- name: SeatsOf :many
 SELECT reservation_id, seat_id::text AS seat_id, price, fee
 FROM places
@@ -491,10 +540,12 @@ func (q *Queries) SoldByEvent(ctx context.Context, arg SoldByEventParams) ([]Sol
 const UpdateReservations = `-- name: UpdateReservations :execrows
 UPDATE reservations r
 SET status = c.status, reason = c.reason, expires_at = c.expires_at, released = c.released, version = c.version,
-    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
+    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), opens = c.opens, charging = c.charging, updated_at = now()
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS was, unnest($3::bigint[]) AS was_version,
              unnest($4::text[]) AS status, unnest($5::text[]) AS reason, unnest($6::timestamptz[]) AS expires_at,
-             unnest($7::int[]) AS released, unnest($8::uuid[]) AS payment_id, unnest($9::bigint[]) AS version) c
+             unnest($7::int[]) AS released, unnest($8::uuid[]) AS payment_id, unnest($9::int[]) AS opens,
+             unnest($10::boolean[]) AS charging,
+             unnest($11::bigint[]) AS version) c
 WHERE r.reservation_id = c.id AND r.status = c.was AND r.version = c.was_version
 `
 
@@ -507,6 +558,8 @@ type UpdateReservationsParams struct {
 	ExpiresAt      []time.Time
 	Released       []int32
 	PaymentIds     []uuid.UUID
+	Opens          []int32
+	Charging       []bool
 	Versions       []int64
 }
 
@@ -520,6 +573,8 @@ func (q *Queries) UpdateReservations(ctx context.Context, arg UpdateReservations
 		arg.ExpiresAt,
 		arg.Released,
 		arg.PaymentIds,
+		arg.Opens,
+		arg.Charging,
 		arg.Versions,
 	)
 	if err != nil {

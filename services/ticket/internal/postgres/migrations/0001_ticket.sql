@@ -234,6 +234,10 @@ CREATE TABLE reservations (
     -- The payment under way, that paid, or that was rejected. A reservation that ends unpaid names none: a payment that is named has been
     -- answered.
     payment_id     uuid,
+    -- How often a provider's page was opened for it.
+    opens          integer     NOT NULL DEFAULT 0,
+    -- Whether the payment under way may have been charged: from the claim before its first charge until it is aborted.
+    charging       boolean     NOT NULL DEFAULT false,
     version        bigint      NOT NULL DEFAULT 1,
     created_at     timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),

@@ -57,10 +57,12 @@ FOR UPDATE;
 -- name: UpdateReservations :execrows
 UPDATE reservations r
 SET status = c.status, reason = c.reason, expires_at = c.expires_at, released = c.released, version = c.version,
-    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), updated_at = now()
+    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), opens = c.opens, charging = c.charging, updated_at = now()
 FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@was_versions::bigint[]) AS was_version,
              unnest(@statuses::text[]) AS status, unnest(@reasons::text[]) AS reason, unnest(@expires_at::timestamptz[]) AS expires_at,
-             unnest(@released::int[]) AS released, unnest(@payment_ids::uuid[]) AS payment_id, unnest(@versions::bigint[]) AS version) c
+             unnest(@released::int[]) AS released, unnest(@payment_ids::uuid[]) AS payment_id, unnest(@opens::int[]) AS opens,
+             unnest(@charging::boolean[]) AS charging,
+             unnest(@versions::bigint[]) AS version) c
 WHERE r.reservation_id = c.id AND r.status = c.was AND r.version = c.was_version;
 
 -- name: UpdateSeats :execrows
@@ -110,6 +112,11 @@ FROM (SELECT l.event_id, l.section, n.sold, n.house, n.returns
       ORDER BY l.event_id, l.section
       FOR UPDATE OF l) d
 WHERE s.event_id = d.event_id AND s.section = d.section;
+
+-- name: PayingReservations :many
+SELECT reservation_id, payment_id, expires_at, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
+FROM reservations
+WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND status = 'PAYING';
 
 -- name: DueReservations :many
 SELECT reservation_id

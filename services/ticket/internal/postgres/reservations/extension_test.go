@@ -68,3 +68,38 @@ func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	require.ErrorIs(t, err, reservation.ErrHoldExpired)
 	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status)
 }
+
+// Only payments that are under way keep their places, and only those short of time are written.
+func TestPaymentsAreExtended(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 4)))
+	svc.Put(t, storetest.Spec("g", event.General, storetest.Admissions("A", 70, 4)))
+	seat := svc.MustHoldSeats(t, "u", "A-1-1")
+	short, paid, fresh := svc.BeginPayment(t, seat).ID, uuid.New(), uuid.New()
+	svc.Clock.Advance(reservation.PayWithin - time.Minute)
+	other := svc.MustHoldSeats(t, "v", "A-1-2")
+	_, err := svc.Reservations.BeginPayment(t.Context(), "v", other.ID, fresh)
+	require.NoError(t, err)
+	before := svc.Find(t, other.ID)
+	all := []reservation.UnderWay{
+		{ReservationID: seat.ID, PaymentID: short}, {ReservationID: other.ID, PaymentID: fresh}, {ReservationID: other.ID, PaymentID: paid},
+		{ReservationID: uuid.New(), PaymentID: uuid.New()},
+	}
+	for range 2 { // repeated, it changes nothing
+		under, err := svc.Reservations.ExtendPayments(t.Context(), all)
+		require.NoError(t, err)
+		require.ElementsMatch(t, all[:2], under)
+		svc.RequireFromNow(t, 3*time.Minute, svc.Find(t, seat.ID).ExpiresAt)
+		require.Equal(t, before, svc.Find(t, other.ID))
+	}
+	svc.Clock.Advance(2 * time.Minute)
+	_, err = svc.HoldSeats(t.Context(), "w", "A-1-1")
+	require.ErrorIs(t, err, reservation.ErrSeatTaken, "it would be free by its first end")
+	svc.RequireInvariants(t)
+	svc.Clock.Advance(time.Minute)
+	_, err = svc.Reservations.ExtendPayments(t.Context(), all)
+	require.NoError(t, err)
+	_, err = svc.HoldSeats(t.Context(), "w", "A-1-1")
+	require.NoError(t, err, "what has expired is not brought back")
+}

@@ -4,6 +4,7 @@ package reservations
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -98,6 +99,52 @@ func (s *Store) ChangeOfEvent(ctx context.Context, id uuid.UUID, decide reservat
 	})
 }
 
+func (s *Store) Paying(
+	ctx context.Context, payments []reservation.UnderWay, within time.Duration,
+) (paying, short []reservation.UnderWay, err error) {
+	q := s.database.Queries()
+	rows, err := q.PayingReservations(ctx, db.PayingReservationsParams{ReservationIds: reservationsOf(payments), Now: q.AsOf})
+	if err != nil {
+		return nil, nil, pkgpostgres.Err(err)
+	}
+	for _, row := range rows {
+		p := reservation.UnderWay{ReservationID: row.ReservationID, PaymentID: row.PaymentID.UUID}
+		if !slices.Contains(payments, p) {
+			continue
+		}
+		if paying = append(paying, p); row.ExpiresAt.Before(row.Now.Add(within)) {
+			short = append(short, p)
+		}
+	}
+	return paying, short, nil
+}
+
+func reservationsOf(payments []reservation.UnderWay) []uuid.UUID {
+	ids := make([]uuid.UUID, len(payments))
+	for i, p := range payments {
+		ids[i] = p.ReservationID
+	}
+	return ids
+}
+
+func (s *Store) ChangeAll(
+	ctx context.Context, payments []reservation.UnderWay, decide func(r *reservation.Reservation, payment uuid.UUID, now time.Time),
+) error {
+	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		locked, err := Lock(ctx, tx, reservationsOf(payments))
+		if err != nil {
+			return err
+		}
+		for _, p := range payments {
+			if r := locked.Find(p.ReservationID); r != nil {
+				decide(r, p.PaymentID, locked.Now)
+			}
+		}
+		_, err = locked.Save(ctx, tx) // an extension has no event
+		return err
+	})
+}
+
 // Expire expires those of the reservations with these ids whose time is over.
 func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
 	err := d.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
@@ -152,7 +199,7 @@ func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Rese
 		ID: r.ReservationID, EventID: r.EventID, UserID: r.UserID, SlotID: r.SlotID, Section: r.Section, Seats: seats,
 		Quantity: int(r.Quantity), Released: int(r.Released), Amount: r.Amount, Fee: r.Fee, Currency: r.Currency,
 		Status: reservation.Status(r.Status), Reason: r.Reason,
-		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), PaymentID: r.PaymentID.UUID, Version: r.Version,
+		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), Opens: int(r.Opens), Charging: r.Charging, PaymentID: r.PaymentID.UUID, Version: r.Version,
 		CreatedAt: r.CreatedAt.UTC(),
 	}
 }

@@ -22,6 +22,8 @@ func updateReservations(ctx context.Context, q *postgres.Queries, changed []*res
 		arg.ExpiresAt = append(arg.ExpiresAt, c.current.ExpiresAt)
 		arg.Released = append(arg.Released, int32(c.current.Released)) //nolint:gosec // ≤ Quantity
 		arg.PaymentIds = append(arg.PaymentIds, c.current.PaymentID)
+		arg.Opens = append(arg.Opens, int32(c.current.Opens)) //nolint:gosec // ≤ 3
+		arg.Charging = append(arg.Charging, c.current.Charging)
 		arg.Versions = append(arg.Versions, c.current.Version)
 	}
 	n, err := q.UpdateReservations(ctx, arg)

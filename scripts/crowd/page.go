@@ -1,0 +1,145 @@
+package crowd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"urr.guru/pkg/loop"
+)
+
+// The ends of a payment that was not made.
+const (
+	declined = "DECLINED"
+	expired  = "EXPIRED"
+)
+
+// The percentages of buyers who pay on the provider's page, if it has one, and of those who do
+// something else there than pay and come back.
+const (
+	pagePercent    = 60
+	neverPercent   = 8 // pay, and never come back
+	slowPercent    = 3 // pay, and the provider answers the shop late
+	givesUpPercent = 8 // change their minds first
+)
+
+// prepare opens the payment of a reservation. While its page is not open yet, it asks again, as the
+// checkout does.
+func (v *visitor) prepare(ctx context.Context, held reservation) (p preparedPayment, err error) {
+	body := map[string]any{"paymentType": "reservation", "referenceId": held.ReservationID}
+	for range maxAttempts {
+		p = preparedPayment{}
+		err = v.post(ctx, StepPrepare, "/api/v1/payments/prepare", body, &p)
+		if err != nil || p.Status != "PREPARED" || p.Page != nil || p.Amount == 0 {
+			return p, err
+		}
+		if !loop.Sleep(ctx, paymentPoll) {
+			return p, ctx.Err()
+		}
+	}
+	return p, fmt.Errorf("the page of payment %s does not open", p.PaymentID)
+}
+
+// payOnPage goes to the provider's page, chooses there, and comes back, or not. Some change their
+// minds first and then pay by another payment.
+func (v *visitor) payOnPage(ctx context.Context, held reservation, p preparedPayment, paymentKey string) (status string, err error) {
+	choice := v.choice(paymentKey)
+	if choice == "approve" && v.behaviour == Buys && v.rng.IntN(100) < givesUpPercent {
+		if p, err = v.changeMind(ctx, held, p); err != nil || p.Page == nil {
+			return expired, err
+		}
+	}
+	ans, err := v.atPage(ctx, http.MethodGet, p.Page.URL, "")
+	if err == nil && ans.OK() {
+		ans, err = v.atPage(ctx, http.MethodPost, p.Page.URL, choice)
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case ans.Status == http.StatusGone: // its time is over, or a second tab was faster
+	case choice == "stay" && ans.OK():
+	case ans.Status == http.StatusSeeOther:
+		err = v.comeBack(ctx, ans.Header.Get("Location"))
+	default:
+		err = newRefusalError(StepPage, ans)
+	}
+	if err != nil {
+		return "", err
+	}
+	return v.awaitPayment(ctx, p.PaymentID)
+}
+
+// choice returns the button for a payment key.
+func (v *visitor) choice(paymentKey string) string {
+	n := v.rng.IntN(100)
+	switch {
+	case strings.HasPrefix(paymentKey, "decline-"):
+		return "decline"
+	case n < neverPercent:
+		return "stay"
+	case n < neverPercent+slowPercent:
+		return "slow"
+	default:
+		return "approve"
+	}
+}
+
+// changeMind ends a payment that nothing was paid for, and opens the next one.
+func (v *visitor) changeMind(ctx context.Context, held reservation, p preparedPayment) (preparedPayment, error) {
+	var got struct {
+		Status string `json:"status"`
+	}
+	if err := v.post(ctx, StepCancel, "/api/v1/payments/"+p.PaymentID+"/cancel", map[string]any{}, &got); err != nil {
+		return p, err
+	}
+	if got.Status != expired {
+		return p, fmt.Errorf("a payment that was given up is %s", got.Status)
+	}
+	return v.prepare(ctx, held)
+}
+
+// atPage requests the provider's page, and submits a choice unless it is empty. It repeats a request
+// without an answer: the page takes one choice.
+func (v *visitor) atPage(ctx context.Context, method, page, choice string) (ans *Answer, err error) {
+	for range maxAttempts {
+		if ans, err = v.session.Submit(ctx, StepPage, method, page, url.Values{"choice": {choice}}); err == nil || !loop.Sleep(ctx, jitter(v.rng, paymentPoll)) {
+			break
+		}
+	}
+	return ans, err
+}
+
+// comeBack follows the provider's redirect to the shop.
+func (v *visitor) comeBack(ctx context.Context, location string) error {
+	to, err := url.Parse(location)
+	if err != nil {
+		return fmt.Errorf("the provider's redirect: %w", err)
+	}
+	ans, err := v.callWithRetries(ctx, StepReturn, http.MethodGet, to.RequestURI(), nil, nil)
+	if err == nil && ans.Status != http.StatusSeeOther {
+		err = newRefusalError(StepReturn, ans)
+	}
+	return err
+}
+
+// awaitPayment polls a payment until it has ended.
+func (v *visitor) awaitPayment(ctx context.Context, paymentID string) (string, error) {
+	for {
+		var p struct {
+			Status string `json:"status"`
+		}
+		if err := v.get(ctx, StepPayment, "/api/v1/payments/"+paymentID, &p); err != nil {
+			return "", err
+		}
+		switch p.Status {
+		case "PREPARED", "OPEN", "CONFIRMING", "UNKNOWN", "PENDING":
+			if !loop.Sleep(ctx, paymentPoll) {
+				return "", ctx.Err()
+			}
+		default:
+			return p.Status, nil
+		}
+	}
+}

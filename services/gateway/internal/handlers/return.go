@@ -1,0 +1,61 @@
+package handlers
+
+import (
+	"net/http"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+)
+
+// ReturnHandlers takes buyers who come back from a provider's page, perhaps in another browser and
+// without a session: the address proves the payment.
+type ReturnHandlers struct {
+	Payments paymentv1.PaymentServiceClient
+}
+
+// The bounds of the parameters that are passed on: their number, and the length of a name with its value.
+const (
+	maxReturnParams = 32
+	maxReturnText   = 512
+)
+
+// looksParam is the parameter with which a page asks for the state only.
+const looksParam = "looks"
+
+// Handle redirects to the checkout of the payment. The fragment proves the payment to a page without
+// a session, which asks here again for its state, with looksParam: the answer is JSON, and nothing is stored.
+func (h *ReturnHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	provider := q.Param("provider")
+	if !validProviderName(provider) {
+		return errs.ErrProviderUnknown
+	}
+	params := map[string]string{}
+	for name, values := range r.URL.Query() {
+		if params[name] = values[0]; len(params) > maxReturnParams || len(name)+len(values[0]) > maxReturnText {
+			return errs.ErrPaymentNotFound
+		}
+	}
+	_, looks := params[looksParam]
+	delete(params, looksParam)
+	in := &paymentv1.ReturnPaymentRequest{Provider: provider, Params: params, Looks: looks}
+	p, err := h.Payments.ReturnPayment(caller.With(r.Context(), &commonv1.Caller{}), in)
+	if err != nil {
+		return err
+	}
+	w.Header()["Cache-Control"] = edge.NoStore
+	if looks {
+		return WriteMessage(w, http.StatusOK, p)
+	}
+	to := "/my"
+	if p.GetPaymentType() == reservations {
+		to = "/checkout/" + p.GetReferenceId() + "#" + provider + "/" + p.GetPaymentId() + "?" + r.URL.Query().Encode()
+	}
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}

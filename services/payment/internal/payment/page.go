@@ -1,0 +1,272 @@
+package payment
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/failpoint"
+)
+
+// pagePolls are the ages of an open page at which its provider is asked whether the buyer has paid:
+// whoever has may never come back, and a webhook may be lost.
+var pagePolls = []time.Duration{ //nolint:gochecknoglobals // a constant
+	20 * time.Second, time.Minute, 3 * time.Minute, 6 * time.Minute, 12 * time.Minute,
+}
+
+// openPage claims the reference of a prepared payment and opens its page. Each step is idempotent, and
+// the page's address is given out only when all are made; after a failure the payment is returned
+// without a page, and the request is repeated.
+func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (Payment, Page, error) {
+	if err := s.gateError(); err != nil {
+		return p, Page{}, err
+	}
+	until, err := s.claimForPage(ctx, p)
+	if refusal, definite := Refusal(err); definite {
+		return s.refusePage(ctx, p, refusal.Reason, refusal)
+	}
+	if err != nil {
+		s.log.WarnContext(ctx, "reference not claimed for a page", "payment_id", p.ID, "error", err)
+		return s.withoutClaim(ctx, p)
+	}
+	failpoint.Hit("payment.prepare.after_claim")
+	page, err := s.makePage(ctx, p, provider)
+	if err != nil {
+		s.log.WarnContext(ctx, "page not opened", "payment_id", p.ID, "error", err)
+		return p, Page{}, nil
+	}
+	failpoint.Hit("payment.prepare.after_page")
+	writeCtx, cancel := forWrite(ctx)
+	defer cancel()
+	after, err := s.store.Apply(writeCtx, p.ID, opened(page, pageEnd(s.opts.Now(), until, provider.Caps())))
+	if err != nil {
+		return p, Page{}, err
+	}
+	failpoint.Hit("payment.prepare.after_open")
+	if after.Status == Expired || after.Status == Declined { // meanwhile, and its claim may have come later
+		if after, err = s.store.Apply(writeCtx, p.ID, reclaimed); err == nil {
+			s.tryRelease(writeCtx, after)
+		}
+		return after, Page{}, err
+	}
+	return after, s.pageOf(ctx, after), nil
+}
+
+// withoutClaim returns a payment whose claim has no answer. If it has ended meanwhile, its claim may
+// still arrive: the sweeper releases it when the call is over.
+func (s *Service) withoutClaim(ctx context.Context, p Payment) (Payment, Page, error) {
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
+	after, err := s.store.Apply(ctx, p.ID, reclaimed)
+	if err != nil {
+		return p, Page{}, err
+	}
+	return after, Page{}, nil
+}
+
+// pageEnd returns the end of an open payment whose claim lasts until a time.
+func pageEnd(now, until time.Time, caps Caps) time.Time {
+	last := until.Add(-caps.pageMargin())
+	if end := now.Add(caps.PageTime); end.Before(last) {
+		return end
+	}
+	return last
+}
+
+// claimForPage claims the reference for the time that the buyer has on the page. Another payment of
+// the reference that has ended is released first.
+func (s *Service) claimForPage(ctx context.Context, p Payment) (time.Time, error) {
+	pageTime := s.caps(p).PageTime
+	t := PayTime{Within: pageTime, AtLeast: min(leastPage, pageTime), Opens: true}
+	claim := func() (time.Time, error) {
+		ctx, cancel := context.WithTimeout(ctx, ticketTimeout)
+		defer cancel()
+		return s.tickets.Begin(ctx, p, t)
+	}
+	until, err := claim()
+	if !errors.Is(err, ErrInProgress) || !s.releaseEnded(ctx, p.Reference) {
+		return until, err
+	}
+	return claim()
+}
+
+// releaseEnded releases a reference from its payments that have ended, and reports whether there were
+// any. Also from those that were released before: the claim of a page may have come later, by a process
+// that has died since.
+func (s *Service) releaseEnded(ctx context.Context, ref Reference) (released bool) {
+	ids, err := s.store.OfReference(ctx, ref)
+	for _, id := range ids {
+		var p Payment
+		p, err = s.store.Get(ctx, id)
+		switch ended := p.Status == Expired || p.Status == Declined; {
+		case err != nil:
+		case p.AbortDue:
+			s.tryRelease(ctx, p)
+			released = true
+		case ended && p.Captured == 0 && p.Token != "":
+			if err = s.releaseReference(ctx, p); err == nil {
+				released = true
+			}
+		}
+	}
+	if err != nil {
+		s.log.WarnContext(ctx, "ended payments of a reference not read", "reference_id", ref.ID, "error", err)
+	}
+	return released
+}
+
+// refusePage ends a payment whose reference ticket has refused. While another payment lasts it stays
+// prepared: the request is repeated.
+func (s *Service) refusePage(ctx context.Context, p Payment, reason string, refusal error) (Payment, Page, error) {
+	if errors.Is(refusal, ErrInProgress) {
+		return p, Page{}, refusal
+	}
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
+	after, err := s.store.Apply(ctx, p.ID, refusedPage(reason))
+	if err == nil && after.AbortDue {
+		s.tryRelease(ctx, after)
+	}
+	return after, Page{}, errors.Join(refusal, err)
+}
+
+func (s *Service) makePage(ctx context.Context, p Payment, provider Provider) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, provider.Caps().CallTime)
+	defer cancel()
+	return provider.Open(ctx, p)
+}
+
+// pageOf returns the page of a payment on which its buyer may pay; none if there is none.
+func (s *Service) pageOf(ctx context.Context, p Payment) Page {
+	provider, ok := s.providers.Of(p.Provider)
+	switch {
+	case !ok || !p.Status.Uncharged() || p.Status == Prepared && p.Token != "":
+		return Page{}
+	case p.PageURL != "":
+		return Page{URL: p.PageURL}
+	}
+	page, err := s.makePage(ctx, p, provider)
+	if err != nil {
+		s.log.WarnContext(ctx, "page not made", "payment_id", p.ID, "error", err)
+	}
+	return page
+}
+
+// Return handles a buyer who comes back from a provider's page, perhaps in another browser: the token
+// proves the payment. A key is stored, and the sweeper charges with it; without one the sweeper asks
+// the provider. Whoever only looks again changes nothing. Errors: ErrProviderUnknown, ErrNotFound.
+func (s *Service) Return(ctx context.Context, providerName string, params map[string]string, looks bool) (Payment, error) {
+	provider, ok := s.providers.Of(providerName)
+	if !ok {
+		return Payment{}, ErrProviderUnknown
+	}
+	auth, err := provider.Return(params)
+	if err != nil {
+		return Payment{}, errors.Join(ErrNotFound, err)
+	}
+	id, err := s.store.OfOrder(ctx, auth.OrderID)
+	if err != nil {
+		return Payment{}, err
+	}
+	p, err := s.store.Get(ctx, id)
+	switch {
+	case err != nil:
+		return Payment{}, err
+	case p.Provider != providerName || p.Token == "" || subtle.ConstantTimeCompare([]byte(p.Token), []byte(auth.Token)) != 1:
+		return Payment{}, ErrNotFound
+	case looks || p.Status != Open: // it shows its state
+		return p, nil
+	case auth.Key == "":
+		return p, s.store.Hint(ctx, p.OrderID, false)
+	}
+	after, err := s.store.Apply(ctx, p.ID, returned(auth.Key))
+	signal(s.back)
+	return after, err
+}
+
+// Cancel ends a user's payment of which nothing was charged, and releases its reference. Errors:
+// ErrNotFound, ErrInProgress (it is being charged), ErrAlreadyPaid.
+func (s *Service) Cancel(ctx context.Context, id uuid.UUID, userID string) (Shown, error) {
+	after, err := s.store.Apply(ctx, id, givenUp(userID))
+	if err != nil {
+		return Shown{}, err
+	}
+	if after.AbortDue {
+		s.tryRelease(ctx, after)
+	}
+	return s.Get(ctx, id, userID, false)
+}
+
+// EndGivenUp ends a payment whose reference its payer has given up while the page was open: ticket
+// takes no claim for it any more, so it cannot be charged. eventKey identifies the event, which is
+// processed once. ErrNotFound.
+func (s *Service) EndGivenUp(ctx context.Context, eventKey string, id uuid.UUID) error {
+	return s.store.ApplyOnce(ctx, eventKey, id, func(p Payment, _ time.Time) (*Change, error) {
+		if !p.Status.Uncharged() {
+			return nil, nil //nolint:nilnil // it has ended, or a charge is about to be refused by ticket
+		}
+		return ended(p, "the payer gave up the places"), nil
+	})
+}
+
+// Providers returns the names of the configured providers, the default one first.
+func (s *Service) Providers() []string { return s.providers.Names() }
+
+// followPage goes on with an open payment: it is charged when the buyer has paid on the page, and
+// ended when its time is over. The provider is asked once more before that: the claim lasts a little
+// longer, and ticket decides whether it is still in time.
+func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) error {
+	over, last := !now.Before(p.ExpiresAt), !now.Before(p.ExpiresAt.Add(s.caps(p).pageMargin()))
+	out := Outcome{State: Authorized} // the key was brought back
+	if p.PaymentKey == "" {
+		var err error
+		if out, err = s.lookup(ctx, p); err != nil {
+			if last {
+				return errors.Join(err, s.end(ctx, p, expired))
+			}
+			return s.retryHint(ctx, p, err)
+		}
+	}
+	switch {
+	case out.State == Captured: // by nobody's charge: it counts all the same
+		_, err := s.applyOutcome(ctx, p, out)
+		return err
+	case out.State == Refused || out.State == Void:
+		return s.end(ctx, p, closed)
+	case over && (out.State != Authorized || last):
+		return s.end(ctx, p, expired)
+	case out.State == Authorized && s.refusesCharges(p) != nil:
+		return s.store.Reschedule(ctx, p, pausedRetry) // its hold is not lengthened
+	case out.State == Authorized:
+		_, err := s.chargeBySweeper(ctx, p, out.Key)
+		return err
+	}
+	next := min(max(p.Checks, 1), len(pagePolls)-1)
+	return s.store.Poll(ctx, p, pagePolls[next]-pagePolls[next-1])
+}
+
+// errNotClosed is a page or an authorisation that its provider cannot cancel yet.
+var errNotClosed = errors.New("the provider cannot close the page yet")
+
+// closePage makes the provider close the page or authorisation of an ended payment, so that the
+// buyer's funds are free again.
+func (s *Service) closePage(ctx context.Context, p Payment) error {
+	callCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
+	defer cancel()
+	out, err := s.provider(p).Cancel(callCtx, p)
+	if err == nil && out.State == NotPossible && s.caps(p).Void {
+		err = errNotClosed
+	}
+	if err != nil {
+		return s.retryHint(ctx, p, err)
+	}
+	if out.State == Captured { // the look-up says how much
+		if _, _, err := s.lookupAndApply(ctx, p); err != nil {
+			return s.retryHint(ctx, p, err)
+		}
+	}
+	return s.store.Reschedule(ctx, p, Never)
+}

@@ -1,0 +1,201 @@
+package payment
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Provider takes money, by charges that this service sends: its page, an authorisation and a webhook
+// take none. After an error of Charge the outcome is unknown, except for ErrNotSent and
+// ErrNotAdmitted.
+type Provider interface {
+	// Caps returns what is known of the provider.
+	Caps() Caps
+	// Open makes the page on which the buyer pays, once per payment.
+	Open(ctx context.Context, p Payment) (Page, error)
+	// Return decodes the parameters with which the buyer comes back from the page.
+	Return(params map[string]string) (Auth, error)
+	// Charge takes the money, once per order: with the payment's key or reference.
+	Charge(ctx context.Context, p Payment) (Outcome, error)
+	// Ask returns the outcome of a payment, by its reference or order.
+	Ask(ctx context.Context, p Payment) (Outcome, error)
+	// Cancel makes a later charge impossible, and never refunds. The outcome is Void, Captured (the
+	// order was already charged) or NotPossible.
+	Cancel(ctx context.Context, p Payment) (Outcome, error)
+	// Refund gives money back, once per key while the provider keeps the key.
+	Refund(ctx context.Context, c RefundCall) (RefundAnswer, error)
+	// AskRefunds returns the refunds of an order, by one look-up.
+	AskRefunds(ctx context.Context, orderID string) (RefundReport, error)
+	// ParseWebhook verifies and decodes a webhook. ErrWebhookSignature when the signature is wrong.
+	ParseWebhook(headers map[string]string, body []byte, now time.Time) (Notice, error)
+}
+
+// Caps are properties of a provider.
+type Caps struct {
+	// Void says that Cancel can make a later charge impossible.
+	Void bool
+	// PageTime is the time that the buyer has on the provider's page; 0: the provider has no page, and
+	// a page of ours collects the key.
+	PageTime time.Duration
+	// Finality is the age of the latest charge from which a charge that the provider does not know is
+	// final: it is voided, or counts as never made where it cannot be voided.
+	Finality time.Duration
+	// ChargeTime and CallTime bound a charge and any other call.
+	ChargeTime, CallTime time.Duration
+	// KeyLife is how long the provider certainly keeps the idempotency key of a refund.
+	KeyLife time.Duration
+	// InFlight is how long a call may act after it was sent: our timeout and the provider's own.
+	InFlight time.Duration
+}
+
+// claimTime is how long one charge may take until its outcome is written. Whoever charges owns the
+// payment for that time.
+func (c Caps) claimTime() time.Duration { return c.ChargeTime + 10*time.Second }
+
+// pageMargin is the time before the end of its claim at which a payment that waits for its page ends.
+func (c Caps) pageMargin() time.Duration { return min(pageMargin, c.PageTime/4) }
+
+// extension is by how much a hold must be extendable, so that a buyer may pay at the end of the
+// page's time and a lost answer is settled in time.
+func (c Caps) extension() time.Duration {
+	return c.PageTime + c.Finality + 2*c.ChargeTime + afterCharge
+}
+
+// Providers are those that are configured. A payment stays with the provider that it was made for.
+type Providers struct {
+	// Default is the name of the one for new payments.
+	Default string
+	ByName  map[string]Provider
+}
+
+// Of returns a payment's provider; false when it is not configured here.
+func (p Providers) Of(name string) (Provider, bool) {
+	found, ok := p.ByName[name]
+	return found, ok
+}
+
+// Names returns the names of the providers, the default one first.
+func (p Providers) Names() []string {
+	names := []string{p.Default}
+	for name := range p.ByName {
+		if name != p.Default {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[1:])
+	return names
+}
+
+// Rows returns the providers of the payments that this process may work on.
+func (p Providers) Rows() []string { return append(p.Names(), NoProvider) }
+
+// Page is where the buyer pays: an address, or the parameters of a page of ours.
+type Page struct {
+	URL    string
+	Params map[string]string
+	// Ref is the provider's id of the page, by which it can be asked about it and close it; empty: it
+	// knows nothing of the payment before a charge.
+	Ref string
+}
+
+// Auth is what the buyer brings back from the page.
+type Auth struct {
+	OrderID string
+	// Token is the one that the page was opened with.
+	Token string
+	// Key is the key to charge with; empty: the provider must be asked.
+	Key string
+}
+
+// RefundCall is one call that asks the provider for a refund.
+type RefundCall struct {
+	OrderID string
+	// RefundID is our id, which the provider keeps with the refund.
+	RefundID uuid.UUID
+	Key      string
+	Amount   int64
+	// NotAfter is the time, by this process's clock, after which the call must not be sent any more:
+	// the process may have been stopped, and another one have sent the refund.
+	NotAfter time.Time
+}
+
+// ProviderState is what a provider says about a refund.
+type ProviderState int
+
+// The states. A call without any of them, as one that is still being processed, is an error.
+const (
+	ProviderAccepted ProviderState = iota + 1 // it will be made, or fail
+	ProviderDone
+	ProviderFailed  // it was accepted, and its money is the shop's again
+	ProviderTooMuch // refused: more than is left of the charge
+	ProviderRefused // refused for good
+)
+
+// RefundAnswer is the provider's answer to a RefundCall.
+type RefundAnswer struct {
+	State ProviderState
+	// ID is the provider's id of the refund. Code is the provider's reason of a refusal.
+	ID, Code string
+}
+
+// RefundReport is what the provider knows about an order.
+type RefundReport struct {
+	Captured int64
+	Refunds  []ProviderRefund
+}
+
+// ProviderRefund is a refund at the provider.
+type ProviderRefund struct {
+	ID string
+	// RefundID is our id; zero: a person made the refund there.
+	RefundID uuid.UUID
+	Amount   int64
+	State    ProviderState // accepted, done or failed
+}
+
+// Left returns what the provider could still refund.
+func (r RefundReport) Left() int64 {
+	left := r.Captured
+	for _, x := range r.Refunds {
+		if x.State != ProviderFailed {
+			left -= x.Amount
+		}
+	}
+	return left
+}
+
+// Notice is the content of a webhook.
+type Notice struct {
+	// OrderID is empty for a webhook that can be ignored.
+	OrderID string
+	Refund  bool // it is about a refund, not about a charge
+}
+
+// State is the state of a charge at the provider.
+type State int
+
+// The states of a charge.
+const (
+	Absent State = iota // the provider does not know the order
+	Captured
+	Refused
+	Pending
+	Void        // the order can never be charged
+	Waiting     // the buyer has not paid on the page yet
+	Authorized  // the buyer has paid, and the charge may be sent
+	NotPossible // it cannot be cancelled
+)
+
+// Outcome is the provider's answer about a charge.
+type Outcome struct {
+	State       State
+	ChargeID    string
+	DeclineCode string
+	// Key is the key to charge an authorised payment with.
+	Key string
+	// Amount is the captured amount, Refunded the part of it that was refunded since.
+	Amount, Refunded int64
+}

@@ -1,0 +1,428 @@
+package rpc_test
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"urr.guru/pkg/errs"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
+)
+
+const (
+	// pageTime is the time that buyers have on the page.
+	pageTime  = 12 * time.Minute
+	publicURL = "https://provider"
+)
+
+// withPage gives the provider a page.
+func withPage(b *bundle) { b.publicURL = publicURL }
+
+// back returns the parameters with which a buyer comes back from a page, with a payment key.
+func (b *bundle) back(p *paymentv1.PrepareResponse, paymentKey string) map[string]string {
+	b.t.Helper()
+	address, err := url.Parse(b.provider.Session(p.GetOrderId()).ReturnURL)
+	require.NoError(b.t, err)
+	params := map[string]string{}
+	for name, values := range address.Query() {
+		params[name] = values[0]
+	}
+	if paymentKey != "" {
+		params["paymentKey"] = paymentKey
+	}
+	return params
+}
+
+func (b *bundle) comeBack(params map[string]string) (*paymentv1.ReturnPaymentResponse, error) {
+	return b.client.ReturnPayment(b.t.Context(), &paymentv1.ReturnPaymentRequest{Provider: "sandbox", Params: params})
+}
+
+func (b *bundle) cancel(p *paymentv1.PrepareResponse, userID string) (*paymentv1.Payment, error) {
+	return b.client.CancelPayment(b.t.Context(), &paymentv1.CancelPaymentRequest{Caller: caller(userID, ""), PaymentId: p.GetPaymentId()})
+}
+
+// The address is given out when the reference is claimed, and stays the same.
+func TestPrepareOpensThePage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, ref := b.prepared()
+	require.Equal(t, "OPEN", p.GetStatus())
+	require.Contains(t, p.GetPage().GetUrl(), publicURL+"/pay/")
+	require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment)
+	require.Equal(t, b.clock.Now().Add(pageTime-30*time.Second), p.GetExpiresAt().AsTime(), "before the claim ends")
+	again, err := b.prepare(ref, newIdempotencyKey())
+	require.NoError(t, err)
+	require.Equal(t, p.GetPaymentId(), again.GetPaymentId())
+	require.Equal(t, p.GetPage().GetUrl(), again.GetPage().GetUrl())
+	require.Equal(t, 1, b.tickets.Hold(ref).Opens)
+	require.Equal(t, p.GetPage().GetUrl(), b.get(p).GetPage().GetUrl())
+	require.Zero(t, b.provider.Calls(paymenttest.Charges))
+}
+
+// Whatever fails, the same request goes on from there.
+func TestPrepareIsRepeatedUntilThereIsAPage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	ref, key := b.tickets.Add(user, amount, holdTime), newIdempotencyKey()
+	b.tickets.Fail("Begin", errs.ErrUnavailable)
+	b.tickets.Fail("BeginAnswer", errs.ErrUnavailable)
+	var first string
+	for range 2 {
+		p, err := b.prepare(ref, key)
+		require.NoError(t, err)
+		require.Equal(t, "PREPARED", p.GetStatus())
+		require.Nil(t, p.GetPage())
+		first = p.GetPaymentId()
+	}
+	p, err := b.prepare(ref, key)
+	require.NoError(t, err)
+	require.Equal(t, "OPEN", p.GetStatus())
+	require.Equal(t, first, p.GetPaymentId())
+	require.Equal(t, 1, b.tickets.Hold(ref).Opens, "the claim of the lost answer")
+}
+
+// A claim whose answer was lost is released when the payment ends.
+func TestPreparedClaimIsReleased(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	ref := b.tickets.Add(user, amount, holdTime)
+	b.tickets.Fail("BeginAnswer", errs.ErrUnavailable)
+	p, err := b.prepare(ref, newIdempotencyKey())
+	require.NoError(t, err)
+	require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment)
+	b.sweep(holdTime)
+	b.sweep(0)
+	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
+	require.Empty(t, b.tickets.Hold(ref).Payment)
+}
+
+func TestTicketRefusesThePage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	ref, key := b.tickets.Add(user, amount, holdTime), newIdempotencyKey()
+	b.tickets.Fail("Begin", errs.ErrNotPayable)
+	_, err := b.prepare(ref, key)
+	require.ErrorIs(t, err, errs.ErrNotPayable)
+	p, err := b.prepare(ref, key)
+	require.NoError(t, err)
+	require.Equal(t, "DECLINED", p.GetStatus())
+	require.Nil(t, p.GetPage())
+}
+
+// The buyer comes back without a session; the first key is charged, once.
+func TestReturnIsCharged(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, ref := b.prepared()
+	forged := b.back(p, "ok-1")
+	forged["token"] = "x"
+	_, err := b.comeBack(forged)
+	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
+	got, err := b.comeBack(b.back(p, "ok-1"))
+	require.NoError(t, err)
+	require.Equal(t, p.GetPaymentId(), got.GetPaymentId())
+	require.Equal(t, ref, got.GetReferenceId())
+	require.Equal(t, "PENDING", got.GetStatus())
+	require.Equal(t, "PENDING", b.get(p).GetStatus(), "it is about to be charged")
+	require.Nil(t, b.get(p).GetPage(), "nobody is to pay on it again")
+	_, err = b.comeBack(b.back(p, "ok-2"))
+	require.NoError(t, err, "a second tab")
+	b.sweep(0)
+	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+	require.Equal(t, "ok-1", b.provider.Order(p.GetOrderId()).PaymentKey)
+	_, err = b.comeBack(b.back(p, "ok-3"))
+	require.NoError(t, err, "reloaded")
+	b.sweep(time.Minute)
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
+	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+}
+
+// A request with a key needs no page; a key that came back before wins.
+func TestConfirmOfAnOpenPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, _ := b.prepared()
+	_, err := b.comeBack(b.back(p, "ok-1"))
+	require.NoError(t, err)
+	got, err := b.confirm(p, "ok-2", newIdempotencyKey())
+	require.NoError(t, err)
+	require.Equal(t, "CONFIRMED", got.GetStatus())
+	require.Equal(t, "ok-1", b.provider.Order(p.GetOrderId()).PaymentKey)
+}
+
+// A charge that was not sent is tried again with the stored key, by nobody's request.
+func TestUnsentChargeOfAnOpenPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, ref := b.prepared()
+	b.tickets.Fail("Begin", errs.ErrUnavailable)
+	_, err := b.confirm(p, "ok-1", newIdempotencyKey())
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	require.Equal(t, "PENDING", b.get(p).GetStatus())
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM payments WHERE id = $1 AND status = 'OPEN'`, p.GetPaymentId()))
+	require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment, "the claim stays")
+	b.becomes(p, "CONFIRMED")
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
+}
+
+// Whoever does not come back is not charged, and the reference is released.
+func TestOpenPaymentExpires(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, ref := b.prepared()
+	b.sweep(pageTime - 31*time.Second)
+	require.Equal(t, "OPEN", b.get(p).GetStatus())
+	b.sweep(time.Second)
+	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
+	b.sweep(0)
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
+	_, err := b.comeBack(b.back(p, "ok-1"))
+	require.NoError(t, err, "the page shows what became of it")
+	b.sweep(time.Minute)
+	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
+	require.Zero(t, b.provider.Calls(paymenttest.Charges))
+	require.Zero(t, b.provider.Calls(paymenttest.Lookups), "nothing was charged: the page is asked")
+	require.EqualValues(t, "CLOSED", b.provider.Session(p.GetOrderId()).State, "nobody can pay on it later")
+}
+
+func TestChangeOfMind(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, ref := b.prepared()
+	_, err := b.cancel(p, "bob")
+	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
+	for range 2 {
+		got, err := b.cancel(p, user)
+		require.NoError(t, err)
+		require.Equal(t, "EXPIRED", got.GetStatus())
+	}
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
+	_, err = b.confirm(p, "ok-1", newIdempotencyKey())
+	require.ErrorIs(t, err, errs.ErrHoldExpired)
+
+	paid, _ := b.confirmed()
+	_, err = b.cancel(paid, user)
+	require.ErrorIs(t, err, errs.ErrAlreadyPaid)
+	unknown, _ := b.pending("timeout-1")
+	_, err = b.cancel(unknown, user)
+	require.ErrorIs(t, err, errs.ErrPaymentInProgress)
+}
+
+// Places that are given up at ticket end the open payment; its page's key comes too late.
+func TestGivenUpPlaces(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, _ := b.prepared()
+	id := uuid.MustParse(p.GetPaymentId())
+	for range 2 {
+		require.NoError(t, b.service.EndGivenUp(t.Context(), "e-1", id))
+		require.Equal(t, "EXPIRED", b.get(p).GetStatus())
+	}
+	got, err := b.comeBack(b.back(p, "ok-1"))
+	require.NoError(t, err)
+	require.Equal(t, "EXPIRED", got.GetStatus())
+	b.sweep(time.Minute)
+	require.Zero(t, b.provider.Calls(paymenttest.Charges))
+
+	unknown, _ := b.pending("timeout-1")
+	require.NoError(t, b.service.EndGivenUp(t.Context(), "e-2", uuid.MustParse(unknown.GetPaymentId())))
+	require.Equal(t, "PENDING", b.get(unknown).GetStatus(), "ticket says nothing of a charge that may have been made")
+}
+
+// A page without a session looks at the state again and again, and changes nothing.
+func TestLookingAtAReturn(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, _ := b.prepared()
+	look := &paymentv1.ReturnPaymentRequest{Provider: "sandbox", Params: b.back(p, "ok-1"), Looks: true}
+	got, err := b.client.ReturnPayment(t.Context(), look)
+	require.NoError(t, err)
+	require.Equal(t, "OPEN", got.GetStatus())
+	require.Equal(t, "OPEN", b.get(p).GetStatus(), "the key is not stored")
+	look.Params["token"] = "x"
+	_, err = b.client.ReturnPayment(t.Context(), look)
+	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
+}
+
+// A buyer who paid on the page and never came back has the ticket, without any webhook.
+func TestOpenPaymentIsPolled(t *testing.T) {
+	t.Parallel()
+	for _, paidAfter := range []time.Duration{0, 30 * time.Second, 2 * time.Minute, 5 * time.Minute, 11 * time.Minute} {
+		d := newDesk()
+		b := setup(t, withDesk(d))
+		p, _ := b.prepared()
+		for at := time.Duration(0); at < pageTime && b.get(p).GetStatus() == "OPEN"; at += 10 * time.Second {
+			if at >= paidAfter {
+				d.authorize(p.GetOrderId())
+			}
+			b.sweep(10 * time.Second)
+		}
+		require.Equal(t, "CONFIRMED", b.get(p).GetStatus(), paidAfter)
+		require.LessOrEqual(t, b.provider.Calls(paymenttest.Lookups), 6)
+	}
+}
+
+// A hint is followed at once, and is no outcome by itself.
+func TestHintOfAnOpenPayment(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	b := setup(t, withDesk(d))
+	p, _ := b.prepared()
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	b.sweep(0)
+	require.Equal(t, "OPEN", b.get(p).GetStatus())
+	d.authorize(p.GetOrderId())
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	b.sweep(5 * time.Second)
+	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+}
+
+// The page of an ended payment is closed, and an authorisation that comes later is given up, until the
+// provider says so.
+func TestEndedPageIsClosed(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	b := setup(t, withDesk(d))
+	p, ref := b.prepared()
+	d.failing = 2
+	_, err := b.cancel(p, user)
+	require.NoError(t, err)
+	d.authorize(p.GetOrderId())
+	require.Equal(t, 1, b.tickets.Hold(ref).Aborts, "the seats do not wait for it")
+	for range 10 {
+		b.sweep(time.Second)
+	}
+	require.Equal(t, 3, d.cancels)
+	require.False(t, d.isAuthorized(p.GetOrderId()))
+	require.Zero(t, b.provider.Calls(paymenttest.Charges))
+	require.EqualValues(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status)
+}
+
+// A charge that was lost is sent again with the same key while ticket keeps the places, and is made
+// once.
+func TestLostChargeIsSentAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.provider.Fail(paymenttest.Charges, 1)
+	p, _ := b.pending("ok-1")
+	b.becomes(p, "CONFIRMED")
+	require.Equal(t, 2, b.provider.Calls(paymenttest.Charges))
+	require.Equal(t, "ok-1", b.provider.Order(p.GetOrderId()).PaymentKey)
+}
+
+// Places that are lost are not charged for.
+func TestLostHoldIsNotChargedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.provider.Fail(paymenttest.Charges, 1)
+	p, _ := b.pending("ok-1")
+	b.tickets.Fail("Begin", errs.ErrHoldExpired)
+	got := b.becomes(p, "DECLINED")
+	require.Equal(t, "NOT_CHARGED", got.GetDeclineCode())
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
+	require.EqualValues(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status, "impossible before the places are released")
+}
+
+// A charge that is found after the end counts, without any webhook.
+func TestEndedPaymentIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{time.Hour, 24 * time.Hour} {
+		b := setup(t)
+		b.provider.Fail(paymenttest.Voids, 1000)
+		p, _ := b.pending("lost-1")
+		b.sweep(15 * time.Minute)
+		require.Equal(t, "DECLINED", b.get(p).GetStatus())
+		if after > time.Hour {
+			b.sweep(time.Hour)
+			require.Equal(t, "DECLINED", b.get(p).GetStatus())
+			after -= time.Hour
+		}
+		b.provider.Capture(p.GetOrderId(), amount)
+		b.sweep(after)
+		require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+	}
+}
+
+// While an outcome, or an event, is on its way, ticket keeps the places.
+func TestClaimsAreLengthened(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, ref := b.pending("late-1")
+	for range 10 {
+		b.clock.Advance(30 * time.Second)
+		b.service.ExtendDue(t.Context())
+		require.False(t, b.clock.Now().After(b.tickets.Hold(ref).ExpiresAt))
+	}
+	b.provider.Settle(p.GetOrderId(), "CAPTURED")
+	b.becomes(p, "CONFIRMED")
+	claimed := func() (due bool) {
+		b.clock.Advance(time.Minute)
+		b.service.ExtendDue(t.Context())
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT extend_at IS NOT NULL FROM payments WHERE id = $1`, p.GetPaymentId()).Scan(&due))
+		return due
+	}
+	require.True(t, claimed(), "ticket has not applied the event")
+	b.tickets.Settle(ref)
+	require.False(t, claimed())
+}
+
+// The gate refuses pages, and keeps a charge after a page waiting.
+func TestPagesWaitForSettlement(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, _ := b.prepared()
+	b.tickets.SetOldestUnapplied(3 * time.Minute)
+	b.service.MeasureGate(t.Context())
+	_, err := b.prepare(b.tickets.Add(user, amount, holdTime), newIdempotencyKey())
+	require.ErrorIs(t, err, errs.ErrSettlementDelayed)
+	_, err = b.comeBack(b.back(p, "ok-1"))
+	require.NoError(t, err)
+	b.sweep(0)
+	require.Equal(t, "PENDING", b.get(p).GetStatus())
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM payments WHERE id = $1 AND status = 'OPEN'`, p.GetPaymentId()))
+	b.tickets.SetOldestUnapplied(0)
+	b.service.MeasureGate(t.Context())
+	b.becomes(p, "CONFIRMED")
+}
+
+// A payment that has ended does not stand in the way of the next one.
+func TestNextPaymentReleasesTheLastOne(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, ref := b.prepared()
+	b.tickets.Fail("Abort", errs.ErrUnavailable)
+	got, err := b.confirm(p, "decline-1", newIdempotencyKey())
+	require.NoError(t, err)
+	require.Equal(t, "DECLINED", got.GetStatus())
+	next, err := b.prepare(ref, newIdempotencyKey())
+	require.NoError(t, err)
+	require.Equal(t, "OPEN", next.GetStatus())
+	require.Equal(t, next.GetPaymentId(), b.tickets.Hold(ref).Payment)
+}
+
+func TestProviderOfAPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := b.tickets.Add(user, amount, holdTime)
+	in := &paymentv1.PrepareRequest{Caller: caller(user, newIdempotencyKey()), PaymentType: "reservation", ReferenceId: ref, Provider: "bank"}
+	_, err := b.client.Prepare(t.Context(), in)
+	require.ErrorIs(t, err, errs.ErrProviderUnknown)
+	_, err = b.client.ReturnPayment(t.Context(), &paymentv1.ReturnPaymentRequest{Provider: "bank"})
+	require.ErrorIs(t, err, errs.ErrProviderUnknown)
+	list, err := b.client.ListProviders(t.Context(), &paymentv1.ListProvidersRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"sandbox"}, list.GetProviders())
+
+	p, _ := b.prepared()
+	b.exec(`UPDATE payments SET provider = 'bank' WHERE id = $1`, p.GetPaymentId())
+	_, err = b.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
+		Caller: caller(user, newIdempotencyKey()), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(amount),
+	})
+	require.ErrorIs(t, err, errs.ErrProviderUnavailable, "it is never sent to another provider")
+	require.Equal(t, "PREPARED", b.get(p).GetStatus())
+}

@@ -1,0 +1,392 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/payment/internal/guard"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/postgres"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
+	"urr.guru/services/payment/internal/ticket"
+)
+
+// pageWalk is one run of buyers who pay on pages, while processes die and answers are lost.
+type pageWalk struct {
+	*bundle
+
+	rand    *rand.Rand
+	desk    *desk
+	tickets payment.Tickets
+	buyers  []*buyer
+	sold    map[string]uuid.UUID // the payments that ticket has honoured, by reference
+	applied map[uuid.UUID]bool   // the confirmed payments whose event ticket has applied
+}
+
+// buyer pays for one reference at a time.
+type buyer struct {
+	name string
+	ref  string
+	refs []string
+	open payment.Payment // the latest one whose page the buyer has
+	page payment.Page
+}
+
+// Whatever buyers do, whichever process dies between any two calls, and whichever answer is lost: in
+// the end nobody is charged twice, money that was taken has become a ticket or was given back, no seat
+// stays claimed for an ended payment, and no authorisation stays open.
+func TestPageWalks(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(16) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newPageWalk(t, seed)
+			for range 120 {
+				w.act()
+			}
+			w.settle()
+			w.check()
+		})
+	}
+}
+
+func newPageWalk(t *testing.T, seed uint64) *pageWalk {
+	t.Helper()
+	w := &pageWalk{rand: rand.New(rand.NewPCG(seed, 2)), sold: map[string]uuid.UUID{}, applied: map[uuid.UUID]bool{}}
+	option := withPage
+	if seed%2 == 1 {
+		w.desk = newDesk()
+		option = withDesk(w.desk)
+	}
+	w.bundle = setup(t, option)
+	w.tickets = ticket.NewClient(w.dialTickets())
+	for i := range 3 {
+		w.buyers = append(w.buyers, &buyer{name: fmt.Sprint("buyer ", i)})
+	}
+	return w
+}
+
+// errDead is what a process that has died hears.
+var errDead = errors.New("the process is dead")
+
+// life is that of a process: it dies at one of its calls, before the call acts or after it.
+type life struct{ left int }
+
+func (l *life) call(do func() error) error {
+	if l.left--; l.left < 0 {
+		return errDead
+	}
+	err := do()
+	if l.left--; l.left < 0 {
+		return errDead
+	}
+	return err
+}
+
+// replica makes a process that makes a number of steps.
+func (w *pageWalk) replica(steps int) *payment.Service {
+	l := &life{left: steps}
+	provider := payment.Provider(guard.New(w.sandbox, unlimited))
+	if w.desk != nil {
+		provider = w.desk
+	}
+	store := mortalStore{postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now}), l}
+	return payment.New(store, mortalTickets{w.tickets, l}, only(mortalProvider{provider, l}), slog.New(slog.DiscardHandler), payment.Options{Now: w.clock.Now})
+}
+
+// steps is how many steps the next process makes: often enough of them.
+func (w *pageWalk) steps() int {
+	if w.rand.IntN(3) == 0 {
+		return w.rand.IntN(14)
+	}
+	return 1 << 30
+}
+
+// act does one random thing.
+func (w *pageWalk) act() {
+	w.t.Helper()
+	ctx, b := w.t.Context(), w.buyers[w.rand.IntN(len(w.buyers))]
+	switch w.rand.IntN(14) {
+	case 0, 1, 2:
+		w.prepares(b)
+	case 3, 4:
+		w.pays(b)
+	case 5:
+		_, _ = w.replica(w.steps()).Confirm(ctx, payment.ConfirmRequest{
+			OrderID: b.open.OrderID, UserID: b.name, PaymentKey: w.key(), Amount: amount, IdempotencyKey: newIdempotencyKey(),
+		})
+	case 6:
+		if w.rand.IntN(3) == 0 && b.open.ID != uuid.Nil {
+			_, _ = w.replica(w.steps()).Cancel(ctx, b.open.ID, b.name)
+		}
+	case 7:
+		if b.open.ID != uuid.Nil {
+			headers, body := paymenttest.Webhook(secret, "charge.captured", b.open.OrderID, w.clock.Now())
+			_ = w.replica(w.steps()).Webhook(ctx, "sandbox", headers, body)
+		}
+	case 8, 9:
+		w.fail()
+	case 10:
+		w.pass(time.Duration(w.rand.IntN(240)) * time.Second)
+	default:
+		w.pass(time.Duration(w.rand.IntN(20)) * time.Second)
+	}
+	if w.rand.IntN(2) == 0 {
+		w.deliver()
+	}
+}
+
+// prepares asks for the page of the buyer's places, or holds others first.
+func (w *pageWalk) prepares(b *buyer) {
+	hold := w.bundle.tickets.Hold(b.ref)
+	if b.ref == "" || hold.UserID == "" || w.clock.Now().After(hold.ExpiresAt) {
+		b.ref = w.bundle.tickets.Add(b.name, amount, 5*time.Minute)
+		b.refs = append(b.refs, b.ref)
+	}
+	p, page, err := w.replica(w.steps()).Prepare(w.t.Context(), payment.PrepareRequest{
+		Reference: payment.Reference{Type: payment.Reservation, ID: uuid.MustParse(b.ref)}, UserID: b.name, IdempotencyKey: newIdempotencyKey(),
+	})
+	if err == nil && page.URL != "" {
+		b.open, b.page = p, page
+	}
+}
+
+func (w *pageWalk) key() string {
+	prefixes := []string{"ok-", "ok-", "ok-", "decline-", "timeout-", "lost-", "late-"}
+	return prefixes[w.rand.IntN(len(prefixes))] + uuid.NewString()
+}
+
+// pays pays on the latest page, and comes back from it, in two tabs, or not at all.
+func (w *pageWalk) pays(b *buyer) {
+	w.t.Helper()
+	if b.page.URL == "" {
+		return
+	}
+	address, err := url.Parse(w.provider.Session(b.open.OrderID).ReturnURL)
+	require.NoError(w.t, err)
+	params := map[string]string{"orderId": address.Query().Get("orderId"), "token": address.Query().Get("token")}
+	if w.desk != nil && w.provider.Order(b.open.OrderID).Status != "VOIDED" {
+		w.desk.authorize(b.open.OrderID)
+	}
+	for range w.rand.IntN(3) {
+		if w.desk == nil {
+			params["paymentKey"] = w.key()
+		}
+		_, _ = w.replica(w.steps()).Return(w.t.Context(), "sandbox", params, false)
+	}
+}
+
+// fail lets the next calls of a kind fail, be lost, or act late.
+func (w *pageWalk) fail() {
+	call := []string{paymenttest.Charges, paymenttest.Lookups, paymenttest.Voids}[w.rand.IntN(3)]
+	switch w.rand.IntN(5) {
+	case 0:
+		w.provider.Fail(call, 1+w.rand.IntN(3))
+	case 1:
+		w.provider.Lose(call, 1)
+	case 2:
+		w.provider.Delay(paymenttest.Charges, 1)
+	case 3:
+		method := []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"}[w.rand.IntN(5)]
+		w.bundle.tickets.Fail(method, errs.ErrUnavailable)
+	default:
+		w.provider.Arrive()
+	}
+}
+
+// pass lets time pass, at the end of which somebody sweeps. A delayed call acts within seconds.
+func (w *pageWalk) pass(d time.Duration) {
+	w.clock.Advance(min(d, 10*time.Second))
+	w.provider.Arrive()
+	w.clock.Advance(max(0, d-10*time.Second))
+	s := w.replica(w.steps())
+	s.ExtendDue(w.t.Context())
+	s.SweepOnce(w.t.Context())
+}
+
+// deliver lets ticket apply the events of payments: it honours one whose hold is claimed for it, and
+// rejects others.
+func (w *pageWalk) deliver() {
+	w.t.Helper()
+	rows, err := w.pool.Query(w.t.Context(), `SELECT id, reference_id FROM payments WHERE captured > 0 ORDER BY id`)
+	require.NoError(w.t, err)
+	type confirmed struct{ id, ref uuid.UUID }
+	var list []confirmed
+	for rows.Next() {
+		var c confirmed
+		require.NoError(w.t, rows.Scan(&c.id, &c.ref))
+		list = append(list, c)
+	}
+	require.NoError(w.t, rows.Err())
+	for _, c := range list {
+		ref := c.ref.String()
+		if w.applied[c.id] {
+			continue
+		}
+		w.applied[c.id] = true
+		hold := w.bundle.tickets.Hold(ref)
+		if hold.Payment == c.id.String() && !w.clock.Now().After(hold.ExpiresAt) {
+			w.sold[ref] = c.id
+			w.bundle.tickets.Settle(ref)
+			continue
+		}
+		require.NoError(w.t, w.service.Compensate(w.t.Context(), payment.Rejection{EventKey: c.id.String(), PaymentID: c.id, Reason: "HOLD_EXPIRED"}))
+	}
+}
+
+// settle ends all faults and lets two days pass.
+func (w *pageWalk) settle() {
+	w.t.Helper()
+	for _, call := range []string{paymenttest.Charges, paymenttest.Lookups, paymenttest.Voids, paymenttest.Refunds} {
+		w.provider.Fail(call, 0)
+		w.provider.Lose(call, 0)
+		w.provider.Delay(call, 0)
+	}
+	for _, method := range []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"} {
+		w.bundle.tickets.Fail(method)
+	}
+	w.provider.Arrive()
+	rest := func(rounds int, d time.Duration) {
+		for range rounds {
+			w.clock.Advance(d)
+			w.service.ExtendDue(w.t.Context())
+			w.service.SweepOnce(w.t.Context())
+			w.deliver()
+		}
+	}
+	rest(30, 5*time.Second)
+	for _, p := range w.all() {
+		if w.provider.Order(p.OrderID).Status == "PENDING" {
+			w.provider.Settle(p.OrderID, []string{"CAPTURED", "DECLINED"}[w.rand.IntN(2)])
+		}
+	}
+	rest(30, 30*time.Second)
+	rest(26, time.Hour)
+	rest(5, time.Second)
+}
+
+func (w *pageWalk) all() (list []payment.Payment) {
+	w.t.Helper()
+	store := postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now})
+	for _, b := range w.buyers {
+		for _, ref := range b.refs {
+			ids, err := store.OfReference(w.t.Context(), payment.Reference{Type: payment.Reservation, ID: uuid.MustParse(ref)})
+			require.NoError(w.t, err)
+			for _, id := range ids {
+				p, err := store.Get(w.t.Context(), id)
+				require.NoError(w.t, err)
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+// check requires that the books agree with the provider, and that nothing is left undone.
+func (w *pageWalk) check() {
+	w.t.Helper()
+	kept := map[uuid.UUID]int64{} // what the provider has kept, by reference
+	for _, p := range w.all() {
+		order := w.provider.Order(p.OrderID)
+		require.False(w.t, p.Status.Uncharged() || p.Status.Unsettled(), "%s is left %s", p.OrderID, p.Status)
+		require.False(w.t, p.AbortDue || p.CancelDue || p.Hinted, "%s: %+v", p.OrderID, p)
+		require.Equal(w.t, order.Status == "CAPTURED", p.Captured > 0, "%s is %s, and %s at the provider", p.OrderID, p.Status, order.Status)
+		require.Equal(w.t, order.RefundedAmount, p.Refunded, p.OrderID)
+		if order.Status == "CAPTURED" {
+			kept[p.Reference.ID] += order.Amount - order.RefundedAmount
+			require.Equal(w.t, p.PaymentKey, order.PaymentKey, "one key")
+		} else if w.desk != nil {
+			require.False(w.t, w.desk.isAuthorized(p.OrderID), "%s: an authorisation is left open", p.OrderID)
+		}
+		if p.Captured == 0 { // else ticket has settled it
+			require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
+		}
+	}
+	for _, b := range w.buyers {
+		for _, ref := range b.refs {
+			want := int64(0)
+			if w.sold[ref] != uuid.Nil {
+				want = amount
+			}
+			require.Equal(w.t, want, kept[uuid.MustParse(ref)], "money and tickets of %s", ref)
+		}
+	}
+}
+
+// mortalStore, mortalTickets and mortalProvider are those of a process that dies.
+type mortalStore struct {
+	payment.Stores
+	*life
+}
+
+func (m mortalStore) Apply(ctx context.Context, id uuid.UUID, decide payment.Decide) (p payment.Payment, err error) {
+	err = m.call(func() error { p, err = m.Stores.Apply(ctx, id, decide); return err })
+	return p, err
+}
+
+func (m mortalStore) ApplyRefund(ctx context.Context, id uuid.UUID, decide payment.DecideRefund) (r payment.Refund, changed bool, err error) {
+	err = m.call(func() error { r, changed, err = m.Stores.ApplyRefund(ctx, id, decide); return err })
+	return r, changed, err
+}
+
+func (m mortalStore) ClaimDue(ctx context.Context, lane payment.Lane, n int, lease time.Duration) (due []payment.Payment, now time.Time, err error) {
+	err = m.call(func() error { due, now, err = m.Stores.ClaimDue(ctx, lane, min(n, 1), lease); return err })
+	return due, now, err
+}
+
+func (m mortalStore) Reschedule(ctx context.Context, p payment.Payment, wait time.Duration) error {
+	return m.call(func() error { return m.Stores.Reschedule(ctx, p, wait) })
+}
+
+func (m mortalStore) Released(ctx context.Context, p payment.Payment) error {
+	return m.call(func() error { return m.Stores.Released(ctx, p) })
+}
+
+type mortalTickets struct {
+	payment.Tickets
+	*life
+}
+
+func (m mortalTickets) Begin(ctx context.Context, p payment.Payment, t payment.PayTime) (until time.Time, err error) {
+	err = m.call(func() error { until, err = m.Tickets.Begin(ctx, p, t); return err })
+	return until, err
+}
+
+func (m mortalTickets) Abort(ctx context.Context, p payment.Payment) error {
+	return m.call(func() error { return m.Tickets.Abort(ctx, p) })
+}
+
+type mortalProvider struct {
+	payment.Provider
+	*life
+}
+
+func (m mortalProvider) Open(ctx context.Context, p payment.Payment) (page payment.Page, err error) {
+	err = m.call(func() error { page, err = m.Provider.Open(ctx, p); return err })
+	return page, err
+}
+
+func (m mortalProvider) Charge(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {
+	err = m.call(func() error { out, err = m.Provider.Charge(ctx, p); return err })
+	return out, err
+}
+
+func (m mortalProvider) Ask(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {
+	err = m.call(func() error { out, err = m.Provider.Ask(ctx, p); return err })
+	return out, err
+}
+
+func (m mortalProvider) Cancel(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {
+	err = m.call(func() error { out, err = m.Provider.Cancel(ctx, p); return err })
+	return out, err
+}

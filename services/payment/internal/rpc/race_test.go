@@ -1,0 +1,348 @@
+package rpc_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/postgres"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
+	"urr.guru/services/payment/internal/ticket"
+)
+
+// racingStore lets somebody else act right before the next change of a payment.
+type racingStore struct {
+	payment.Stores
+
+	before func()
+}
+
+func (r *racingStore) Apply(ctx context.Context, id uuid.UUID, decide payment.Decide) (payment.Payment, error) {
+	if before := r.before; before != nil {
+		r.before = nil
+		before()
+	}
+	return r.Stores.Apply(ctx, id, decide)
+}
+
+// gated is a provider that lets somebody else act before a charge, which is not sent on an error, and
+// after a look-up.
+type gated struct {
+	payment.Provider
+
+	charge func() error
+	asked  func()
+}
+
+func (g *gated) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	if g.charge != nil {
+		if err := g.charge(); err != nil {
+			return payment.Outcome{}, err
+		}
+	}
+	return g.Provider.Charge(ctx, p)
+}
+
+func (g *gated) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	out, err := g.Provider.Ask(ctx, p)
+	if asked := g.asked; asked != nil {
+		g.asked = nil
+		asked()
+	}
+	return out, err
+}
+
+// Caps has a charge time after which tests may take a charge over while the hold lasts.
+func (g *gated) Caps() payment.Caps {
+	caps := g.Provider.Caps()
+	caps.ChargeTime = 8 * time.Second
+	return caps
+}
+
+// withGate puts g before the provider.
+func withGate(g *gated) func(*bundle) {
+	return func(b *bundle) {
+		wrap := b.wrap
+		b.wrap = func(p payment.Provider) payment.Provider {
+			if wrap != nil {
+				p = wrap(p)
+			}
+			g.Provider = p
+			return g
+		}
+	}
+}
+
+func (b *bundle) store() *postgres.Store {
+	return postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
+}
+
+// process makes another replica.
+func (b *bundle) process(store payment.Stores, tickets payment.Tickets, provider payment.Provider) *payment.Service {
+	return payment.New(store, tickets, only(provider), slog.New(slog.DiscardHandler), payment.Options{Now: b.clock.Now})
+}
+
+func (b *bundle) inStatus(paymentID, status string) bool {
+	b.t.Helper()
+	return b.count(`SELECT count(*) FROM payments WHERE id = $1 AND status = $2`, paymentID, status) == 1
+}
+
+// A sweeper that finds a payment taken by a request sends nothing: its failure would put a payment
+// back whose charge is under way, and then nothing keeps the places.
+func TestTakenPaymentIsNotChargedTwice(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, _ := b.prepared()
+	_, err := b.comeBack(b.back(p, "ok-1"))
+	require.NoError(t, err)
+	release := b.provider.Block(paymenttest.Charges)
+	charging := make(chan error, 1)
+	store := &racingStore{Stores: b.store(), before: func() {
+		go func() {
+			_, err := b.confirm(p, "ok-1", newIdempotencyKey())
+			charging <- err
+		}()
+		b.untilCharging(1)
+	}}
+	tries := 0
+	other := &gated{Provider: b.sandbox, charge: func() error { tries++; return payment.ErrNotAdmitted }}
+	b.process(store, ticket.NewClient(b.dialTickets()), other).SweepOnce(t.Context())
+	require.Zero(t, tries)
+	require.True(t, b.inStatus(p.GetPaymentId(), "CONFIRMING"))
+	_, err = b.cancel(p, user)
+	require.ErrorIs(t, err, errs.ErrPaymentInProgress)
+	release()
+	require.NoError(t, testkit.Receive(t, charging, "the answer"))
+	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+}
+
+// A process that was stopped for long, and did not send its charge, neither declines nor releases a
+// payment that somebody else charges since.
+func TestUnsentChargeOfAStoppedProcess(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]error{"not sent": payment.ErrNotSent, "not admitted": payment.ErrNotAdmitted} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, withGate(&gated{}))
+			p, ref := b.prepared()
+			release := b.provider.Block(paymenttest.Charges)
+			swept := make(chan struct{})
+			stopped := &gated{Provider: b.sandbox, charge: func() error {
+				b.clock.Advance(20 * time.Second)
+				go func() { defer close(swept); b.service.SweepOnce(context.WithoutCancel(t.Context())) }()
+				b.untilCharging(1)
+				return cause
+			}}
+			got, err := b.process(b.store(), ticket.NewClient(b.dialTickets()), stopped).Confirm(t.Context(), payment.ConfirmRequest{
+				OrderID: p.GetOrderId(), UserID: user, PaymentKey: "ok-1", Amount: amount, IdempotencyKey: newIdempotencyKey(),
+			})
+			require.NoError(t, err)
+			require.Equal(t, payment.Unknown, got.Status)
+			require.Equal(t, p.GetPaymentId(), b.tickets.Hold(ref).Payment)
+			require.Zero(t, b.tickets.Hold(ref).Aborts)
+			release()
+			testkit.Receive(t, swept, "the end of the sweep")
+			require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+		})
+	}
+}
+
+// Whoever has paid on the page is charged when the provider can be reached again.
+func TestUnreachableProviderAfterThePage(t *testing.T) {
+	t.Parallel()
+	failures := 3
+	b := setup(t, withPage, withGate(&gated{charge: func() error {
+		if failures--; failures >= 0 {
+			return payment.ErrNotSent
+		}
+		return nil
+	}}))
+	p, ref := b.prepared()
+	_, err := b.comeBack(b.back(p, "ok-1"))
+	require.NoError(t, err)
+	b.becomes(p, "CONFIRMED")
+	require.Zero(t, b.tickets.Hold(ref).Aborts)
+}
+
+// While no charges are sent, a payment is tried again later and later, and nothing is counted.
+func TestUnsentChargesBackOff(t *testing.T) {
+	t.Parallel()
+	tries, sends := 0, false
+	b := setup(t, withPage, withGate(&gated{charge: func() error {
+		tries++
+		if sends {
+			return nil
+		}
+		return payment.ErrNotAdmitted
+	}}))
+	p, _ := b.prepared()
+	require.Nil(t, b.choose(p, "stay"))
+	require.NoError(t, b.webhook("session.completed", p.GetOrderId()))
+	for range 5 {
+		b.sweep(0)
+	}
+	require.Equal(t, 1, tries, "the hint does not make it due at once")
+	for range 120 {
+		b.sweep(time.Second)
+	}
+	require.Less(t, tries, 12)
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM payments WHERE id = $1 AND attempt = 0 AND charged_at IS NULL`, p.GetPaymentId()))
+	sends = true
+	b.becomes(p, "CONFIRMED")
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM payments WHERE id = $1 AND attempt = 1 AND NOT hinted`, p.GetPaymentId()))
+	b.sweep(time.Minute)
+	require.Zero(t, b.provider.Calls(paymenttest.RefundLists), "the hint was about the page")
+}
+
+// The key of an attempt before the page is not the one that its buyer makes there.
+func TestKeyFromBeforeThePage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	ref, key := b.tickets.Add(user, amount, holdTime), newIdempotencyKey()
+	b.tickets.Fail("Begin", errs.ErrUnavailable, errs.ErrUnavailable)
+	p, err := b.prepare(ref, key)
+	require.NoError(t, err)
+	_, err = b.confirm(p, "ok-early", newIdempotencyKey())
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	p, err = b.prepare(ref, key)
+	require.NoError(t, err)
+	require.Equal(t, "OPEN", p.GetStatus())
+	b.sweep(time.Second)
+	require.Equal(t, "OPEN", b.get(p).GetStatus())
+	_, err = b.comeBack(b.back(p, "ok-page"))
+	require.NoError(t, err)
+	b.becomes(p, "CONFIRMED")
+	require.Equal(t, "ok-page", b.provider.Order(p.GetOrderId()).PaymentKey)
+}
+
+// However many webhooks come, an order is looked up once in 5 s because of them.
+func TestManyHints(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withDesk(newDesk()))
+	p, _ := b.prepared()
+	for range 10 {
+		require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+		b.sweep(0)
+	}
+	require.Equal(t, 1, b.provider.Calls(paymenttest.Lookups))
+	b.sweep(5 * time.Second)
+	require.Equal(t, 2, b.provider.Calls(paymenttest.Lookups), "for those that came since")
+	b.sweep(5 * time.Second)
+	require.Equal(t, 2, b.provider.Calls(paymenttest.Lookups))
+
+	lease := func() int64 { return b.count(`SELECT lease FROM payments WHERE id = $1`, p.GetPaymentId()) }
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	first := lease()
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	require.Equal(t, first, lease(), "the look-up is still to come")
+}
+
+// A payment that is about to be charged needs no hint.
+func TestHintAfterTheKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, _ := b.prepared()
+	_, err := b.comeBack(b.back(p, "ok-1"))
+	require.NoError(t, err)
+	require.NoError(t, b.webhook("session.completed", p.GetOrderId()))
+	require.Zero(t, b.count(`SELECT count(*) FROM payments WHERE id = $1 AND hinted`, p.GetPaymentId()))
+	b.sweep(0)
+	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+}
+
+// A hint that comes while the provider is asked because of another one is followed up too.
+func TestHintDuringALookup(t *testing.T) {
+	t.Parallel()
+	d, g := newDesk(), &gated{}
+	b := setup(t, withDesk(d), withGate(g))
+	p, _ := b.prepared()
+	g.asked = func() {
+		d.authorize(p.GetOrderId())
+		_ = b.webhook("charge.captured", p.GetOrderId())
+	}
+	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
+	b.sweep(0)
+	require.True(t, b.inStatus(p.GetPaymentId(), "OPEN"))
+	b.sweep(5 * time.Second)
+	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
+}
+
+// lateClaims is a ticket service at which a claim arrives after its payment has ended, and whose
+// answer is lost.
+type lateClaims struct {
+	payment.Tickets
+
+	ends func(payment.Payment)
+}
+
+func (l lateClaims) Begin(ctx context.Context, p payment.Payment, t payment.PayTime) (time.Time, error) {
+	l.ends(p)
+	_, _ = l.Tickets.Begin(ctx, p, t)
+	return time.Time{}, errs.ErrUnavailable
+}
+
+// A claim that arrives after the end of its payment is given back by the process that made it.
+func TestClaimAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	ref := b.tickets.Add(user, amount, holdTime)
+	tickets := lateClaims{ticket.NewClient(b.dialTickets()), func(p payment.Payment) {
+		_, err := b.service.Cancel(context.WithoutCancel(t.Context()), p.ID, user)
+		require.NoError(t, err)
+	}}
+	p, page, err := b.process(b.store(), tickets, b.sandbox).Prepare(t.Context(), payment.PrepareRequest{
+		Reference: payment.Reference{Type: payment.Reservation, ID: uuid.MustParse(ref)}, UserID: user, IdempotencyKey: newIdempotencyKey(),
+	})
+	require.NoError(t, err)
+	require.Empty(t, page.URL)
+	require.Equal(t, p.ID.String(), b.tickets.Hold(ref).Payment)
+	b.sweep(5 * time.Second)
+	require.Empty(t, b.tickets.Hold(ref).Payment)
+}
+
+// If that process has died, the next payment of the reference gives the claim back.
+func TestForgottenClaim(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withPage)
+	p, ref := b.prepared()
+	_, err := b.cancel(p, user)
+	require.NoError(t, err)
+	b.sweep(time.Second)
+	_, err = b.tickets.BeginPayment(t.Context(), &ticketv1.BeginPaymentRequest{ReferenceId: ref, PaymentId: p.GetPaymentId(), Opens: true})
+	require.NoError(t, err)
+	next, err := b.prepare(ref, newIdempotencyKey())
+	require.NoError(t, err)
+	require.Equal(t, "OPEN", next.GetStatus())
+	require.Equal(t, next.GetPaymentId(), b.tickets.Hold(ref).Payment)
+}
+
+// A charge that the provider is slow to answer delays none of another page.
+func TestPagesAreChargedAtOnce(t *testing.T) {
+	t.Parallel()
+	const buyers = chargesAtOnce + 4
+	b := setup(t, withPage)
+	release := b.provider.Block(paymenttest.Charges)
+	for range buyers {
+		p, _ := b.prepared()
+		_, err := b.comeBack(b.back(p, "ok-"+uuid.NewString()))
+		require.NoError(t, err)
+	}
+	s := payment.New(b.store(), ticket.NewClient(b.dialTickets()), only(b.sandbox), slog.New(slog.DiscardHandler),
+		payment.Options{Now: b.clock.Now, ChargesAtOnce: buyers})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Sweep(ctx) }()
+	b.untilCharging(buyers)
+	release()
+	testkit.Until(t, func() bool { return b.count(`SELECT count(*) FROM payments WHERE status = 'CONFIRMED'`) == buyers }, "all are charged")
+	cancel()
+	require.NoError(t, testkit.Receive(t, ended, "the sweeper's end"))
+}

@@ -1,0 +1,79 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+// Caps implements payment.Provider. The sandbox has a page of its own if browsers can reach it.
+func (c *Client) Caps() payment.Caps {
+	caps := payment.Caps{
+		Void: true, Finality: c.opts.VoidAfter, ChargeTime: c.opts.Timeout, CallTime: c.opts.Timeout, KeyLife: c.opts.KeyLife, InFlight: inFlight,
+	}
+	if c.opts.PublicURL != "" {
+		caps.PageTime = c.opts.PageTime
+	}
+	return caps
+}
+
+// Open makes a session at the sandbox, whose page only makes the payment key. Without a page the payer
+// chooses the key on ours.
+func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
+	if c.opts.PublicURL == "" {
+		return payment.Page{Params: map[string]string{"paymentKeys": "ok- decline- timeout- lost- slow- late-"}}, nil
+	}
+	back := c.opts.ReturnURL + "?" + url.Values{"orderId": {p.OrderID}, "token": {p.Token}}.Encode()
+	var s session
+	code, err := c.send(ctx, http.MethodPost, "/v1/sessions", map[string]any{
+		"orderId": p.OrderID, "amount": p.Amount, "currency": p.Currency, "returnUrl": back,
+		"seconds": int64(c.opts.PageTime.Seconds()), "idempotencyKey": p.ID.String() + ":open",
+	}, nil, &s)
+	switch {
+	case err != nil:
+		return payment.Page{}, err
+	case code != http.StatusOK || s.SessionID == "":
+		return payment.Page{}, fmt.Errorf("open a session: status %d", code)
+	}
+	return payment.Page{URL: c.opts.PublicURL + "/pay/" + url.PathEscape(s.SessionID), Ref: s.SessionID}, nil
+}
+
+// session is the sandbox's answer about a session.
+type session struct {
+	SessionID  string `json:"sessionId"`
+	State      string `json:"state"`
+	PaymentKey string `json:"paymentKey"`
+}
+
+// askPage asks what the payer has done on the page. known is false when only the order can tell.
+func (c *Client) askPage(ctx context.Context, ref string) (out payment.Outcome, known bool, err error) {
+	var s session
+	code, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(ref), nil, nil, &s)
+	switch {
+	case err != nil:
+		return out, false, err
+	case code != http.StatusOK && code != http.StatusNotFound:
+		return out, false, fmt.Errorf("look up session: status %d", code)
+	case s.State == "OPEN":
+		return payment.Outcome{State: payment.Waiting}, true, nil
+	case s.State == "USED":
+		return payment.Outcome{State: payment.Authorized, Key: s.PaymentKey}, true, nil
+	default: // expired, closed or unknown
+		return out, false, nil
+	}
+}
+
+// errNoOrder is returned for an address that names no order.
+var errNoOrder = errors.New("the address names no order")
+
+// Return implements payment.Provider.
+func (c *Client) Return(params map[string]string) (payment.Auth, error) {
+	if params["orderId"] == "" {
+		return payment.Auth{}, errNoOrder
+	}
+	return payment.Auth{OrderID: params["orderId"], Token: params["token"], Key: params["paymentKey"]}, nil
+}
