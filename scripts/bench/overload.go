@@ -104,7 +104,7 @@ func (o *overloadRow) releaseSeats(ctx context.Context) error {
 		return err
 	}
 	for _, sql := range []string{
-		`TRUNCATE places, reservations, tickets, transfers`,
+		`TRUNCATE reservations CASCADE`,
 		`UPDATE seats SET status = 'FREE', reservation_id = NULL, held_until = NULL WHERE status <> 'FREE'`,
 		`VACUUM ANALYZE seats`,
 	} {

@@ -44,6 +44,35 @@ func (p *Platform) Link(service, peer string) *Link {
 	return l
 }
 
+// wiring returns the addresses that a service uses: direct ones, or those of its links' proxies.
+func (p *Platform) wiring(s platform.Service) platform.Wiring {
+	w := p.workspace.wiring()
+	direct := w.Target
+	w.Target = func(name string) string {
+		callee := p.services[name]
+		switch {
+		case callee == nil:
+			return direct(name) // nothing listens there, as if the callee were down
+		case len(callee.replicas) > 1:
+			return p.names.target(name, p.workspace.layout.Port(callee.desc.Port))
+		default:
+			return p.linkedAddress(s, name, callee.replicas[0].listen.Addr)
+		}
+	}
+	w.RedisAddrs = []string{p.linkedAddress(s, "redis", w.RedisAddrs[0])}
+	if !p.opts.AWS {
+		w.DynamoDBEndpoint = p.linkedURL(s, "dynamodb", w.DynamoDBEndpoint)
+		w.SQSEndpoint = p.linkedURL(s, "sqs", w.SQSEndpoint)
+	}
+	w.SandboxURL = p.linkedURL(s, platform.Sandbox, w.SandboxURL)
+	if !p.opts.ProviderPage {
+		w.SandboxPage = ""
+	}
+	database := w.DatabaseURL
+	w.DatabaseURL = func(s platform.Service) string { return p.linkedURL(s, "postgres", database(s)) }
+	return w
+}
+
 // linkedAddress returns the address at which a service reaches a peer: that of the link's proxy if
 // there are links, otherwise upstream.
 func (p *Platform) linkedAddress(s platform.Service, peer, upstream string) string {

@@ -1,12 +1,11 @@
 package rpc_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +27,8 @@ type pageWalk struct {
 	rand    *rand.Rand
 	desk    *desk
 	tickets payment.Tickets
+	closed  int        // charges that are not admitted next
+	between sync.Mutex // held by the one who acts between two steps of another process
 	buyers  []*buyer
 	sold    map[string]uuid.UUID // the payments that ticket has honoured, by reference
 	applied map[uuid.UUID]bool   // the confirmed payments whose event ticket has applied
@@ -42,8 +43,8 @@ type buyer struct {
 	page payment.Page
 }
 
-// Whatever buyers do, whichever process dies between any two calls, and whichever answer is lost: in
-// the end nobody is charged twice, money that was taken has become a ticket or was given back, no seat
+// Whatever buyers do, whichever process dies or is overtaken between any two calls, and whichever answer
+// is lost: in the end nobody is charged twice, money that was taken has become a ticket or was given back, no seat
 // stays claimed for an ended payment, and no authorisation stays open.
 func TestPageWalks(t *testing.T) {
 	t.Parallel()
@@ -76,32 +77,21 @@ func newPageWalk(t *testing.T, seed uint64) *pageWalk {
 	return w
 }
 
-// errDead is what a process that has died hears.
-var errDead = errors.New("the process is dead")
-
-// life is that of a process: it dies at one of its calls, before the call acts or after it.
-type life struct{ left int }
-
-func (l *life) call(do func() error) error {
-	if l.left--; l.left < 0 {
-		return errDead
-	}
-	err := do()
-	if l.left--; l.left < 0 {
-		return errDead
-	}
-	return err
-}
-
-// replica makes a process that makes a number of steps.
+// replica makes a process that makes a number of steps. Somebody else may act between any two of them.
 func (w *pageWalk) replica(steps int) *payment.Service {
-	l := &life{left: steps}
+	l := &life{left: steps, between: w.interfere}
 	provider := payment.Provider(guard.New(w.sandbox, unlimited))
 	if w.desk != nil {
 		provider = w.desk
 	}
 	store := mortalStore{postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now}), l}
-	return payment.New(store, mortalTickets{w.tickets, l}, only(mortalProvider{provider, l}), slog.New(slog.DiscardHandler), payment.Options{Now: w.clock.Now})
+	return payment.New(store, mortalTickets{w.tickets, l}, only(mortalProvider{provider, l, w.admits}), slog.New(slog.DiscardHandler), payment.Options{Now: w.clock.Now})
+}
+
+// admits reports whether the next charge is sent at all.
+func (w *pageWalk) admits() bool {
+	w.closed--
+	return w.closed < 0
 }
 
 // steps is how many steps the next process makes: often enough of them.
@@ -110,6 +100,17 @@ func (w *pageWalk) steps() int {
 		return w.rand.IntN(14)
 	}
 	return 1 << 30
+}
+
+// interfere lets somebody else act between two steps of a process, but nobody between theirs.
+func (w *pageWalk) interfere() {
+	if !w.between.TryLock() {
+		return
+	}
+	defer w.between.Unlock()
+	if w.rand.IntN(8) == 0 {
+		w.act()
+	}
 }
 
 // act does one random thing.
@@ -189,14 +190,16 @@ func (w *pageWalk) pays(b *buyer) {
 // fail lets the next calls of a kind fail, be lost, or act late.
 func (w *pageWalk) fail() {
 	call := []string{paymenttest.Charges, paymenttest.Lookups, paymenttest.Voids}[w.rand.IntN(3)]
-	switch w.rand.IntN(5) {
+	switch w.rand.IntN(6) {
 	case 0:
-		w.provider.Fail(call, 1+w.rand.IntN(3))
+		w.closed = 1 + w.rand.IntN(3)
 	case 1:
-		w.provider.Lose(call, 1)
+		w.provider.Fail(call, 1+w.rand.IntN(3))
 	case 2:
-		w.provider.Delay(paymenttest.Charges, 1)
+		w.provider.Lose(call, 1)
 	case 3:
+		w.provider.Delay(paymenttest.Charges, 1)
+	case 4:
 		method := []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"}[w.rand.IntN(5)]
 		w.bundle.tickets.Fail(method, errs.ErrUnavailable)
 	default:
@@ -247,6 +250,7 @@ func (w *pageWalk) deliver() {
 // settle ends all faults and lets two days pass.
 func (w *pageWalk) settle() {
 	w.t.Helper()
+	w.closed = 0
 	for _, call := range []string{paymenttest.Charges, paymenttest.Lookups, paymenttest.Voids, paymenttest.Refunds} {
 		w.provider.Fail(call, 0)
 		w.provider.Lose(call, 0)
@@ -321,72 +325,4 @@ func (w *pageWalk) check() {
 			require.Equal(w.t, want, kept[uuid.MustParse(ref)], "money and tickets of %s", ref)
 		}
 	}
-}
-
-// mortalStore, mortalTickets and mortalProvider are those of a process that dies.
-type mortalStore struct {
-	payment.Stores
-	*life
-}
-
-func (m mortalStore) Apply(ctx context.Context, id uuid.UUID, decide payment.Decide) (p payment.Payment, err error) {
-	err = m.call(func() error { p, err = m.Stores.Apply(ctx, id, decide); return err })
-	return p, err
-}
-
-func (m mortalStore) ApplyRefund(ctx context.Context, id uuid.UUID, decide payment.DecideRefund) (r payment.Refund, changed bool, err error) {
-	err = m.call(func() error { r, changed, err = m.Stores.ApplyRefund(ctx, id, decide); return err })
-	return r, changed, err
-}
-
-func (m mortalStore) ClaimDue(ctx context.Context, lane payment.Lane, n int, lease time.Duration) (due []payment.Payment, now time.Time, err error) {
-	err = m.call(func() error { due, now, err = m.Stores.ClaimDue(ctx, lane, min(n, 1), lease); return err })
-	return due, now, err
-}
-
-func (m mortalStore) Reschedule(ctx context.Context, p payment.Payment, wait time.Duration) error {
-	return m.call(func() error { return m.Stores.Reschedule(ctx, p, wait) })
-}
-
-func (m mortalStore) Released(ctx context.Context, p payment.Payment) error {
-	return m.call(func() error { return m.Stores.Released(ctx, p) })
-}
-
-type mortalTickets struct {
-	payment.Tickets
-	*life
-}
-
-func (m mortalTickets) Begin(ctx context.Context, p payment.Payment, t payment.PayTime) (until time.Time, err error) {
-	err = m.call(func() error { until, err = m.Tickets.Begin(ctx, p, t); return err })
-	return until, err
-}
-
-func (m mortalTickets) Abort(ctx context.Context, p payment.Payment) error {
-	return m.call(func() error { return m.Tickets.Abort(ctx, p) })
-}
-
-type mortalProvider struct {
-	payment.Provider
-	*life
-}
-
-func (m mortalProvider) Open(ctx context.Context, p payment.Payment) (page payment.Page, err error) {
-	err = m.call(func() error { page, err = m.Provider.Open(ctx, p); return err })
-	return page, err
-}
-
-func (m mortalProvider) Charge(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {
-	err = m.call(func() error { out, err = m.Provider.Charge(ctx, p); return err })
-	return out, err
-}
-
-func (m mortalProvider) Ask(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {
-	err = m.call(func() error { out, err = m.Provider.Ask(ctx, p); return err })
-	return out, err
-}
-
-func (m mortalProvider) Cancel(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {
-	err = m.call(func() error { out, err = m.Provider.Cancel(ctx, p); return err })
-	return out, err
 }
