@@ -57,6 +57,7 @@ func eachVariant(t *testing.T, test func(t *testing.T, p variant)) {
 // testDeclinedThenPaid: after a decline on the page the checkout leads to another one.
 func testDeclinedThenPaid(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p variant) {
+		t.Helper()
 		b, _ := openCheckout(t, p)
 		says := words(t, p.lang)["checkout"]
 		b.checkPage("before the page")
@@ -77,6 +78,7 @@ func testDeclinedThenPaid(t *testing.T) {
 // testBackAndReload: the back button and a reload lead to the open payment, which goes on.
 func testBackAndReload(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p variant) {
+		t.Helper()
 		b, _ := openCheckout(t, p)
 		b.goToPage()
 		page := b.path()
@@ -102,6 +104,7 @@ func testBackAndReload(t *testing.T) {
 // testSecondTab: another tab shows the open payment, and its outcome.
 func testSecondTab(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p variant) {
+		t.Helper()
 		b, _ := openCheckout(t, p)
 		checkout := b.path()
 		b.goToPage()
@@ -121,6 +124,7 @@ func testSecondTab(t *testing.T) {
 // says why there is no other.
 func testChangeOfMind(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p variant) {
+		t.Helper()
 		b, _ := openCheckout(t, p)
 		says := words(t, p.lang)["checkout"]
 		for range 3 {
@@ -142,6 +146,7 @@ func testChangeOfMind(t *testing.T) {
 // testNeverBack: whoever pays and closes the page has the ticket.
 func testNeverBack(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p variant) {
+		t.Helper()
 		b, _ := openCheckout(t, p)
 		checkout := b.path()
 		b.goToPage()
@@ -155,6 +160,7 @@ func testNeverBack(t *testing.T) {
 // testBackElsewhere: a browser without a session shows the outcome, and asks for the sign-in.
 func testBackElsewhere(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p variant) {
+		t.Helper()
 		b, user := openCheckout(t, p)
 		says := words(t, p.lang)["checkout"]
 		for _, how := range []struct{ choice, text string }{{"decline", "declinedThere"}, {"approve", "paidThere"}} {
@@ -184,6 +190,7 @@ func testBackElsewhere(t *testing.T) {
 // testPlacesGivenUp: giving the tickets back ends an open payment too, on its page as well.
 func testPlacesGivenUp(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p variant) {
+		t.Helper()
 		b, _ := openCheckout(t, p)
 		says := words(t, p.lang)["checkout"]
 		b.goToPage()

@@ -71,7 +71,7 @@ func TestPayablesOverRPC(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 90_000, settlement.GetOldestUnappliedMs())
 	require.EqualValues(t, 3_000, settlement.GetMeasuredAgoMs())
-	require.EqualValues(t, (30 * time.Minute).Milliseconds(), settlement.GetHoldMaxExtensionMs())
+	require.Equal(t, (30 * time.Minute).Milliseconds(), settlement.GetHoldMaxExtensionMs())
 }
 
 func TestPagesOverRPC(t *testing.T) {
