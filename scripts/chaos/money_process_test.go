@@ -202,7 +202,6 @@ func newMoneyServer(p *moneyProcess, register func(grpc.ServiceRegistrar)) *mone
 	return s
 }
 
-// RegisterService implements grpc.ServiceRegistrar.
 func (s *moneyServer) RegisterService(d *grpc.ServiceDesc, impl any) {
 	for _, m := range d.Methods {
 		s.methods["/"+d.ServiceName+"/"+m.MethodName] = func(ctx context.Context, decode func(any) error) (any, error) {
@@ -211,7 +210,7 @@ func (s *moneyServer) RegisterService(d *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// Invoke implements grpc.ClientConnInterface. The answer of a process that died meanwhile is lost.
+// Invoke makes a call. The answer of a process that died meanwhile is lost.
 func (s *moneyServer) Invoke(ctx context.Context, method string, in, out any, _ ...grpc.CallOption) error {
 	if s.process.dead.Load() {
 		return errDead
@@ -231,7 +230,7 @@ func (s *moneyServer) Invoke(ctx context.Context, method string, in, out any, _ 
 	return nil
 }
 
-// NewStream implements grpc.ClientConnInterface; none of the calls is a stream.
+// NewStream fails: none of the calls is a stream.
 func (*moneyServer) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, io.ErrUnexpectedEOF
 }

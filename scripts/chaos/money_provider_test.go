@@ -104,7 +104,6 @@ type providerLine struct {
 
 var errNoAnswer = errors.New("the provider does not answer")
 
-// RoundTrip implements http.RoundTripper.
 func (l *providerLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !l.caller.step() {
 		return nil, errDead

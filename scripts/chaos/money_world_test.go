@@ -209,7 +209,6 @@ type moneyLine struct {
 	caller *moneyProcess
 }
 
-// Invoke implements grpc.ClientConnInterface.
 func (l *moneyLine) Invoke(ctx context.Context, method string, in, out any, _ ...grpc.CallOption) error {
 	if !l.caller.step() {
 		return errDead
@@ -235,7 +234,7 @@ func (l *moneyLine) Invoke(ctx context.Context, method string, in, out any, _ ..
 	return err
 }
 
-// NewStream implements grpc.ClientConnInterface; none of the calls is a stream.
+// NewStream fails: none of the calls is a stream.
 func (*moneyLine) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, errs.ErrUnavailable
 }

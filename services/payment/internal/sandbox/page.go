@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Caps implements payment.Provider. The sandbox has a page of its own if browsers can reach it.
+// Caps says that the sandbox has a page of its own if browsers can reach it.
 func (c *Client) Caps() payment.Caps {
 	caps := payment.Caps{
 		Void: true, Finality: c.opts.VoidAfter, ChargeTime: c.opts.Timeout, CallTime: c.opts.Timeout, KeyLife: c.opts.KeyLife, InFlight: inFlight,
@@ -70,7 +70,6 @@ func (c *Client) askPage(ctx context.Context, ref string) (out payment.Outcome, 
 // errNoOrder is returned for an address that names no order.
 var errNoOrder = errors.New("the address names no order")
 
-// Return implements payment.Provider.
 func (c *Client) Return(params map[string]string) (payment.Auth, error) {
 	if params["orderId"] == "" {
 		return payment.Auth{}, errNoOrder
