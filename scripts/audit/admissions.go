@@ -174,7 +174,8 @@ func Inversions(admissions []Admission) []Inversion {
 // position. No position up to a million reaches the scores of users who queue by arrival time.
 const roundSpan = 1_000_000
 
-// LatestRound reads the latest round of tier 1 whose visitors joined an event's line; 0: none.
+// LatestRound reads the latest round of the waiting room (tier 1) from which visitors came into an
+// event's line (tier 2); 0: there is none.
 func (s *Stores) LatestRound(ctx context.Context, eventID string) (int64, error) {
 	round, err := s.redis.HGet(ctx, lineKey(eventID, "line"), "round").Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {

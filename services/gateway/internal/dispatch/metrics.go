@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// seconds has rate, errors and duration per route: its count gives the rate, and its label kind, "ok"
-// or an errs.Kind, the errors. refusals has the errors by code.
+// seconds measures the requests of each route: its count gives the rate, its buckets give the
+// durations. Its label kind is "ok", or the errs.Kind of an error. refusals counts errors by code.
 var (
 	seconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "urr_http_seconds", Help: "Time the gateway took to answer a request.",

@@ -200,9 +200,9 @@ func (s *Service) Cancel(ctx context.Context, id uuid.UUID, userID string) (Show
 	return s.Get(ctx, id, userID, false)
 }
 
-// EndGivenUp ends a payment whose reference its payer has given up while the page was open: ticket
-// takes no claim for it any more, so it cannot be charged. eventKey identifies the event, which is
-// processed once. ErrNotFound.
+// EndGivenUp ends a payment whose payer has given up the places while the provider's page was open:
+// ticket takes no claim of them any more, so they cannot be charged for. eventKey identifies the
+// event that says so, which is processed once. It fails with ErrNotFound if there is no such payment.
 func (s *Service) EndGivenUp(ctx context.Context, eventKey string, id uuid.UUID) error {
 	return s.store.ApplyOnce(ctx, eventKey, id, func(p Payment, _ time.Time) (*Change, error) {
 		if !p.Status.Uncharged() {

@@ -113,8 +113,8 @@ func (s *Service) Conflicts(ctx context.Context, eventID string, limit int, befo
 // defaultPage is the number of tickets on a page of a list.
 const defaultPage = 1000
 
-// Page is a signed page of a door's list. Next is the position of the next page, nil on the last one.
-type Page struct {
+// SignedPage is a signed page of a door's list. Next is the position of the next page, nil on the last one.
+type SignedPage struct {
 	Signed string
 	Count  int
 	Position
@@ -122,7 +122,7 @@ type Page struct {
 }
 
 // List returns a signed page of the valid tickets of an event; from is nil for the first page.
-func (s *Service) List(ctx context.Context, eventID string, from *Position, limit int) (*Page, error) {
+func (s *Service) List(ctx context.Context, eventID string, from *Position, limit int) (*SignedPage, error) {
 	e, err := s.store.Event(ctx, eventID)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (s *Service) List(ctx context.Context, eventID string, from *Position, limi
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{Count: len(list), Position: start}
+	p := &SignedPage{Count: len(list), Position: start}
 	if len(list) == limit {
 		end.Page++
 		p.Next = &end

@@ -75,7 +75,8 @@ type Queries struct {
 	clock func() time.Time
 }
 
-// ClockTime replaces SQL's clock_timestamp(), which advances during a transaction.
+// ClockTime returns the time of a test's clock, which statements then use instead of SQL's
+// clock_timestamp(), which advances during a transaction. It is nil in production.
 func (q *Queries) ClockTime() *time.Time {
 	if q.clock == nil {
 		return nil

@@ -80,7 +80,8 @@ func (s *Settler) sendBack(ctx context.Context, r promotion.Request) error {
 	return s.Send(ctx, c.After)
 }
 
-// Send puts the present generation of a request in the queue and records it.
+// Send sends a request to the queue under its present generation, which grows each time it is
+// queued again, and then marks it as queued in the store.
 func (s *Settler) Send(ctx context.Context, r promotion.Request) error {
 	if err := s.queue.Send(ctx, []promotion.Outgoing{{Message: promotion.MessageOf(&r)}})[0]; err != nil {
 		return err

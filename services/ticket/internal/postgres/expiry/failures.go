@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// inconsistentAfter is the number of tries after which a locked reservation counts as
-	// inconsistent: some of its seats may not exist, so that not all can be locked. Nine tries take
-	// two minutes.
+	// inconsistentAfter is the number of failed tries to lock a reservation with all of its seats
+	// after which it counts as inconsistent, and not as held by another transaction: some of its
+	// seats may not exist. Nine tries take two minutes.
 	inconsistentAfter = 9
 	// maxPause is the longest pause before the next try.
 	maxPause = time.Minute
