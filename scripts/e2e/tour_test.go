@@ -163,6 +163,8 @@ func normal(name string, v any) any {
 			return "a time"
 		case tokenPattern.MatchString(v):
 			return "a signed value"
+		case strings.Contains(v, "/pay/"):
+			return "the address of a page"
 		}
 	case float64:
 		if v > 1e9 || name == "estimatedWait" || name == "nextPoll" || name == "measuredRate" {

@@ -15,7 +15,7 @@ import (
 // sharedPlatform returns the platform that all tests of the process share. The first call starts it.
 var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 	ctx := context.Background()
-	p, err := newPlatform(ctx, Options{})
+	p, err := newPlatform(ctx, Options{ProviderPage: true})
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 var sharedStarted atomic.Bool
 
 // Shared returns the platform that all tests of the process share: one replica of every service, on
-// the checkout's backends. Tests use their own events and do not change its processes.
+// the checkout's backends; buyers may pay on the provider's page. Tests use their own events and do not change its processes.
 func Shared(tb testing.TB) *Platform {
 	tb.Helper()
 	sharedStarted.Store(true)

@@ -43,7 +43,11 @@ func toPage(page payment.Page) *paymentv1.Page {
 	if page.URL == "" && page.Params == nil {
 		return nil
 	}
-	return &paymentv1.Page{Url: page.URL, Params: page.Params}
+	p := &paymentv1.Page{Params: page.Params}
+	if page.URL != "" {
+		p.Url = &page.URL
+	}
+	return p
 }
 
 func toConfirmed(a payment.Answer) *paymentv1.ConfirmResponse {

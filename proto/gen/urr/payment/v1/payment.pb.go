@@ -216,7 +216,7 @@ func (x *PrepareResponse) GetPage() *Page {
 // A provider's page: where the buyer goes, or what a page of ours needs instead.
 type Page struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Url           *string                `protobuf:"bytes,1,opt,name=url,proto3,oneof" json:"url,omitempty"`
 	Params        map[string]string      `protobuf:"bytes,2,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -253,8 +253,8 @@ func (*Page) Descriptor() ([]byte, []int) {
 }
 
 func (x *Page) GetUrl() string {
-	if x != nil {
-		return x.Url
+	if x != nil && x.Url != nil {
+		return *x.Url
 	}
 	return ""
 }
@@ -1095,13 +1095,14 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\x04page\x18\t \x01(\v2\x14.urr.payment.v1.PageR\x04page\x1a?\n" +
 	"\x11ClientParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
-	"\x04Page\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x128\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9a\x01\n" +
+	"\x04Page\x12\x15\n" +
+	"\x03url\x18\x01 \x01(\tH\x00R\x03url\x88\x01\x01\x128\n" +
 	"\x06params\x18\x02 \x03(\v2 .urr.payment.v1.Page.ParamsEntryR\x06params\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"E\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
+	"\x04_url\"E\n" +
 	"\x14ListProvidersRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\"5\n" +
 	"\x15ListProvidersResponse\x12\x1c\n" +
@@ -1285,6 +1286,7 @@ func file_urr_payment_v1_payment_proto_init() {
 		return
 	}
 	file_urr_payment_v1_refund_proto_init()
+	file_urr_payment_v1_payment_proto_msgTypes[2].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[7].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[8].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[9].OneofWrappers = []any{}
