@@ -47,7 +47,7 @@ build: ## Build the services into .urr/bin
 web: ## Bundle the pages into the gateway
 	@$(call program,web) $(CTRL_C)
 
-.PHONY: proto settings figures tidy lint verify quick test stress fuzz
+.PHONY: proto settings figures tidy lint verify quick test stress fuzz provider-check
 proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
 	@$(CHECK) proto $(CTRL_C)
 	@$(CHECK) sqlc $(CTRL_C)
@@ -76,6 +76,9 @@ test: ## Run every test, on the real backends
 N ?= 50
 stress: ## Run packages N times, shuffled, under CPU load: make stress P=./services/queue/... N=50
 	@$(CHECK) stress '$(P)' '$(N)' $(CTRL_C)
+
+provider-check: ## Check the clients of payment providers; with STRIPE_TEST_KEY also against Stripe's test mode
+	@$(CHECK) providers $(CTRL_C)
 
 T ?= 10s
 fuzz: ## Run the fuzz tests on generated inputs, each for a time: T=10s; P= selects one test

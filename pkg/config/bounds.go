@@ -14,14 +14,16 @@ var (
 	secretType   = reflect.TypeFor[Secret]()
 )
 
-// withinBounds reports whether a value satisfies the tags min, max and oneof of its field, and no
-// item of a list is empty. An empty optional string satisfies oneof.
+// withinBounds reports whether a value satisfies the tags min, max and oneof of its field, of which
+// oneof is for strings and lists. No item of a list is empty. An empty optional string satisfies oneof.
 func withinBounds(v reflect.Value, f reflect.StructField) bool {
-	if list, ok := v.Interface().([]string); ok && slices.Contains(list, "") {
-		return false
+	set, limited := f.Tag.Lookup("oneof")
+	allowed := func(s string) bool { return !limited || slices.Contains(strings.Fields(set), s) }
+	if list, ok := v.Interface().([]string); ok {
+		return !slices.ContainsFunc(list, func(s string) bool { return s == "" || !allowed(s) })
 	}
-	if set, ok := f.Tag.Lookup("oneof"); ok && v.Kind() == reflect.String {
-		return v.Len() == 0 || slices.Contains(strings.Fields(set), v.String())
+	if limited && v.Kind() == reflect.String {
+		return v.Len() == 0 || allowed(v.String())
 	}
 	if lo, ok := f.Tag.Lookup("min"); ok && compareBound(v, lo) < 0 {
 		return false
@@ -62,7 +64,11 @@ func describeType(f reflect.StructField) (requirement string) {
 	var s string
 	switch t := f.Type; {
 	case f.Tag.Get("oneof") != "":
-		return "must be one of " + strings.Join(strings.Fields(f.Tag.Get("oneof")), ", ")
+		set := strings.Join(strings.Fields(f.Tag.Get("oneof")), ", ")
+		if t.Kind() == reflect.Slice {
+			return "must be a list of " + set
+		}
+		return "must be one of " + set
 	case t == durationType:
 		s = "must be a duration (as 30s or 5m)"
 	case t.Kind() == reflect.Bool:

@@ -42,6 +42,7 @@ type sample struct {
 	Size      uint32                   `env:"SIZE, default=1" max:"10"`
 	On        bool                     `env:"ON"`
 	Brokers   []string                 `env:"BROKERS"`
+	Colours   []string                 `env:"COLOURS" oneof:"red blue"`
 	Accept    map[string]config.Secret `env:"ACCEPT"`
 	Secret    config.Secret            `env:"SECRET, required"`
 	Ticket    peer                     `env:", prefix=TICKET_"`
@@ -85,6 +86,7 @@ func TestProblems(t *testing.T) {
 		"bool":            {map[string]string{"ON": "yes"}, `ON="yes": must be true or false`},
 		"nested struct":   {map[string]string{"LEVEL": "debug"}, `LEVEL="debug": must be info in this test`},
 		"oneof":           {map[string]string{"LEVEL": "loud"}, `LEVEL="loud": must be one of debug, info`},
+		"oneof in a list": {map[string]string{"COLOURS": "red,green"}, `COLOURS="red,green": must be a list of red, blue`},
 		"map of secrets":  {map[string]string{"ACCEPT": "topsecret"}, `ACCEPT="***": must be key:value[,key:value…]`},
 		"empty":           {map[string]string{"SECRET": ""}, `SECRET is not set: it is required`},
 		"empty item":      {map[string]string{"BROKERS": "a:1,,b:2"}, `BROKERS="a:1,,b:2": must be a list separated by commas`},

@@ -25,6 +25,7 @@ const usage = `usage: check <command>
   quick <name>          the quick tests of a service or of a package of pkg, without the race detector
   stress <packages> <n> n runs of packages, shuffled, while other work takes the processors
   fuzz <test> <time>    fuzz tests on generated inputs, each for a time: all ("") or the one named
+  providers             the clients of payment providers, on their fakes and, with keys, on the providers' test APIs
   chaos [part]          faults in their full form: every part, or the one named
   proto                 regenerate Go and OpenAPI from proto/
   sqlc                  regenerate Go from the SQL queries
@@ -52,18 +53,19 @@ func run(ctx context.Context, args []string) error {
 	}
 	c := &checker{layout: layout, apt: apt.Installer{Log: layout.LogFile("apt"), Say: say}}
 	commands := map[string]func(context.Context, []string) error{
-		"lint":     noArguments(c.lint),
-		"verify":   noArguments(c.verify),
-		"test":     noArguments(c.runTests),
-		"quick":    c.testQuickly,
-		"stress":   c.stressTests,
-		"fuzz":     c.runFuzzTests,
-		"chaos":    c.runFaultTests,
-		"proto":    noArguments(c.generateProto),
-		"sqlc":     noArguments(c.generateSQLC),
-		"settings": noArguments(c.generateSettings),
-		"figures":  noArguments(c.generateFigures),
-		"tidy":     noArguments(func(ctx context.Context) error { return c.eachModule(ctx, "go", "mod", "tidy") }),
+		"lint":      noArguments(c.lint),
+		"verify":    noArguments(c.verify),
+		"test":      noArguments(c.runTests),
+		"quick":     c.testQuickly,
+		"stress":    c.stressTests,
+		"fuzz":      c.runFuzzTests,
+		"providers": noArguments(c.checkProviders),
+		"chaos":     c.runFaultTests,
+		"proto":     noArguments(c.generateProto),
+		"sqlc":      noArguments(c.generateSQLC),
+		"settings":  noArguments(c.generateSettings),
+		"figures":   noArguments(c.generateFigures),
+		"tidy":      noArguments(func(ctx context.Context) error { return c.eachModule(ctx, "go", "mod", "tidy") }),
 	}
 	command := commands[args[0]]
 	if command == nil {

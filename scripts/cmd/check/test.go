@@ -120,7 +120,7 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, title string, env [
 	return nil
 }
 
-// prepareTests installs and builds what tests need: a compiler, npm, Helm and a browser.
+// prepareTests installs and builds what tests need: a compiler, npm, Helm, stripe-mock and a browser.
 func (c *checker) prepareTests(ctx context.Context) error {
 	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // for the race detector; for the pages
 		if _, err := c.apt.Ensure(ctx, program, pkg); err != nil {
@@ -133,7 +133,7 @@ func (c *checker) prepareTests(ctx context.Context) error {
 	if err := c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
 		return errors.Join(interrupt.ErrReported, err)
 	}
-	return c.prepareHelm(ctx)
+	return errors.Join(c.prepareHelm(ctx), c.prepareStripeMock(ctx))
 }
 
 // prepareHelm builds the pinned Helm and passes its path to the tests in an environment variable.

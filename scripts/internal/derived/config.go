@@ -49,7 +49,11 @@ func settingSchema(s settings.Setting) object {
 	case "bool":
 		schema["type"] = "boolean"
 	case "[]string":
-		schema["type"], schema["items"] = "array", object{"type": "string"}
+		items := object{"type": "string"}
+		if len(s.OneOf) > 0 {
+			items["enum"] = s.OneOf
+		}
+		schema["type"], schema["items"] = "array", items
 	case "time.Duration":
 		schema["$ref"] = "#/$defs/duration"
 		if bounds := strings.TrimPrefix(s.Takes, "duration, "); bounds != s.Takes {

@@ -51,7 +51,7 @@ var services = []settings.Service{{
 		{Name: "ON", Type: "bool"},
 		{Name: "TEXT", Type: "string"},
 		{Name: "MODE", Type: "string", OneOf: []string{"this", "that"}},
-		{Name: "LIST", Type: "[]string"},
+		{Name: "LIST", Type: "[]string", OneOf: []string{"this", "that"}},
 		{Name: "WAIT", Type: "time.Duration", Takes: "duration, 1s to 1h", Meaning: "the pause"},
 		{Name: "ADDR", Type: "string"}, {Name: "ORDERS_QUEUE_URL", Type: "string"},
 		{Name: "B_ADDR", Type: "string", Of: "pkg/rpc.Peer"}, {Name: "C_ADDR", Type: "string", Of: "pkg/rpc.OptionalPeer"},
@@ -103,7 +103,7 @@ func TestServiceSchema(t *testing.T) {
 	      "ON": {"type": "boolean", "description": ""},
 	      "TEXT": {"type": "string", "pattern": "^a", "description": ""},
 	      "MODE": {"type": "string", "enum": ["this", "that"], "description": ""},
-	      "LIST": {"type": "array", "items": {"type": "string"}, "description": ""},
+	      "LIST": {"type": "array", "items": {"type": "string", "enum": ["this", "that"]}, "description": ""},
 	      "WAIT": {"$ref": "#/$defs/duration", "description": "the pause; 1s to 1h"}
 	    }},
 	    "kafka": {"$ref": "#/$defs/kafka"},

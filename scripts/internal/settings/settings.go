@@ -194,7 +194,11 @@ func describeVariable(f *ast.Field, tag reflect.StructTag, variable string, sibl
 // acceptedValues returns a text that says which values a variable accepts.
 func acceptedValues(t ast.Expr, tag reflect.StructTag) string {
 	if set := tag.Get("oneof"); set != "" {
-		return strings.Join(strings.Fields(set), ", ")
+		of := strings.Join(strings.Fields(set), ", ")
+		if typeText(t) == "[]string" {
+			return "list of " + of
+		}
+		return of
 	}
 	words := map[string]string{
 		"string": "text", "bool": "true or false", "time.Duration": "duration", "config.Secret": "**secret**",

@@ -19,12 +19,13 @@ import (
 )
 
 // Paths, relative to the checkout, of modules that pin the versions of tools by `tool` directives.
-// Tools for Kubernetes and for images have modules of their own, since they need different versions
-// of shared dependencies.
+// Tools for Kubernetes, images and payment providers have modules of their own, since they need
+// different versions of shared dependencies.
 const (
 	General    = "scripts/tools"
 	Kubernetes = "scripts/tools/helm"
 	Images     = "scripts/tools/ko"
+	Providers  = "scripts/tools/stripe"
 )
 
 // Build builds the programs of a tools module that are missing in .urr/bin/tools-<version>, and

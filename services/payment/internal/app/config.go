@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/rpc"
 	"urr.guru/services/payment/internal/sandbox"
+	"urr.guru/services/payment/internal/stripe"
 )
 
 // minSecret is the minimum length of a webhook secret, in bytes.
@@ -30,11 +31,11 @@ type Config struct {
 	// those for charges.
 	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=4" min:"1" max:"1000"`
 	// Providers are the names of the payment providers in use, the default one first.
-	Providers string `env:"PAYMENT_PROVIDERS, default=sandbox" oneof:"sandbox"`
-	// ProviderTimeout bounds one call to the provider; the outcome of a longer charge is unknown
+	Providers []string `env:"PAYMENT_PROVIDERS, default=sandbox" oneof:"sandbox stripe"`
+	// ProviderTimeout bounds one call to the sandbox; the outcome of a longer charge is unknown
 	// until it is settled.
 	ProviderTimeout time.Duration `env:"PAYMENT_PROVIDER_TIMEOUT, default=8s" min:"100ms" max:"20s"`
-	// VoidAfter is how long a charge that the provider does not know may still arrive before it is
+	// VoidAfter is how long a charge that the sandbox does not know may still arrive before it is
 	// voided.
 	VoidAfter time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
 	// ChargesAtOnce bounds the concurrent charges of one replica; further ones are refused at once.
@@ -54,7 +55,7 @@ type Config struct {
 	// SandboxPageTime is how long the payer has on the sandbox's page.
 	SandboxPageTime time.Duration `env:"SANDBOX_PAGE_TIME, default=12m" min:"10s" max:"30m"`
 	// PublicURL is the gateway's own address in browsers, to which a provider's page sends payers back;
-	// required with SANDBOX_PUBLIC_URL.
+	// required with the provider stripe, and with SANDBOX_PUBLIC_URL.
 	PublicURL string `env:"PUBLIC_URL"`
 	// KeyLife is how long the sandbox certainly keeps the idempotency key of a refund; later a refund
 	// whose outcome is unknown is asked for, and not sent again.
@@ -62,10 +63,16 @@ type Config struct {
 	// WebhookSecret signs the sandbox's webhooks: secret[,secret…], at least 32 bytes each, any of
 	// which verifies; required with it.
 	WebhookSecret config.Secret `env:"SANDBOX_WEBHOOK_SECRET"`
+	// StripeSecretKey is the secret key of Stripe's API; required with the provider stripe.
+	StripeSecretKey config.Secret `env:"STRIPE_SECRET_KEY"`
+	// StripeWebhookSecret signs Stripe's webhooks: secret[,secret…], any of which verifies; required with
+	// the provider stripe.
+	StripeWebhookSecret config.Secret `env:"STRIPE_WEBHOOK_SECRET"`
+	// StripeURL is the address of Stripe's API; empty: Stripe's own.
+	StripeURL string `env:"STRIPE_URL"`
+	// StripePageTime is how long the payer has on Stripe's page.
+	StripePageTime time.Duration `env:"STRIPE_PAGE_TIME, default=12m" min:"10s" max:"25m"`
 }
-
-// providers returns the names of the providers, the default one first.
-func (c *Config) providers() []string { return strings.Split(c.Providers, ",") }
 
 // readPoolConfig returns the configuration of the connection pool for payers' reads.
 func (c *Config) readPoolConfig() postgres.Config {
@@ -74,12 +81,22 @@ func (c *Config) readPoolConfig() postgres.Config {
 	return reads
 }
 
-// Validate checks what the tags of the fields cannot express: rules between
-// variables, keys and URLs.
+// Validate checks what the tags of the fields cannot express: rules between variables, keys and URLs. The
+// settings of a provider are required when it is named.
 func (c *Config) Validate() error {
-	if !slices.Contains(c.providers(), sandbox.Name) {
-		return nil
+	checks := map[string]func() error{sandbox.Name: c.validateSandbox, stripe.Name: c.validateStripe}
+	for i, name := range c.Providers {
+		if slices.Contains(c.Providers[:i], name) {
+			return config.Invalid("PAYMENT_PROVIDERS", strings.Join(c.Providers, ","), "must name each provider once")
+		}
+		if err := checks[name](); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (c *Config) validateSandbox() error {
 	if c.Sandbox != "development" {
 		return config.Invalid("SANDBOX", c.Sandbox, "must be development with the provider sandbox of PAYMENT_PROVIDERS, which takes no money")
 	}
@@ -92,9 +109,26 @@ func (c *Config) Validate() error {
 	if c.SandboxPublicURL != "" && !isAddress(c.PublicURL) {
 		return config.Invalid("PUBLIC_URL", c.PublicURL, "must be the gateway's address in browsers, as https://tickets.example, with SANDBOX_PUBLIC_URL")
 	}
-	for secret := range strings.SplitSeq(c.WebhookSecret.Reveal(), ",") {
+	return validateSecrets("SANDBOX_WEBHOOK_SECRET", c.WebhookSecret)
+}
+
+func (c *Config) validateStripe() error {
+	if c.StripeURL != "" && !isAddress(c.StripeURL) {
+		return config.Invalid("STRIPE_URL", c.StripeURL, "must be the address of Stripe's API, as https://api.stripe.com")
+	}
+	if !isAddress(c.PublicURL) {
+		return config.Invalid("PUBLIC_URL", c.PublicURL, "must be the gateway's address in browsers, as https://tickets.example, with the provider stripe")
+	}
+	if c.StripeSecretKey.Reveal() == "" {
+		return config.Invalid("STRIPE_SECRET_KEY", c.StripeSecretKey, "must be the secret key of Stripe's API, with the provider stripe")
+	}
+	return validateSecrets("STRIPE_WEBHOOK_SECRET", c.StripeWebhookSecret)
+}
+
+func validateSecrets(variable string, list config.Secret) error {
+	for secret := range strings.SplitSeq(list.Reveal(), ",") {
 		if len(secret) < minSecret {
-			return config.Invalid("SANDBOX_WEBHOOK_SECRET", c.WebhookSecret, "must be secret[,secret…] of at least 32 bytes each")
+			return config.Invalid(variable, list, "must be secret[,secret…] of at least 32 bytes each")
 		}
 	}
 	return nil

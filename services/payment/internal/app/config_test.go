@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.LoadFrom[app.Config](t.Context(), environment())
 	require.NoError(t, err)
-	require.Equal(t, "sandbox", cfg.Providers)
+	require.Equal(t, []string{"sandbox"}, cfg.Providers)
 	require.Equal(t, 8*time.Second, cfg.ProviderTimeout)
 	require.Equal(t, 20*time.Second, cfg.VoidAfter)
 	require.Equal(t, 256, cfg.ChargesAtOnce)
@@ -47,4 +48,44 @@ func TestConfig(t *testing.T) {
 		require.ErrorContains(t, err, name)
 		require.NotContains(t, err.Error(), "short", "secrets are not shown")
 	}
+}
+
+// The settings of a provider are required when it is named.
+func TestSettingsOfProviders(t *testing.T) {
+	t.Parallel()
+	stripe := func() map[string]string {
+		env := environment()
+		for _, name := range []string{"SANDBOX", "SANDBOX_URL", "SANDBOX_WEBHOOK_SECRET"} {
+			delete(env, name)
+		}
+		maps.Copy(env, map[string]string{
+			"PAYMENT_PROVIDERS": "stripe", "PUBLIC_URL": "https://shop.test", "STRIPE_SECRET_KEY": "sk_test_1",
+			"STRIPE_WEBHOOK_SECRET": "whsec_" + strings.Repeat("x", 32),
+		})
+		return env
+	}
+	cfg, err := config.LoadFrom[app.Config](t.Context(), stripe())
+	require.NoError(t, err)
+	require.Equal(t, 12*time.Minute, cfg.StripePageTime)
+	for name, value := range map[string]string{
+		"PUBLIC_URL": "", "STRIPE_SECRET_KEY": "", "STRIPE_WEBHOOK_SECRET": "whsec_short", "STRIPE_URL": "api.stripe.com", "STRIPE_PAGE_TIME": "31m",
+		"PAYMENT_PROVIDERS": "stripe,stripe",
+	} {
+		env := stripe()
+		if env[name] = value; value == "" {
+			delete(env, name)
+		}
+		_, err := config.LoadFrom[app.Config](t.Context(), env)
+		require.ErrorContains(t, err, name)
+		require.NotContains(t, err.Error(), "whsec_", "secrets are not shown")
+	}
+	env := stripe()
+	env["PAYMENT_PROVIDERS"] = "stripe,sandbox"
+	_, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.ErrorContains(t, err, "SANDBOX")
+	maps.Copy(env, environment())
+	env["PAYMENT_PROVIDERS"] = "stripe,sandbox"
+	cfg, err = config.LoadFrom[app.Config](t.Context(), env)
+	require.NoError(t, err)
+	require.Equal(t, []string{"stripe", "sandbox"}, cfg.Providers)
 }

@@ -8,29 +8,74 @@ import (
 	"urr.guru/services/payment/internal/guard"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/sandbox"
+	"urr.guru/services/payment/internal/stripe"
 )
+
+// client is the client of one provider.
+type client struct {
+	payment.Provider
+
+	// rekey replaces its secrets by those of a configuration.
+	rekey func(*Config)
+	close func()
+	// perSecond is how many calls of a kind the provider takes of one replica; 0: as configured.
+	perSecond int
+}
+
+// clients make the clients of the providers, by the names in PAYMENT_PROVIDERS.
+var clients = map[string]func(*Config) client{sandbox.Name: newSandbox, stripe.Name: newStripe} //nolint:gochecknoglobals // a constant
+
+func newSandbox(cfg *Config) client {
+	c := sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret, sandbox.Options{
+		Timeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, KeyLife: cfg.KeyLife,
+		PublicURL: strings.TrimSuffix(cfg.SandboxPublicURL, "/"), ReturnURL: cfg.returnURL(sandbox.Name), PageTime: cfg.SandboxPageTime,
+	})
+	return client{Provider: c, rekey: func(next *Config) { c.Rekey(next.WebhookSecret) }, close: c.Close}
+}
+
+func newStripe(cfg *Config) client {
+	secrets := func(cfg *Config) stripe.Secrets {
+		return stripe.Secrets{Key: cfg.StripeSecretKey, Webhooks: cfg.StripeWebhookSecret}
+	}
+	c := stripe.NewClient(secrets(cfg), stripe.Options{URL: cfg.StripeURL, ReturnURL: cfg.returnURL(stripe.Name), PageTime: cfg.StripePageTime})
+	return client{
+		Provider: c, rekey: func(next *Config) { c.Rekey(secrets(next)) }, close: c.Close, perSecond: stripe.PerSecond,
+	}
+}
 
 // providers are the configured ones, by name, each with a guard of its own.
 type providers struct {
 	first   string
+	clients []client
 	guarded map[string]*guard.Provider
-	sandbox *sandbox.Client // nil: not configured
 }
 
 // openProviders makes the clients of the configured providers.
 func openProviders(a *lifecycle.App, cfg *Config) *providers {
-	p := &providers{first: cfg.providers()[0], guarded: map[string]*guard.Provider{}}
-	for _, name := range cfg.providers() {
-		p.sandbox = sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret, sandbox.Options{
-			Timeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, KeyLife: cfg.KeyLife,
-			PublicURL: strings.TrimSuffix(cfg.SandboxPublicURL, "/"), ReturnURL: cfg.returnURL(name), PageTime: cfg.SandboxPageTime,
-		})
-		p.guarded[name] = guard.New(p.sandbox, guard.Limits{
-			ChargesAtOnce: cfg.ChargesAtOnce, Refunds: float64(cfg.RefundsPerSecond), Lookups: float64(cfg.LookupsPerSecond),
+	p := &providers{first: cfg.Providers[0], guarded: map[string]*guard.Provider{}}
+	for _, name := range cfg.Providers {
+		c := clients[name](cfg)
+		p.clients = append(p.clients, c)
+		p.guarded[name] = guard.New(c.Provider, guard.Limits{
+			ChargesAtOnce: cfg.ChargesAtOnce, Refunds: c.rate(cfg.RefundsPerSecond), Lookups: c.rate(cfg.LookupsPerSecond),
+			Charges: float64(c.perSecond),
 		})
 	}
-	a.OnClose("providers", func(context.Context) error { p.sandbox.Close(); return nil })
+	a.OnClose("providers", func(context.Context) error {
+		for _, c := range p.clients {
+			c.close()
+		}
+		return nil
+	})
 	return p
+}
+
+// rate returns the configured rate, or the provider's own if that is less.
+func (c client) rate(configured int) float64 {
+	if c.perSecond > 0 {
+		configured = min(configured, c.perSecond)
+	}
+	return float64(configured)
 }
 
 func (p *providers) payment() payment.Providers {
@@ -49,4 +94,8 @@ func (p *providers) awaitRefund(ctx context.Context, name string, c payment.Caus
 	return nil
 }
 
-func (p *providers) rekey(cfg *Config) { p.sandbox.Rekey(cfg.WebhookSecret) }
+func (p *providers) rekey(cfg *Config) {
+	for _, c := range p.clients {
+		c.rekey(cfg)
+	}
+}

@@ -4,9 +4,11 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,19 +30,19 @@ const (
 )
 
 var refused = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknoglobals // metrics are registered once per process
-	Name: "urr_payment_charges_refused_total", Help: "Charges that were not sent: the circuit is open, or too many are under way.",
+	Name: "urr_payment_charges_refused_total", Help: "Charges that were not sent: the circuit is open, or too many are under way or were sent.",
 }, []string{"reason"})
 
 // Limits are the limits of one replica's calls to the provider.
 type Limits struct {
 	// ChargesAtOnce bounds the concurrent charges.
 	ChargesAtOnce int
-	// Refunds and Lookups bound the calls per second.
-	Refunds, Lookups float64
+	// Refunds and Lookups bound the calls per second, and so does Charges; 0: charges have no rate.
+	Refunds, Lookups, Charges float64
 }
 
 // Provider is a payment.Provider with a circuit breaker and a bulkhead for charges, and token
-// buckets for refunds and look-ups. Cancellations are not restricted, since they settle charges that were
+// buckets for all calls. Cancellations are not restricted, since they settle charges that were
 // sent.
 type Provider struct {
 	payment.Provider
@@ -51,6 +53,7 @@ type Provider struct {
 	// bulk bounds the refunds of cancelled events to half the rate, so that other refunds find tokens.
 	bulk    *rate.Limiter
 	lookups *rate.Limiter
+	charges *rate.Limiter
 }
 
 var _ payment.Provider = (*Provider)(nil)
@@ -63,6 +66,7 @@ func New(p payment.Provider, limits Limits) *Provider {
 		refunds:  bucketOf(limits.Refunds),
 		bulk:     bucketOf(limits.Refunds / 2),
 		lookups:  bucketOf(limits.Lookups),
+		charges:  bucketOf(cmp.Or(limits.Charges, math.MaxInt32)),
 		breaker: gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 			MaxRequests: 1, Interval: window, BucketPeriod: bucket, Timeout: openFor,
 			ReadyToTrip: func(n gobreaker.Counts) bool {
@@ -97,12 +101,15 @@ func (p *Provider) Ask(ctx context.Context, pay payment.Payment) (payment.Outcom
 	return p.Provider.Ask(ctx, pay)
 }
 
-func (p *Provider) AskRefunds(ctx context.Context, orderID string) (payment.RefundReport, error) {
+func (p *Provider) AskRefunds(ctx context.Context, pay payment.Payment) (payment.RefundReport, error) {
 	if err := p.lookups.Wait(ctx); err != nil {
 		return payment.RefundReport{}, fmt.Errorf("rate of look-ups: %w", err)
 	}
-	return p.Provider.AskRefunds(ctx, orderID)
+	return p.Provider.AskRefunds(ctx, pay)
 }
+
+// maxWait bounds the wait for the rate of charges, so that enough of a charge's time is left.
+const maxWait = 10 * time.Second
 
 // Charge charges a payment. It sends nothing and fails with payment.ErrNotAdmitted while the
 // circuit is open or too many charges are under way. Declines and rejected requests do not count as
@@ -114,6 +121,10 @@ func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Out
 	default:
 		refused.WithLabelValues("busy").Inc()
 		return payment.Outcome{}, fmt.Errorf("%w: %d charges are under way", payment.ErrNotAdmitted, cap(p.slots))
+	}
+	if err := p.awaitCharge(ctx); err != nil {
+		refused.WithLabelValues("rate").Inc()
+		return payment.Outcome{}, fmt.Errorf("%w: %w", payment.ErrNotAdmitted, err)
 	}
 	done, err := p.breaker.Allow()
 	if err != nil {
@@ -127,4 +138,10 @@ func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Out
 		done(err)
 	}
 	return out, err
+}
+
+func (p *Provider) awaitCharge(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	return p.charges.Wait(ctx)
 }

@@ -160,3 +160,28 @@ func TestRefundRates(t *testing.T) {
 		waiting.Wait()
 	})
 }
+
+// Charges wait for their rate, but not for so long that none of their time is left.
+func TestChargeRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{}
+		g := guard.New(p, guard.Limits{ChargesAtOnce: 300, Charges: 20})
+		var charges sync.WaitGroup
+		refused := make(chan error, 300)
+		for range 300 {
+			charges.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				if _, err := g.Charge(ctx, payment.Payment{}); err != nil {
+					refused <- err
+				}
+			})
+		}
+		time.Sleep(time.Second + 1)
+		require.Equal(t, 20+20, p.called(), "a second's tokens, and as many a second")
+		charges.Wait()
+		require.Equal(t, 20+200, p.called())
+		require.ErrorIs(t, <-refused, payment.ErrNotAdmitted)
+	})
+}

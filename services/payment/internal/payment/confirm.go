@@ -41,7 +41,8 @@ type ConfirmRequest struct {
 // sweeper then settles the payment, and Get shows the result. A charge continues after its request
 // ends; the answer comes before the request's deadline.
 //
-// An open payment that came back from its page is charged with the key that it brought.
+// An open payment that came back from its page is charged with the key that it brought. Where the page
+// brings none, a request's key is not used.
 //
 // Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals,
 // ErrSettlementDelayed, ErrProviderUnavailable and Unavailable (nothing was charged; repeat).
@@ -51,6 +52,9 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 		return Answer{}, err
 	}
 	begun, err := s.store.Begin(ctx, r.OrderID, key, func(p Payment, now time.Time) (*Change, error) {
+		if s.caps(p).NoKeys {
+			r.PaymentKey = ""
+		}
 		return begin(r, s.caps(p).claimTime(), s.refusesCharges(p))(p, now)
 	})
 	switch {

@@ -36,6 +36,9 @@ func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (P
 	page, err := s.makePage(ctx, p, provider)
 	if err != nil {
 		s.log.WarnContext(ctx, "page not opened", "payment_id", p.ID, "error", err)
+		if errors.Is(err, ErrKeySpent) {
+			return s.endUnopened(ctx, p)
+		}
 		return p, Page{}, nil
 	}
 	failpoint.Hit("payment.prepare.after_page")
@@ -53,6 +56,25 @@ func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (P
 		return after, Page{}, err
 	}
 	return after, s.pageOf(ctx, after), nil
+}
+
+// endUnopened ends a payment whose page its key cannot open any more. The next one has another key.
+func (s *Service) endUnopened(ctx context.Context, p Payment) (Payment, Page, error) {
+	ctx, cancel := forWrite(ctx)
+	defer cancel()
+	after, err := s.store.Apply(ctx, p.ID, unopened)
+	if err == nil && after.AbortDue {
+		s.tryRelease(ctx, after)
+	}
+	return after, Page{}, err
+}
+
+// unopened ends a prepared payment whose page cannot be opened.
+func unopened(p Payment, _ time.Time) (*Change, error) {
+	if p.Status != Prepared {
+		return nil, nil //nolint:nilnil // opened by another request, or ended
+	}
+	return ended(p, "the provider opens no page for it"), nil
 }
 
 // withoutClaim returns a payment whose claim has no answer. If it has ended meanwhile, its claim may
@@ -157,7 +179,8 @@ func (s *Service) pageOf(ctx context.Context, p Payment) Page {
 
 // Return handles a buyer who comes back from a provider's page, perhaps in another browser: the token
 // proves the payment. A key is stored, and the sweeper charges with it; without one the sweeper asks
-// the provider. Whoever only looks again changes nothing. Errors: ErrProviderUnknown, ErrNotFound.
+// the provider. Whoever only looks again changes nothing. Errors: ErrProviderUnknown, ErrNotFound,
+// ErrAmountMismatch (another amount was paid on the page).
 func (s *Service) Return(ctx context.Context, providerName string, params map[string]string, looks bool) (Payment, error) {
 	provider, ok := s.providers.Of(providerName)
 	if !ok {
@@ -179,8 +202,12 @@ func (s *Service) Return(ctx context.Context, providerName string, params map[st
 		return Payment{}, ErrNotFound
 	case looks || p.Status != Open: // it shows its state
 		return p, nil
+	case auth.Amount != 0 && auth.Amount != p.Amount:
+		return Payment{}, ErrAmountMismatch // nothing is charged
 	case auth.Key == "":
-		return p, s.store.Hint(ctx, p.OrderID, false)
+		err := s.store.Hint(ctx, p.OrderID, false)
+		signal(s.back)
+		return p, err
 	}
 	after, err := s.store.Apply(ctx, p.ID, returned(auth.Key))
 	signal(s.back)

@@ -14,7 +14,7 @@ import (
 type Provider interface {
 	// Caps returns what is known of the provider.
 	Caps() Caps
-	// Open makes the page on which the buyer pays, once per payment.
+	// Open makes the page on which the buyer pays, once per payment. After ErrKeySpent it cannot be made.
 	Open(ctx context.Context, p Payment) (Page, error)
 	// Return decodes the parameters with which the buyer comes back from the page.
 	Return(params map[string]string) (Auth, error)
@@ -25,10 +25,11 @@ type Provider interface {
 	// Cancel makes a later charge impossible, and never refunds. The outcome is Void, Captured (the
 	// order was already charged) or NotPossible.
 	Cancel(ctx context.Context, p Payment) (Outcome, error)
-	// Refund gives money back, once per key while the provider keeps the key.
+	// Refund gives money back, once per key while the provider keeps the key. ErrKeySpent is an error
+	// that the provider keeps too.
 	Refund(ctx context.Context, c RefundCall) (RefundAnswer, error)
-	// AskRefunds returns the refunds of an order, by one look-up.
-	AskRefunds(ctx context.Context, orderID string) (RefundReport, error)
+	// AskRefunds returns the refunds of a payment.
+	AskRefunds(ctx context.Context, p Payment) (RefundReport, error)
 	// ParseWebhook verifies and decodes a webhook. ErrWebhookSignature when the signature is wrong.
 	ParseWebhook(headers map[string]string, body []byte, now time.Time) (Notice, error)
 }
@@ -40,6 +41,8 @@ type Caps struct {
 	// PageTime is the time that the buyer has on the provider's page; 0: the provider has no page, and
 	// a page of ours collects the key.
 	PageTime time.Duration
+	// NoKeys says that the page brings no key: what its buyer has authorised is charged, by Page.Ref.
+	NoKeys bool
 	// Finality is the age of the latest charge from which a charge that the provider does not know is
 	// final: it is voided, or counts as never made where it cannot be voided.
 	Finality time.Duration
@@ -108,11 +111,15 @@ type Auth struct {
 	Token string
 	// Key is the key to charge with; empty: the provider must be asked.
 	Key string
+	// Amount is what was paid on the page; 0: the provider does not say. It must equal the payment's.
+	Amount int64
 }
 
 // RefundCall is one call that asks the provider for a refund.
 type RefundCall struct {
 	OrderID string
+	// PaymentKey is the key that the order was charged with, ChargeID the provider's id of the charge.
+	PaymentKey, ChargeID string
 	// RefundID is our id, which the provider keeps with the refund.
 	RefundID uuid.UUID
 	Key      string

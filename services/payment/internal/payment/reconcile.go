@@ -16,7 +16,7 @@ import (
 func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport, error) {
 	askCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
-	report, err := s.provider(p).AskRefunds(askCtx, p.OrderID)
+	report, err := s.provider(p).AskRefunds(askCtx, p)
 	if err != nil {
 		return report, fmt.Errorf("ask for refunds of order %s: %w", p.OrderID, err)
 	}

@@ -87,6 +87,15 @@ func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
 	})
 }
 
+// spent records that the key of the latest call does no more. It counts as forgotten, so that the
+// provider is asked, and a new key is taken only if it has not made the refund.
+func spent(lease int64, keyLife time.Duration) DecideRefund {
+	return whileRefundLeased(lease, func(_ Payment, r Refund, _ time.Time) (*RefundChange, error) {
+		r.FirstSent = r.LastSent.Add(-keyLife)
+		return &RefundChange{Refund: r, Wait: Keep}, nil
+	})
+}
+
 // absent takes a new key for a refund that the provider does not know, once no earlier call can
 // take effect any more. asked is a time before the provider was asked.
 func absent(lease int64, asked time.Time, settled time.Duration) DecideRefund {

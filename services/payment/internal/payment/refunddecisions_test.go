@@ -30,6 +30,7 @@ func TestRefundDecisions(t *testing.T) {
 		"not claimed":   {begun(Claim{Refused: true}), map[RefundStatus]RefundStatus{RefundRequested: RefundRejected}},
 		"sending":       {sending(3, time.Hour, time.Minute), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
 		"stale lease":   {sending(2, time.Hour, time.Minute), nil},
+		"spent key":     {spent(3, time.Hour), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
 		"absent":        {absent(3, now.Add(time.Hour), time.Minute), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
 		"made":          {made(ProviderRefund{ID: "y", State: ProviderDone}), anew},
 		"the same made": {made(ProviderRefund{ID: "x", State: ProviderDone}), map[RefundStatus]RefundStatus{RefundAccepted: RefundDone}},
@@ -111,4 +112,25 @@ func TestStatusFollowsMoney(t *testing.T) {
 		p.Captured, p.Refunded = c.captured, c.refunded
 		require.Equal(t, c.want, p.withMoney(c.add, 0, 0, "").Status, "%+v", c)
 	}
+}
+
+// After an error that the provider keeps under the key it is asked, and a new key is taken when no call
+// with the old one can act any more.
+func TestSpentKeyIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	p, r := in(Confirmed), refundIn(RefundPending)
+	change, err := spent(3, time.Hour)(p, r, now.Add(time.Second))
+	require.NoError(t, err)
+	r = change.Refund
+	require.Equal(t, now, r.LastSent)
+	change, err = sending(3, time.Hour, time.Minute)(p, r, now.Add(time.Second))
+	require.NoError(t, err)
+	require.Nil(t, change, "it counts as forgotten")
+	change, err = absent(3, now.Add(59*time.Second), time.Minute)(p, r, now.Add(59*time.Second))
+	require.NoError(t, err)
+	require.Equal(t, 1, change.Refund.Gen)
+	require.Equal(t, time.Second, change.Wait)
+	change, err = absent(3, now.Add(time.Minute), time.Minute)(p, r, now.Add(time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, 2, change.Refund.Gen)
 }

@@ -45,6 +45,10 @@ var refundLanes = map[RefundLane][]Cause{ //nolint:gochecknoglobals // a constan
 	Cancellations: {EventCancelled},
 }
 
+// ErrKeySpent is returned by a Provider's Open and Refund when the provider keeps its error under the call's
+// key: whatever was done, the key does no more.
+var ErrKeySpent = errors.New("the provider keeps this error under the key")
+
 // Group is the consumer group of rejections and of the refunds that the ticket service asks for.
 const Group = "payment-service-group"
 
@@ -185,10 +189,15 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	callCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
 	answer, err := s.provider(p).Refund(callCtx, RefundCall{
-		OrderID: p.OrderID, RefundID: r.ID, Key: fmt.Sprintf("%s#%d", r.ID, sent.Gen), Amount: sent.Send, NotAfter: notAfter,
+		OrderID: p.OrderID, PaymentKey: p.PaymentKey, ChargeID: p.ChargeID, RefundID: r.ID, Key: fmt.Sprintf("%s#%d", r.ID, sent.Gen),
+		Amount: sent.Send, NotAfter: notAfter,
 	})
 	failpoint.Hit("payment.refund.after_provider")
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrKeySpent):
+		_, _, recordErr := s.store.ApplyRefund(ctx, r.ID, spent(r.Lease, s.caps(p).KeyLife))
+		return errors.Join(fmt.Errorf("refund order %s: %w", p.OrderID, err), recordErr)
+	case err != nil:
 		return fmt.Errorf("refund order %s: %w", p.OrderID, err) // in doubt: the row says since when
 	}
 	switch answer.State {

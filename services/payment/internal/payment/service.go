@@ -151,7 +151,7 @@ const (
 	Expiries Lane = "EXPIRIES" // unpaid payments whose time is over: the database only
 	Releases Lane = "RELEASES" // references to give back to ticket
 	Charges  Lane = "CHARGES"  // what the provider is asked about, or has to do
-	Pages    Lane = "PAGES"    // open payments whose buyers are back from the page, to be charged
+	Pages    Lane = "PAGES"    // open payments whose buyers are back from the page, or have paid on it
 )
 
 // Sweeps is the part of the store that the sweeper uses to claim and reschedule due payments.

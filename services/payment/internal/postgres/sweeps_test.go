@@ -91,7 +91,8 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 	pool, clock, s := setup(t)
 	want := map[uuid.UUID]payment.Lane{}
 	for status, lane := range map[string]payment.Lane{
-		"PREPARED": payment.Expiries, "OPEN": payment.Expiries, "OPEN, back from the page": payment.Pages, "DECLINED, releasing": payment.Releases, "EXPIRED, releasing": payment.Releases,
+		"PREPARED": payment.Expiries, "OPEN": payment.Expiries, "OPEN, back from the page": payment.Pages, "OPEN, back without a key": payment.Pages,
+		"DECLINED, releasing": payment.Releases, "EXPIRED, releasing": payment.Releases, "DECLINED, heard of": payment.Charges,
 		"CONFIRMING": payment.Charges, "UNKNOWN": payment.Charges, "DECLINED": payment.Charges,
 	} {
 		p, err := s.Open(t.Context(), payment.Payment{
@@ -104,8 +105,8 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 		if detail == "back from the page" {
 			key = "ok-1"
 		}
-		_, err = pool.Exec(t.Context(), `UPDATE payments SET status = $2, abort_due = $3, check_at = $4, payment_key = $5 WHERE id = $1`,
-			p.ID, name, detail == "releasing", clock.Now(), key)
+		_, err = pool.Exec(t.Context(), `UPDATE payments SET status = $2, abort_due = $3, check_at = $4, payment_key = $5, hinted = $6 WHERE id = $1`,
+			p.ID, name, detail == "releasing", clock.Now(), key, detail == "back without a key" || detail == "heard of")
 		require.NoError(t, err)
 		want[p.ID] = lane
 	}

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"urr.guru/pkg/config"
+	"urr.guru/services/payment/internal/fence"
 	"urr.guru/services/payment/internal/payment"
 )
 
@@ -195,16 +196,16 @@ func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome
 
 // call sends one request and reads its answer, whatever its status.
 func (c *Client) call(ctx context.Context, method, path string, body any) (status int, got charge, err error) {
-	status, err = c.send(ctx, method, path, body, nil, &got)
+	status, err = c.send(ctx, method, path, body, time.Time{}, &got)
 	return status, got, err
 }
 
-// send sends one request and decodes its answer into got, whatever its status. fence, unless nil,
-// wraps the request's body in a reader that fails once it is too late to send the request.
-func (c *Client) send(ctx context.Context, method, path string, body any, fence func(io.Reader) io.Reader, got any) (status int, err error) {
+// send sends one request and decodes its answer into got, whatever its status. notAfter, unless zero, is
+// the time after which the request is not sent any more.
+func (c *Client) send(ctx context.Context, method, path string, body any, notAfter time.Time, got any) (status int, err error) {
 	ctx, span := otel.Tracer("urr.guru/services/payment/sandbox").Start(ctx, method+" sandbox", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
-	req, err := c.request(ctx, method, path, body, fence)
+	req, err := c.request(ctx, method, path, body, notAfter)
 	if err != nil {
 		return 0, fmt.Errorf("sandbox request: %w", err)
 	}
@@ -225,7 +226,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any, fence 
 	return resp.StatusCode, nil
 }
 
-func (c *Client) request(ctx context.Context, method, path string, body any, fence func(io.Reader) io.Reader) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, method, path string, body any, notAfter time.Time) (*http.Request, error) {
 	if body == nil {
 		return http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
 	}
@@ -238,9 +239,8 @@ func (c *Client) request(ctx context.Context, method, path string, body any, fen
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if fence != nil {
-		req.Body = io.NopCloser(fence(bytes.NewReader(b)))
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(fence(bytes.NewReader(b))), nil }
+	if !notAfter.IsZero() {
+		fence.Set(req, b, notAfter, c.opts.Now)
 	}
 	return req, nil
 }

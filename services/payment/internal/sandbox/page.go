@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"urr.guru/services/payment/internal/payment"
 )
@@ -32,7 +33,7 @@ func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, err
 	code, err := c.send(ctx, http.MethodPost, "/v1/sessions", map[string]any{
 		"orderId": p.OrderID, "amount": p.Amount, "currency": p.Currency, "returnUrl": back,
 		"seconds": int64(c.opts.PageTime.Seconds()), "idempotencyKey": p.ID.String() + ":open",
-	}, nil, &s)
+	}, time.Time{}, &s)
 	switch {
 	case err != nil:
 		return payment.Page{}, err
@@ -52,7 +53,7 @@ type session struct {
 // askPage asks what the payer has done on the page. known is false when only the order can tell.
 func (c *Client) askPage(ctx context.Context, ref string) (out payment.Outcome, known bool, err error) {
 	var s session
-	code, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(ref), nil, nil, &s)
+	code, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(ref), nil, time.Time{}, &s)
 	switch {
 	case err != nil:
 		return out, false, err

@@ -2,9 +2,7 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -13,9 +11,6 @@ import (
 
 	"urr.guru/services/payment/internal/payment"
 )
-
-// errTooLate means that a refund was not sent, since it was later than RefundCall.NotAfter.
-var errTooLate = errors.New("too late to send the refund")
 
 // refund is a refund as the sandbox returns it.
 type refund struct {
@@ -30,9 +25,8 @@ type refund struct {
 
 func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.RefundAnswer, error) {
 	body := map[string]any{"idempotencyKey": r.Key, "amount": r.Amount, "reference": r.RefundID.String()}
-	fence := func(b io.Reader) io.Reader { return &fencedBody{Reader: b, now: c.opts.Now, notAfter: r.NotAfter} }
 	var got refund
-	code, err := c.send(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(r.OrderID)+"/refunds", body, fence, &got)
+	code, err := c.send(ctx, http.MethodPost, "/v1/charges/"+url.PathEscape(r.OrderID)+"/refunds", body, r.NotAfter, &got)
 	switch {
 	case err != nil:
 		return payment.RefundAnswer{}, err
@@ -51,29 +45,12 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 	}
 }
 
-// fencedBody is a request's body that cannot be read after notAfter. The HTTP transport reads a
-// body just before it sends it. So a process that was suspended for too long sends at most the
-// headers, which cause no refund.
-type fencedBody struct {
-	io.Reader
-
-	now      func() time.Time
-	notAfter time.Time
-}
-
-func (b *fencedBody) Read(p []byte) (int, error) {
-	if b.now().After(b.notAfter) {
-		return 0, errTooLate
-	}
-	return b.Reader.Read(p)
-}
-
-func (c *Client) AskRefunds(ctx context.Context, orderID string) (payment.RefundReport, error) {
+func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
 	var got struct {
 		Captured int64    `json:"captured"`
 		Refunds  []refund `json:"refunds"`
 	}
-	code, err := c.send(ctx, http.MethodGet, "/v1/charges/"+url.PathEscape(orderID)+"/refunds", nil, nil, &got)
+	code, err := c.send(ctx, http.MethodGet, "/v1/charges/"+url.PathEscape(p.OrderID)+"/refunds", nil, time.Time{}, &got)
 	if err != nil {
 		return payment.RefundReport{}, err
 	}

@@ -78,7 +78,7 @@ FROM (
       AND CASE WHEN due.abort_due THEN 'RELEASES'
                WHEN NOT due.hinted AND (due.status = 'PREPARED' OR due.status = 'OPEN' AND due.provider_ref = '' AND due.payment_key = '')
                    THEN 'EXPIRIES'
-               WHEN due.status = 'OPEN' AND due.payment_key <> '' THEN 'PAGES'
+               WHEN due.status = 'OPEN' AND (due.payment_key <> '' OR due.hinted) THEN 'PAGES'
                ELSE 'CHARGES' END = $4::text
     ORDER BY due.check_at LIMIT $5 FOR UPDATE SKIP LOCKED
 ) AS d

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"urr.guru/scripts/internal/interrupt"
+	"urr.guru/scripts/internal/tools"
+)
+
+// realProviders are the variables with whose keys the checks of a provider run against its own test API.
+var realProviders = []struct{ name, variable string }{{"Stripe", "STRIPE_TEST_KEY"}}
+
+// checkProviders checks the clients of payment providers: against their fakes beside programs that know the
+// shapes of requests, and against the providers' own test APIs where there are keys.
+func (c *checker) checkProviders(ctx context.Context) error {
+	if err := c.prepareStripeMock(ctx); err != nil {
+		return err
+	}
+	cmd := c.command(ctx, c.layout.Root, "go", "test", "-count=1", "-v", "-run=^TestVendor", "-timeout=30m", "./services/payment/internal/...")
+	if err := cmd.Run(); err != nil {
+		return interrupt.ErrReported
+	}
+	for _, p := range realProviders {
+		if os.Getenv(p.variable) == "" {
+			say("%s: checked against the fake only. This never ran against %s itself: set %s", p.name, p.name, p.variable)
+		}
+	}
+	return nil
+}
+
+// prepareStripeMock builds the pinned stripe-mock, and passes its path to the tests.
+func (c *checker) prepareStripeMock(ctx context.Context) error {
+	dir, err := tools.Build(ctx, c.layout, tools.Providers, say, "stripe-mock")
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv("URR_TEST_STRIPE_MOCK", filepath.Join(dir, "stripe-mock")); err != nil {
+		return fmt.Errorf("name the path of stripe-mock: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+// Command psp runs the fakes of payment providers, each at an address of its own. That of Stripe is served
+// at STRIPE_ADDR to whoever has STRIPE_SECRET_KEY, its page to browsers below STRIPE_PUBLIC_URL (default:
+// http:// and STRIPE_ADDR); webhooks go to STRIPE_WEBHOOK_URL, signed with STRIPE_WEBHOOK_SECRET.
+// STRIPE_FAULTS is JSON: what goes wrong at the beginning. PUT /control/faults changes it, and
+// GET /control/orders is what an audit compares.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"urr.guru/scripts/internal/interrupt"
+	"urr.guru/services/payment/fakes"
+	"urr.guru/services/payment/fakes/stripe"
+)
+
+func main() {
+	interrupt.Main("psp", func(ctx context.Context, _ []string) error { return run(ctx, os.Getenv) })
+}
+
+// provider is a fake and its webhooks.
+type provider struct {
+	name, addr, webhookURL string
+	handler                http.Handler
+	webhooks               *fakes.Webhooks
+}
+
+func run(ctx context.Context, env func(string) string) error {
+	log := slog.New(slog.NewJSONHandler(os.Stdout, nil)).With("service", "psp")
+	list, err := open(env)
+	if err != nil {
+		return err
+	}
+	work, ctx := errgroup.WithContext(ctx)
+	for _, p := range list {
+		work.Go(func() error { return p.serve(ctx, log) })
+		if p.webhookURL != "" {
+			work.Go(func() error {
+				p.webhooks.Run(ctx, p.webhookURL, &http.Client{Timeout: 5 * time.Second})
+				return nil
+			})
+		}
+	}
+	return work.Wait()
+}
+
+var errNothing = errors.New("STRIPE_ADDR must be set")
+
+// open makes the providers that have an address.
+func open(env func(string) string) (list []provider, err error) {
+	if env("STRIPE_ADDR") != "" {
+		p, err := openStripe(env)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	if len(list) == 0 {
+		return nil, errNothing
+	}
+	return list, nil
+}
+
+func openStripe(env func(string) string) (provider, error) {
+	options := stripe.Options{
+		Now: time.Now, Key: env("STRIPE_SECRET_KEY"), WebhookSecret: env("STRIPE_WEBHOOK_SECRET"), PublicURL: env("STRIPE_PUBLIC_URL"),
+	}
+	if options.Key == "" || options.WebhookSecret == "" {
+		return provider{}, errors.New("STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET must be set")
+	}
+	p := provider{name: "stripe", addr: env("STRIPE_ADDR"), webhookURL: env("STRIPE_WEBHOOK_URL")}
+	if options.PublicURL == "" {
+		options.PublicURL = "http://" + p.addr
+	}
+	server := stripe.NewServer(options)
+	p.handler, p.webhooks = server, server.Webhooks
+	return p, setFaults("STRIPE_FAULTS", env("STRIPE_FAULTS"), server.Calls)
+}
+
+func setFaults(variable, text string, calls *fakes.Calls) error {
+	if text == "" {
+		return nil
+	}
+	var f fakes.Faults
+	err := json.Unmarshal([]byte(text), &f)
+	if err == nil {
+		err = calls.SetFaults(f)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", variable, err)
+	}
+	return nil
+}
+
+// serve serves a provider until ctx ends. Connections are not kept: a client repeats by itself a call that
+// is lost on one that was used before.
+func (p provider) serve(ctx context.Context, log *slog.Logger) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := &http.Server{Handler: p.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute}
+	server.SetKeepAlivesEnabled(false)
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stopped()
+	log.InfoContext(ctx, "ready", "provider", p.name, "addr", listener.Addr().String())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", p.name, err)
+	}
+	return nil
+}

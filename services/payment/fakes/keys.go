@@ -1,0 +1,81 @@
+package fakes
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// Reply is the answer to a call.
+type Reply struct {
+	Status int
+	Type   string // of the content; empty: JSON
+	Body   []byte
+	// Forgotten says that the answer is not kept under the call's key.
+	Forgotten bool
+}
+
+// JSON makes a Reply of a value.
+func JSON(status int, value any) Reply {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return Reply{Status: http.StatusInternalServerError, Body: []byte(err.Error())}
+	}
+	return Reply{Status: status, Body: body}
+}
+
+func (a Reply) write(w http.ResponseWriter) {
+	if a.Type == "" {
+		a.Type = "application/json"
+	}
+	w.Header().Set("Content-Type", a.Type)
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // an error means that the client has left
+}
+
+// kept is what is known of an idempotency key.
+type kept struct {
+	call    string // the address and parameters of the first call
+	at      time.Time
+	running bool
+	answer  Reply
+}
+
+// once runs a call once per idempotency key while the key is kept. Calls without one always run.
+func (c *Calls) once(r *http.Request, body []byte, act func() Reply) Reply {
+	key := r.Header.Get("Idempotency-Key")
+	if key == "" || r.Method != http.MethodPost {
+		return act()
+	}
+	call := r.URL.Path + "\n" + string(body)
+	mine, answer := c.takeKey(key, call)
+	if mine == nil {
+		return answer
+	}
+	answer = act()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if mine.running, mine.answer = false, answer; answer.Forgotten {
+		delete(c.keys, key)
+	}
+	return answer
+}
+
+// takeKey returns the entry to run the call under; nil: answer is the answer.
+func (c *Calls) takeKey(key, call string) (mine *kept, answer Reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, now := c.keys[key], c.opts.Now()
+	switch {
+	case old == nil || !old.running && !now.Before(old.at.Add(c.opts.KeyLife)):
+		mine = &kept{call: call, at: now, running: true}
+		c.keys[key] = mine
+		return mine, Reply{}
+	case c.opts.Compares && old.call != call:
+		return nil, c.opts.Mismatch
+	case old.running:
+		return nil, c.opts.Running
+	default:
+		return nil, old.answer
+	}
+}

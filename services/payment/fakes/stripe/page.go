@@ -1,0 +1,86 @@
+package stripe
+
+import (
+	_ "embed"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+//go:embed page.html
+var pageSource string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageSource)) //nolint:gochecknoglobals // a constant
+
+// The choices on the page.
+const (
+	Pay     = "pay"
+	Decline = "decline"
+	Close   = "close" // pay, and do not go back to the shop
+	Back    = "back"
+)
+
+type pageData struct {
+	Order, Amount, Currency, Message, Back string
+	Open                                   bool
+}
+
+func (s *Server) showPage(w http.ResponseWriter, r *http.Request) { s.writePage(w, r, "") }
+
+// choose is what the buyer does on the page. Paying leads to success_url, and going back, which leaves the
+// session open, to cancel_url (docs.stripe.com/api/checkout/sessions/create).
+func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
+	choice := r.PostFormValue("choice")
+	s.mu.Lock()
+	x := s.find(r.PathValue("id"))
+	to, message := "", ""
+	switch {
+	case x == nil || x.status != open: // the page says so
+	case choice == Pay:
+		s.authorize(x)
+		to = x.successURL
+	case choice == Close:
+		s.authorize(x)
+		message = "You have paid. Close this page."
+	case choice == Decline:
+		s.decline(x)
+		message = "Your card was declined. Try another one."
+	default:
+		to = x.cancelURL
+	}
+	s.mu.Unlock()
+	if to == "" {
+		s.writePage(w, r, message)
+		return
+	}
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// writePage shows the session: the buttons while it is open, otherwise why there are none.
+func (s *Server) writePage(w http.ResponseWriter, r *http.Request, message string) {
+	s.mu.Lock()
+	x := s.find(r.PathValue("id"))
+	if x == nil {
+		s.mu.Unlock()
+		http.NotFound(w, r)
+		return
+	}
+	data := pageData{
+		Order: x.order, Amount: strconv.FormatInt(x.amount, 10), Currency: strings.ToUpper(x.currency), Message: message, Back: x.cancelURL, Open: x.status == open,
+	}
+	if message == "" && x.status != open {
+		data.Message = "This page has expired."
+		if x.status == complete {
+			data.Message = "You have paid already."
+		}
+	}
+	s.mu.Unlock()
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	_ = pageTemplate.Execute(w, data) // an error means that the client has left
+}

@@ -1,0 +1,151 @@
+package stripe
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"urr.guru/services/payment/fakes"
+)
+
+// refund is a refund, as docs.stripe.com/api/refunds/object describes it.
+type refund struct {
+	id, status string
+	intent     *intent
+	amount     int64
+	metadata   map[string]string
+}
+
+const (
+	pending = "pending"
+	failed  = "failed"
+)
+
+// Refund is what is known of a refund.
+type Refund struct {
+	ID       string            `json:"id"`
+	Status   string            `json:"status"`
+	Amount   int64             `json:"amount"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// docs.stripe.com/api/refunds/create: a charge can be refunded in parts until nothing is left of it.
+func (s *Server) createRefund(c call) fakes.Reply {
+	pi := s.findIntent(c.form.Get("payment_intent"))
+	if pi == nil {
+		return missing(c.form.Get("payment_intent"))
+	}
+	amount, left := c.number("amount"), pi.received-s.refunded(pi)
+	switch {
+	case pi.status != succeeded:
+		return s.wrongState(pi)
+	case pi.disputed: // docs.stripe.com/error-codes: charge_disputed
+		return refuse(http.StatusBadRequest, invalidRequest, "charge_disputed", "The charge is disputed")
+	case left == 0: // docs.stripe.com/error-codes: charge_already_refunded
+		return refuse(http.StatusBadRequest, invalidRequest, "charge_already_refunded", "The charge has already been refunded")
+	case amount > left:
+		return refuseWith(http.StatusBadRequest, map[string]any{
+			"type": invalidRequest, "param": "amount", "message": "Refund amount is greater than unrefunded amount on charge",
+		})
+	case amount == 0:
+		amount = left
+	}
+	return fakes.JSON(http.StatusOK, s.addRefund(pi, amount, c.metadata("metadata")).object())
+}
+
+func (s *Server) addRefund(pi *intent, amount int64, metadata map[string]string) *refund {
+	r := &refund{id: newID("re_"), status: succeeded, intent: pi, amount: amount, metadata: metadata}
+	if s.rules.PendingRefunds {
+		r.status = pending
+	}
+	s.refunds = append(s.refunds, r)
+	s.event("refund.created", r.object())
+	s.event("charge.refunded", s.chargeObject(pi))
+	return r
+}
+
+func (r *refund) object() map[string]any {
+	object := map[string]any{
+		"id": r.id, "object": "refund", "status": r.status, "amount": r.amount, "currency": r.intent.currency, "payment_intent": r.intent.id,
+		"charge": r.intent.charge, "metadata": r.metadata,
+	}
+	if r.status == failed { // docs.stripe.com/refunds#failed-refunds
+		object["failure_reason"] = "expired_or_canceled_card"
+	}
+	return object
+}
+
+// docs.stripe.com/api/refunds/list: newest first, in pages.
+func (s *Server) listRefunds(c call) fakes.Reply {
+	list, limit, skip := []map[string]any{}, int(c.number("limit")), c.form.Get("starting_after")
+	if limit == 0 {
+		limit = 10
+	}
+	more := false
+	for _, r := range slices.Backward(s.refunds) {
+		switch {
+		case r.intent.id != c.form.Get("payment_intent"):
+		case skip != "":
+			if r.id == skip {
+				skip = ""
+			}
+		case len(list) == limit:
+			more = true
+		default:
+			list = append(list, r.object())
+		}
+	}
+	return fakes.JSON(http.StatusOK, map[string]any{"object": "list", "url": "/v1/refunds", "has_more": more, "data": list})
+}
+
+var errUnknown = errors.New("no such order or refund")
+
+// SettleRefund makes a refund succeeded or failed, as happens days later: also of one that had succeeded
+// (docs.stripe.com/refunds#failed-refunds). The money of a failed refund is the shop's again.
+func (s *Server) SettleRefund(id, status string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.refunds, func(r *refund) bool { return r.id == id })
+	if i < 0 || status != succeeded && status != failed {
+		return errUnknown
+	}
+	r := s.refunds[i]
+	r.status = status
+	s.event("refund.updated", r.object())
+	if status == failed {
+		s.event("refund.failed", r.object())
+	}
+	return nil
+}
+
+// RefundByHand refunds a part of an order as a person does on Stripe's dashboard, without metadata.
+func (s *Server) RefundByHand(order string, amount int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.sessionOf(order)
+	if x == nil || x.intent == nil || amount <= 0 || amount > x.intent.received-s.refunded(x.intent) {
+		return errUnknown
+	}
+	s.addRefund(x.intent, amount, map[string]string{})
+	return nil
+}
+
+// Dispute lets the bank of an order's payer dispute its charge, or close the dispute with a status (won or
+// lost). The object names the charge and has no metadata (docs.stripe.com/api/disputes/object).
+func (s *Server) Dispute(order, closed string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.sessionOf(order)
+	if x == nil || x.intent == nil || x.intent.received == 0 {
+		return errUnknown
+	}
+	kind, status := "charge.dispute.created", "needs_response"
+	if x.intent.disputed = closed != "won"; closed != "" {
+		kind, status = "charge.dispute.closed", closed
+	}
+	s.event(kind, map[string]any{
+		"id": newID("dp_"), "object": "dispute", "charge": x.intent.charge, "payment_intent": x.intent.id, "amount": x.intent.received,
+		"currency": x.intent.currency, "status": status, "reason": "fraudulent", "metadata": map[string]string{},
+	})
+	return nil
+}

@@ -1,0 +1,325 @@
+package rpc_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc/rpctest"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/fakes"
+	fake "urr.guru/services/payment/fakes/stripe"
+	"urr.guru/services/payment/internal/guard"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/rpc"
+	"urr.guru/services/payment/internal/rpc/paymenttest"
+	"urr.guru/services/payment/internal/stripe"
+	"urr.guru/services/payment/internal/ticket"
+)
+
+// stripeShop is a payment service whose only provider is Stripe, with a fake of it.
+type stripeShop struct {
+	*bundle
+
+	stripe *fake.Server
+	url    string
+	guard  *guard.Provider
+}
+
+func setupStripe(t *testing.T) *stripeShop {
+	t.Helper()
+	s := &stripeShop{bundle: setup(t)}
+	server := httptest.NewUnstartedServer(nil)
+	s.url = "http://" + server.Listener.Addr().String()
+	s.stripe = fake.NewServer(fake.Options{Now: s.clock.Now, Key: "sk_test_1", WebhookSecret: secret, PublicURL: s.url})
+	server.Config.Handler = s.stripe
+	server.Start()
+	t.Cleanup(server.Close)
+	client := stripe.NewClient(stripe.Secrets{Key: "sk_test_1", Webhooks: secret}, stripe.Options{URL: s.url, ReturnURL: "https://shop/back", Now: s.clock.Now})
+	t.Cleanup(client.Close)
+	s.guard = guard.New(client, unlimited)
+	s.service = s.replica(s.guard)
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { rpc.Register(r, s.service) }, withoutTimeout())
+	s.client = paymentv1.NewPaymentServiceClient(conn)
+	return s
+}
+
+// replica makes a process that charges by a provider.
+func (s *stripeShop) replica(p payment.Provider) *payment.Service {
+	s.t.Helper()
+	service := payment.New(s.store(), ticket.NewClient(s.dialTickets()), payment.Providers{
+		Default: stripe.Name, ByName: map[string]payment.Provider{stripe.Name: p},
+	}, slog.New(slog.NewTextHandler(s.t.Output(), nil)), payment.Options{
+		Now: s.clock.Now, Observe: payment.Observer{UnknownOrder: func() { s.unknownOrders.Add(1) }},
+	})
+	s.t.Cleanup(func() { _ = service.Wait(context.Background()) })
+	return service
+}
+
+// choose makes a choice on the page of a payment, and returns what the redirect brings to the shop.
+func (s *stripeShop) choose(p *paymentv1.PrepareResponse, choice string) map[string]string {
+	s.t.Helper()
+	return s.chooseAt(p.GetPage().GetUrl(), choice)
+}
+
+func (s *stripeShop) chooseAt(page, choice string) map[string]string {
+	s.t.Helper()
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, page, strings.NewReader(url.Values{"choice": {choice}}.Encode()))
+	require.NoError(s.t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := client.Do(req)
+	require.NoError(s.t, err)
+	require.NoError(s.t, resp.Body.Close())
+	to, err := url.Parse(resp.Header.Get("Location"))
+	require.NoError(s.t, err)
+	params := map[string]string{}
+	for name, values := range to.Query() {
+		params[name] = values[0]
+	}
+	return params
+}
+
+func (s *stripeShop) comeBack(params map[string]string) {
+	s.t.Helper()
+	_, err := s.client.ReturnPayment(s.t.Context(), &paymentv1.ReturnPaymentRequest{Provider: stripe.Name, Params: params})
+	require.NoError(s.t, err)
+}
+
+// hear delivers the webhooks that wait, and returns them.
+func (s *stripeShop) hear() []fakes.Webhook {
+	s.t.Helper()
+	list := s.stripe.Webhooks.Take()
+	for _, x := range list {
+		require.NoError(s.t, s.deliverWebhook(x))
+	}
+	return list
+}
+
+func (s *stripeShop) deliverWebhook(x fakes.Webhook) error {
+	_, err := s.client.HandleWebhook(s.t.Context(), &paymentv1.HandleWebhookRequest{Provider: stripe.Name, Headers: x.Header, Body: x.Body})
+	return err
+}
+
+// bought returns a payment that was charged, with a ticket for all of it.
+func (s *stripeShop) bought() *paymentv1.PrepareResponse {
+	s.t.Helper()
+	p, _ := s.prepared()
+	s.comeBack(s.choose(p, fake.Pay))
+	s.sweep(0)
+	require.Equal(s.t, "CONFIRMED", s.get(p).GetStatus())
+	s.bundle.tickets.Issue(p.GetPaymentId(), paymenttest.Ticket{ID: uuid.NewString(), Paid: amount})
+	return p
+}
+
+// The buyer pays on Stripe's page and comes back; only then is anything charged, once.
+func TestStripePays(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	p, _ := s.prepared()
+	require.Equal(t, "OPEN", p.GetStatus())
+	require.True(t, strings.HasPrefix(p.GetPage().GetUrl(), s.url+"/c/pay/"))
+	back := s.choose(p, fake.Pay)
+	require.Zero(t, s.stripe.Order(p.GetOrderId()).Received)
+	s.comeBack(back)
+	s.comeBack(back)
+	s.sweep(0)
+	require.Equal(t, "CONFIRMED", s.get(p).GetStatus())
+	s.comeBack(back)
+	s.hear()
+	s.sweep(time.Minute)
+	require.Equal(t, 1, s.stripe.Calls.Count(fake.CaptureIntent))
+	require.Equal(t, amount, s.stripe.Order(p.GetOrderId()).Received)
+	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, s.eventTypes(p))
+}
+
+// Who has paid and never comes back has the ticket: by the webhook at once, by asking without it.
+func TestStripeBuyerNeverComesBack(t *testing.T) {
+	t.Parallel()
+	for _, webhook := range []bool{true, false} {
+		s := setupStripe(t)
+		p, _ := s.prepared()
+		require.Empty(t, s.choose(p, fake.Close))
+		wait := 20 * time.Second
+		if webhook {
+			s.hear()
+			wait = 0
+		}
+		s.sweep(wait)
+		require.Equal(t, "CONFIRMED", s.get(p).GetStatus())
+	}
+}
+
+// Cards that are declined on the page end nothing; a declined capture ends the payment, and the
+// authorisation is given up.
+func TestStripeDeclines(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	p, ref := s.prepared()
+	require.Empty(t, s.choose(p, fake.Decline))
+	s.hear()
+	s.sweep(time.Minute)
+	require.Equal(t, "OPEN", s.get(p).GetStatus())
+	s.stripe.SetRules(fake.Rules{Decline: "insufficient_funds"})
+	s.comeBack(s.choose(p, fake.Pay))
+	got := s.becomes(p, "DECLINED")
+	require.Equal(t, "insufficient_funds", got.GetDeclineCode())
+	s.sweep(time.Second)
+	require.Equal(t, "canceled", s.stripe.Order(p.GetOrderId()).Status)
+	require.Empty(t, s.bundle.tickets.Hold(ref).Payment)
+	s.stripe.SetRules(fake.Rules{})
+	again, err := s.prepare(ref, newIdempotencyKey())
+	require.NoError(t, err)
+	s.comeBack(s.choose(again, fake.Pay))
+	s.becomes(again, "CONFIRMED")
+}
+
+// A buyer who goes back may go on paying; one who gives up closes the page, also when it was paid in a
+// second tab.
+func TestStripeChangeOfMind(t *testing.T) {
+	t.Parallel()
+	for _, paid := range []bool{false, true} {
+		s := setupStripe(t)
+		p, ref := s.prepared()
+		back := s.choose(p, fake.Back)
+		s.comeBack(back)
+		s.sweep(0)
+		require.Equal(t, "OPEN", s.get(p).GetStatus())
+		require.Equal(t, p.GetPage().GetUrl(), s.get(p).GetPage().GetUrl())
+		if paid {
+			s.choose(p, fake.Pay)
+		}
+		_, err := s.cancel(p, user)
+		require.NoError(t, err)
+		s.sweep(time.Second)
+		require.Equal(t, map[bool]string{false: "expired", true: "canceled"}[paid], s.stripe.Order(p.GetOrderId()).Status)
+		require.Empty(t, s.bundle.tickets.Hold(ref).Payment)
+		require.Empty(t, s.choose(p, fake.Pay), "the page is closed")
+		s.comeBack(back)
+		s.hear()
+		s.sweep(time.Hour)
+		require.Equal(t, "EXPIRED", s.get(p).GetStatus())
+		require.Zero(t, s.stripe.Order(p.GetOrderId()).Received)
+	}
+}
+
+// The session of a page whose time is over is expired by us, long before Stripe would.
+func TestStripePageEnds(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	p, _ := s.prepared()
+	s.sweep(12 * time.Minute)
+	s.becomes(p, "EXPIRED")
+	s.sweep(time.Second)
+	require.Equal(t, "expired", s.stripe.Order(p.GetOrderId()).Status)
+}
+
+// Whatever happens to a capture, it is made once, under a key for each attempt.
+func TestStripeLosesCaptures(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []fakes.Fault{fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Limited, fakes.Garbled, fakes.Late} {
+		s := setupStripe(t)
+		p, _ := s.prepared()
+		s.stripe.Calls.Inject(fake.CaptureIntent, fault)
+		s.comeBack(s.choose(p, fake.Pay))
+		s.sweep(0)
+		s.becomes(p, "CONFIRMED")
+		s.stripe.Calls.Arrive()
+		s.sweep(time.Hour)
+		require.Equal(t, amount, s.stripe.Order(p.GetOrderId()).Received, "%s", fault)
+		require.Equal(t, []string{"PAYMENT_CONFIRMED"}, s.eventTypes(p), "%s", fault)
+	}
+}
+
+// A session that could not be opened is opened by the same request, with the same key.
+func TestStripeOpensOnce(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	s.stripe.Calls.Inject(fake.CreateSession, fakes.Lost)
+	ref, key := s.bundle.tickets.Add(user, amount, holdTime), newIdempotencyKey()
+	p, err := s.prepare(ref, key)
+	require.NoError(t, err)
+	require.Equal(t, "PREPARED", p.GetStatus())
+	p, err = s.prepare(ref, key)
+	require.NoError(t, err)
+	require.NotEmpty(t, p.GetPage().GetUrl())
+	require.Len(t, s.stripe.Orders(), 1)
+}
+
+// An internal error is repeated under the payment's key: the payment ends, and the next one has another key.
+func TestStripeKeepsTheErrorOfASession(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []fakes.Fault{fakes.Broken, fakes.Failed} {
+		s := setupStripe(t)
+		s.stripe.Calls.Inject(fake.CreateSession, fault)
+		ref, key := s.bundle.tickets.Add(user, amount, holdTime), newIdempotencyKey()
+		for range 2 {
+			p, err := s.prepare(ref, key)
+			require.NoError(t, err)
+			require.Equal(t, "EXPIRED", p.GetStatus())
+		}
+		p, err := s.prepare(ref, newIdempotencyKey())
+		require.NoError(t, err)
+		s.comeBack(s.choose(p, fake.Pay))
+		s.becomes(p, "CONFIRMED")
+	}
+}
+
+// A request with a key charges nothing that is not paid on the payment's own page, and harms neither it
+// nor the provider's circuit.
+func TestStripeTakesNoKeys(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	other, _ := s.prepared()
+	s.choose(other, fake.Pay)
+	p, _ := s.prepared()
+	for range 40 {
+		_, err := s.confirm(p, s.stripe.Order(other.GetOrderId()).Intent, newIdempotencyKey())
+		require.ErrorIs(t, err, errs.ErrProviderUnavailable)
+	}
+	require.Equal(t, "OPEN", s.get(p).GetStatus())
+	require.Zero(t, s.stripe.Calls.Count(fake.CaptureIntent))
+	s.comeBack(s.choose(p, fake.Pay))
+	s.becomes(p, "CONFIRMED")
+	s.becomes(other, "CONFIRMED")
+}
+
+// Webhooks are hints: whatever they say, Stripe is asked.
+func TestStripeWebhooks(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	p, _ := s.prepared()
+	body := []byte(`{"type": "payment_intent.succeeded", "data": {"object": {"status": "succeeded", "metadata": {"urr_order": "` + p.GetOrderId() + `"}}}}`)
+	said := func(body []byte, secret string, after time.Duration) error {
+		header := map[string]string{"stripe-signature": fake.Sign(secret, body, s.clock.Now().Add(after))}
+		return s.deliverWebhook(fakes.Webhook{Header: header, Body: body})
+	}
+	require.ErrorIs(t, said(body, "whsec_of-somebody-else-who-forges-it", 0), errs.ErrWebhookSignature)
+	require.ErrorIs(t, said(body, secret, -6*time.Minute), errs.ErrWebhookSignature)
+	require.ErrorIs(t, said(body, secret, 6*time.Minute), errs.ErrWebhookSignature)
+	asked := s.stripe.Calls.Count(fake.GetSession)
+	for range 10 {
+		require.NoError(t, said(body, secret, 0))
+		s.sweep(100 * time.Millisecond)
+	}
+	require.Equal(t, asked+1, s.stripe.Calls.Count(fake.GetSession), "asked once in five seconds")
+	s.becomes(p, "OPEN") // it is not paid
+	require.NoError(t, said([]byte(strings.ReplaceAll(string(body), p.GetOrderId(), "unknown")), secret, 0))
+	require.EqualValues(t, 1, s.unknownOrders.Load())
+	s.choose(p, fake.Pay)
+	for _, x := range s.hear() {
+		require.NoError(t, s.deliverWebhook(x), "replayed")
+	}
+	s.becomes(p, "CONFIRMED")
+	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, s.eventTypes(p))
+}

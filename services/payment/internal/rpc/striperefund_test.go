@@ -1,0 +1,112 @@
+package rpc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/fakes"
+	fake "urr.guru/services/payment/fakes/stripe"
+	"urr.guru/services/payment/internal/payment"
+)
+
+// requireRefunded requires that Stripe and the payment agree on what was given back, and how often.
+func (s *stripeShop) requireRefunded(p *paymentv1.PrepareResponse, sum int64, times int) {
+	s.t.Helper()
+	order := s.stripe.Order(p.GetOrderId())
+	require.Equal(s.t, sum, order.Refunded)
+	require.Len(s.t, order.Refunds, times)
+	require.Equal(s.t, sum, s.count(`SELECT refunded FROM payments WHERE id = $1`, p.GetPaymentId()))
+}
+
+// untilStripe sweeps every quarter of an hour, for at most two days, until a refund has a status.
+func (s *stripeShop) untilStripe(p *paymentv1.PrepareResponse, status string) storedRefund {
+	s.t.Helper()
+	var got storedRefund
+	for range 200 {
+		if got = s.refund(p, string(payment.ByUser)); got.status == status {
+			break
+		}
+		s.sweep(15 * time.Minute)
+	}
+	require.Equal(s.t, status, got.status)
+	return got
+}
+
+// Whatever happens to a call for a refund, also when its key is spent by an internal error or older than
+// its life, the money goes back once.
+func TestStripeRefundsOnce(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []fakes.Fault{"", fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Limited, fakes.Garbled, fakes.Late} {
+		for _, pause := range []time.Duration{0, 25 * time.Hour} {
+			s := setupStripe(t)
+			p := s.bought()
+			s.stripe.Calls.Inject(fake.CreateRefund, fault)
+			s.ask(p, payment.ByUser, "k")
+			s.sweep(0)
+			s.clock.Advance(min(pause, time.Minute))
+			s.stripe.Calls.Arrive()
+			s.clock.Advance(pause)
+			s.untilStripe(p, "DONE")
+			s.requireRefunded(p, amount, 1)
+			require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, s.eventTypes(p), "%s, %s", fault, pause)
+		}
+	}
+}
+
+// A refund that Stripe had accepted fails days later: it waits for a person, and counts as not given back.
+func TestStripeRefundFailsLater(t *testing.T) {
+	t.Parallel()
+	for _, webhook := range []bool{true, false} {
+		s := setupStripe(t)
+		p := s.bought()
+		s.stripe.SetRules(fake.Rules{PendingRefunds: true})
+		s.ask(p, payment.ByUser, "k")
+		s.sweep(0)
+		require.Equal(t, "ACCEPTED", s.refund(p, string(payment.ByUser)).status)
+		require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, s.eventTypes(p), "the place is free")
+		s.hear()
+		s.sweep(72 * time.Hour)
+		require.NoError(t, s.stripe.SettleRefund(s.stripe.Order(p.GetOrderId()).Refunds[0].ID, "failed"))
+		if webhook {
+			s.hear()
+			s.sweep(time.Minute)
+		} else {
+			s.sweep(24 * time.Hour)
+		}
+		require.Equal(t, "HELD", s.refund(p, string(payment.ByUser)).status)
+		s.requireRefunded(p, 0, 1)
+	}
+}
+
+// A person refunds on Stripe's dashboard: the webhook tells, and all that is left ends the tickets.
+func TestStripeRefundByHand(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	p := s.bought()
+	s.hear()
+	require.NoError(t, s.stripe.RefundByHand(p.GetOrderId(), amount))
+	s.hear()
+	s.sweep(time.Minute)
+	s.sweep(time.Minute)
+	s.requireRefunded(p, amount, 1)
+	require.Equal(t, "REFUNDED", s.get(p).GetStatus())
+	require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, s.eventTypes(p))
+}
+
+// A disputed charge is not refunded: the ticket is valid again, or a person decides.
+func TestStripeDispute(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	p := s.bought()
+	require.NoError(t, s.stripe.Dispute(p.GetOrderId(), ""))
+	s.hear()
+	s.ask(p, payment.ByUser, "k")
+	got := s.untilStripe(p, "REFUSED")
+	require.Equal(t, "charge_disputed", got.reason)
+	s.sweep(time.Minute)
+	require.Equal(t, "VALID", s.bundle.tickets.Of(p.GetPaymentId())[0].Status)
+	s.requireRefunded(p, 0, 0)
+}

@@ -1,0 +1,205 @@
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	api "github.com/stripe/stripe-go/v85"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+// The members of the metadata by which objects at Stripe name ours.
+const (
+	orderMember  = "urr_order"
+	refundMember = "urr_refund"
+)
+
+// sessionLife is how long a session lasts after the time to open it: Stripe wants at least 30 min. It is
+// expired by Cancel before.
+const sessionLife = 40 * time.Minute
+
+// Open makes a session. All parameters follow from the payment, since Stripe compares them when the
+// call is repeated with its key.
+func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
+	back := c.opts.ReturnURL + "?" + url.Values{"orderId": {p.OrderID}, "token": {p.Token}}.Encode()
+	order := map[string]string{orderMember: p.OrderID}
+	params := &api.CheckoutSessionCreateParams{
+		Mode: api.String("payment"), ClientReferenceID: api.String(p.OrderID), Metadata: order,
+		SuccessURL: api.String(back), CancelURL: api.String(back),
+		ExpiresAt:       api.Int64(p.ExpiresAt.Add(sessionLife).Unix()),
+		AdaptivePricing: &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)}, // the currency is ours
+		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{
+			CaptureMethod: api.String("manual"), Metadata: order, Description: api.String("Order " + p.OrderID),
+		},
+		LineItems: []*api.CheckoutSessionCreateLineItemParams{{
+			Quantity: api.Int64(1),
+			PriceData: &api.CheckoutSessionCreateLineItemPriceDataParams{
+				Currency: api.String(strings.ToLower(p.Currency)), UnitAmount: api.Int64(p.Amount),
+				ProductData: &api.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: api.String("Order " + p.OrderID)},
+			},
+		}},
+	}
+	params.SetIdempotencyKey(p.ID.String() + ":open")
+	s, err := c.api().V1CheckoutSessions.Create(ctx, params)
+	switch {
+	case err != nil:
+		return payment.Page{}, openFailed(err)
+	case s.ID == "" || s.URL == "":
+		return payment.Page{}, errors.New("open a session: the answer has no address")
+	}
+	return payment.Page{URL: s.URL, Ref: s.ID}, nil
+}
+
+// errNoOrder is returned for an address that names no order.
+var errNoOrder = errors.New("the address names no order")
+
+// Return implements payment.Provider. Who comes back may have paid or not: the session is asked.
+func (c *Client) Return(params map[string]string) (payment.Auth, error) {
+	if params["orderId"] == "" {
+		return payment.Auth{}, errNoOrder
+	}
+	return payment.Auth{OrderID: params["orderId"], Token: params["token"]}, nil
+}
+
+// session returns a session with its intent.
+func (c *Client) session(ctx context.Context, ref string) (*api.CheckoutSession, error) {
+	params := &api.CheckoutSessionRetrieveParams{}
+	params.AddExpand("payment_intent.latest_charge")
+	s, err := c.api().V1CheckoutSessions.Retrieve(ctx, ref, params)
+	if err != nil {
+		return nil, failed("look up a session", err)
+	}
+	return s, nil
+}
+
+func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	if p.Ref == "" { // no buyer has the address of a page
+		return payment.Outcome{State: payment.Absent}, nil
+	}
+	s, err := c.session(ctx, p.Ref)
+	if err != nil {
+		return payment.Outcome{}, err
+	}
+	return outcome(p, s)
+}
+
+// outcome returns what a session and its intent say. Until the buyer pays there is no intent; that a
+// card is declined on the page leaves the session open.
+func outcome(p payment.Payment, s *api.CheckoutSession) (payment.Outcome, error) {
+	state := payment.Waiting
+	switch s.Status {
+	case api.CheckoutSessionStatusExpired:
+		state = payment.Void
+	case api.CheckoutSessionStatusComplete:
+		state = payment.Pending
+	case api.CheckoutSessionStatusOpen:
+	default:
+		return payment.Outcome{}, fmt.Errorf("session has the unknown status %q", s.Status)
+	}
+	if s.PaymentIntent == nil {
+		return payment.Outcome{State: state}, nil
+	}
+	return outcomeOf(p, s.PaymentIntent, state)
+}
+
+// errOther is returned for an intent that is not the payment's.
+var errOther = errors.New("the intent has another order or currency")
+
+// outcomeOf returns what an intent says; open is the state of one of which nothing is decided.
+func outcomeOf(p payment.Payment, pi *api.PaymentIntent, open payment.State) (payment.Outcome, error) {
+	if pi.Metadata[orderMember] != p.OrderID || !strings.EqualFold(string(pi.Currency), p.Currency) {
+		return payment.Outcome{}, fmt.Errorf("%w: %s", errOther, pi.ID)
+	}
+	switch pi.Status {
+	case api.PaymentIntentStatusSucceeded:
+		out := payment.Outcome{State: payment.Captured, ChargeID: pi.ID, Amount: pi.AmountReceived}
+		if pi.LatestCharge != nil {
+			out.Refunded = pi.LatestCharge.AmountRefunded
+		}
+		return out, nil
+	case api.PaymentIntentStatusRequiresCapture:
+		return payment.Outcome{State: payment.Authorized}, nil
+	case api.PaymentIntentStatusCanceled:
+		return payment.Outcome{State: payment.Void}, nil
+	default: // requires_payment_method, requires_confirmation, requires_action, processing
+		return payment.Outcome{State: open}, nil
+	}
+}
+
+// errNotPaid means that a charge was not sent, since the buyer has not paid on the page.
+var errNotPaid = errors.New("the buyer has not paid on the page")
+
+// Charge captures the intent of the payment's own session, whatever key a request brought: an intent
+// named by a buyer could be another order's. Each attempt has a key of its own, since Stripe repeats an
+// internal error under its key for a day, and captures an intent once whatever the keys are.
+func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	if p.Ref == "" {
+		return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, errNotPaid)
+	}
+	s, err := c.session(ctx, p.Ref)
+	if err != nil {
+		return payment.Outcome{}, errors.Join(payment.ErrNotSent, err)
+	}
+	out, err := outcome(p, s)
+	switch {
+	case err != nil:
+		return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, err)
+	case out.State == payment.Waiting:
+		return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, errNotPaid)
+	case out.State != payment.Authorized:
+		return out, nil
+	}
+	params := &api.PaymentIntentCaptureParams{AmountToCapture: api.Int64(p.Amount)}
+	params.SetIdempotencyKey(fmt.Sprintf("%s:capture:%d", p.ID, p.Attempt))
+	pi, err := c.api().V1PaymentIntents.Capture(ctx, s.PaymentIntent.ID, params)
+	if err != nil {
+		return captureFailed(err)
+	}
+	return outcomeOf(p, pi, payment.Pending)
+}
+
+// errNotCancelled means that a session or intent is not in the state that cancelling makes.
+var errNotCancelled = errors.New("the session was not cancelled")
+
+// Cancel expires an open session, or cancels an authorised intent. It never refunds.
+func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	if p.Ref == "" {
+		return payment.Outcome{State: payment.Void}, nil
+	}
+	s, err := c.session(ctx, p.Ref)
+	if err != nil {
+		return payment.Outcome{}, err
+	}
+	out, err := outcome(p, s)
+	if err != nil {
+		return payment.Outcome{}, err
+	}
+	switch out.State {
+	case payment.Waiting:
+		s, err := c.api().V1CheckoutSessions.Expire(ctx, p.Ref, &api.CheckoutSessionExpireParams{})
+		if err != nil {
+			return payment.Outcome{}, failed("expire a session", err) // perhaps paid meanwhile: asked again
+		}
+		if s.Status != api.CheckoutSessionStatusExpired {
+			return payment.Outcome{}, errNotCancelled
+		}
+	case payment.Authorized:
+		pi, err := c.api().V1PaymentIntents.Cancel(ctx, s.PaymentIntent.ID, &api.PaymentIntentCancelParams{})
+		if err != nil {
+			return payment.Outcome{}, failed("cancel an intent", err)
+		}
+		if pi.Status != api.PaymentIntentStatusCanceled {
+			return payment.Outcome{}, errNotCancelled
+		}
+	case payment.Pending: // the bank is still deciding
+		return payment.Outcome{State: payment.NotPossible}, nil
+	default: // void already, or captured
+		return out, nil
+	}
+	return payment.Outcome{State: payment.Void}, nil
+}

@@ -1,0 +1,173 @@
+// Package stripe is the client of Stripe: the buyer pays on its page (Checkout), which authorises only,
+// and a capture takes the money. The session is asked by its id, never by a search. Nothing of a card
+// reaches this service.
+package stripe
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	api "github.com/stripe/stripe-go/v85"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+
+	"urr.guru/pkg/config"
+	"urr.guru/services/payment/internal/fence"
+	"urr.guru/services/payment/internal/payment"
+)
+
+// Name is the provider's name in settings and stored payments.
+const Name = "stripe"
+
+// PerSecond is how many calls of a kind one process sends: less than the 25 that Stripe takes of an
+// address (docs.stripe.com/rate-limits).
+const PerSecond = 20
+
+const (
+	defaultPageTime = 12 * time.Minute
+	// chargeTime is long, since an abandoned capture has to be looked for. A look-up or refund takes less.
+	chargeTime = 30 * time.Second
+	callTime   = 10 * time.Second
+	// keyLife is less than the 24 h for which Stripe keeps a key at least.
+	keyLife  = 20 * time.Hour
+	inFlight = 2 * time.Minute
+	// maxAnswer bounds the size of an answer.
+	maxAnswer = 1 << 20
+)
+
+// Options are the options of a Client.
+type Options struct {
+	// URL is the API's address; empty: Stripe's own.
+	URL string
+	// ReturnURL is the address to which the page sends buyers back.
+	ReturnURL string
+	// PageTime is how long the buyer has on the page; default 12min.
+	PageTime time.Duration
+	// Now and Transport are set by tests only; nil: time.Now, and connections to Stripe.
+	Now       func() time.Time
+	Transport http.RoundTripper
+}
+
+// Secrets are the API's key and the secrets of its webhooks.
+type Secrets struct {
+	Key config.Secret
+	// Webhooks has the form secret[,secret…]; any of them signs.
+	Webhooks config.Secret
+}
+
+// Client calls Stripe's API, and verifies its webhooks.
+type Client struct {
+	opts     Options
+	backends *api.Backends
+	idle     func()
+	current  atomic.Pointer[keyed]
+}
+
+// keyed is what depends on the secrets.
+type keyed struct {
+	api      *api.Client
+	webhooks []string
+}
+
+var _ payment.Provider = (*Client)(nil)
+
+// NewClient returns a Client of Stripe's API, or of another server at opts.URL.
+func NewClient(secrets Secrets, opts Options) *Client {
+	if opts.Transport == nil {
+		opts.Transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+		}
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	opts.PageTime = cmp.Or(opts.PageTime, defaultPageTime)
+	// The client has no timeout, since every call has the deadline of its context.
+	caller := &http.Client{Transport: transport{base: opts.Transport, now: opts.Now}}
+	backend := &api.BackendConfig{
+		MaxNetworkRetries: api.Int64(0), EnableTelemetry: api.Bool(false), HTTPClient: caller,
+		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull}, // it logs whole answers
+	}
+	if opts.URL != "" {
+		backend.URL = api.String(strings.TrimSuffix(opts.URL, "/"))
+	}
+	c := &Client{opts: opts, backends: api.NewBackendsWithConfig(backend), idle: caller.CloseIdleConnections}
+	c.Rekey(secrets)
+	return c
+}
+
+// Rekey replaces the secrets.
+func (c *Client) Rekey(secrets Secrets) {
+	c.current.Store(&keyed{
+		api:      api.NewClient(secrets.Key.Reveal(), api.WithBackends(c.backends)),
+		webhooks: strings.Split(secrets.Webhooks.Reveal(), ","),
+	})
+}
+
+func (c *Client) Close() { c.idle() }
+
+func (c *Client) api() *api.Client { return c.current.Load().api }
+
+// Caps implements payment.Provider. Since a cancelled intent cannot be captured, an unknown charge is
+// final as soon as its call has ended.
+func (c *Client) Caps() payment.Caps {
+	return payment.Caps{
+		Void: true, NoKeys: true, PageTime: c.opts.PageTime, Finality: chargeTime, ChargeTime: chargeTime, CallTime: callTime, KeyLife: keyLife,
+		InFlight: inFlight,
+	}
+}
+
+// transport sends each request once. The one of net/http repeats those with an Idempotency-Key.
+type transport struct {
+	base http.RoundTripper
+	now  func() time.Time
+}
+
+// notAfter is the key of a context's time after which its request must not be sent.
+type notAfter struct{}
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, span := otel.Tracer("urr.guru/services/payment/stripe").Start(r.Context(), r.Method+" stripe", trace.WithSpanKind(trace.SpanKindClient))
+	defer span.End()
+	out := r.Clone(ctx)
+	if limit, ok := ctx.Value(notAfter{}).(time.Time); ok {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		fence.Set(out, body, limit, t.now)
+	}
+	out.GetBody = nil
+	resp, err := t.base.RoundTrip(out)
+	if err != nil {
+		span.RecordError(err)
+		return nil, err
+	}
+	resp.Body = limited{io.LimitReader(resp.Body, maxAnswer), resp.Body}
+	return resp, nil
+}
+
+// CloseIdleConnections closes those of the transport below, as http.Client asks for.
+func (t transport) CloseIdleConnections() {
+	if closer, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		closer.CloseIdleConnections()
+	}
+}
+
+type limited struct {
+	io.Reader
+	io.Closer
+}
+
+// sentUntil returns a context whose request must not be sent after a time.
+func sentUntil(ctx context.Context, limit time.Time) context.Context {
+	return context.WithValue(ctx, notAfter{}, limit)
+}

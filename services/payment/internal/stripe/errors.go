@@ -1,0 +1,67 @@
+package stripe
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	api "github.com/stripe/stripe-go/v85"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+// failed returns the error of a call. The library's own text has the whole answer, with what Stripe
+// knows of the payer: of it only codes and Stripe's sentence are kept.
+func failed(what string, err error) error {
+	var e *api.Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: stripe answered %s %s %s: %s (request %s)", what, e.Type, e.Code, e.DeclineCode, e.Msg, e.RequestID)
+}
+
+// openFailed returns the error of opening a session. Stripe repeats an internal error, and refuses other
+// parameters, for as long as it keeps the key.
+func openFailed(err error) error {
+	var e *api.Error
+	unknown := failed("open a session", err)
+	if errors.As(err, &e) && !busy(e) && (e.Type == api.ErrorTypeAPI || e.Type == api.ErrorTypeIdempotency) {
+		return errors.Join(payment.ErrKeySpent, unknown)
+	}
+	return unknown
+}
+
+// captureFailed returns the outcome of a capture that failed. The type and the code decide, never the
+// HTTP status: a proxy on the way answers statuses too.
+func captureFailed(err error) (payment.Outcome, error) {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return payment.Outcome{}, errors.Join(payment.ErrNotSent, err)
+	}
+	var e *api.Error
+	unknown := failed("capture", err)
+	if !errors.As(err, &e) {
+		return payment.Outcome{}, unknown // no answer, or none of Stripe's
+	}
+	switch {
+	case e.Type == api.ErrorTypeCard:
+		return payment.Outcome{State: payment.Refused, DeclineCode: declineCode(e)}, nil
+	case !busy(e) && (e.Type == api.ErrorTypeIdempotency || e.Type == api.ErrorTypeInvalidRequest):
+		// Another state of the intent, or a request that is wrong: the next look-up tells.
+		return payment.Outcome{}, errors.Join(payment.ErrChargeRejected, unknown)
+	default:
+		return payment.Outcome{}, unknown
+	}
+}
+
+// busy reports whether Stripe has not begun the call, which may be repeated under its key.
+func busy(e *api.Error) bool {
+	return e.Code == api.ErrorCodeRateLimit || e.Code == api.ErrorCodeLockTimeout || e.Code == api.ErrorCodeIdempotencyKeyInUse
+}
+
+func declineCode(e *api.Error) string {
+	if e.DeclineCode != "" {
+		return string(e.DeclineCode)
+	}
+	return string(e.Code)
+}

@@ -1,0 +1,86 @@
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	api "github.com/stripe/stripe-go/v85"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.RefundAnswer, error) {
+	params := &api.RefundCreateParams{
+		PaymentIntent: api.String(r.ChargeID), Amount: api.Int64(r.Amount),
+		Metadata: map[string]string{orderMember: r.OrderID, refundMember: r.RefundID.String()},
+	}
+	params.SetIdempotencyKey(r.Key)
+	got, err := c.api().V1Refunds.Create(sentUntil(ctx, r.NotAfter), params)
+	if err != nil {
+		return refundFailed(err)
+	}
+	state, err := refundState(got)
+	if state == payment.ProviderFailed { // made under this key before, and given up since
+		return payment.RefundAnswer{State: payment.ProviderRefused, ID: got.ID, Code: string(got.FailureReason)}, err
+	}
+	return payment.RefundAnswer{State: state, ID: got.ID}, err
+}
+
+// refundFailed returns the answer that an error is. Stripe keeps every error under the key, but for
+// those of calls that it has not begun.
+func refundFailed(err error) (payment.RefundAnswer, error) {
+	var e *api.Error
+	unknown := failed("refund", err)
+	if !errors.As(err, &e) || busy(e) {
+		return payment.RefundAnswer{}, unknown
+	}
+	switch e.Code {
+	case api.ErrorCodeChargeAlreadyRefunded, api.ErrorCodeAmountTooLarge:
+		return payment.RefundAnswer{State: payment.ProviderTooMuch, Code: string(e.Code)}, nil
+	case api.ErrorCodeChargeDisputed, api.ErrorCodeRefundDisputedPayment, api.ErrorCodeChargeNotRefundable:
+		return payment.RefundAnswer{State: payment.ProviderRefused, Code: string(e.Code)}, nil
+	case "":
+		if e.Type == api.ErrorTypeInvalidRequest && e.Param == "amount" { // more than is left has no code of its own
+			return payment.RefundAnswer{State: payment.ProviderTooMuch, Code: "amount"}, nil
+		}
+	default:
+	}
+	return payment.RefundAnswer{}, errors.Join(payment.ErrKeySpent, unknown)
+}
+
+func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
+	pi, err := c.api().V1PaymentIntents.Retrieve(ctx, p.ChargeID, &api.PaymentIntentRetrieveParams{})
+	if err != nil {
+		return payment.RefundReport{}, failed("look up an intent", err)
+	}
+	report := payment.RefundReport{Captured: pi.AmountReceived}
+	params := &api.RefundListParams{PaymentIntent: api.String(p.ChargeID)}
+	params.Limit = api.Int64(100)
+	for r, err := range c.api().V1Refunds.List(ctx, params).All(ctx) {
+		if err != nil {
+			return payment.RefundReport{}, failed("list refunds", err)
+		}
+		state, err := refundState(r)
+		if err != nil {
+			return payment.RefundReport{}, err
+		}
+		ours, _ := uuid.Parse(r.Metadata[refundMember]) // any other is not ours
+		report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: r.ID, RefundID: ours, Amount: r.Amount, State: state})
+	}
+	return report, nil
+}
+
+func refundState(r *api.Refund) (payment.ProviderState, error) {
+	switch r.Status {
+	case api.RefundStatusPending, api.RefundStatusRequiresAction:
+		return payment.ProviderAccepted, nil
+	case api.RefundStatusSucceeded:
+		return payment.ProviderDone, nil
+	case api.RefundStatusFailed, api.RefundStatusCanceled:
+		return payment.ProviderFailed, nil
+	default:
+		return 0, fmt.Errorf("refund has the unknown status %q", r.Status)
+	}
+}

@@ -1,0 +1,147 @@
+package stripe_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/testkit"
+	"urr.guru/services/payment/fakes"
+	fake "urr.guru/services/payment/fakes/stripe"
+	"urr.guru/services/payment/internal/fence"
+	"urr.guru/services/payment/internal/payment"
+)
+
+func (b *shop) until(call string, n int) {
+	b.t.Helper()
+	testkit.Until(b.t, func() bool { return b.fake.Calls.Count(call) == n }, "%d calls of %s", n, call)
+}
+
+// A refund is found by our id, those of a person have none, and one that fails later gives its money back.
+func TestRefunds(t *testing.T) {
+	t.Parallel()
+	b := newShop(t)
+	p := b.captured()
+	r := refundCall(p, b, "1", 20000)
+	answer, err := b.Refund(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, payment.ProviderDone, answer.State)
+	again, err := b.Refund(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, answer, again, "once per key")
+	require.NoError(t, b.fake.RefundByHand(p.OrderID, 5000))
+	report, err := b.AskRefunds(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, amount, report.Captured)
+	require.Equal(t, amount-25000, report.Left())
+	require.Len(t, report.Refunds, 2)
+	require.ElementsMatch(t, []uuid.UUID{r.RefundID, uuid.Nil}, []uuid.UUID{report.Refunds[0].RefundID, report.Refunds[1].RefundID})
+
+	require.NoError(t, b.fake.SettleRefund(answer.ID, "failed"))
+	report, err = b.AskRefunds(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, amount-5000, report.Left())
+
+	b.fake.SetRules(fake.Rules{PendingRefunds: true})
+	answer, err = b.Refund(t.Context(), refundCall(p, b, "2", 1000))
+	require.NoError(t, err)
+	require.Equal(t, payment.ProviderAccepted, answer.State)
+}
+
+func TestManyRefundsAreListed(t *testing.T) {
+	t.Parallel()
+	b := newShop(t)
+	p := b.captured()
+	for range 101 {
+		require.NoError(t, b.fake.RefundByHand(p.OrderID, 1))
+	}
+	report, err := b.AskRefunds(t.Context(), p)
+	require.NoError(t, err)
+	require.Len(t, report.Refunds, 101)
+	require.Equal(t, 2, b.fake.Calls.Count(fake.ListRefunds))
+}
+
+// What makes a refund refused for good, too large, or repeated under a new key.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	b := newShop(t)
+	p := b.captured()
+	for text, want := range map[string]payment.RefundAnswer{
+		`"code": "charge_already_refunded"`: {State: payment.ProviderTooMuch, Code: "charge_already_refunded"},
+		`"param": "amount"`:                 {State: payment.ProviderTooMuch, Code: "amount"},
+		`"code": "charge_disputed"`:         {State: payment.ProviderRefused, Code: "charge_disputed"},
+		`"code": "refund_disputed_payment"`: {State: payment.ProviderRefused, Code: "refund_disputed_payment"},
+		`"code": "charge_not_refundable"`:   {State: payment.ProviderRefused, Code: "charge_not_refundable"},
+	} {
+		for _, status := range []int{400, 500} { // the status decides nothing
+			body := fmt.Sprintf(`{"error": {"type": "invalid_request_error", "message": "m", %s}}`, text)
+			got, err := b.answering(status, body).Refund(t.Context(), refundCall(p, b, "1", 1))
+			require.NoError(t, err, text)
+			require.Equal(t, want, got)
+		}
+	}
+	for text, spent := range map[string]bool{
+		`"type": "api_error"`: true, `"type": "idempotency_error"`: true, `"type": "invalid_request_error", "code": "balance_insufficient"`: true,
+		`"type": "invalid_request_error", "code": "lock_timeout"`: false, `"type": "invalid_request_error", "code": "rate_limit"`: false,
+		`"type": "idempotency_error", "code": "idempotency_key_in_use"`: false,
+	} {
+		_, err := b.answering(http.StatusBadRequest, `{"error": {"message": "m", `+text+`}}`).Refund(t.Context(), refundCall(p, b, "1", 1))
+		if spent {
+			require.ErrorIs(t, err, payment.ErrKeySpent, text)
+		} else {
+			require.Error(t, err, text)
+			require.NotErrorIs(t, err, payment.ErrKeySpent, text)
+		}
+	}
+	_, err := b.Refund(t.Context(), refundCall(p, b, "1", amount+1))
+	require.NoError(t, err)
+	require.NoError(t, b.fake.Dispute(p.OrderID, ""))
+	got, err := b.Refund(t.Context(), refundCall(p, b, "2", 1))
+	require.NoError(t, err)
+	require.Equal(t, payment.ProviderRefused, got.State)
+}
+
+// A process that was stopped for too long sends no refund.
+func TestRefundIsNotSentLate(t *testing.T) {
+	t.Parallel()
+	b := newShop(t)
+	p := b.captured()
+	r := refundCall(p, b, "1", 1000)
+	b.clock.Advance(time.Minute + 1)
+	_, err := b.Refund(t.Context(), r)
+	require.ErrorIs(t, err, fence.ErrTooLate)
+	require.NotErrorIs(t, err, payment.ErrKeySpent)
+	require.Empty(t, b.fake.Order(p.OrderID).Refunds)
+}
+
+// A refund that was made under a key and given up since is refused, not done.
+func TestRefundOfBeforeHasFailed(t *testing.T) {
+	t.Parallel()
+	b := newShop(t)
+	p := b.captured()
+	got, err := b.answering(http.StatusOK, `{"id": "re_1", "status": "failed", "failure_reason": "expired_or_canceled_card"}`).
+		Refund(t.Context(), refundCall(p, b, "1", 1000))
+	require.NoError(t, err)
+	require.Equal(t, payment.RefundAnswer{State: payment.ProviderRefused, ID: "re_1", Code: "expired_or_canceled_card"}, got)
+}
+
+// Two calls under one key at the same time refund once.
+func TestRefundTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newShop(t)
+	p := b.captured()
+	r := refundCall(p, b, "1", 1000)
+	b.fake.Calls.Inject(fake.CreateRefund, fakes.Lost, fakes.Late)
+	for range 2 {
+		_, err := b.Refund(t.Context(), r)
+		require.Error(t, err)
+	}
+	b.fake.Calls.Arrive()
+	_, err := b.Refund(t.Context(), r)
+	require.NoError(t, err)
+	require.Len(t, b.fake.Order(p.OrderID).Refunds, 1)
+}
