@@ -118,7 +118,7 @@ func (s *stripeShop) bought() *paymentv1.PrepareResponse {
 	s.comeBack(s.choose(p, fake.Pay))
 	s.sweep(0)
 	require.Equal(s.t, "CONFIRMED", s.get(p).GetStatus())
-	s.bundle.tickets.Issue(p.GetPaymentId(), paymenttest.Ticket{ID: uuid.NewString(), Paid: amount})
+	s.tickets.Issue(p.GetPaymentId(), paymenttest.Ticket{ID: uuid.NewString(), Paid: amount})
 	return p
 }
 
@@ -176,7 +176,7 @@ func TestStripeDeclines(t *testing.T) {
 	require.Equal(t, "insufficient_funds", got.GetDeclineCode())
 	s.sweep(time.Second)
 	require.Equal(t, "canceled", s.stripe.Order(p.GetOrderId()).Status)
-	require.Empty(t, s.bundle.tickets.Hold(ref).Payment)
+	require.Empty(t, s.tickets.Hold(ref).Payment)
 	s.stripe.SetRules(fake.Rules{})
 	again, err := s.prepare(ref, newIdempotencyKey())
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestStripeChangeOfMind(t *testing.T) {
 		require.NoError(t, err)
 		s.sweep(time.Second)
 		require.Equal(t, map[bool]string{false: "expired", true: "canceled"}[paid], s.stripe.Order(p.GetOrderId()).Status)
-		require.Empty(t, s.bundle.tickets.Hold(ref).Payment)
+		require.Empty(t, s.tickets.Hold(ref).Payment)
 		require.Empty(t, s.choose(p, fake.Pay), "the page is closed")
 		s.comeBack(back)
 		s.hear()
@@ -246,7 +246,7 @@ func TestStripeOpensOnce(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
 	s.stripe.Calls.Inject(fake.CreateSession, fakes.Lost)
-	ref, key := s.bundle.tickets.Add(user, amount, holdTime), newIdempotencyKey()
+	ref, key := s.tickets.Add(user, amount, holdTime), newIdempotencyKey()
 	p, err := s.prepare(ref, key)
 	require.NoError(t, err)
 	require.Equal(t, "PREPARED", p.GetStatus())
@@ -262,7 +262,7 @@ func TestStripeKeepsTheErrorOfASession(t *testing.T) {
 	for _, fault := range []fakes.Fault{fakes.Broken, fakes.Failed} {
 		s := setupStripe(t)
 		s.stripe.Calls.Inject(fake.CreateSession, fault)
-		ref, key := s.bundle.tickets.Add(user, amount, holdTime), newIdempotencyKey()
+		ref, key := s.tickets.Add(user, amount, holdTime), newIdempotencyKey()
 		for range 2 {
 			p, err := s.prepare(ref, key)
 			require.NoError(t, err)

@@ -113,7 +113,7 @@ func (w *stripeWalk) act() {
 		}
 	case 7:
 		method := []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"}[w.rand.IntN(5)]
-		w.bundle.tickets.Fail(method, errs.ErrUnavailable)
+		w.tickets.Fail(method, errs.ErrUnavailable)
 	case 8:
 		w.stripe.SetRules(fake.Rules{Decline: []string{"", "", "do_not_honor"}[w.rand.IntN(3)]})
 	case 9:
@@ -133,9 +133,9 @@ func (w *stripeWalk) act() {
 
 // prepares asks for the page of the buyer's places, or holds others first.
 func (w *stripeWalk) prepares(b *stripeBuyer) {
-	hold := w.bundle.tickets.Hold(b.ref)
+	hold := w.tickets.Hold(b.ref)
 	if b.ref == "" || hold.UserID == "" || w.clock.Now().After(hold.ExpiresAt) {
-		b.ref = w.bundle.tickets.Add(b.name, amount, 5*time.Minute)
+		b.ref = w.tickets.Add(b.name, amount, 5*time.Minute)
 		b.refs = append(b.refs, b.ref)
 	}
 	p, page, err := w.process().Prepare(w.t.Context(), payment.PrepareRequest{
@@ -179,10 +179,10 @@ func (w *stripeWalk) deliver() {
 			continue
 		}
 		w.applied[p.ID] = true
-		hold := w.bundle.tickets.Hold(ref)
+		hold := w.tickets.Hold(ref)
 		if hold.Payment == p.ID.String() && !w.clock.Now().After(hold.ExpiresAt) {
 			w.sold[ref] = p.ID
-			w.bundle.tickets.Settle(ref)
+			w.tickets.Settle(ref)
 			continue
 		}
 		require.NoError(w.t, w.service.Compensate(w.t.Context(), payment.Rejection{EventKey: p.ID.String(), PaymentID: p.ID, Reason: "HOLD_EXPIRED"}))
@@ -196,7 +196,7 @@ func (w *stripeWalk) settle() {
 	w.stripe.SetRules(fake.Rules{})
 	w.closed = 0
 	for _, method := range []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"} {
-		w.bundle.tickets.Fail(method)
+		w.tickets.Fail(method)
 	}
 	w.clock.Advance(10 * time.Second)
 	w.stripe.Calls.Arrive()
@@ -244,7 +244,7 @@ func (w *stripeWalk) check() {
 		require.NotContains(w.t, []string{"requires_capture", "open"}, order.Status, "%s is %s", p.OrderID, p.Status)
 		kept[p.Reference.ID.String()] += order.Received - order.Refunded
 		if p.Captured == 0 {
-			require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
+			require.NotEqual(w.t, p.ID.String(), w.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
 		}
 	}
 	for _, b := range w.buyers {
