@@ -17,5 +17,7 @@ var (
 	ErrRefundNotFound      = declare(NotFound, "REFUND_NOT_FOUND", "The refund does not exist")
 	ErrRefundNotHeld       = declare(Conflict, "REFUND_NOT_HELD", "The refund does not wait for a person")
 	ErrRefundNotPaid       = declare(Conflict, "REFUND_NOT_PAID", "No refund by hand at the provider covers the refund")
+	ErrDifferenceNotFound  = declare(NotFound, "DIFFERENCE_NOT_FOUND", "The difference does not exist")
+	ErrDifferenceNotOpen   = declare(Conflict, "DIFFERENCE_NOT_OPEN", "The difference is not open")
 	ErrWebhookSignature    = declare(Unauthenticated, "WEBHOOK_SIGNATURE_INVALID", "The webhook's signature is not valid")
 )

@@ -162,13 +162,19 @@ func TestMigrationsEndBeforeHelmsTimeout(t *testing.T) {
 	const timeout = 300 // seconds
 	b := setup(t)
 	out := string(b.run(t, nil, "helm", append([]string{"template", "urr", b.charts("urr")}, b.umbrellaArgs()...)...))
-	deadlines := regexp.MustCompile(`activeDeadlineSeconds: (\d+)`).FindAllStringSubmatch(out, -1)
-	require.Len(t, deadlines, strings.Count(out, "kind: Job\n"))
-	for _, d := range deadlines {
-		seconds, err := strconv.Atoi(d[1])
+	jobs := 0
+	for document := range strings.SplitSeq(out, "\n---\n") {
+		if !strings.Contains(document, "\nkind: Job\n") {
+			continue
+		}
+		jobs++
+		deadlines := regexp.MustCompile(`activeDeadlineSeconds: (\d+)`).FindAllStringSubmatch(document, -1)
+		require.Len(t, deadlines, 1)
+		seconds, err := strconv.Atoi(deadlines[0][1])
 		require.NoError(t, err)
 		require.Less(t, seconds, timeout)
 	}
+	require.Equal(t, strings.Count(out, "kind: Job\n"), jobs)
 }
 
 // One invalid value causes one error.

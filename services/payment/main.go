@@ -8,4 +8,6 @@ import (
 	"urr.guru/services/payment/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("payment", app.Run, app.Migrate, app.Outbox(), app.Kafka())) }
+func main() {
+	os.Exit(lifecycle.Main("payment", app.Run, app.Migrate, app.Outbox(), app.Kafka(), app.Reconcile()))
+}

@@ -63,6 +63,7 @@ func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logg
 	s.mux.HandleFunc("GET /v1/faults", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.currentFaults()) })
 	s.mux.HandleFunc("PUT /v1/faults", s.setFaults)
 	s.mux.HandleFunc("GET /v1/ledger", s.listAll)
+	s.mux.HandleFunc("GET /v1/ledger/entries", s.listEntries)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	s.mux.HandleFunc("GET /healthz", ok)
 	s.mux.HandleFunc("GET /readyz", ok)

@@ -37,35 +37,42 @@ metadata:
 spec:
   backoffLimit: 3
   activeDeadlineSeconds: {{ .Values.migration.deadlineSeconds }}
-  template:
-    metadata:
-      # Without the selector's labels, so that no Service sends calls here.
-      labels: {{- include "urr-lib.migrationLabels" . | nindent 8 }}
-        app.kubernetes.io/part-of: urr
-    spec:
-      serviceAccountName: {{ $name }}
-      automountServiceAccountToken: false
-      enableServiceLinks: false
-      restartPolicy: Never
-      {{- with include "urr-lib.pullSecrets" . }}
-      {{- . | nindent 6 }}
-      {{- end }}
-      securityContext: {{- include "urr-lib.podSecurity" . | nindent 8 }}
-      {{- with include "urr-lib.placement" . | trim }}
-      {{- . | nindent 6 }}
-      {{- end }}
-      containers:
-        - name: migrate
-          image: {{ include "urr-lib.image" . | quote }}
-          imagePullPolicy: {{ include "urr-lib.pullPolicy" . }}
-          args: [migrate]
-          {{- include "urr-lib.containerEnvironment" $job | nindent 10 }}
-          securityContext: {{- include "urr-lib.containerSecurity" . | nindent 12 }}
-          resources: {{- toYaml .Values.resources | nindent 12 }}
-      {{- with include "urr-lib.volumes" $job }}
-      {{- . | nindent 6 }}
-      {{- end }}
+  template: {{- include "urr-lib.task" (list $job $name (include "urr-lib.migrationLabels" .) "migrate") | nindent 4 }}
 {{- end }}
+{{- end }}
+
+{{/*
+The pod of a Job that runs one of the service's commands: (list $ account "labels of the pod" command).
+The labels are not those of the selector, so that no Service sends calls to it.
+*/}}
+{{- define "urr-lib.task" -}}
+{{- $root := index . 0 -}}{{- $command := index . 3 -}}
+metadata:
+  labels: {{- index . 2 | nindent 4 }}
+    app.kubernetes.io/part-of: urr
+spec:
+  serviceAccountName: {{ index . 1 }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  restartPolicy: Never
+  {{- with include "urr-lib.pullSecrets" $root }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  securityContext: {{- include "urr-lib.podSecurity" $root | nindent 4 }}
+  {{- with include "urr-lib.placement" $root | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  containers:
+    - name: {{ $command }}
+      image: {{ include "urr-lib.image" $root | quote }}
+      imagePullPolicy: {{ include "urr-lib.pullPolicy" $root }}
+      args: [{{ $command }}]
+      {{- include "urr-lib.containerEnvironment" $root | nindent 6 }}
+      securityContext: {{- include "urr-lib.containerSecurity" $root | nindent 8 }}
+      resources: {{- toYaml $root.Values.resources | nindent 8 }}
+  {{- with include "urr-lib.volumes" $root }}
+  {{- . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
 {{- define "urr-lib.migrationLabels" -}}

@@ -7,8 +7,8 @@ at their ports. All other traffic is denied in both directions.
 {{- end }}
 
 {{/*
-(list $ name "labels of the pods" "annotations"). Annotations are those of a hook: the pods are then
-those of a migration, which has no callers.
+(list $ name "labels of the pods" "annotations"). Only the service's own pods, whose policy has its
+name, have callers; those of its Jobs have none. Annotations are those of a hook.
 */}}
 {{- define "urr-lib.policyOf" -}}
 {{- $root := index . 0 -}}{{- $hook := index . 3 -}}
@@ -26,7 +26,7 @@ spec:
   podSelector:
     matchLabels: {{- index . 2 | nindent 6 }}
   policyTypes: [Ingress, Egress]
-  {{- if not $hook }}
+  {{- if eq (index . 1) (include "urr-lib.fullname" $root) }}
   {{- with include "urr-lib.policy.ingress" $root | trim }}
   ingress: {{- . | nindent 4 }}
   {{- end }}

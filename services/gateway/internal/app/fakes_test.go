@@ -267,6 +267,7 @@ type fakePayment struct {
 	paymentv1.UnimplementedPaymentServiceServer
 	paymentv1.UnimplementedRefundServiceServer
 	paymentv1.UnimplementedRefundAdminServiceServer
+	paymentv1.UnimplementedDifferenceAdminServiceServer
 	paymentv1.UnimplementedPaymentAdminServiceServer
 	callLog
 	// away makes FindPayments fail.
@@ -277,6 +278,7 @@ func (f *fakePayment) register(r grpc.ServiceRegistrar) {
 	paymentv1.RegisterPaymentServiceServer(r, f)
 	paymentv1.RegisterRefundServiceServer(r, f)
 	paymentv1.RegisterRefundAdminServiceServer(r, f)
+	paymentv1.RegisterDifferenceAdminServiceServer(r, f)
 	paymentv1.RegisterPaymentAdminServiceServer(r, f)
 }
 
@@ -324,6 +326,16 @@ func (f *fakePayment) RetryRefund(_ context.Context, in *paymentv1.RetryRefundRe
 func (f *fakePayment) ResolveRefund(_ context.Context, in *paymentv1.ResolveRefundRequest) (*paymentv1.Refund, error) {
 	f.add("ResolveRefund", in.GetCaller(), in)
 	return &paymentv1.Refund{RefundId: in.GetRefundId(), Status: "DONE"}, nil
+}
+
+func (f *fakePayment) ListDifferences(_ context.Context, in *paymentv1.ListDifferencesRequest) (*paymentv1.ListDifferencesResponse, error) {
+	f.add("ListDifferences", in.GetCaller(), in)
+	return &paymentv1.ListDifferencesResponse{}, nil
+}
+
+func (f *fakePayment) CloseDifference(_ context.Context, in *paymentv1.CloseDifferenceRequest) (*paymentv1.Difference, error) {
+	f.add("CloseDifference", in.GetCaller(), in)
+	return &paymentv1.Difference{DifferenceId: in.GetDifferenceId(), Status: "CLOSED"}, nil
 }
 
 func (f *fakePayment) Prepare(_ context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {

@@ -139,7 +139,7 @@ var badRefunds = []badValue{
 	{member: "paymentId", value: `"` + requestID + `"`, code: "UNKNOWN_FIELD"}, // it is in the path
 }
 
-// refundPages are the queries of the operators' list of refunds.
+// refundPages are the queries of the operators' lists of refunds and differences.
 func refundPages() map[string]string {
 	all := maps.Clone(pages)
 	all["status=SENT"] = "INVALID_REQUEST"
@@ -254,8 +254,13 @@ var inputs = map[string]input{
 		required: map[string]string{"reason": "INVALID_REQUEST"},
 		bad:      append([]badValue{{member: "reason", value: `""`, code: "INVALID_REQUEST"}}, badRefunds...),
 	},
-	"RefundAdminService.ListRefunds": {queries: refundPages()},
-	"RefundAdminService.RetryRefund": {},
+	"RefundAdminService.ListRefunds":         {queries: refundPages()},
+	"RefundAdminService.RetryRefund":         {},
+	"DifferenceAdminService.ListDifferences": {queries: refundPages()},
+	"DifferenceAdminService.CloseDifference": {
+		required: map[string]string{"note": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "note", value: `""`, code: "INVALID_REQUEST"}},
+	},
 	"RefundAdminService.ResolveRefund": {
 		required: map[string]string{"paidOtherwise": "INVALID_REQUEST", "note": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "note", value: `""`, code: "INVALID_REQUEST"}},

@@ -79,6 +79,8 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"reason":"goodwill"}`
 	case "RefundAdminService.ResolveRefund":
 		return `{"paidOtherwise":true,"note":"by bank"}`
+	case "DifferenceAdminService.CloseDifference":
+		return `{"note":"written off"}`
 	case "PaymentService.Confirm":
 		return `{"orderId":"o-1","paymentKey":"ok-1","amount":55000}`
 	}

@@ -86,6 +86,7 @@ func (s *Services) listServices(p *Peers) []peerService {
 			exposeAPI(paymentv1.PaymentService_ServiceDesc, paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
 			exposeAPI(paymentv1.RefundService_ServiceDesc, paymentv1.NewRefundServiceClient, paymentv1.RegisterRefundServiceHandlerClient),
 			exposeAPI(paymentv1.RefundAdminService_ServiceDesc, paymentv1.NewRefundAdminServiceClient, paymentv1.RegisterRefundAdminServiceHandlerClient),
+			exposeAPI(paymentv1.DifferenceAdminService_ServiceDesc, paymentv1.NewDifferenceAdminServiceClient, paymentv1.RegisterDifferenceAdminServiceHandlerClient),
 		}},
 		{"stats", p.Stats, &s.Stats, breaker, []exposedAPI{
 			exposeAPI(statsv1.StatsService_ServiceDesc, statsv1.NewStatsServiceClient, statsv1.RegisterStatsServiceHandlerClient),

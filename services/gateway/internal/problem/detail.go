@@ -121,6 +121,8 @@ var details = map[string]sentences{
 	"REFUND_NOT_FOUND":          {"This refund does not exist.", "존재하지 않는 환불입니다."},
 	"REFUND_NOT_HELD":           {"Only a refund that waits for an operator can be decided on.", "운영자 확인을 기다리는 환불만 처리할 수 있습니다."},
 	"REFUND_NOT_PAID":           {"No refund made by hand at the payment provider covers this one.", "결제사에서 직접 처리한 환불 내역 중 이 환불에 해당하는 금액이 없습니다."},
+	"DIFFERENCE_NOT_FOUND":      {"This difference does not exist.", "존재하지 않는 차이입니다."},
+	"DIFFERENCE_NOT_OPEN":       {"Only an open difference can be closed.", "처리되지 않은 차이만 종결할 수 있습니다."},
 	"WEBHOOK_SIGNATURE_INVALID": {"The signature is not valid.", "서명이 유효하지 않습니다."},
 
 	"CAMPAIGN_NOT_FOUND":     {"This campaign does not exist.", "존재하지 않는 캠페인입니다."},

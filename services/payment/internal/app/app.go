@@ -76,6 +76,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	rpc.Register(server, service)
+	rpc.RegisterDifferences(server, payments)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		providers.rekey(next)
 		return errors.Join(conn.Rekey(next.Ticket.Key), server.Rekey(next.RPC.Accept))

@@ -50,8 +50,14 @@ type providers struct {
 	guarded map[string]*guard.Provider
 }
 
-// openProviders makes the clients of the configured providers.
+// openProviders makes the clients of the configured providers, which are closed at shutdown.
 func openProviders(a *lifecycle.App, cfg *Config) *providers {
+	p := newProviders(cfg)
+	a.OnClose("providers", func(context.Context) error { p.close(); return nil })
+	return p
+}
+
+func newProviders(cfg *Config) *providers {
 	p := &providers{first: cfg.Providers[0], guarded: map[string]*guard.Provider{}}
 	for _, name := range cfg.Providers {
 		c := clients[name](cfg)
@@ -61,13 +67,13 @@ func openProviders(a *lifecycle.App, cfg *Config) *providers {
 			Charges: float64(c.perSecond),
 		})
 	}
-	a.OnClose("providers", func(context.Context) error {
-		for _, c := range p.clients {
-			c.close()
-		}
-		return nil
-	})
 	return p
+}
+
+func (p *providers) close() {
+	for _, c := range p.clients {
+		c.close()
+	}
 }
 
 // rate returns the configured rate, or the provider's own if that is less.

@@ -67,7 +67,7 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPay
 		CheckAt: checkAt(p, c), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
 		ProviderRef: after.Ref, PageUrl: after.PageURL, ExpiresAt: after.ExpiresAt, ChargedAt: optional(after.ChargedAt),
 		Attempt: int32(after.Attempt), NoCharge: after.NoCharge, ExtendAt: optional(after.ExtendAt), CancelDue: after.CancelDue, //nolint:gosec // a small number
-		Hinted: after.Hinted,
+		Hinted: after.Hinted, Now: s.now(),
 	})
 	if err != nil {
 		return payment.Payment{}, fmt.Errorf("update payment %s: %w", p.ID, err)

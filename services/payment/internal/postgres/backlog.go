@@ -12,6 +12,7 @@ import (
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres/db"
+	"urr.guru/services/payment/internal/reconcile"
 )
 
 const (
@@ -30,6 +31,10 @@ var (
 )
 
 var unserved = gauge("urr_payments_unserved", "Due payments of providers that are not configured here: they wait for one that has them.")
+
+var differencesOpen = promauto.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "urr_payment_differences_open", Help: "Open differences between a provider's account and the payments, as reconciliation found them.",
+}, []string{"provider", "kind"})
 
 func gauge(name, help string) prometheus.Gauge {
 	return promauto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
@@ -82,6 +87,30 @@ func (s *Store) measureRefunds(ctx context.Context) error {
 	for _, cause := range causes {
 		refunds.WithLabelValues(cause).Set(float64(found[cause].Refunds))
 		refundsOldest.WithLabelValues(cause).Set(found[cause].OldestSeconds)
+	}
+	return s.measureDifferences(ctx)
+}
+
+// measureDifferences counts the open differences; those of a kind without any are 0.
+func (s *Store) measureDifferences(ctx context.Context) error {
+	counts := map[[2]string]int64{}
+	for _, kind := range reconcile.Kinds {
+		for _, provider := range s.opts.Providers {
+			if provider != payment.NoProvider {
+				counts[[2]string{provider, string(kind)}] = 0
+			}
+		}
+	}
+	rows, err := s.q.CountDifferences(ctx)
+	if err != nil {
+		return postgres.Err(err)
+	}
+	for _, row := range rows {
+		counts[[2]string{row.Provider, row.Kind}] = row.N
+	}
+	differencesOpen.Reset() // a provider that is not configured any more has no zeros
+	for label, n := range counts {
+		differencesOpen.WithLabelValues(label[0], label[1]).Set(float64(n))
 	}
 	return nil
 }

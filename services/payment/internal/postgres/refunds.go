@@ -151,7 +151,7 @@ func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p loc
 		ID: r.ID, SeenStatus: string(before.Status), SeenLease: before.Lease, Status: string(r.Status), Amount: r.Amount, Send: r.Send,
 		Reason: r.Reason, Gen: int32(r.Gen), FirstSent: optional(r.FirstSent), LastSent: optional(r.LastSent), //nolint:gosec // a small number
 		DoubtAt: optional(r.DoubtAt), LeftOut: left, ProviderID: text(r.ProviderID), Published: r.Published, AbortDue: r.AbortDue,
-		Attempts: int32(r.Attempts), LastError: r.LastError, //nolint:gosec // a small number
+		Attempts: int32(r.Attempts), LastError: r.LastError, Now: s.now(), //nolint:gosec // a small number
 	}
 	if c.Wait != payment.Keep {
 		due := p.now.Add(c.Wait)

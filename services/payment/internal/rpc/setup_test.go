@@ -65,7 +65,9 @@ type bundle struct {
 	refunds   paymentv1.RefundServiceClient
 	operators paymentv1.RefundAdminServiceClient
 	admins    paymentv1.PaymentAdminServiceClient
-	service   *payment.Service
+	// differences are what reconciliation has found.
+	differences paymentv1.DifferenceAdminServiceClient
+	service     *payment.Service
 	// publicURL is the provider's address in browsers; empty: it has no page. wrap changes the provider.
 	publicURL string
 	wrap      func(payment.Provider) payment.Provider
@@ -92,7 +94,11 @@ func setup(t *testing.T, options ...func(*bundle)) *bundle {
 	b.server = httptest.NewServer(b.provider.Handler())
 	t.Cleanup(b.server.Close)
 	b.service = b.newService(voidAfter)
-	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { rpc.Register(r, b.service) }, withoutTimeout())
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
+		rpc.Register(r, b.service)
+		rpc.RegisterDifferences(r, b.store())
+	}, withoutTimeout())
+	b.differences = paymentv1.NewDifferenceAdminServiceClient(conn)
 	b.client, b.refunds, b.operators = paymentv1.NewPaymentServiceClient(conn), paymentv1.NewRefundServiceClient(conn), paymentv1.NewRefundAdminServiceClient(conn)
 	b.admins = paymentv1.NewPaymentAdminServiceClient(conn)
 	return b

@@ -29,7 +29,7 @@ import (
 const Name = "sandbox"
 
 // maxAnswer bounds the size of an answer.
-const maxAnswer = 64 << 10
+const maxAnswer = 1 << 20
 
 // Client calls the sandbox provider over HTTP, and verifies its webhooks.
 type Client struct {

@@ -10,6 +10,27 @@ import (
 	"github.com/google/uuid"
 )
 
+type Difference struct {
+	ID        uuid.UUID
+	Provider  string
+	Kind      string
+	OrderID   string
+	EntryID   string
+	PaymentID uuid.NullUUID
+	Ours      string
+	Theirs    string
+	Amount    int64
+	Currency  string
+	Status    string
+	Day       time.Time
+	FirstSeen time.Time
+	LastSeen  time.Time
+	LookedAt  time.Time
+	ClosedAt  *time.Time
+	ClosedBy  string
+	Note      string
+}
+
 type Payment struct {
 	ID           uuid.UUID
 	OrderID      string
@@ -28,6 +49,7 @@ type Payment struct {
 	ChargeID     string
 	DeclineCode  string
 	Captured     int64
+	CapturedAt   *time.Time
 	Refunded     int64
 	Hand         int64
 	HandUsed     int64
@@ -75,6 +97,7 @@ type Refund struct {
 	DoubtAt    *time.Time
 	Provider   string
 	ProviderID *string
+	GivenAt    *time.Time
 	Published  bool
 	AbortDue   bool
 	DueAt      time.Time

@@ -83,7 +83,7 @@ FROM (
     ORDER BY due.check_at LIMIT $5 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
 `
 
 type ClaimDueParams struct {
@@ -133,6 +133,7 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
+			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
@@ -170,7 +171,7 @@ SET extend_at = coalesce($1::timestamptz, now()) + interval '1 minute'
 FROM (SELECT due.id FROM payments AS due WHERE due.extend_at <= coalesce($1::timestamptz, now())
       ORDER BY due.extend_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease
 `
 
 type DueExtensionsParams struct {
@@ -210,6 +211,7 @@ func (q *Queries) DueExtensions(ctx context.Context, arg DueExtensionsParams) ([
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
+			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
@@ -241,7 +243,7 @@ func (q *Queries) DueExtensions(ctx context.Context, arg DueExtensionsParams) ([
 }
 
 const GetPayment = `-- name: GetPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease
 FROM payments WHERE id = $1
 `
 
@@ -270,6 +272,7 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
 		&i.Payment.Captured,
+		&i.Payment.CapturedAt,
 		&i.Payment.Refunded,
 		&i.Payment.Hand,
 		&i.Payment.HandUsed,
@@ -337,7 +340,7 @@ INSERT INTO payments (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, $11, coalesce($12::timestamptz, now())
 )
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease
+RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease
 `
 
 type InsertPaymentParams struct {
@@ -393,6 +396,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
 		&i.Payment.Captured,
+		&i.Payment.CapturedAt,
 		&i.Payment.Refunded,
 		&i.Payment.Hand,
 		&i.Payment.HandUsed,
@@ -435,7 +439,7 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 }
 
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
@@ -473,6 +477,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
 		&i.Payment.Captured,
+		&i.Payment.CapturedAt,
 		&i.Payment.Refunded,
 		&i.Payment.Hand,
 		&i.Payment.HandUsed,
@@ -498,7 +503,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
 
@@ -533,6 +538,7 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.ChargeID,
 		&i.Payment.DeclineCode,
 		&i.Payment.Captured,
+		&i.Payment.CapturedAt,
 		&i.Payment.Refunded,
 		&i.Payment.Hand,
 		&i.Payment.HandUsed,
@@ -732,8 +738,9 @@ UPDATE payments
 SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
     confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
     provider_ref = $15, page_url = $16, expires_at = $17, charged_at = $18,
-    attempt = $19, no_charge = $20, extend_at = $21, cancel_due = $22, hinted = $23
-WHERE id = $1 AND version = $24 AND status = $25
+    attempt = $19, no_charge = $20, extend_at = $21, cancel_due = $22, hinted = $23,
+    captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, $24::timestamptz, now()) END
+WHERE id = $1 AND version = $25 AND status = $26
 `
 
 type UpdatePaymentParams struct {
@@ -760,6 +767,7 @@ type UpdatePaymentParams struct {
 	ExtendAt     *time.Time
 	CancelDue    bool
 	Hinted       bool
+	Now          *time.Time
 	SeenVersion  int64
 	SeenStatus   string
 }
@@ -790,6 +798,7 @@ func (q *Queries) UpdatePayment(ctx context.Context, arg UpdatePaymentParams) (i
 		arg.ExtendAt,
 		arg.CancelDue,
 		arg.Hinted,
+		arg.Now,
 		arg.SeenVersion,
 		arg.SeenStatus,
 	)

@@ -58,7 +58,7 @@ FROM (
     ORDER BY due.due_at LIMIT $6 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease
 `
 
 type ClaimRefundsParams struct {
@@ -111,6 +111,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Refund.DoubtAt,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
 			&i.Refund.DueAt,
@@ -136,6 +137,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
+			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
@@ -178,7 +180,7 @@ func (q *Queries) CountHeldRefunds(ctx context.Context, causes []string) (int64,
 }
 
 const FindRefund = `-- name: FindRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
 `
 
 type FindRefundParams struct {
@@ -212,6 +214,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Refund.DoubtAt,
 		&i.Refund.Provider,
 		&i.Refund.ProviderID,
+		&i.Refund.GivenAt,
 		&i.Refund.Published,
 		&i.Refund.AbortDue,
 		&i.Refund.DueAt,
@@ -225,7 +228,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 }
 
 const GetRefund = `-- name: GetRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1
 `
 
 type GetRefundRow struct {
@@ -253,6 +256,7 @@ func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, er
 		&i.Refund.DoubtAt,
 		&i.Refund.Provider,
 		&i.Refund.ProviderID,
+		&i.Refund.GivenAt,
 		&i.Refund.Published,
 		&i.Refund.AbortDue,
 		&i.Refund.DueAt,
@@ -266,7 +270,7 @@ func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, er
 }
 
 const HoldingRefunds = `-- name: HoldingRefunds :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND holds
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND holds
 `
 
 type HoldingRefundsRow struct {
@@ -300,6 +304,7 @@ func (q *Queries) HoldingRefunds(ctx context.Context, paymentID uuid.UUID) ([]Ho
 			&i.Refund.DoubtAt,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
 			&i.Refund.DueAt,
@@ -320,8 +325,9 @@ func (q *Queries) HoldingRefunds(ctx context.Context, paymentID uuid.UUID) ([]Ho
 }
 
 const InsertRefund = `-- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, due_at, created_at)
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, given_at, due_at, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11,
+        CASE WHEN $3::text = 'BY_HAND' THEN coalesce($12::timestamptz, now()) END,
         coalesce($12::timestamptz, now()), coalesce($12::timestamptz, now()))
 ON CONFLICT DO NOTHING
 `
@@ -404,7 +410,7 @@ func (q *Queries) ItemsOfRefunds(ctx context.Context, refundIds []uuid.UUID) ([]
 }
 
 const ListRefunds = `-- name: ListRefunds :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id < $1::uuid ORDER BY r.id DESC LIMIT $2::int
 `
 
@@ -445,6 +451,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Refund.DoubtAt,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
 			&i.Refund.DueAt,
@@ -470,6 +477,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
+			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
@@ -501,7 +509,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 }
 
 const ListRefundsByStatus = `-- name: ListRefundsByStatus :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.status = $1 AND r.id < $2::uuid ORDER BY r.id DESC LIMIT $3::int
 `
 
@@ -543,6 +551,7 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Refund.DoubtAt,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
 			&i.Refund.DueAt,
@@ -568,6 +577,7 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Payment.ChargeID,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
+			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
@@ -609,7 +619,7 @@ func (q *Queries) LockAsker(ctx context.Context, userID string) error {
 }
 
 const LockRefund = `-- name: LockRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1 FOR UPDATE
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1 FOR UPDATE
 `
 
 type LockRefundRow struct {
@@ -637,6 +647,7 @@ func (q *Queries) LockRefund(ctx context.Context, id uuid.UUID) (LockRefundRow, 
 		&i.Refund.DoubtAt,
 		&i.Refund.Provider,
 		&i.Refund.ProviderID,
+		&i.Refund.GivenAt,
 		&i.Refund.Published,
 		&i.Refund.AbortDue,
 		&i.Refund.DueAt,
@@ -765,7 +776,7 @@ func (q *Queries) RefundItems(ctx context.Context, refundID uuid.UUID) ([]Refund
 }
 
 const RefundsOfPayment = `-- name: RefundsOfPayment :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds
 WHERE id = ANY (ARRAY(SELECT h.id FROM refunds h WHERE h.payment_id = $1 AND h.holds
                       UNION ALL
                       (SELECT o.id FROM refunds o WHERE o.payment_id = $1 AND NOT o.holds ORDER BY o.created_at DESC LIMIT 50)))
@@ -804,6 +815,7 @@ func (q *Queries) RefundsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]
 			&i.Refund.DoubtAt,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
 			&i.Refund.DueAt,
@@ -827,8 +839,10 @@ const UpdateRefund = `-- name: UpdateRefund :execrows
 UPDATE refunds
 SET status = $1, amount = $2, send = $3, reason = $4, gen = $5, first_sent = $6, last_sent = $7,
     doubt_at = $8, left_out = $9, provider_id = $10, published = $11, abort_due = $12,
-    due_at = coalesce($13::timestamptz, due_at), attempts = $14, last_error = $15
-WHERE id = $16 AND status = $17 AND lease = $18
+    due_at = coalesce($13::timestamptz, due_at), attempts = $14, last_error = $15,
+    given_at = CASE WHEN cause = 'BY_HAND' THEN given_at
+                    WHEN $1::text IN ('ACCEPTED', 'DONE') THEN coalesce(given_at, $16::timestamptz, now()) END
+WHERE id = $17 AND status = $18 AND lease = $19
 `
 
 type UpdateRefundParams struct {
@@ -847,6 +861,7 @@ type UpdateRefundParams struct {
 	DueAt      *time.Time
 	Attempts   int32
 	LastError  string
+	Now        *time.Time
 	ID         uuid.UUID
 	SeenStatus string
 	SeenLease  int64
@@ -870,6 +885,7 @@ func (q *Queries) UpdateRefund(ctx context.Context, arg UpdateRefundParams) (int
 		arg.DueAt,
 		arg.Attempts,
 		arg.LastError,
+		arg.Now,
 		arg.ID,
 		arg.SeenStatus,
 		arg.SeenLease,

@@ -29,6 +29,8 @@ CREATE TABLE payments (
     decline_code    text        NOT NULL DEFAULT '',
     -- What the provider took, in minor units; another amount than was asked for only while the payment is DECLINED or EXPIRED.
     captured        bigint      NOT NULL DEFAULT 0 CHECK (captured >= 0),
+    -- Since when that is known here.
+    captured_at     timestamptz,
     -- What the provider gave back, as far as it is known here. It may exceed captured for a moment: a refund fails at the provider, its
     -- money is refunded again, and the failure is heard last.
     refunded        bigint      NOT NULL DEFAULT 0 CHECK (refunded >= 0),
@@ -78,6 +80,8 @@ CREATE INDEX payments_unsettled ON payments (confirming_at) WHERE status IN ('CO
 CREATE INDEX payments_extended ON payments (extend_at) WHERE extend_at IS NOT NULL;
 -- Money that a person gave back and that counts for nothing yet.
 CREATE INDEX payments_by_hand ON payments (id) WHERE hand > hand_used;
+-- A day's captures, which are compared with the provider's.
+CREATE INDEX payments_captured ON payments (provider, captured_at, id) WHERE captured_at IS NOT NULL;
 
 CREATE TABLE payment_timeline (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -118,6 +122,8 @@ CREATE TABLE refunds (
     doubt_at     timestamptz,
     provider     text        NOT NULL,
     provider_id  text,
+    -- Since when it is known here that the provider has accepted or made it; NULL: it has not, or it has failed.
+    given_at     timestamptz,
     -- PAYMENT_REFUNDED was published: the refund cannot be taken back any more.
     published    boolean     NOT NULL DEFAULT false,
     -- Ticket must still be told that the claim is given up.
@@ -143,6 +149,8 @@ CREATE INDEX refunds_rejected ON refunds (created_at) WHERE status = 'REJECTED';
 -- A user's requests of the last hour.
 CREATE INDEX refunds_asked ON refunds (asked_by, created_at) WHERE asked_by <> '';
 CREATE INDEX refunds_held ON refunds (cause, created_at) WHERE status = 'HELD';
+-- A day's refunds, which are compared with the provider's.
+CREATE INDEX refunds_given ON refunds (provider, given_at, id) WHERE given_at IS NOT NULL;
 
 -- What a refund gives back on account of which ticket.
 CREATE TABLE refund_items (
@@ -152,5 +160,35 @@ CREATE TABLE refund_items (
     PRIMARY KEY (refund_id, ticket_id)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 
+-- What the account at a provider and the tables above do not agree in, as reconciliation finds it.
+CREATE TABLE differences (
+    id           uuid        PRIMARY KEY,
+    provider     text        NOT NULL,
+    kind         text        NOT NULL,
+    order_id     text        NOT NULL,
+    -- The provider's id of the charge or refund, else ours; empty: it is about the order.
+    entry_id     text        NOT NULL,
+    payment_id   uuid,
+    ours         text        NOT NULL,
+    theirs       text        NOT NULL,
+    -- What the provider captured or refunded, in minor units; 0: nothing.
+    amount       bigint      NOT NULL,
+    currency     text        NOT NULL,
+    status       text        NOT NULL CHECK (status IN ('WATCHED', 'OPEN', 'CLOSED')),
+    -- The midnight (UTC) of the day that was compared when it was found.
+    day          timestamptz NOT NULL,
+    first_seen   timestamptz NOT NULL,
+    last_seen    timestamptz NOT NULL,
+    -- When the latest look at the order began that is recorded here; one that began earlier changes nothing.
+    looked_at    timestamptz NOT NULL,
+    closed_at    timestamptz,
+    -- The operator; empty: a run that no longer found it.
+    closed_by    text        NOT NULL DEFAULT '',
+    note         text        NOT NULL DEFAULT '',
+    UNIQUE (provider, kind, order_id, entry_id)
+) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+CREATE INDEX differences_unclosed ON differences (provider, order_id) WHERE status <> 'CLOSED';
+CREATE INDEX differences_by_status ON differences (status, id);
+
 -- +goose Down
-DROP TABLE refund_items, refunds, payment_timeline, payments;
+DROP TABLE differences, refund_items, refunds, payment_timeline, payments;

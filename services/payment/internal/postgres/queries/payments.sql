@@ -38,7 +38,8 @@ UPDATE payments
 SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
     confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
     provider_ref = @provider_ref, page_url = @page_url, expires_at = @expires_at, charged_at = @charged_at,
-    attempt = @attempt, no_charge = @no_charge, extend_at = @extend_at, cancel_due = @cancel_due, hinted = @hinted
+    attempt = @attempt, no_charge = @no_charge, extend_at = @extend_at, cancel_due = @cancel_due, hinted = @hinted,
+    captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, sqlc.narg('now')::timestamptz, now()) END
 WHERE id = $1 AND version = @seen_version AND status = @seen_status;
 
 -- ClaimDue takes due payments of a lane and of the given providers, each with a new lease that ends at check_at.

@@ -1,7 +1,8 @@
 -- InsertRefund names no index of the conflict: while a row moves in the indexes, as a lease moves it, PostgreSQL may find it in another one only.
 -- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, due_at, created_at)
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, given_at, due_at, created_at)
 VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @want, @asked_by, @status, @provider, sqlc.narg('provider_id'),
+        CASE WHEN @cause::text = 'BY_HAND' THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
         coalesce(sqlc.narg('now')::timestamptz, now()), coalesce(sqlc.narg('now')::timestamptz, now()))
 ON CONFLICT DO NOTHING;
 
@@ -66,7 +67,9 @@ SELECT sqlc.embed(refunds) FROM refunds WHERE id = $1 FOR UPDATE;
 UPDATE refunds
 SET status = @status, amount = @amount, send = @send, reason = @reason, gen = @gen, first_sent = @first_sent, last_sent = @last_sent,
     doubt_at = @doubt_at, left_out = @left_out, provider_id = @provider_id, published = @published, abort_due = @abort_due,
-    due_at = coalesce(sqlc.narg('due_at')::timestamptz, due_at), attempts = @attempts, last_error = @last_error
+    due_at = coalesce(sqlc.narg('due_at')::timestamptz, due_at), attempts = @attempts, last_error = @last_error,
+    given_at = CASE WHEN cause = 'BY_HAND' THEN given_at
+                    WHEN @status::text IN ('ACCEPTED', 'DONE') THEN coalesce(given_at, sqlc.narg('now')::timestamptz, now()) END
 WHERE id = @id AND status = @seen_status AND lease = @seen_lease;
 
 -- ClaimRefunds takes due refunds of a cause, each with a new lease that ends at due_at: those that need ticket, or those that need the

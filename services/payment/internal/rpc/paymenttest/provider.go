@@ -31,6 +31,8 @@ const (
 	Sessions    = "POST /v1/sessions"
 	// SessionLookups asks what the payer has done on the page.
 	SessionLookups = "GET /v1/sessions/{sessionId}"
+	// Listings ask for the entries of a time.
+	Listings = "GET /v1/ledger/entries"
 )
 
 // Provider is the sandbox provider, whose calls a test counts, blocks and fails. Nothing takes
@@ -71,7 +73,7 @@ func NewProvider(tb testing.TB, now func() time.Time) *Provider {
 
 func (p *Provider) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for _, call := range []string{Charges, Lookups, Voids, Refunds, RefundLists, Sessions, SessionLookups} {
+	for _, call := range []string{Charges, Lookups, Voids, Refunds, RefundLists, Sessions, SessionLookups, Listings} {
 		mux.HandleFunc(call, func(w http.ResponseWriter, r *http.Request) {
 			gate, failing := p.countCall(call)
 			if failing || p.losesAnswer(call, r) {
@@ -234,6 +236,15 @@ func (p *Provider) Capture(orderID string, amount int64) {
 	c, _, err := p.ledger.Charge(o, sandbox.Captured, "")
 	if err != nil || c.Status != sandbox.Captured {
 		p.tb.Fatalf("capture order %s: %s, %v", orderID, c.Status, err)
+	}
+}
+
+// RefundAgain makes another refund under an id of the payment service, as a fault of either side would.
+func (p *Provider) RefundAgain(orderID, refundID string, amount int64) {
+	p.tb.Helper()
+	q := sandbox.RefundRequest{OrderID: orderID, IdempotencyKey: uuid.NewString(), Reference: refundID, Amount: amount}
+	if _, _, err := p.ledger.Refund(q, sandbox.RefundRules{Status: sandbox.RefundDone}); err != nil {
+		p.tb.Fatalf("refund order %s again: %v", orderID, err)
 	}
 }
 

@@ -1,0 +1,199 @@
+package reconcile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+// There is what a provider has of one order.
+type There struct {
+	Provider string
+	OrderID  string
+	Entries  []payment.LedgerEntry
+	// Whole says that these are all of the order; else the order may have others, of other days.
+	Whole bool
+}
+
+// Here is a payment with its refunds, in any order; those that ticket rejected may be left out.
+type Here struct {
+	Payment payment.Payment
+	Refunds []payment.Refund
+}
+
+// Ours reports whether an order is named as those of payments are. A provider's account may have
+// orders of other shops.
+func Ours(orderID string) bool {
+	_, err := uuid.Parse(orderID)
+	return err == nil
+}
+
+// Compare returns the differences of one order. here is nil if it is no payment of this provider.
+func Compare(there There, here *Here) []Difference {
+	c := comparison{there: there}
+	if here == nil {
+		c.compareUnknown()
+		return c.found
+	}
+	c.here, c.p = here, here.Payment
+	c.compareCaptures()
+	c.compareRefunds()
+	return c.found
+}
+
+type comparison struct {
+	there There
+	here  *Here
+	p     payment.Payment
+	found []Difference
+}
+
+// add adds a difference that concerns an entry; the zero entry: the provider has nothing.
+func (c *comparison) add(kind Kind, e payment.LedgerEntry, ours, theirs string) *Difference {
+	c.found = append(c.found, Difference{
+		Kind: kind, Provider: c.there.Provider, OrderID: c.there.OrderID, EntryID: e.ID, PaymentID: c.p.ID, Ours: ours, Theirs: theirs,
+		Amount: e.Amount, Currency: e.Currency,
+	})
+	return &c.found[len(c.found)-1]
+}
+
+func (c *comparison) compareUnknown() {
+	if !Ours(c.there.OrderID) {
+		return
+	}
+	for _, e := range c.there.Entries {
+		switch {
+		case e.Kind == payment.LedgerCapture:
+			c.add(CaptureUnknown, e, "no payment", captured(e.Amount, e.Currency))
+		case e.State != payment.ProviderFailed:
+			c.add(RefundUnknown, e, "no payment", describe(e))
+		}
+	}
+}
+
+func (c *comparison) compareCaptures() {
+	known := false
+	ours := fmt.Sprintf("%s, %s", c.p.Status, captured(c.p.Captured, c.p.Currency))
+	for _, e := range c.there.Entries {
+		if e.Kind != payment.LedgerCapture {
+			continue
+		}
+		theirs := captured(e.Amount, e.Currency)
+		switch {
+		case c.p.Captured == 0:
+			c.add(CaptureOnlyThere, e, ours, theirs).Moves = c.p.Status.Unsettled()
+		case c.p.ChargeID != "" && e.ID != c.p.ChargeID:
+			c.add(CaptureTwice, e, fmt.Sprintf("%s by %s", ours, c.p.ChargeID), theirs)
+			continue
+		case e.Amount != c.p.Captured || e.Currency != "" && e.Currency != c.p.Currency:
+			c.add(CaptureAmount, e, ours, theirs)
+		}
+		known = true
+	}
+	if c.there.Whole && c.p.Captured > 0 && !known {
+		c.add(CaptureOnlyHere, payment.LedgerEntry{ID: c.p.ChargeID}, ours, "no capture")
+	}
+}
+
+func (c *comparison) compareRefunds() {
+	matched := map[uuid.UUID]bool{}
+	var sum int64
+	for _, e := range c.there.Entries {
+		if e.Kind != payment.LedgerRefund {
+			continue
+		}
+		if e.State != payment.ProviderFailed {
+			sum += e.Amount
+		}
+		if r := c.refundOf(e); r != nil {
+			matched[r.ID] = true
+		}
+		c.compareRefund(e)
+	}
+	var ours int64
+	for _, r := range c.here.Refunds {
+		if !given(r) {
+			continue
+		}
+		ours += r.Send
+		if c.there.Whole && r.Send > 0 && !matched[r.ID] {
+			c.add(RefundOnlyHere, payment.LedgerEntry{ID: cmp.Or(r.ProviderID, r.ID.String())}, ourRefund(r), "no refund")
+		}
+	}
+	if !c.there.Whole {
+		sum = ours // each that is listed is compared, and the others are listed on another day
+	}
+	if len(c.found) == 0 && sum != c.p.Refunded {
+		c.add(RefundSum, payment.LedgerEntry{Amount: sum}, fmt.Sprintf("refunded %d", c.p.Refunded), fmt.Sprintf("refunded %d", sum))
+	}
+}
+
+// refundOf returns the refund here that was made by an entry: the one that has its id, nil if there is
+// none.
+func (c *comparison) refundOf(e payment.LedgerEntry) *payment.Refund {
+	i := slices.IndexFunc(c.here.Refunds, func(r payment.Refund) bool { return r.ProviderID == e.ID })
+	if i < 0 {
+		return nil
+	}
+	return &c.here.Refunds[i]
+}
+
+func (c *comparison) compareRefund(e payment.LedgerEntry) {
+	failed := e.State == payment.ProviderFailed
+	if r := c.refundOf(e); r != nil {
+		switch {
+		case given(*r) == failed: // a failed refund that was not given again is held, or tried again
+			c.add(RefundState, e, ourRefund(*r), describe(e))
+		case !failed && e.Amount != r.Send:
+			c.add(RefundAmount, e, ourRefund(*r), describe(e))
+		}
+		return
+	}
+	if failed {
+		return // an earlier attempt, or one that a person made in vain
+	}
+	i := slices.IndexFunc(c.here.Refunds, func(r payment.Refund) bool { return r.ID == e.RefundID })
+	if i < 0 {
+		c.add(RefundUnknown, e, "no refund", describe(e))
+		return
+	}
+	switch r := c.here.Refunds[i]; {
+	case r.ProviderID != "":
+		c.add(RefundTwice, e, fmt.Sprintf("%s by %s", ourRefund(r), r.ProviderID), describe(e))
+	default:
+		c.add(RefundState, e, ourRefund(r), describe(e)).Moves = r.Status == payment.RefundRequested || r.Status == payment.RefundPending
+	}
+}
+
+// given reports whether the provider has accepted or made a refund, as far as it is known here. One
+// by hand is made before it is stored.
+func given(r payment.Refund) bool {
+	return r.Status == payment.RefundAccepted || r.Status == payment.RefundDone || r.Cause == payment.ByHand
+}
+
+func captured(amount int64, currency string) string {
+	if amount == 0 {
+		return "nothing captured"
+	}
+	return fmt.Sprintf("captured %d %s", amount, currency)
+}
+
+func ourRefund(r payment.Refund) string {
+	return fmt.Sprintf("refund %s (%s) %s, %d", r.ID, r.Cause, r.Status, r.Send)
+}
+
+// describe returns a refund at the provider in words.
+func describe(e payment.LedgerEntry) string {
+	state := map[payment.ProviderState]string{
+		payment.ProviderAccepted: "accepted", payment.ProviderDone: "done", payment.ProviderFailed: "failed",
+	}[e.State]
+	by := "without our id"
+	if e.RefundID != uuid.Nil {
+		by = "of " + e.RefundID.String()
+	}
+	return fmt.Sprintf("refund %s, %s, %d", by, state, e.Amount)
+}

@@ -1,0 +1,381 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+// Books read the payments and refunds here.
+type Books interface {
+	// OfOrders returns the payments of a provider that have these orders, by order.
+	OfOrders(ctx context.Context, provider string, orders []string) (map[string]Here, error)
+	// Moved returns up to limit captures or refunds of a provider that became known here before to, in
+	// the order of their marks, after one.
+	Moved(ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after Mark, limit int) ([]Movement, error)
+	// Hint makes the service's sweeper ask the provider about an order's charge or refund.
+	Hint(ctx context.Context, orderID string, refund bool) error
+}
+
+// Findings store differences.
+type Findings interface {
+	// Now returns the time by the clock of the store.
+	Now(ctx context.Context) (time.Time, error)
+	// Unclosed returns the differences of a provider that are not CLOSED.
+	Unclosed(ctx context.Context, provider string) ([]Difference, error)
+	// Record stores what a look at an order has found, and closes what it no longer finds. A
+	// look that began later counts, whichever is recorded last. It returns the status of each
+	// difference, and those that are closed by it.
+	Record(ctx context.Context, l Look) (statuses []Status, gone []Difference, err error)
+}
+
+// Mark is the place of a capture or refund in the order of their times.
+type Mark struct {
+	At time.Time
+	ID uuid.UUID
+}
+
+// Movement is a capture or refund here, with the provider's id of it.
+type Movement struct {
+	Mark
+
+	OrderID, EntryID string
+}
+
+// Look is what both sides of one order had at a time by the store's clock.
+type Look struct {
+	Provider, OrderID string
+	Day, At           time.Time
+	Found             []Difference
+}
+
+// Source is a provider.
+type Source struct {
+	payment.Provider
+	payment.Lister
+
+	Name string
+}
+
+// Margin is by how much more than a day the provider lists, so that what was captured at midnight has
+// its counterpart although the clocks differ.
+const Margin = time.Hour
+
+// pageSize is the number of captures or refunds that are read here at once.
+const pageSize = 1000
+
+// Finding is a difference after a run: it is open or watched, or gone (CLOSED).
+type Finding struct {
+	Difference
+
+	Status Status
+}
+
+// String returns the finding in one line.
+func (f Finding) String() string { return string(f.Status) + " " + f.Difference.String() }
+
+// Summary counts what a run has compared and found.
+type Summary struct {
+	Provider string
+	Day      time.Time
+	// Captures and Refunds are those that the provider lists of payments here, Foreign the entries of
+	// other shops.
+	Captures, Refunds, Foreign int
+	// Looked counts the orders that were looked at a second time.
+	Looked, Watched, Gone, Differences int
+}
+
+// String returns the counts in one line.
+func (s Summary) String() string {
+	return fmt.Sprintf("reconcile: day=%s provider=%s captures=%d refunds=%d foreign=%d looked=%d watched=%d gone=%d differences=%d",
+		s.Day.Format(time.DateOnly), s.Provider, s.Captures, s.Refunds, s.Foreign, s.Looked, s.Watched, s.Gone, s.Differences)
+}
+
+// Run compares a day (its midnight in UTC) of a provider, and everything of it that is not closed
+// yet. report receives each finding. After an error about one order the others are still compared.
+// Runs may overlap and be repeated.
+func Run(ctx context.Context, books Books, findings Findings, source Source, day time.Time, report func(Finding) error) (Summary, error) {
+	r := &run{
+		books: books, findings: findings, source: source, report: report, sum: Summary{Provider: source.Name, Day: day},
+		captures: map[string]bool{}, refunds: map[string]bool{}, suspects: map[string][]payment.LedgerEntry{},
+	}
+	err := r.readThere(ctx)
+	if err == nil {
+		err = r.readHere(ctx)
+	}
+	if err == nil {
+		err = r.readUnclosed(ctx)
+	}
+	if err != nil {
+		return r.sum, err
+	}
+	for _, order := range slices.Sorted(maps.Keys(r.suspects)) {
+		if failure := r.look(ctx, order); failure != nil {
+			err = errors.Join(err, fmt.Errorf("order %s: %w", order, failure))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return r.sum, err
+}
+
+// run keeps of a day what it needs to find what is missing: the orders of captures and the ids of
+// refunds that were listed, and the orders that may have a difference, with what was listed of them.
+type run struct {
+	books    Books
+	findings Findings
+	source   Source
+	report   func(Finding) error
+	sum      Summary
+
+	captures, refunds map[string]bool
+	suspects          map[string][]payment.LedgerEntry
+}
+
+// readThere compares what the provider lists, page by page.
+func (r *run) readThere(ctx context.Context) error {
+	from, to := r.sum.Day.Add(-Margin), r.sum.Day.Add(24*time.Hour+Margin)
+	for cursor := ""; ; {
+		entries, next, err := r.list(ctx, from, to, cursor)
+		if err != nil {
+			return fmt.Errorf("list the account at %s: %w", r.source.Name, err)
+		}
+		if err := r.compareListed(ctx, entries); err != nil {
+			return err
+		}
+		if next == "" {
+			return nil
+		}
+		if next == cursor {
+			return fmt.Errorf("list the account at %s: the cursor %q comes again", r.source.Name, cursor)
+		}
+		cursor = next
+	}
+}
+
+func (r *run) list(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.source.Caps().CallTime)
+	defer cancel()
+	return r.source.List(ctx, from, to, cursor)
+}
+
+// compareListed compares a page with the payments of its orders, which are read after it.
+func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) error {
+	byOrder := map[string][]payment.LedgerEntry{}
+	for _, e := range entries {
+		byOrder[e.OrderID] = append(byOrder[e.OrderID], e)
+	}
+	known, err := r.books.OfOrders(ctx, r.source.Name, slices.Collect(maps.Keys(byOrder)))
+	if err != nil {
+		return err
+	}
+	for order, list := range byOrder {
+		here, ok := known[order]
+		if !ok && !Ours(order) {
+			r.sum.Foreign += len(list)
+			continue
+		}
+		for _, e := range list {
+			if e.Kind == payment.LedgerCapture {
+				r.captures[order] = true
+			} else {
+				r.refunds[e.ID] = true
+			}
+		}
+		there := There{Provider: r.source.Name, OrderID: order, Entries: list}
+		if !ok || len(Compare(there, &here)) > 0 {
+			r.suspect(order, list...)
+		}
+	}
+	r.sum.Captures, r.sum.Refunds = len(r.captures), len(r.refunds)
+	return nil
+}
+
+// suspect adds an order that is looked at again, with entries of it, each once.
+func (r *run) suspect(order string, listed ...payment.LedgerEntry) {
+	list := r.suspects[order]
+	for _, e := range listed {
+		if !slices.ContainsFunc(list, func(x payment.LedgerEntry) bool { return x.ID == e.ID }) {
+			list = append(list, e)
+		}
+	}
+	r.suspects[order] = list
+}
+
+// readHere finds what became known here on the day and was not listed.
+func (r *run) readHere(ctx context.Context) error {
+	from, to := r.sum.Day, r.sum.Day.Add(24*time.Hour)
+	for _, kind := range []payment.LedgerKind{payment.LedgerCapture, payment.LedgerRefund} {
+		for after := (Mark{At: from}); ; {
+			page, err := r.books.Moved(ctx, kind, r.source.Name, to, after, pageSize)
+			if err != nil {
+				return err
+			}
+			for _, m := range page {
+				listed := r.refunds[m.EntryID]
+				if kind == payment.LedgerCapture {
+					listed = r.captures[m.OrderID]
+				}
+				if !listed {
+					r.suspect(m.OrderID)
+				}
+				after = m.Mark
+			}
+			if len(page) < pageSize {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// readUnclosed adds the orders of differences of earlier runs. What the provider had captured then it
+// still has, also if it can no longer be asked about it.
+func (r *run) readUnclosed(ctx context.Context) error {
+	earlier, err := r.findings.Unclosed(ctx, r.source.Name)
+	for _, d := range earlier {
+		r.suspect(d.OrderID, entriesOf(d)...)
+	}
+	return err
+}
+
+// entriesOf returns the entry that a difference is about, if the provider has one that a look-up may not
+// tell.
+func entriesOf(d Difference) []payment.LedgerEntry {
+	e := payment.LedgerEntry{Kind: payment.LedgerCapture, OrderID: d.OrderID, ID: d.EntryID, Amount: d.Amount, Currency: d.Currency}
+	switch d.Kind {
+	case CaptureUnknown, CaptureOnlyThere, CaptureTwice, CaptureAmount:
+	case RefundUnknown:
+		e.Kind, e.State = payment.LedgerRefund, payment.ProviderDone
+	default:
+		return nil
+	}
+	return []payment.LedgerEntry{e}
+}
+
+// look looks at both sides of an order once more, and records the differences that it still finds.
+func (r *run) look(ctx context.Context, order string) error {
+	at, err := r.findings.Now(ctx)
+	if err != nil {
+		return err
+	}
+	here, there, err := r.bothSides(ctx, order)
+	if err != nil {
+		return err
+	}
+	r.sum.Looked++
+	found := Compare(there, here)
+	statuses, gone, err := r.findings.Record(ctx, Look{Provider: r.source.Name, OrderID: order, Day: r.sum.Day, At: at, Found: found})
+	if err != nil {
+		return err
+	}
+	for i, status := range statuses {
+		if err := r.tell(ctx, found[i], status); err != nil {
+			return err
+		}
+	}
+	for _, d := range gone {
+		r.sum.Gone++
+		if err := r.report(Finding{Difference: d, Status: Closed}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell reports a difference that is not closed, and makes the sweeper ask the provider where that may
+// end an open one. What an operator has closed is not reported.
+func (r *run) tell(ctx context.Context, d Difference, status Status) error {
+	switch status {
+	case Closed:
+		return nil
+	case Watched:
+		r.sum.Watched++
+	case Open:
+		r.sum.Differences++
+	}
+	if err := r.report(Finding{Difference: d, Status: status}); err != nil || status != Open || d.PaymentID == uuid.Nil {
+		return err
+	}
+	switch d.Kind {
+	case CaptureOnlyThere:
+		return r.books.Hint(ctx, d.OrderID, false)
+	case RefundUnknown, RefundState:
+		return r.books.Hint(ctx, d.OrderID, true)
+	default:
+		return nil
+	}
+}
+
+// bothSides reads the payment of an order and asks the provider about it, again if the payment
+// has changed meanwhile.
+func (r *run) bothSides(ctx context.Context, order string) (here *Here, there There, err error) {
+	there = There{Provider: r.source.Name, OrderID: order, Entries: r.suspects[order]}
+	for range 3 {
+		before, err := r.here(ctx, order)
+		if err != nil || before == nil {
+			return nil, there, err
+		}
+		if there.Entries, err = r.ask(ctx, before.Payment); err != nil {
+			return nil, there, err
+		}
+		there.Whole = true
+		if here, err = r.here(ctx, order); err != nil || here != nil && here.Payment.Version == before.Payment.Version {
+			return here, there, err
+		}
+	}
+	return here, there, nil
+}
+
+func (r *run) here(ctx context.Context, order string) (*Here, error) {
+	found, err := r.books.OfOrders(ctx, r.source.Name, []string{order})
+	here, ok := found[order]
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &here, nil
+}
+
+// ask asks the provider for all that it has of a payment, to which what it has listed as captured is
+// added.
+func (r *run) ask(ctx context.Context, p payment.Payment) (entries []payment.LedgerEntry, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*r.source.Caps().CallTime)
+	defer cancel()
+	out, err := r.source.Ask(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", r.source.Name, err)
+	}
+	if out.State == payment.Captured {
+		entries = append(entries, payment.LedgerEntry{Kind: payment.LedgerCapture, OrderID: p.OrderID, ID: out.ChargeID, Amount: out.Amount})
+	}
+	for _, e := range r.suspects[p.OrderID] {
+		switch i := slices.IndexFunc(entries, func(x payment.LedgerEntry) bool { return x.ID == e.ID }); {
+		case e.Kind != payment.LedgerCapture:
+		case i < 0:
+			entries = append(entries, e)
+		default:
+			entries[i].Currency = e.Currency // the look-up does not tell it
+		}
+	}
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	report, err := r.source.AskRefunds(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for refunds: %w", r.source.Name, err)
+	}
+	for _, x := range report.Refunds {
+		entries = append(entries, payment.LedgerEntry{
+			Kind: payment.LedgerRefund, OrderID: p.OrderID, ID: x.ID, RefundID: x.RefundID, Amount: x.Amount, State: x.State,
+		})
+	}
+	return entries, nil
+}
