@@ -77,7 +77,7 @@ N ?= 50
 stress: ## Run packages N times, shuffled, under CPU load: make stress P=./services/queue/... N=50
 	@$(CHECK) stress '$(P)' '$(N)' $(CTRL_C)
 
-provider-check: ## Check the clients of payment providers; with STRIPE_TEST_KEY also against Stripe's test mode
+provider-check: ## Check the clients of payment providers; with STRIPE_TEST_KEY or TOSS_TEST_KEY also in test mode
 	@$(CHECK) providers $(CTRL_C)
 
 T ?= 10s

@@ -33,6 +33,7 @@ type manifest struct {
 	Clock       string                   `json:"clock"`
 	WaitingRoom waitingRoom              `json:"waitingRoom"`
 	Docs        manifestEntry            `json:"docs"`
+	Pay         manifestEntry            `json:"pay"`
 }
 
 type manifestEntry struct {
@@ -56,6 +57,7 @@ type metafile struct {
 const (
 	clockSource = "src/lib/clock.worker.ts"
 	docsSource  = "src/docs/docs.ts"
+	paySource   = "src/pay/toss.ts"
 )
 
 // bundle builds all pages, the clock's worker and the waiting room. Equal sources give equal files.
@@ -74,14 +76,14 @@ func bundle(web string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	clock := pageOptions(web)
-	clock.EntryPoints, clock.Splitting, clock.Format = []string{clockSource}, false, api.FormatIIFE
-	clockMeta, err := out.addBuild(clock)
-	if err != nil {
+	m, style := manifest{Pages: map[string]manifestEntry{}}, meta.outputOf("src/style.css")
+	if m.Clock, err = out.addScript(web, clockSource); err != nil {
 		return nil, err
 	}
-	m := manifest{Pages: map[string]manifestEntry{}, Clock: clockMeta.outputOf(clockSource)}
-	style := meta.outputOf("src/style.css")
+	m.Pay.Styles = []string{style}
+	if m.Pay.Module, err = out.addScript(web, paySource); err != nil {
+		return nil, err
+	}
 	for name, o := range meta.Outputs {
 		if dir, file := path.Split(o.EntryPoint); dir == "src/pages/" {
 			e := manifestEntry{Module: publicPath(name), Preload: meta.preload(name), Styles: []string{style}}
@@ -120,6 +122,17 @@ func pageOptions(web string) api.BuildOptions {
 		Sourcemap: api.SourceMapExternal, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsNone,
 		Metafile: true, Write: false,
 	}
+}
+
+// addScript builds a script that shares no code with others, and returns its URL path.
+func (o *output) addScript(web, source string) (string, error) {
+	options := pageOptions(web)
+	options.EntryPoints, options.Splitting, options.Format = []string{source}, false, api.FormatIIFE
+	meta, err := o.addBuild(options)
+	if err != nil {
+		return "", err
+	}
+	return meta.outputOf(source), nil
 }
 
 // addDocs builds one script and one style sheet for the page of the API reference, with the

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestManifestNamesExistingFiles(t *testing.T) {
 	t.Parallel()
 	out, m := build(t)
 	require.Contains(t, m.Pages, "seats")
-	for _, path := range append([]string{m.Docs.Module}, m.Docs.Styles...) {
+	for _, path := range slices.Concat([]string{m.Docs.Module, m.Pay.Module}, m.Docs.Styles, m.Pay.Styles) {
 		require.Contains(t, out.files, strings.TrimPrefix(path, "/"))
 	}
 	for name, page := range m.Pages {

@@ -11,7 +11,7 @@ import (
 )
 
 // realProviders are the variables with whose keys the checks of a provider run against its own test API.
-var realProviders = []struct{ name, variable string }{{"Stripe", "STRIPE_TEST_KEY"}}
+var realProviders = []struct{ name, variable string }{{"Stripe", "STRIPE_TEST_KEY"}, {"Toss Payments", "TOSS_TEST_KEY"}}
 
 // checkProviders checks the clients of payment providers: against their fakes beside programs that know the
 // shapes of requests, and against the providers' own test APIs where there are keys.

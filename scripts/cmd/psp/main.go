@@ -3,6 +3,9 @@
 // http:// and STRIPE_ADDR); webhooks go to STRIPE_WEBHOOK_URL, signed with STRIPE_WEBHOOK_SECRET.
 // STRIPE_FAULTS is JSON: what goes wrong at the beginning. PUT /control/faults changes it, and
 // GET /control/orders is what an audit compares.
+//
+// That of Toss Payments is served at TOSS_ADDR to whoever has TOSS_SECRET_KEY; its script, at /v2/standard,
+// takes TOSS_CLIENT_KEY. Webhooks go to TOSS_WEBHOOK_URL, unsigned. TOSS_FAULTS and /control are as above.
 package main
 
 import (
@@ -21,6 +24,7 @@ import (
 	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/services/payment/fakes"
 	"urr.guru/services/payment/fakes/stripe"
+	"urr.guru/services/payment/fakes/toss"
 )
 
 func main() {
@@ -53,12 +57,19 @@ func run(ctx context.Context, env func(string) string) error {
 	return work.Wait()
 }
 
-var errNothing = errors.New("STRIPE_ADDR must be set")
+var errNothing = errors.New("STRIPE_ADDR or TOSS_ADDR must be set")
 
 // open makes the providers that have an address.
 func open(env func(string) string) (list []provider, err error) {
 	if env("STRIPE_ADDR") != "" {
 		p, err := openStripe(env)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	if env("TOSS_ADDR") != "" {
+		p, err := openToss(env)
 		if err != nil {
 			return nil, err
 		}
@@ -84,6 +95,16 @@ func openStripe(env func(string) string) (provider, error) {
 	server := stripe.NewServer(options)
 	p.handler, p.webhooks = server, server.Webhooks
 	return p, setFaults("STRIPE_FAULTS", env("STRIPE_FAULTS"), server.Calls)
+}
+
+func openToss(env func(string) string) (provider, error) {
+	options := toss.Options{Now: time.Now, ClientKey: env("TOSS_CLIENT_KEY"), SecretKey: env("TOSS_SECRET_KEY")}
+	if options.ClientKey == "" || options.SecretKey == "" {
+		return provider{}, errors.New("TOSS_CLIENT_KEY and TOSS_SECRET_KEY must be set")
+	}
+	server := toss.NewServer(options)
+	p := provider{name: "toss", addr: env("TOSS_ADDR"), webhookURL: env("TOSS_WEBHOOK_URL"), handler: server, webhooks: server.Webhooks}
+	return p, setFaults("TOSS_FAULTS", env("TOSS_FAULTS"), server.Calls)
 }
 
 func setFaults(variable, text string, calls *fakes.Calls) error {

@@ -41,6 +41,10 @@ with a message that says what to change.
 {{- if and .enabled (not $.Values.config.TRUSTED_PROXIES) -}}
 {{- fail (printf "%s: ingress.enabled needs config.TRUSTED_PROXIES, the networks of its controller: without it all visitors share one address and its rate limits" $.Chart.Name) -}}
 {{- end -}}
+{{- $pay := get $.Values.config "PAY_HOST" -}}
+{{- if and .enabled $pay (not (has $pay .hosts)) -}}
+{{- fail (printf "%s: ingress.hosts must have config.PAY_HOST too, where the page of payments is" $.Chart.Name) -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -284,5 +285,7 @@ func TestReturnFromAProvider(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, many, "", nil).Code)
 	long := "/api/v1/payments/return/sandbox?orderId=o-1&token=t&p=" + strings.Repeat("x", 512)
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, long, "", nil).Code)
+	korean := "/api/v1/payments/return/sandbox?orderId=o-1&token=t&message=" + url.QueryEscape(strings.Repeat("가", 500))
+	require.Equal(t, http.StatusSeeOther, w.do(http.MethodGet, korean, "", nil).Code, "a message of 1,500 bytes")
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/payments/return/BANK", "", nil).Code)
 }

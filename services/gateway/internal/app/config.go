@@ -32,6 +32,7 @@ type Config struct {
 	DevLogin bool `env:"DEV_LOGIN"`
 	OIDC     session.OIDC
 	Captcha  captcha.Settings
+	Pay      PayPage
 	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
@@ -134,7 +135,7 @@ func (c *Config) Validate() error {
 	if c.DevLogin && c.OIDC.Issuer != "" {
 		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with OIDC_ISSUER: it lets anybody be any of its users"))
 	}
-	all = append(all, c.OIDC.Validate(c.SecureCookies), c.Captcha.Validate())
+	all = append(all, c.OIDC.Validate(c.SecureCookies), c.Captcha.Validate(), c.Pay.validate(c.OIDC.PublicURL, c.SecureCookies))
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
 		all = append(all, config.Invalid("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
 	}

@@ -63,7 +63,10 @@ type Gateway struct {
 
 // Pages returns the settings of the pages, some of which depend on the services that are deployed.
 func (c *Config) Pages(s Services) web.Config {
-	return web.Config{Secure: c.SecureCookies, DevLogin: c.DevLogin, Provider: c.OIDC.Issuer != "", Rewards: s.Reward != nil, Promotions: s.Ingest != nil}
+	return web.Config{
+		Secure: c.SecureCookies, DevLogin: c.DevLogin, Provider: c.OIDC.Issuer != "", Rewards: s.Reward != nil, Promotions: s.Ingest != nil,
+		Pay: c.Pay.page(c.OIDC.PublicURL),
+	}
 }
 
 // Stores are the Redis and the Kafka in which the gateway keeps its own state.
@@ -128,7 +131,7 @@ func Assemble(
 		},
 		Tokens: tokens, Cookies: cookies, Limits: g.limits, Proxies: proxies,
 		Problems: problem.New(web.Language, log).WithPage(e.pages.ServeRefusal), Audit: g.Audit,
-		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, Log: log,
+		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, PayHost: cfg.Pay.Host, Pay: pages.Pay, Log: log,
 	})
 	if err != nil {
 		return nil, err

@@ -59,7 +59,11 @@ type Config struct {
 	Trusted []string
 	// Secure is set when browsers use https only.
 	Secure bool
-	Log    *slog.Logger
+	// PayHost is the host, with a port that is not the default one, of which Pay serves all requests; empty:
+	// there is none.
+	PayHost string
+	Pay     http.Handler
+	Log     *slog.Logger
 }
 
 // Dispatcher is the http.Handler of all requests.
@@ -109,9 +113,13 @@ func New(cfg Config) (*Dispatcher, error) {
 func (d *Dispatcher) SetOriginSecrets(secrets config.Secret) { d.guard.setSecrets(secrets) }
 
 func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := &edge.Request{Header: r.Header}
-	defer d.observeDuration(q, time.Now())
+	q, began := &edge.Request{Header: r.Header}, time.Now()
 	err := d.guard.checkHeader(r.Header)
+	if err == nil && d.PayHost != "" && strings.EqualFold(r.Host, d.PayHost) {
+		d.servePayHost(w, r)
+		return
+	}
+	defer d.observeDuration(q, began)
 	if err == nil {
 		q.Path, err = edge.CleanPath(r.URL.Path)
 	}
@@ -137,6 +145,16 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.setSecurityHeaders(w.Header())
 		d.Fail(w, r, q, err)
 	}
+}
+
+// servePayHost serves a request of PayHost. It has no route and no caller: cookies are not read.
+func (d *Dispatcher) servePayHost(w http.ResponseWriter, r *http.Request) {
+	d.setSecurityHeaders(w.Header())
+	if d.limitRefusal(r, nil) != nil {
+		http.Error(w, http.StatusText(http.StatusTooManyRequests), http.StatusTooManyRequests)
+		return
+	}
+	d.Pay.ServeHTTP(w, r)
 }
 
 // serveRegular serves a request outside the fast path; with tracing, the middleware calls it.

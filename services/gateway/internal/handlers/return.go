@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"net/http"
+	"unicode/utf8"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/services/gateway/internal/caller"
@@ -17,7 +18,7 @@ type ReturnHandlers struct {
 	Payments paymentv1.PaymentServiceClient
 }
 
-// The bounds of the parameters that are passed on: their number, and the length of a name with its value.
+// The bounds of the parameters that are passed on: their number, and the characters of a name with its value.
 const (
 	maxReturnParams = 32
 	maxReturnText   = 512
@@ -35,7 +36,7 @@ func (h *ReturnHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.
 	}
 	params := map[string]string{}
 	for name, values := range r.URL.Query() {
-		if params[name] = values[0]; len(params) > maxReturnParams || len(name)+len(values[0]) > maxReturnText {
+		if params[name] = values[0]; len(params) > maxReturnParams || utf8.RuneCountInString(name+values[0]) > maxReturnText {
 			return errs.ErrPaymentNotFound
 		}
 	}

@@ -31,8 +31,8 @@ type OIDC struct {
 	// StaffRole is what that claim calls door staff.
 	StaffRole string `env:"OIDC_STAFF_ROLE, default=staff"`
 	// PublicURL is the gateway's own address in browsers, as https://tickets.example; required with
-	// OIDC_ISSUER. Sign-ins at other host names are redirected there, so proxies must keep the header
-	// Host.
+	// OIDC_ISSUER and PAY_HOST. Sign-ins at other host names are redirected there, so proxies must keep the
+	// header Host.
 	PublicURL string `env:"PUBLIC_URL"`
 }
 

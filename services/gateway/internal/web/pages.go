@@ -30,6 +30,7 @@ type bundleManifest struct {
 		Style  string `json:"style"`
 	} `json:"waitingRoom"`
 	Docs bundleEntry `json:"docs"`
+	Pay  bundleEntry `json:"pay"`
 }
 
 type bundleEntry struct {
@@ -86,6 +87,11 @@ func newPages(files fs.FS, cfg Config) (*Pages, error) {
 	if p.noEvent, err = newNoEventPage(f, m.Pages[refusalPage]); err != nil {
 		return nil, err
 	}
+	if cfg.Pay.ClientKey != "" {
+		if p.Pay, err = newPayHost(catalogues, m, assets, cfg); err != nil {
+			return nil, err
+		}
+	}
 	return p, nil
 }
 
@@ -106,7 +112,7 @@ func newUnbuiltPages(catalogues map[string]catalogue, cfg Config) (*Pages, error
 		s.bodies[pageVariant{lang: lang}] = page
 		s.bodies[pageVariant{lang: lang, session: true}] = page
 	}
-	p := &Pages{shells: make(map[string]*pageShell, len(pageNames)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots()}
+	p := &Pages{shells: make(map[string]*pageShell, len(pageNames)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots(), Pay: s}
 	for _, name := range pageNames {
 		p.shells[name] = s
 	}

@@ -22,6 +22,8 @@ type Config struct {
 	DevLogin, Provider bool
 	// Rewards and Promotions are set where these services are deployed.
 	Rewards, Promotions bool
+	// Pay has the settings of the host of payments, if there is one.
+	Pay PayConfig
 }
 
 // Pages holds every page and asset, ready to send. Its handlers are safe for concurrent use and
@@ -32,6 +34,8 @@ type Pages struct {
 	WaitingRoom http.Handler
 	Assets      http.Handler // `/assets/{file}`
 	Robots      http.Handler // `/robots.txt`
+	// Pay serves the host of payments; nil without Config.Pay.
+	Pay http.Handler
 	// DocsScript and DocsStyles are the URLs of the renderer of the API reference; empty before the
 	// pages are built.
 	DocsScript string

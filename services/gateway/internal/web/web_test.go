@@ -30,12 +30,14 @@ func bundle() fstest.MapFS {
 	}
 	return fstest.MapFS{
 		"manifest.json": {Data: []byte(`{"pages": {` + strings.Join(pages, ",") + `}, "clock": "/assets/clock-D.js",
+			"pay": {"module": "/assets/toss-E.js", "styles": ["/assets/style-C.css"]},
 			"waitingRoom": {"file": "vwr.html", "script": "sha256-S", "style": "sha256-T"}}`)},
 		"vwr.html":              {Data: []byte(roomBody)},
 		"assets/events-A.js":    {Data: []byte(scriptBody)},
 		"assets/events-A.js.br": {Data: []byte("brotli")},
 		"assets/events-A.js.gz": {Data: gzipped(scriptBody)},
 		"assets/style-C.css":    {Data: []byte("body{}")},
+		"assets/toss-E.js":      {Data: []byte("pay()")},
 	}
 }
 
@@ -266,12 +268,15 @@ func TestIncompleteBundleIsRefused(t *testing.T) {
 		"a hash": func(m fstest.MapFS) {
 			m["manifest.json"].Data = bytes.Replace(m["manifest.json"].Data, []byte("sha256-S"), nil, 1)
 		},
+		"the page of payments": func(m fstest.MapFS) {
+			m["manifest.json"].Data = bytes.Replace(m["manifest.json"].Data, []byte(`"pay"`), []byte(`"paid"`), 1)
+		},
 		"JSON":   func(m fstest.MapFS) { m["manifest.json"].Data = []byte("{") },
 		"a type": func(m fstest.MapFS) { m["assets/logo.exe"] = &fstest.MapFile{} },
 	} {
 		files := bundle()
 		corrupt(files)
-		_, err := web.NewFrom(files, web.Config{})
+		_, err := web.NewFrom(files, web.Config{Pay: payConfig})
 		require.Error(t, err, name)
 	}
 }

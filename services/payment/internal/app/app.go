@@ -45,7 +45,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	providers := openProviders(a, cfg)
+	providers := openProviders(a, cfg, log)
 	payments := postgres.NewStore(pool, postgres.Options{Reads: reads, Providers: providers.payment().Rows()})
 	service := payment.New(payments, ticket.NewClient(conn), providers.payment(), log, payment.Options{
 		ChargesAtOnce: cfg.ChargesAtOnce, AwaitRefund: providers.awaitRefund, Observe: observer(), Published: relay.Signal,

@@ -14,6 +14,7 @@ import (
 	"urr.guru/pkg/rpc"
 	"urr.guru/services/payment/internal/sandbox"
 	"urr.guru/services/payment/internal/stripe"
+	"urr.guru/services/payment/internal/toss"
 )
 
 // minSecret is the minimum length of a webhook secret, in bytes.
@@ -31,7 +32,7 @@ type Config struct {
 	// those for charges.
 	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=4" min:"1" max:"1000"`
 	// Providers are the names of the payment providers in use, the default one first.
-	Providers []string `env:"PAYMENT_PROVIDERS, default=sandbox" oneof:"sandbox stripe"`
+	Providers []string `env:"PAYMENT_PROVIDERS, default=sandbox" oneof:"sandbox stripe toss"`
 	// ProviderTimeout bounds one call to the sandbox; the outcome of a longer charge is unknown
 	// until it is settled.
 	ProviderTimeout time.Duration `env:"PAYMENT_PROVIDER_TIMEOUT, default=8s" min:"100ms" max:"20s"`
@@ -72,6 +73,15 @@ type Config struct {
 	StripeURL string `env:"STRIPE_URL"`
 	// StripePageTime is how long the payer has on Stripe's page.
 	StripePageTime time.Duration `env:"STRIPE_PAGE_TIME, default=12m" min:"10s" max:"25m"`
+	// TossSecretKey is the secret key of Toss Payments; required with the provider toss.
+	TossSecretKey config.Secret `env:"TOSS_SECRET_KEY"`
+	// TossURL is the address of the API of Toss Payments; empty: the vendor's own.
+	TossURL string `env:"TOSS_URL"`
+	// TossPageURL is the address of the gateway's page at its PAY_HOST, as https://pay.tickets.example/toss;
+	// required with the provider toss.
+	TossPageURL string `env:"TOSS_PAGE_URL"`
+	// TossPageTime is how long the payer has to pay at Toss Payments.
+	TossPageTime time.Duration `env:"TOSS_PAGE_TIME, default=12m" min:"10s" max:"25m"`
 }
 
 // readPoolConfig returns the configuration of the connection pool for payers' reads.
@@ -84,7 +94,7 @@ func (c *Config) readPoolConfig() postgres.Config {
 // Validate checks what the tags of the fields cannot express: rules between variables, keys and URLs. The
 // settings of a provider are required when it is named.
 func (c *Config) Validate() error {
-	checks := map[string]func() error{sandbox.Name: c.validateSandbox, stripe.Name: c.validateStripe}
+	checks := map[string]func() error{sandbox.Name: c.validateSandbox, stripe.Name: c.validateStripe, toss.Name: c.validateToss}
 	for i, name := range c.Providers {
 		if slices.Contains(c.Providers[:i], name) {
 			return config.Invalid("PAYMENT_PROVIDERS", strings.Join(c.Providers, ","), "must name each provider once")
@@ -123,6 +133,19 @@ func (c *Config) validateStripe() error {
 		return config.Invalid("STRIPE_SECRET_KEY", c.StripeSecretKey, "must be the secret key of Stripe's API, with the provider stripe")
 	}
 	return validateSecrets("STRIPE_WEBHOOK_SECRET", c.StripeWebhookSecret)
+}
+
+func (c *Config) validateToss() error {
+	if c.TossURL != "" && !isAddress(c.TossURL) {
+		return config.Invalid("TOSS_URL", c.TossURL, "must be the address of the API of Toss Payments, as https://api.tosspayments.com")
+	}
+	if !isAddress(c.TossPageURL) || strings.ContainsAny(c.TossPageURL, "?#") {
+		return config.Invalid("TOSS_PAGE_URL", c.TossPageURL, "must be the gateway's page, as https://pay.tickets.example/toss, with the provider toss")
+	}
+	if c.TossSecretKey.Reveal() == "" {
+		return config.Invalid("TOSS_SECRET_KEY", c.TossSecretKey, "must be the secret key of Toss Payments, with the provider toss")
+	}
+	return nil
 }
 
 func validateSecrets(variable string, list config.Secret) error {

@@ -89,3 +89,31 @@ func TestSettingsOfProviders(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"stripe", "sandbox"}, cfg.Providers)
 }
+
+func TestSettingsOfToss(t *testing.T) {
+	t.Parallel()
+	environment := func() map[string]string {
+		env := environment()
+		maps.Copy(env, map[string]string{
+			"PAYMENT_PROVIDERS": "toss", "TOSS_SECRET_KEY": "test_sk_1", "TOSS_PAGE_URL": "https://pay.shop.test/toss",
+		})
+		return env
+	}
+	cfg, err := config.LoadFrom[app.Config](t.Context(), environment())
+	require.NoError(t, err)
+	require.Equal(t, 12*time.Minute, cfg.TossPageTime)
+	for name, values := range map[string][]string{
+		"TOSS_SECRET_KEY": {""}, "TOSS_PAGE_URL": {"", "pay.shop.test/toss", "https://pay.shop.test/toss?a=1"}, "TOSS_URL": {"api.tosspayments.com"},
+		"TOSS_PAGE_TIME": {"26m", "9s"},
+	} {
+		for _, value := range values {
+			env := environment()
+			if env[name] = value; value == "" {
+				delete(env, name)
+			}
+			_, err := config.LoadFrom[app.Config](t.Context(), env)
+			require.ErrorContains(t, err, name, value)
+			require.NotContains(t, err.Error(), "test_sk", "secrets are not shown")
+		}
+	}
+}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 
 	"urr.guru/pkg/lifecycle"
@@ -9,6 +10,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/sandbox"
 	"urr.guru/services/payment/internal/stripe"
+	"urr.guru/services/payment/internal/toss"
 )
 
 // client is the client of one provider.
@@ -23,9 +25,11 @@ type client struct {
 }
 
 // clients make the clients of the providers, by the names in PAYMENT_PROVIDERS.
-var clients = map[string]func(*Config) client{sandbox.Name: newSandbox, stripe.Name: newStripe} //nolint:gochecknoglobals // a constant
+var clients = map[string]func(*Config, *slog.Logger) client{ //nolint:gochecknoglobals // a constant
+	sandbox.Name: newSandbox, stripe.Name: newStripe, toss.Name: newToss,
+}
 
-func newSandbox(cfg *Config) client {
+func newSandbox(cfg *Config, _ *slog.Logger) client {
 	c := sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret, sandbox.Options{
 		Timeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, KeyLife: cfg.KeyLife,
 		PublicURL: strings.TrimSuffix(cfg.SandboxPublicURL, "/"), ReturnURL: cfg.returnURL(sandbox.Name), PageTime: cfg.SandboxPageTime,
@@ -33,7 +37,7 @@ func newSandbox(cfg *Config) client {
 	return client{Provider: c, rekey: func(next *Config) { c.Rekey(next.WebhookSecret) }, close: c.Close}
 }
 
-func newStripe(cfg *Config) client {
+func newStripe(cfg *Config, _ *slog.Logger) client {
 	secrets := func(cfg *Config) stripe.Secrets {
 		return stripe.Secrets{Key: cfg.StripeSecretKey, Webhooks: cfg.StripeWebhookSecret}
 	}
@@ -41,6 +45,11 @@ func newStripe(cfg *Config) client {
 	return client{
 		Provider: c, rekey: func(next *Config) { c.Rekey(secrets(next)) }, close: c.Close, perSecond: stripe.PerSecond,
 	}
+}
+
+func newToss(cfg *Config, log *slog.Logger) client {
+	c := toss.NewClient(cfg.TossSecretKey, toss.Options{URL: cfg.TossURL, PageURL: cfg.TossPageURL, PageTime: cfg.TossPageTime, Log: log})
+	return client{Provider: c, rekey: func(next *Config) { c.Rekey(next.TossSecretKey) }, close: c.Close, perSecond: toss.PerSecond}
 }
 
 // providers are the configured ones, by name, each with a guard of its own.
@@ -51,19 +60,19 @@ type providers struct {
 }
 
 // openProviders makes the clients of the configured providers, which are closed at shutdown.
-func openProviders(a *lifecycle.App, cfg *Config) *providers {
-	p := newProviders(cfg)
+func openProviders(a *lifecycle.App, cfg *Config, log *slog.Logger) *providers {
+	p := newProviders(cfg, log)
 	a.OnClose("providers", func(context.Context) error { p.close(); return nil })
 	return p
 }
 
-func newProviders(cfg *Config) *providers {
+func newProviders(cfg *Config, log *slog.Logger) *providers {
 	p := &providers{first: cfg.Providers[0], guarded: map[string]*guard.Provider{}}
 	for _, name := range cfg.Providers {
-		c := clients[name](cfg)
+		c := clients[name](cfg, log)
 		p.clients = append(p.clients, c)
 		p.guarded[name] = guard.New(c.Provider, guard.Limits{
-			ChargesAtOnce: cfg.ChargesAtOnce, Refunds: c.rate(cfg.RefundsPerSecond), Lookups: c.rate(cfg.LookupsPerSecond),
+			ChargesAtOnce: cfg.ChargesAtOnce, ChargeTime: c.Caps().ChargeTime, Refunds: c.rate(cfg.RefundsPerSecond), Lookups: c.rate(cfg.LookupsPerSecond),
 			Charges: float64(c.perSecond),
 		})
 	}

@@ -72,7 +72,7 @@ func runReconcile(ctx context.Context, cfg *Config, day time.Time, names []strin
 	}
 	defer pool.Close()
 	store := postgres.NewStore(pool, postgres.Options{})
-	providers := newProviders(cfg)
+	providers := newProviders(cfg, nil)
 	defer providers.close()
 	lines := bufio.NewWriter(out)
 	report := func(f reconcile.Finding) error {

@@ -20,10 +20,10 @@ import (
 )
 
 // The circuit opens when at least minFailures charges, and at least half of all, have failed within
-// the window. After openFor it admits one charge. The window must be longer than a charge, since
+// the window. After openFor it admits one charge. The window is at least twice the longest charge, since
 // charges that began before it are not counted.
 const (
-	window      = time.Minute
+	leastWindow = time.Minute
 	bucket      = 5 * time.Second
 	openFor     = 5 * time.Second
 	minFailures = 20
@@ -37,6 +37,8 @@ var refused = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknog
 type Limits struct {
 	// ChargesAtOnce bounds the concurrent charges.
 	ChargesAtOnce int
+	// ChargeTime bounds one charge.
+	ChargeTime time.Duration
 	// Refunds and Lookups bound the calls per second, and so does Charges; 0: charges have no rate.
 	Refunds, Lookups, Charges float64
 }
@@ -68,7 +70,7 @@ func New(p payment.Provider, limits Limits) *Provider {
 		lookups:  bucketOf(limits.Lookups),
 		charges:  bucketOf(cmp.Or(limits.Charges, math.MaxInt32)),
 		breaker: gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
-			MaxRequests: 1, Interval: window, BucketPeriod: bucket, Timeout: openFor,
+			MaxRequests: 1, Interval: max(leastWindow, 2*limits.ChargeTime), BucketPeriod: bucket, Timeout: openFor,
 			ReadyToTrip: func(n gobreaker.Counts) bool {
 				return n.TotalFailures >= minFailures && n.TotalFailures*2 >= n.Requests
 			},
@@ -138,6 +140,9 @@ func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Out
 		return payment.Outcome{}, fmt.Errorf("%w: %w", payment.ErrNotAdmitted, err)
 	}
 	out, err := p.Provider.Charge(ctx, pay)
+	if errors.Is(err, payment.ErrNotAdmitted) {
+		refused.WithLabelValues("provider").Inc() // it takes none, as with a key that it does not accept
+	}
 	if errors.Is(err, payment.ErrChargeRejected) {
 		done(nil)
 	} else {

@@ -51,8 +51,10 @@ func (p *provider) called() int {
 }
 
 // charge makes a charge with the provider's timeout.
-func charge(g *guard.Provider) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+func charge(g *guard.Provider) error { return chargeFor(g, 8*time.Second) }
+
+func chargeFor(g *guard.Provider, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	_, err := g.Charge(ctx, payment.Payment{})
 	return err
@@ -84,6 +86,22 @@ func TestSilentProviderOpensTheCircuit(t *testing.T) {
 		for range 3 {
 			require.NoError(t, charge(g))
 		}
+	})
+}
+
+// Charges that take a minute until they are given up count too.
+func TestSlowProviderOpensTheCircuit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{takes: time.Hour}
+		g := guard.New(p, guard.Limits{ChargesAtOnce: 100, ChargeTime: time.Minute})
+		var charges sync.WaitGroup
+		for range 20 {
+			charges.Go(func() { _ = chargeFor(g, time.Minute) })
+		}
+		charges.Wait()
+		require.ErrorIs(t, charge(g), payment.ErrNotAdmitted)
+		require.Equal(t, 20, p.called())
 	})
 }
 

@@ -64,6 +64,12 @@ func (m mortalStore) ClaimDue(ctx context.Context, lane payment.Lane, n int, lea
 	return due, now, err
 }
 
+// One at a time, as above: a process makes its steps one after the other here.
+func (m mortalStore) ClaimRefunds(ctx context.Context, c payment.Cause, atTicket bool, n int, lease time.Duration) (due []payment.DueRefund, err error) {
+	err = m.call(func() error { due, err = m.Stores.ClaimRefunds(ctx, c, atTicket, min(n, 1), lease); return err })
+	return due, err
+}
+
 func (m mortalStore) Reschedule(ctx context.Context, p payment.Payment, wait time.Duration) error {
 	return m.call(func() error { return m.Stores.Reschedule(ctx, p, wait) })
 }

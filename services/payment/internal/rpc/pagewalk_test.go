@@ -24,14 +24,24 @@ import (
 type pageWalk struct {
 	*bundle
 
-	rand    *rand.Rand
-	desk    *desk
+	rand *rand.Rand
+	desk *desk
+	// other is what there is instead of the sandbox.
+	other   *otherProvider
 	tickets payment.Tickets
 	closed  int        // charges that are not admitted next
 	between sync.Mutex // held by the one who acts between two steps of another process
 	buyers  []*buyer
 	sold    map[string]uuid.UUID // the payments that ticket has honoured, by reference
 	applied map[uuid.UUID]bool   // the confirmed payments whose event ticket has applied
+}
+
+// otherProvider is another provider than the sandbox, and how something random is done there.
+type otherProvider struct {
+	payment.Provider
+
+	name string
+	act  func()
 }
 
 // buyer pays for one reference at a time.
@@ -84,8 +94,12 @@ func (w *pageWalk) replica(steps int) *payment.Service {
 	if w.desk != nil {
 		provider = w.desk
 	}
+	providers := only(mortalProvider{provider, l, w.admits})
+	if o := w.other; o != nil {
+		providers = payment.Providers{Default: o.name, ByName: map[string]payment.Provider{o.name: mortalProvider{o.Provider, l, w.admits}}}
+	}
 	store := mortalStore{postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now}), l}
-	return payment.New(store, mortalTickets{w.tickets, l}, only(mortalProvider{provider, l, w.admits}), slog.New(slog.DiscardHandler), payment.Options{Now: w.clock.Now})
+	return payment.New(store, mortalTickets{w.tickets, l}, providers, slog.New(slog.DiscardHandler), payment.Options{Now: w.clock.Now})
 }
 
 // admits reports whether the next charge is sent at all.
@@ -108,7 +122,11 @@ func (w *pageWalk) interfere() {
 		return
 	}
 	defer w.between.Unlock()
-	if w.rand.IntN(8) == 0 {
+	switch {
+	case w.rand.IntN(8) != 0:
+	case w.other != nil:
+		w.other.act()
+	default:
 		w.act()
 	}
 }

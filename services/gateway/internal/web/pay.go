@@ -1,0 +1,111 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// PayConfig has the settings of the page on which the script of Toss Payments runs.
+type PayConfig struct {
+	// ClientKey is the shop's public key at Toss; empty: there is no such page. Script is the address of
+	// the script, Shop that of this gateway in browsers.
+	ClientKey, Script, Shop string
+}
+
+// tossPath is the only page of the host of payments.
+const tossPath = "/toss"
+
+// payHost serves a host of its own, so that a script of somebody else runs where nothing of the shop is:
+// neither its cookies nor its API. It has one page and what that loads. The fragment of the page's address
+// says what is paid, and no server sees it. The page leads to the vendor and back to Shop only, whatever
+// its address says.
+type payHost struct {
+	csp    string
+	pages  map[string]*encodedContent // by language
+	assets http.Handler
+	files  []string // the assets of the page
+}
+
+// payData is the JSON block that the script of the page reads.
+type payData struct {
+	Lang      string            `json:"lang"`
+	ClientKey string            `json:"clientKey"`
+	Script    string            `json:"script"`
+	Shop      string            `json:"shop"`
+	Strings   map[string]string `json:"strings"`
+}
+
+func newPayHost(catalogues map[string]catalogue, m bundleManifest, assets http.Handler, cfg Config) (*payHost, error) {
+	policy, err := payPolicy(cfg.Pay.Script)
+	if err != nil {
+		return nil, fmt.Errorf("address of the payments' script: %w", err)
+	}
+	if m.Pay.Module == "" {
+		return nil, errors.New("the bundle has no page of payments: build the pages again")
+	}
+	tmpl, err := parseTemplate("pay.html")
+	if err != nil {
+		return nil, err
+	}
+	h := &payHost{
+		csp: policy + upgradeDirective(cfg), pages: map[string]*encodedContent{}, assets: assets,
+		files: append([]string{m.Pay.Module}, m.Pay.Styles...),
+	}
+	for lang, c := range catalogues {
+		body, err := executeTemplate(tmpl, map[string]any{
+			"Lang": lang, "Entry": m.Pay, "S": c, "Icon": iconDataURL(), "Shop": template.URL(cfg.Pay.Shop), //nolint:gosec // a setting
+			"Data": payData{Lang: lang, ClientKey: cfg.Pay.ClientKey, Script: cfg.Pay.Script, Shop: cfg.Pay.Shop, Strings: c["pay"]},
+		})
+		if err != nil {
+			return nil, err
+		}
+		h.pages[lang] = newContent(htmlType, body)
+	}
+	return h, nil
+}
+
+// payPolicy allows the vendor's script, and to its sites what it may need. No other site can be loaded,
+// called or sent a form.
+func payPolicy(script string) (string, error) {
+	u, err := url.Parse(script)
+	if err != nil {
+		return "", err
+	}
+	origin := u.Scheme + "://" + u.Host
+	sites := origin
+	if _, domain, _ := strings.Cut(u.Host, "."); strings.Contains(domain, ".") && net.ParseIP(u.Hostname()) == nil {
+		sites = u.Scheme + "://*." + domain
+	}
+	return "default-src 'none'; script-src 'self' " + origin + "; style-src 'self'; img-src data: " + sites + "; connect-src " + sites +
+		"; frame-src " + sites + "; form-action " + sites + "; base-uri 'none'; frame-ancestors 'none'", nil
+}
+
+func (p *payHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	switch {
+	case slices.Contains(p.files, r.URL.Path):
+		p.assets.ServeHTTP(w, r)
+		return
+	case r.URL.Path != tossPath:
+		http.NotFound(w, r)
+		return
+	}
+	lang := r.URL.Query().Get("lang")
+	if p.pages[lang] == nil {
+		lang = Language(r)
+	}
+	h.Set("Cache-Control", "private, no-cache")
+	h.Add("Vary", "Accept-Language")
+	h.Set("Content-Security-Policy", p.csp)
+	setSecurityHeaders(h)
+	// The vendor may ask in another window, and learns only which host the buyer came from.
+	h.Set("Cross-Origin-Opener-Policy", "same-origin-allow-popups")
+	h.Set("Referrer-Policy", "strict-origin")
+	p.pages[lang].serve(w, r, http.StatusOK)
+}

@@ -1,0 +1,72 @@
+package toss
+
+import (
+	"errors"
+
+	"urr.guru/services/payment/fakes"
+)
+
+// Rules are what look-ups and cancellations do.
+type Rules struct {
+	// ShowsUnapproved lets look-ups find payments that are not confirmed. The reference speaks of confirmed
+	// ones only (/reference#orderid로-결제-조회); others have been seen.
+	ShowsUnapproved bool `json:"showsUnapproved"`
+	// WholeOnly refuses partial cancellations: isPartialCancelable of /reference#payment-객체.
+	WholeOnly bool `json:"wholeOnly"`
+}
+
+// control serves what tests of whole platforms need.
+func (s *Server) control() {
+	fakes.Show(s.mux, "GET /control/orders", s.Payments)
+	fakes.Accept(s.mux, "PUT /control/faults", s.SetFaults)
+	fakes.Accept(s.mux, "PUT /control/rules", func(r Rules) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.opts.Rules = r
+		return nil
+	})
+	fakes.Accept(s.mux, "POST /control/refund-by-hand", func(act struct {
+		PaymentKey string `json:"paymentKey"`
+		Amount     int64  `json:"amount"`
+	}) error {
+		if code := s.GiveBack(act.PaymentKey, act.Amount); code != "" {
+			return errors.New(code)
+		}
+		return nil
+	})
+}
+
+// Of returns the payments of an order, oldest first.
+func (s *Server) Of(orderID string) []Payment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Payment, len(s.orders[orderID]))
+	for i, p := range s.orders[orderID] {
+		list[i] = *s.current(p.PaymentKey)
+	}
+	return list
+}
+
+// Payments returns all payments, those of an order oldest first.
+func (s *Server) Payments() (list []Payment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.orders {
+		for _, p := range of {
+			list = append(list, *s.current(p.PaymentKey))
+		}
+	}
+	return list
+}
+
+// GiveBack cancels an amount of a payment, 0: all that is left, as a person does in the vendor's
+// dashboard, with a reason of their own. The code is that of a refusal.
+func (s *Server) GiveBack(paymentKey string, amount int64) (code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.payments[paymentKey]
+	if p == nil {
+		return "NOT_FOUND_PAYMENT"
+	}
+	return s.giveBack(p, amount, "고객 요청")
+}

@@ -1,0 +1,290 @@
+// Package toss is a fake of Toss Payments: its API, its script for pages, its page and its webhooks. The
+// pages of the vendor's reference that say what it does are named at each behaviour, below
+// https://docs.tosspayments.com. Where the reference is silent it does what is worst for a shop.
+package toss
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"urr.guru/services/payment/fakes"
+)
+
+// The names of the calls.
+const (
+	Confirms = "POST /v1/payments/confirm"
+	Lookups  = "GET /v1/payments/orders/{orderId}"
+	Cancels  = "POST /v1/payments/{paymentKey}/cancel"
+)
+
+// The times of /reference#결제-승인 and /reference/using-api/webhook-events#payment_status_changed, and
+// the life of idempotency keys of /reference/using-api/authorization#멱등키-헤더.
+const (
+	readyFor     = 30 * time.Minute // until the buyer has authenticated
+	inProgress   = 10 * time.Minute // from then on, until it is confirmed
+	keyLife      = 15 * 24 * time.Hour
+	testCode     = "Tosspayments-Test-Code" // /reference/using-api/authorization: an error to answer, in test mode
+	testKey      = "test_"
+	orderPattern = "-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+
+// The statuses of /reference#payment-객체.
+const (
+	Ready        = "READY"
+	InProgress   = "IN_PROGRESS"
+	Done         = "DONE"
+	Canceled     = "CANCELED"
+	PartCanceled = "PARTIAL_CANCELED"
+	Aborted      = "ABORTED"
+	Expired      = "EXPIRED"
+)
+
+// Payment is a payment, of which an order may have several: /reference#payment-객체.
+type Payment struct {
+	PaymentKey         string   `json:"paymentKey"`
+	OrderID            string   `json:"orderId"`
+	OrderName          string   `json:"orderName"`
+	Status             string   `json:"status"`
+	Currency           string   `json:"currency"`
+	TotalAmount        int64    `json:"totalAmount"`
+	BalanceAmount      int64    `json:"balanceAmount"`
+	PartialCancelable  bool     `json:"isPartialCancelable"`
+	Secret             string   `json:"secret"`
+	RequestedAt        string   `json:"requestedAt"`
+	LastTransactionKey string   `json:"lastTransactionKey"`
+	Cancels            []Cancel `json:"cancels"`
+	Failure            *Failure `json:"failure"`
+
+	successURL, failURL string
+	since               time.Time // when it got its status
+	declines            string    // the code with which its confirmation fails
+}
+
+// Cancel is one cancellation.
+type Cancel struct {
+	TransactionKey string `json:"transactionKey"`
+	CancelAmount   int64  `json:"cancelAmount"`
+	CancelReason   string `json:"cancelReason"`
+	CancelStatus   string `json:"cancelStatus"`
+	CanceledAt     string `json:"canceledAt"`
+}
+
+// Failure is an error: /reference/using-api/req-res#에러-객체.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (p *Payment) captured() bool {
+	return p.Status == Done || p.Status == Canceled || p.Status == PartCanceled
+}
+
+// Options are the options of a Server.
+type Options struct {
+	Now                  func() time.Time
+	ClientKey, SecretKey string
+	Rules
+}
+
+// Server is the fake.
+type Server struct {
+	*fakes.Calls
+
+	Webhooks *fakes.Webhooks
+	opts     Options
+	mux      *http.ServeMux
+
+	mu       sync.Mutex
+	payments map[string]*Payment
+	orders   map[string][]*Payment // oldest first
+}
+
+// NewServer makes a fake without payments.
+func NewServer(opts Options) *Server {
+	s := &Server{opts: opts, mux: http.NewServeMux(), payments: map[string]*Payment{}, orders: map[string][]*Payment{}}
+	// /reference/using-api/authorization: the first answer is repeated, whatever the body is and whether
+	// it was an error.
+	s.Calls = fakes.NewCalls(fakes.Options{
+		Now: opts.Now, KeyLife: keyLife, Running: refusal("IDEMPOTENT_REQUEST_PROCESSING"),
+		Internal: refusal("FAILED_INTERNAL_SYSTEM_PROCESSING"), TooMany: refusal("FORBIDDEN_CONSECUTIVE_REQUEST"),
+	})
+	// /reference/using-api/webhook-events#웹훅-헤더: those of payments have no signature.
+	s.Webhooks = fakes.NewWebhooks(s.Calls, func(_ []byte, at time.Time) map[string]string {
+		return map[string]string{
+			"tosspayments-webhook-transmission-id": "whtrans_" + rand.Text(), "tosspayments-webhook-transmission-time": stamp(at),
+			"tosspayments-webhook-transmission-retried-count": "0",
+		}
+	})
+	s.Handle(s.mux, Confirms, s.authorized(s.confirm))
+	s.Handle(s.mux, Lookups, s.authorized(s.lookup))
+	s.Handle(s.mux, Cancels, s.authorized(s.cancel))
+	s.handlePages()
+	s.control()
+	return s
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// statuses are those of the codes in /reference/error-codes that are not answered with 400.
+var statuses = map[string]int{ //nolint:gochecknoglobals // a constant
+	"UNAUTHORIZED_KEY": 401, "INCORRECT_BASIC_AUTH_FORMAT": 403, "REJECT_CARD_PAYMENT": 403, "REJECT_CARD_COMPANY": 403,
+	"FORBIDDEN_CONSECUTIVE_REQUEST": 403, "NOT_CANCELABLE_AMOUNT": 403, "NOT_CANCELABLE_PAYMENT": 403, "NOT_ALLOWED_PARTIAL_REFUND": 403,
+	"NOT_FOUND_PAYMENT": 404, "NOT_FOUND_PAYMENT_SESSION": 404, "IDEMPOTENT_REQUEST_PROCESSING": 409,
+	"FAILED_INTERNAL_SYSTEM_PROCESSING": 500,
+}
+
+func refusal(code string) fakes.Reply {
+	status, ok := statuses[code]
+	if !ok {
+		status = http.StatusBadRequest
+	}
+	return fakes.JSON(status, Failure{Code: code, Message: strings.ToLower(strings.ReplaceAll(code, "_", " "))})
+}
+
+// authorized answers calls without the secret key, and those that ask for an error.
+func (s *Server) authorized(act func(r *http.Request, body []byte) fakes.Reply) func(*http.Request, []byte) fakes.Reply {
+	return func(r *http.Request, body []byte) fakes.Reply {
+		key, password, ok := r.BasicAuth()
+		asked := r.Header.Get(testCode)
+		switch {
+		case !ok: // the colon is missing
+			return forgotten(refusal("INCORRECT_BASIC_AUTH_FORMAT"))
+		case key != s.opts.SecretKey || password != "":
+			return forgotten(refusal("UNAUTHORIZED_KEY"))
+		case asked != "" && strings.HasPrefix(key, testKey):
+			return refusal(asked)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return act(r, body)
+	}
+}
+
+func forgotten(a fakes.Reply) fakes.Reply { a.Forgotten = true; return a }
+
+// confirm takes the money of an authenticated payment: /reference#결제-승인. That an order was confirmed
+// with another payment key before does not stop it.
+func (s *Server) confirm(_ *http.Request, body []byte) fakes.Reply {
+	var q struct {
+		PaymentKey string `json:"paymentKey"`
+		OrderID    string `json:"orderId"`
+		Amount     int64  `json:"amount"`
+	}
+	if json.Unmarshal(body, &q) != nil {
+		return refusal("INVALID_REQUEST")
+	}
+	p := s.current(q.PaymentKey)
+	switch {
+	case p == nil:
+		return refusal("NOT_FOUND_PAYMENT")
+	case p.OrderID != q.OrderID || p.TotalAmount != q.Amount:
+		return refusal("INVALID_REQUEST")
+	case p.Status == Expired || p.Status == Ready:
+		return refusal("NOT_FOUND_PAYMENT_SESSION")
+	case p.Status != InProgress:
+		return refusal("ALREADY_PROCESSED_PAYMENT")
+	case p.declines != "":
+		p.Failure = &Failure{Code: p.declines}
+		s.become(p, Aborted)
+		return refusal(p.declines)
+	}
+	p.BalanceAmount = p.TotalAmount
+	s.become(p, Done)
+	return fakes.JSON(http.StatusOK, p)
+}
+
+// lookup answers with an order's confirmed payment, or with the latest one.
+func (s *Server) lookup(r *http.Request, _ []byte) fakes.Reply {
+	var found *Payment
+	for _, p := range s.orders[r.PathValue("orderId")] {
+		s.current(p.PaymentKey)
+		if p.captured() || s.opts.ShowsUnapproved && (found == nil || !found.captured()) {
+			found = p
+		}
+	}
+	if found == nil {
+		return refusal("NOT_FOUND_PAYMENT")
+	}
+	return fakes.JSON(http.StatusOK, found)
+}
+
+// cancel gives money back: /reference#결제-취소. Without an amount all of it.
+func (s *Server) cancel(r *http.Request, body []byte) fakes.Reply {
+	var q struct {
+		CancelReason string `json:"cancelReason"`
+		CancelAmount int64  `json:"cancelAmount"`
+	}
+	if json.Unmarshal(body, &q) != nil || q.CancelReason == "" || len([]rune(q.CancelReason)) > 200 || q.CancelAmount < 0 {
+		return refusal("INVALID_REQUEST")
+	}
+	p := s.payments[r.PathValue("paymentKey")]
+	if p == nil {
+		return refusal("NOT_FOUND_PAYMENT")
+	}
+	if code := s.giveBack(p, q.CancelAmount, q.CancelReason); code != "" {
+		return refusal(code)
+	}
+	return fakes.JSON(http.StatusOK, p)
+}
+
+// giveBack cancels an amount of a payment, 0: all that is left. The code is that of a refusal. A payment
+// that was cancelled in parts stays PARTIAL_CANCELED when nothing is left: the reference knows no way from
+// there (/reference/using-api/webhook-events#payment_status_changed).
+func (s *Server) giveBack(p *Payment, amount int64, reason string) (code string) {
+	if amount == 0 {
+		amount = p.BalanceAmount
+	}
+	switch {
+	case p.captured() && p.BalanceAmount == 0:
+		return "ALREADY_CANCELED_PAYMENT"
+	case !p.captured():
+		return "NOT_CANCELABLE_PAYMENT"
+	case amount > p.BalanceAmount:
+		return "NOT_CANCELABLE_AMOUNT"
+	case s.opts.WholeOnly && amount < p.BalanceAmount:
+		return "NOT_ALLOWED_PARTIAL_REFUND"
+	}
+	p.BalanceAmount -= amount
+	p.Cancels = append(p.Cancels, Cancel{
+		TransactionKey: rand.Text(), CancelAmount: amount, CancelReason: reason, CancelStatus: Done, CanceledAt: stamp(s.opts.Now()),
+	})
+	status := PartCanceled
+	if p.BalanceAmount == 0 && len(p.Cancels) == 1 {
+		status = Canceled
+	}
+	s.become(p, status)
+	return ""
+}
+
+// current returns a payment as time has made it; nil: there is none.
+func (s *Server) current(paymentKey string) *Payment {
+	p := s.payments[paymentKey]
+	if p == nil {
+		return nil
+	}
+	age := s.opts.Now().Sub(p.since)
+	if p.Status == Ready && age >= readyFor || p.Status == InProgress && age >= inProgress {
+		s.become(p, Expired)
+	}
+	return p
+}
+
+// become changes a payment's status, and reports it: READY and IN_PROGRESS have no webhook
+// (/reference/using-api/webhook-events#payment_status_changed).
+func (s *Server) become(p *Payment, status string) {
+	p.Status, p.since, p.LastTransactionKey = status, s.opts.Now(), rand.Text()
+	if status == Ready || status == InProgress {
+		return
+	}
+	body, err := json.Marshal(map[string]any{"eventType": "PAYMENT_STATUS_CHANGED", "createdAt": stamp(p.since), "data": p})
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	s.Webhooks.Send(body)
+}
+
+func stamp(at time.Time) string { return at.Format(time.RFC3339) }

@@ -1,0 +1,187 @@
+package rpc_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/payment/fakes"
+	tossfake "urr.guru/services/payment/fakes/toss"
+	"urr.guru/services/payment/internal/ticket"
+	"urr.guru/services/payment/internal/toss"
+)
+
+// tossWalk is one run of buyers who pay at Toss, while processes die and answers are lost.
+type tossWalk struct {
+	*pageWalk
+
+	shop *tossShop
+}
+
+// Whatever buyers do in however many tabs, whichever process dies, and whichever answer is lost, late or
+// kept under a key: nobody is charged twice, money that was taken has become a ticket or was given back,
+// and no seat stays claimed for an ended payment.
+func TestTossWalks(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(16) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newTossWalk(t, seed)
+			for range 120 {
+				w.act()
+			}
+			w.settle()
+			w.check()
+		})
+	}
+}
+
+func newTossWalk(t *testing.T, seed uint64) *tossWalk {
+	t.Helper()
+	s := setupToss(t)
+	w := &tossWalk{shop: s, pageWalk: &pageWalk{
+		bundle: s.bundle, rand: rand.New(rand.NewPCG(seed, 3)), tickets: ticket.NewClient(s.dialTickets()),
+		sold: map[string]uuid.UUID{}, applied: map[uuid.UUID]bool{},
+	}}
+	w.other = &otherProvider{Provider: s.provider, name: toss.Name, act: w.act}
+	for i := range 3 {
+		w.buyers = append(w.buyers, &buyer{name: fmt.Sprint("buyer ", i)})
+	}
+	return w
+}
+
+// act does one random thing.
+func (w *tossWalk) act() {
+	w.t.Helper()
+	b := w.buyers[w.rand.IntN(len(w.buyers))]
+	switch w.rand.IntN(14) {
+	case 0, 1, 2:
+		w.prepares(b)
+	case 3, 4, 5:
+		w.pays(b)
+	case 6:
+		if w.rand.IntN(3) == 0 && b.open.ID != uuid.Nil {
+			_, _ = w.replica(w.steps()).Cancel(w.t.Context(), b.open.ID, b.name)
+		}
+	case 7:
+		for _, hook := range w.shop.toss.Webhooks.Take() {
+			_ = w.replica(w.steps()).Webhook(w.t.Context(), toss.Name, hook.Header, hook.Body)
+		}
+	case 8, 9:
+		w.fail()
+		w.closed = w.rand.IntN(3)
+	case 10:
+		w.pass(time.Duration(w.rand.IntN(240)) * time.Second)
+	default:
+		w.pass(time.Duration(w.rand.IntN(20)) * time.Second)
+	}
+	if w.rand.IntN(2) == 0 {
+		w.deliver()
+	}
+}
+
+// pays pays on the latest page in one or two tabs, and comes back from them, in some order, or not at all.
+func (w *tossWalk) pays(b *buyer) {
+	w.t.Helper()
+	if b.page.URL == "" {
+		return
+	}
+	var backs []map[string]string
+	for range 1 + w.rand.IntN(2) {
+		choice := []string{"pay", "pay", "pay", "decline", "back"}[w.rand.IntN(5)]
+		backs = append(backs, w.shop.chooseOn(b.page.URL, amount, choice))
+	}
+	w.rand.Shuffle(len(backs), func(i, j int) { backs[i], backs[j] = backs[j], backs[i] })
+	for _, params := range backs[:w.rand.IntN(len(backs)+1)] {
+		_, _ = w.replica(w.steps()).Return(w.t.Context(), toss.Name, params, false)
+	}
+}
+
+// fail lets the next calls of a kind go wrong.
+func (w *tossWalk) fail() {
+	if w.rand.IntN(4) == 0 {
+		method := []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"}[w.rand.IntN(5)]
+		w.bundle.tickets.Fail(method, errs.ErrUnavailable)
+		return
+	}
+	all := []fakes.Fault{fakes.Lost, fakes.Dropped, fakes.Late, fakes.Broken, fakes.Failed, fakes.Limited, fakes.Garbled}
+	list := make([]fakes.Fault, 1+w.rand.IntN(3))
+	for i := range list {
+		list[i] = all[w.rand.IntN(len(all))]
+	}
+	w.shop.toss.Inject([]string{tossfake.Confirms, tossfake.Confirms, tossfake.Lookups}[w.rand.IntN(3)], list...)
+}
+
+// pass lets time pass, at the end of which somebody sweeps. A late call acts within seconds.
+func (w *tossWalk) pass(d time.Duration) {
+	w.clock.Advance(min(d, 10*time.Second))
+	w.shop.toss.Arrive()
+	w.clock.Advance(max(0, d-10*time.Second))
+	s := w.replica(w.steps())
+	s.ExtendDue(w.t.Context())
+	s.SweepOnce(w.t.Context())
+}
+
+// settle ends all faults and lets two days pass.
+func (w *tossWalk) settle() {
+	w.t.Helper()
+	for _, call := range []string{tossfake.Confirms, tossfake.Lookups} {
+		w.shop.toss.Inject(call)
+	}
+	for _, method := range []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"} {
+		w.bundle.tickets.Fail(method)
+	}
+	w.closed = 0
+	w.shop.toss.Arrive()
+	for _, rest := range []struct {
+		rounds int
+		each   time.Duration
+	}{{30, 5 * time.Second}, {30, 30 * time.Second}, {30, time.Hour}, {5, time.Second}} {
+		for range rest.rounds {
+			w.clock.Advance(rest.each)
+			w.service.ExtendDue(w.t.Context())
+			w.service.SweepOnce(w.t.Context())
+			w.deliver()
+		}
+	}
+}
+
+// check requires that the books agree with Toss, and that nothing is left undone.
+func (w *tossWalk) check() {
+	w.t.Helper()
+	kept := map[uuid.UUID]int64{} // what Toss has kept, by reference
+	for _, p := range w.all() {
+		require.False(w.t, p.Status.Uncharged() || p.Status.Unsettled(), "%s is left %s", p.OrderID, p.Status)
+		require.False(w.t, p.AbortDue || p.CancelDue || p.Hinted, "%s: %+v", p.OrderID, p)
+		taken, refunded := 0, int64(0)
+		for _, x := range w.shop.toss.Of(p.OrderID) {
+			if x.Status != tossfake.Done && x.Status != tossfake.Canceled && x.Status != tossfake.PartCanceled {
+				continue
+			}
+			taken++
+			refunded += x.TotalAmount - x.BalanceAmount
+			kept[p.Reference.ID] += x.BalanceAmount
+			require.Equal(w.t, p.PaymentKey, x.PaymentKey, "one key")
+		}
+		require.LessOrEqual(w.t, taken, 1, "%s is charged twice", p.OrderID)
+		require.Equal(w.t, taken == 1, p.Captured > 0, "%s is %s", p.OrderID, p.Status)
+		require.Equal(w.t, refunded, p.Refunded, p.OrderID)
+		if p.Captured == 0 { // else ticket has settled it
+			require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
+		}
+	}
+	for _, b := range w.buyers {
+		for _, ref := range b.refs {
+			want := int64(0)
+			if w.sold[ref] != uuid.Nil {
+				want = amount
+			}
+			require.Equal(w.t, want, kept[uuid.MustParse(ref)], "money and tickets of %s", ref)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package toss
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+// cancel is a cancellation at Toss, by which money goes back.
+type cancel struct {
+	TransactionKey string `json:"transactionKey"`
+	CancelAmount   int64  `json:"cancelAmount"`
+	// CancelReason begins with our refund's id; other reasons are those of people at Toss.
+	CancelReason string `json:"cancelReason"`
+	CancelStatus string `json:"cancelStatus"`
+}
+
+// idLength is the length of a refund's id in a reason.
+const idLength = 36
+
+// refundID returns the id of the refund that the cancellation made; zero: a person made it.
+func (x cancel) refundID() uuid.UUID {
+	if len(x.CancelReason) < idLength {
+		return uuid.Nil
+	}
+	id, err := uuid.Parse(x.CancelReason[:idLength])
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
+}
+
+// state returns the state of the cancellation. All methods but some abroad are done at once.
+func (x cancel) state() payment.ProviderState {
+	switch x.CancelStatus {
+	case "DONE":
+		return payment.ProviderDone
+	case "ABORTED":
+		return payment.ProviderFailed
+	default:
+		return payment.ProviderAccepted
+	}
+}
+
+// report returns the refunds of the payment with a key. It fails for another one, which says nothing of
+// ours, and if they do not add up to what Toss says is left.
+func (o object) report(paymentKey string) (payment.RefundReport, error) {
+	if !o.captured() || o.PaymentKey != paymentKey {
+		return payment.RefundReport{}, fmt.Errorf("toss answers with payment %s of order %s, which is %s", o.PaymentKey, o.OrderID, o.Status)
+	}
+	report := payment.RefundReport{Captured: o.TotalAmount}
+	for _, x := range o.Cancels {
+		report.Refunds = append(report.Refunds, payment.ProviderRefund{
+			ID: x.TransactionKey, RefundID: x.refundID(), Amount: x.CancelAmount, State: x.state(),
+		})
+	}
+	if left := report.Left(); left != o.BalanceAmount {
+		return payment.RefundReport{}, fmt.Errorf("of order %s %d is left, and toss says %d", o.OrderID, left, o.BalanceAmount)
+	}
+	return report, nil
+}
+
+// Refund cancels a part of a payment. The reason begins with the refund's id, by which it is found again.
+func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.RefundAnswer, error) {
+	var got object
+	err := c.call(ctx, request{
+		method: http.MethodPost, path: "/v1/payments/" + url.PathEscape(r.PaymentKey) + "/cancel", key: r.Key, notAfter: r.NotAfter,
+		body: map[string]any{"cancelReason": r.RefundID.String() + " refund of the shop", "cancelAmount": r.Amount},
+	}, &got)
+	if err != nil {
+		return refusedRefund(err)
+	}
+	report, err := got.report(r.PaymentKey)
+	if err != nil {
+		return payment.RefundAnswer{}, err
+	}
+	for _, x := range slices.Backward(report.Refunds) {
+		if x.RefundID != r.RefundID || x.Amount != r.Amount {
+			continue
+		}
+		if x.State == payment.ProviderFailed {
+			return payment.RefundAnswer{State: payment.ProviderRefused, ID: x.ID, Code: "ABORTED"}, nil
+		}
+		return payment.RefundAnswer{State: x.State, ID: x.ID}, nil
+	}
+	return payment.RefundAnswer{}, fmt.Errorf("toss answers without the refund %s", r.RefundID)
+}
+
+// refusedRefund returns the answer of a code that refuses a refund. Any other code is kept under the
+// call's key, whether the refund was made or not, unless it says that nothing was decided.
+func refusedRefund(err error) (payment.RefundAnswer, error) {
+	switch code := codeOf(err); code {
+	case "ALREADY_CANCELED_PAYMENT", "NOT_MATCHES_REFUNDABLE_AMOUNT", "NOT_CANCELABLE_AMOUNT":
+		return payment.RefundAnswer{State: payment.ProviderTooMuch, Code: code}, nil
+	case "NOT_CANCELABLE_PAYMENT", "EXCEED_MAX_REFUND_DUE", "NOT_ALLOWED_PARTIAL_REFUND":
+		return payment.RefundAnswer{State: payment.ProviderRefused, Code: code}, nil
+	case "", "IDEMPOTENT_REQUEST_PROCESSING":
+		return payment.RefundAnswer{}, err
+	default:
+		if refusesKey(code) {
+			return payment.RefundAnswer{}, err
+		}
+		return payment.RefundAnswer{}, errors.Join(payment.ErrKeySpent, err)
+	}
+}
+
+// AskRefunds looks up the cancellations of a payment: ours by the beginning of their reasons.
+func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
+	got, err := c.find(ctx, p.OrderID)
+	if err != nil {
+		return payment.RefundReport{}, err
+	}
+	return got.report(p.PaymentKey)
+}

@@ -1,0 +1,154 @@
+package toss_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/payment/fakes"
+	fake "urr.guru/services/payment/fakes/toss"
+	"urr.guru/services/payment/internal/fence"
+	"urr.guru/services/payment/internal/payment"
+)
+
+// call returns a call for a refund of a payment.
+func (s *shop) call(p payment.Payment, amount int64) payment.RefundCall {
+	id := uuid.New()
+	return payment.RefundCall{
+		OrderID: p.OrderID, PaymentKey: p.PaymentKey, RefundID: id, Key: id.String() + "#1", Amount: amount, NotAfter: s.clock.Now().Add(time.Minute),
+	}
+}
+
+func (s *shop) report(p payment.Payment) payment.RefundReport {
+	s.t.Helper()
+	report, err := s.client.AskRefunds(s.t.Context(), p)
+	require.NoError(s.t, err)
+	return report
+}
+
+// Refunds are found by our id; what a person gave back has none.
+func TestRefunds(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, fake.Options{})
+	p := s.charged()
+	first := s.call(p, 20000)
+	answer, err := s.client.Refund(t.Context(), first)
+	require.NoError(t, err)
+	require.Equal(t, payment.ProviderDone, answer.State)
+	require.NotEmpty(t, answer.ID)
+	require.Empty(t, s.toss.GiveBack(p.PaymentKey, 5000))
+	report := s.report(p)
+	require.Equal(t, amount, report.Captured)
+	require.Equal(t, int64(30000), report.Left())
+	require.Equal(t, payment.ProviderRefund{ID: answer.ID, RefundID: first.RefundID, Amount: 20000, State: payment.ProviderDone}, report.Refunds[0])
+	require.Equal(t, uuid.Nil, report.Refunds[1].RefundID)
+	out := s.ask(p)
+	require.Equal(t, payment.Captured, out.State)
+	require.Equal(t, int64(25000), out.Refunded)
+
+	_, err = s.client.Refund(t.Context(), s.call(p, 30000))
+	require.NoError(t, err)
+	require.Equal(t, fake.PartCanceled, s.toss.Of(p.OrderID)[0].Status)
+	require.Zero(t, s.report(p).Left())
+	answer, err = s.client.Refund(t.Context(), s.call(p, 1))
+	require.NoError(t, err)
+	require.Equal(t, payment.RefundAnswer{State: payment.ProviderTooMuch, Code: "ALREADY_CANCELED_PAYMENT"}, answer)
+
+	whole := s.charged()
+	_, err = s.client.Refund(t.Context(), s.call(whole, amount))
+	require.NoError(t, err)
+	require.Equal(t, fake.Canceled, s.toss.Of(whole.OrderID)[0].Status)
+	require.Equal(t, payment.Captured, s.ask(whole).State)
+}
+
+// The same key refunds once, while Toss keeps it.
+func TestRefundIsRepeated(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, fake.Options{})
+	for _, fault := range []fakes.Fault{fakes.Lost, fakes.Dropped, fakes.Garbled, ""} {
+		p := s.charged()
+		call := s.call(p, 10000)
+		s.toss.Inject(fake.Cancels, fault)
+		_, err := s.client.Refund(t.Context(), call)
+		require.Equal(t, fault == "", err == nil)
+		require.NotErrorIs(t, err, payment.ErrKeySpent)
+		s.clock.Advance(s.client.Caps().KeyLife)
+		call.NotAfter = s.clock.Now()
+		answer, err := s.client.Refund(t.Context(), call)
+		require.NoError(t, err)
+		require.Equal(t, payment.ProviderDone, answer.State)
+		require.Len(t, s.report(p).Refunds, 1)
+	}
+}
+
+func TestCodesOfRefunds(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, fake.Options{})
+	p := s.charged()
+	for code, want := range map[string]payment.ProviderState{
+		"ALREADY_CANCELED_PAYMENT": payment.ProviderTooMuch, "NOT_MATCHES_REFUNDABLE_AMOUNT": payment.ProviderTooMuch,
+		"NOT_CANCELABLE_AMOUNT": payment.ProviderTooMuch, "NOT_CANCELABLE_PAYMENT": payment.ProviderRefused,
+		"EXCEED_MAX_REFUND_DUE": payment.ProviderRefused, "NOT_ALLOWED_PARTIAL_REFUND": payment.ProviderRefused,
+	} {
+		s.asked = code
+		answer, err := s.client.Refund(t.Context(), s.call(p, 1))
+		require.NoError(t, err)
+		require.Equal(t, payment.RefundAnswer{State: want, Code: code}, answer)
+	}
+	for code, spent := range map[string]bool{
+		"PROVIDER_ERROR": true, "FAILED_REFUND_PROCESS": true, "FORBIDDEN_CONSECUTIVE_REQUEST": true, "COMMON_ERROR": true, "A_NEW_CODE": true,
+		"IDEMPOTENT_REQUEST_PROCESSING": false, "UNAUTHORIZED_KEY": false,
+	} {
+		s.asked = code
+		_, err := s.client.Refund(t.Context(), s.call(p, 1))
+		require.ErrorContains(t, err, code)
+		if spent {
+			require.ErrorIs(t, err, payment.ErrKeySpent)
+		} else {
+			require.NotErrorIs(t, err, payment.ErrKeySpent)
+		}
+	}
+	s.asked = ""
+	require.Empty(t, s.report(p).Refunds)
+}
+
+// A payment that can only be given back as a whole refuses a part for good.
+func TestWholeOnly(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, fake.Options{Rules: fake.Rules{WholeOnly: true}})
+	p := s.charged()
+	answer, err := s.client.Refund(t.Context(), s.call(p, 1))
+	require.NoError(t, err)
+	require.Equal(t, payment.ProviderRefused, answer.State)
+	answer, err = s.client.Refund(t.Context(), s.call(p, amount))
+	require.NoError(t, err)
+	require.Equal(t, payment.ProviderDone, answer.State)
+}
+
+// A process that was stopped before it sent a refund sends it no more.
+func TestLateRefundIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, fake.Options{})
+	p := s.charged()
+	call := s.call(p, 1)
+	s.clock.Advance(time.Minute + 1)
+	_, err := s.client.Refund(t.Context(), call)
+	require.ErrorIs(t, err, fence.ErrTooLate)
+	require.Empty(t, s.report(p).Refunds)
+}
+
+// What was given back of another payment of the order is not taken for ours: a refund would be sent again.
+func TestRefundsOfUnknownOrder(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, fake.Options{Rules: fake.Rules{ShowsUnapproved: true}})
+	_, err := s.client.AskRefunds(t.Context(), payment.Payment{OrderID: "unknown"})
+	require.ErrorContains(t, err, "NOT_FOUND_PAYMENT")
+	_, err = s.client.AskRefunds(t.Context(), s.pay())
+	require.ErrorContains(t, err, "IN_PROGRESS", "the refunds of another tab's payment are none of ours")
+	paid := s.charged()
+	paid.PaymentKey = "another"
+	_, err = s.client.AskRefunds(t.Context(), paid)
+	require.ErrorContains(t, err, "toss answers with payment")
+}

@@ -1,0 +1,101 @@
+package toss_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/testkit"
+	fake "urr.guru/services/payment/fakes/toss"
+	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/toss"
+)
+
+const (
+	amount    = int64(55000)
+	secretKey = "test_sk_0123456789"
+	clientKey = "test_ck_0123456789"
+	backURL   = "https://shop.test/api/v1/payments/return/toss"
+)
+
+// shop is a client at a fake Toss.
+type shop struct {
+	t      *testing.T
+	clock  *testkit.Clock
+	toss   *fake.Server
+	client *toss.Client
+	url    string
+	// asked is the code that Toss is asked to answer with; "": none.
+	asked string
+}
+
+func newShop(t *testing.T, opts fake.Options) *shop {
+	t.Helper()
+	s := &shop{t: t, clock: testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
+	opts.Now, opts.ClientKey, opts.SecretKey = s.clock.Now, clientKey, secretKey
+	s.toss = fake.NewServer(opts)
+	server := httptest.NewServer(s.toss)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	s.client = toss.NewClient(secretKey, toss.Options{URL: server.URL, PageURL: "https://pay.test/toss", Now: s.clock.Now, Transport: s})
+	t.Cleanup(s.client.Close)
+	return s
+}
+
+// RoundTrip sends a request on a connection of its own, since a transport repeats what a kept one does not
+// answer.
+func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Close = true
+	if s.asked != "" {
+		r.Header.Set("TossPayments-Test-Code", s.asked)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// pay returns a new payment, whose buyer has paid on a page.
+func (s *shop) pay() payment.Payment {
+	s.t.Helper()
+	p := payment.Payment{ID: uuid.New(), OrderID: uuid.NewString(), Amount: amount, Currency: "KRW", Token: "secret", EventID: "demo"}
+	p.PaymentKey = s.choose(p, "pay")
+	return p
+}
+
+// choose opens a page for a payment, as a tab does, makes a choice on it, and returns the page's key.
+func (s *shop) choose(p payment.Payment, choice string) (paymentKey string) {
+	s.t.Helper()
+	back := backURL + "?" + url.Values{"order": {p.OrderID}, "token": {p.Token}}.Encode()
+	q := fake.Request{
+		ClientKey: clientKey, Method: "CARD", OrderID: p.OrderID, OrderName: "tickets", SuccessURL: back, FailURL: back, WindowTarget: "self",
+	}
+	q.Amount.Currency, q.Amount.Value = p.Currency, p.Amount
+	opened, code := s.toss.Open(q)
+	require.Empty(s.t, code)
+	if choice != "" {
+		_, ok := s.toss.Choose(opened.PaymentKey, choice)
+		require.True(s.t, ok)
+	}
+	return opened.PaymentKey
+}
+
+// charged returns a payment that is confirmed.
+func (s *shop) charged() payment.Payment {
+	s.t.Helper()
+	p := s.pay()
+	out, err := s.client.Charge(s.t.Context(), p)
+	require.NoError(s.t, err)
+	require.Equal(s.t, payment.Outcome{State: payment.Captured, ChargeID: p.PaymentKey, Amount: amount}, out)
+	return p
+}
+
+func (s *shop) ask(p payment.Payment) payment.Outcome {
+	s.t.Helper()
+	out, err := s.client.Ask(s.t.Context(), p)
+	require.NoError(s.t, err)
+	return out
+}
