@@ -156,7 +156,7 @@ func (c *Client) ParseWebhook(_ map[string]string, body []byte, _ time.Time) (pa
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &event); err != nil || event.Type != "PAYMENT_STATUS_CHANGED" {
-		return payment.Notice{}, nil // nothing that concerns us
+		return payment.Notice{}, nil //nolint:nilerr // anybody can send one: it is ignored
 	}
 	refund := event.Data.Status == "CANCELED" || event.Data.Status == "PARTIAL_CANCELED"
 	return payment.Notice{OrderID: event.Data.OrderID, Refund: refund}, nil
