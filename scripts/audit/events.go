@@ -99,7 +99,7 @@ func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFi
 	var paid, refunded int64
 	err = s.payment.QueryRow(ctx, `
 		WITH mine AS (SELECT id, amount, status FROM payments WHERE event_id = $1 AND payment_type <> 'transfer'),
-		     back AS (SELECT count(*) AS n, coalesce(sum(r.amount), 0)::bigint AS amount
+		     back AS (SELECT count(*) AS n, coalesce(sum(r.send), 0)::bigint AS amount
 		              FROM refunds r JOIN mine ON mine.id = r.payment_id WHERE r.published AND r.cause <> 'TRANSFER')
 		SELECT count(*), coalesce(sum(mine.amount), 0)::bigint, (SELECT n FROM back), (SELECT amount FROM back)
 		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDED')`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)

@@ -250,7 +250,7 @@ func (c *cancelled) tryToPay(buyers []*buyer) (paid int) {
 				continue
 			}
 		}
-		c.expectRefusal(a, err, "EVENT_CANCELLED")
+		c.expectRefusal(a, err, "EVENT_CANCELLED", "NOT_PAYABLE") // the latter once the walk has ended the hold
 	}
 	return paid
 }

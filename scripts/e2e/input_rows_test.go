@@ -32,6 +32,7 @@ var (
 	noTicket      = want{http.StatusNotFound, "TICKET_NOT_FOUND"}
 	noPayment     = want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}
 	noRefund      = want{http.StatusNotFound, "REFUND_NOT_FOUND"}
+	noDifference  = want{http.StatusNotFound, "DIFFERENCE_NOT_FOUND"}
 	notRefundable = want{http.StatusConflict, "NOT_REFUNDABLE"}
 	noReference   = want{http.StatusNotFound, "REFERENCE_NOT_FOUND"}
 	noCampaign    = want{http.StatusNotFound, "CAMPAIGN_NOT_FOUND"}
@@ -337,10 +338,12 @@ var operatorRows = map[string]inputRow{
 		"limit=5": invalid, "seat=A-1-1": invalid, "user=u&cursor=not-a-cursor": invalidCursor,
 		"code=x": {http.StatusBadRequest, "TICKET_CODE_INVALID"},
 	}},
-	"GET /api/v1/admin/orders/{reservationId}":      {unknown: noReservation},
-	"POST /api/v1/admin/refunds/{refundId}/retry":   {body: text(`{}`), misused: noRefund},
-	"POST /api/v1/admin/refunds/{refundId}/resolve": {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
-	"GET /api/v1/admin/rewards/{allocationId}":      {unknown: noReward},
+	"GET /api/v1/admin/orders/{reservationId}":            {unknown: noReservation},
+	"POST /api/v1/admin/refunds/{refundId}/retry":         {body: text(`{}`), misused: noRefund},
+	"POST /api/v1/admin/refunds/{refundId}/resolve":       {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
+	"GET /api/v1/admin/differences":                       {queries: badPages},
+	"POST /api/v1/admin/differences/{differenceId}/close": {body: text(`{"note":"N"}`), misused: noDifference},
+	"GET /api/v1/admin/rewards/{allocationId}":            {unknown: noReward},
 	"POST /api/v1/admin/rewards/{allocationId}/retry": {
 		body: text(`{}`), unknown: noReward, misused: want{http.StatusConflict, "REWARD_NOT_RETRYABLE"}, // it is paid
 	},

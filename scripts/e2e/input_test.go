@@ -199,8 +199,9 @@ func (c asker) fill(param, value string) string {
 	values := map[string]string{
 		"{eventId}": event, "{reservationId}": c.w.held.ReservationID, "{paymentId}": c.w.paying.PaymentID, "{ticketId}": c.w.ticket,
 		"{requestId}": request, "{topic}": "payment-events", "{provider}": "sandbox", "{allocationId}": c.w.reward, "{name}": "point",
-		"{chunk}":    "0",
-		"{refundId}": absentID,
+		"{chunk}":        "0",
+		"{refundId}":     absentID,
+		"{differenceId}": absentID,
 	}
 	if param != "" {
 		values[param] = value
