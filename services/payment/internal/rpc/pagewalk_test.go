@@ -81,11 +81,19 @@ func newPageWalk(t *testing.T, seed uint64) *pageWalk {
 	}
 	w.bundle = setup(t, option)
 	w.tickets = ticket.NewClient(w.dialTickets())
-	for i := range 3 {
-		w.buyers = append(w.buyers, &buyer{name: fmt.Sprint("buyer ", i)})
-	}
+	w.buyers = threeBuyers()
 	return w
 }
+
+// newWalkAt makes a walk at another provider than the sandbox.
+func newWalkAt(b *bundle, seed uint64, at *otherProvider) *pageWalk {
+	return &pageWalk{
+		bundle: b, rand: rand.New(rand.NewPCG(seed, 3)), other: at, tickets: ticket.NewClient(b.dialTickets()), buyers: threeBuyers(),
+		sold: map[string]uuid.UUID{}, applied: map[uuid.UUID]bool{},
+	}
+}
+
+func threeBuyers() []*buyer { return []*buyer{{name: "buyer 0"}, {name: "buyer 1"}, {name: "buyer 2"}} }
 
 // replica makes a process that makes a number of steps. Somebody else may act between any two of them.
 func (w *pageWalk) replica(steps int) *payment.Service {
@@ -218,17 +226,34 @@ func (w *pageWalk) fail() {
 	case 3:
 		w.provider.Delay(paymenttest.Charges, 1)
 	case 4:
-		method := []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"}[w.rand.IntN(5)]
-		w.bundle.tickets.Fail(method, errs.ErrUnavailable)
+		w.failTicket()
 	default:
 		w.provider.Arrive()
 	}
 }
 
-// pass lets time pass, at the end of which somebody sweeps. A delayed call acts within seconds.
-func (w *pageWalk) pass(d time.Duration) {
+// ticketCalls are the calls of ticket that can fail.
+var ticketCalls = []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"} //nolint:gochecknoglobals // a constant
+
+// failTicket lets the next call of a kind fail at ticket.
+func (w *pageWalk) failTicket() {
+	w.bundle.tickets.Fail(ticketCalls[w.rand.IntN(len(ticketCalls))], errs.ErrUnavailable)
+}
+
+// mend ends the faults that do not belong to the provider.
+func (w *pageWalk) mend() {
+	w.closed = 0
+	for _, call := range ticketCalls {
+		w.bundle.tickets.Fail(call)
+	}
+}
+
+func (w *pageWalk) pass(d time.Duration) { w.passWith(d, w.provider.Arrive) }
+
+// passWith lets time pass, at the end of which somebody sweeps. A delayed call arrives within seconds.
+func (w *pageWalk) passWith(d time.Duration, arrive func()) {
 	w.clock.Advance(min(d, 10*time.Second))
-	w.provider.Arrive()
+	arrive()
 	w.clock.Advance(max(0, d-10*time.Second))
 	s := w.replica(w.steps())
 	s.ExtendDue(w.t.Context())
@@ -268,33 +293,33 @@ func (w *pageWalk) deliver() {
 // settle ends all faults and lets two days pass.
 func (w *pageWalk) settle() {
 	w.t.Helper()
-	w.closed = 0
+	w.mend()
 	for _, call := range []string{paymenttest.Charges, paymenttest.Lookups, paymenttest.Voids, paymenttest.Refunds} {
 		w.provider.Fail(call, 0)
 		w.provider.Lose(call, 0)
 		w.provider.Delay(call, 0)
 	}
-	for _, method := range []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"} {
-		w.bundle.tickets.Fail(method)
-	}
 	w.provider.Arrive()
-	rest := func(rounds int, d time.Duration) {
-		for range rounds {
-			w.clock.Advance(d)
-			w.service.ExtendDue(w.t.Context())
-			w.service.SweepOnce(w.t.Context())
-			w.deliver()
-		}
-	}
-	rest(30, 5*time.Second)
+	w.rest(30, 5*time.Second)
 	for _, p := range w.all() {
 		if w.provider.Order(p.OrderID).Status == "PENDING" {
 			w.provider.Settle(p.OrderID, []string{"CAPTURED", "DECLINED"}[w.rand.IntN(2)])
 		}
 	}
-	rest(30, 30*time.Second)
-	rest(26, time.Hour)
-	rest(5, time.Second)
+	w.rest(30, 30*time.Second)
+	w.rest(26, time.Hour)
+	w.rest(5, time.Second)
+}
+
+// rest lets time pass in rounds in which nobody dies.
+func (w *pageWalk) rest(rounds int, d time.Duration) {
+	w.t.Helper()
+	for range rounds {
+		w.clock.Advance(d)
+		w.service.ExtendDue(w.t.Context())
+		w.service.SweepOnce(w.t.Context())
+		w.deliver()
+	}
 }
 
 func (w *pageWalk) all() (list []payment.Payment) {
@@ -320,8 +345,7 @@ func (w *pageWalk) check() {
 	kept := map[uuid.UUID]int64{} // what the provider has kept, by reference
 	for _, p := range w.all() {
 		order := w.provider.Order(p.OrderID)
-		require.False(w.t, p.Status.Uncharged() || p.Status.Unsettled(), "%s is left %s", p.OrderID, p.Status)
-		require.False(w.t, p.AbortDue || p.CancelDue || p.Hinted, "%s: %+v", p.OrderID, p)
+		w.requireEnded(p)
 		require.Equal(w.t, order.Status == "CAPTURED", p.Captured > 0, "%s is %s, and %s at the provider", p.OrderID, p.Status, order.Status)
 		require.Equal(w.t, order.RefundedAmount, p.Refunded, p.OrderID)
 		if order.Status == "CAPTURED" {
@@ -330,10 +354,24 @@ func (w *pageWalk) check() {
 		} else if w.desk != nil {
 			require.False(w.t, w.desk.isAuthorized(p.OrderID), "%s: an authorisation is left open", p.OrderID)
 		}
-		if p.Captured == 0 { // else ticket has settled it
-			require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
-		}
 	}
+	w.requireMoney(kept)
+}
+
+// requireEnded requires that nothing of a payment is left undone.
+func (w *pageWalk) requireEnded(p payment.Payment) {
+	w.t.Helper()
+	require.False(w.t, p.Status.Uncharged() || p.Status.Unsettled(), "%s is left %s", p.OrderID, p.Status)
+	require.False(w.t, p.AbortDue || p.CancelDue || p.Hinted, "%s: %+v", p.OrderID, p)
+	if p.Captured == 0 { // else ticket has settled it
+		require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
+	}
+}
+
+// requireMoney requires that of each reference the provider has kept the price if there are tickets, and
+// else nothing.
+func (w *pageWalk) requireMoney(kept map[uuid.UUID]int64) {
+	w.t.Helper()
 	for _, b := range w.buyers {
 		for _, ref := range b.refs {
 			want := int64(0)

@@ -2,17 +2,14 @@ package rpc_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/errs"
 	"urr.guru/services/payment/fakes"
 	tossfake "urr.guru/services/payment/fakes/toss"
-	"urr.guru/services/payment/internal/ticket"
 	"urr.guru/services/payment/internal/toss"
 )
 
@@ -44,14 +41,8 @@ func TestTossWalks(t *testing.T) {
 func newTossWalk(t *testing.T, seed uint64) *tossWalk {
 	t.Helper()
 	s := setupToss(t)
-	w := &tossWalk{shop: s, pageWalk: &pageWalk{
-		bundle: s.bundle, rand: rand.New(rand.NewPCG(seed, 3)), tickets: ticket.NewClient(s.dialTickets()),
-		sold: map[string]uuid.UUID{}, applied: map[uuid.UUID]bool{},
-	}}
-	w.other = &otherProvider{Provider: s.provider, name: toss.Name, act: w.act}
-	for i := range 3 {
-		w.buyers = append(w.buyers, &buyer{name: fmt.Sprint("buyer ", i)})
-	}
+	w := &tossWalk{shop: s}
+	w.pageWalk = newWalkAt(s.bundle, seed, &otherProvider{Provider: s.provider, name: toss.Name, act: w.act})
 	return w
 }
 
@@ -105,8 +96,7 @@ func (w *tossWalk) pays(b *buyer) {
 // fail lets the next calls of a kind go wrong.
 func (w *tossWalk) fail() {
 	if w.rand.IntN(4) == 0 {
-		method := []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"}[w.rand.IntN(5)]
-		w.bundle.tickets.Fail(method, errs.ErrUnavailable)
+		w.failTicket()
 		return
 	}
 	all := []fakes.Fault{fakes.Lost, fakes.Dropped, fakes.Late, fakes.Broken, fakes.Failed, fakes.Limited, fakes.Garbled}
@@ -117,15 +107,7 @@ func (w *tossWalk) fail() {
 	w.shop.toss.Inject([]string{tossfake.Confirms, tossfake.Confirms, tossfake.Lookups}[w.rand.IntN(3)], list...)
 }
 
-// pass lets time pass, at the end of which somebody sweeps. A late call acts within seconds.
-func (w *tossWalk) pass(d time.Duration) {
-	w.clock.Advance(min(d, 10*time.Second))
-	w.shop.toss.Arrive()
-	w.clock.Advance(max(0, d-10*time.Second))
-	s := w.replica(w.steps())
-	s.ExtendDue(w.t.Context())
-	s.SweepOnce(w.t.Context())
-}
+func (w *tossWalk) pass(d time.Duration) { w.passWith(d, w.shop.toss.Arrive) }
 
 // settle ends all faults and lets two days pass.
 func (w *tossWalk) settle() {
@@ -133,22 +115,12 @@ func (w *tossWalk) settle() {
 	for _, call := range []string{tossfake.Confirms, tossfake.Lookups} {
 		w.shop.toss.Inject(call)
 	}
-	for _, method := range []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"} {
-		w.bundle.tickets.Fail(method)
-	}
-	w.closed = 0
+	w.mend()
 	w.shop.toss.Arrive()
-	for _, rest := range []struct {
-		rounds int
-		each   time.Duration
-	}{{30, 5 * time.Second}, {30, 30 * time.Second}, {30, time.Hour}, {5, time.Second}} {
-		for range rest.rounds {
-			w.clock.Advance(rest.each)
-			w.service.ExtendDue(w.t.Context())
-			w.service.SweepOnce(w.t.Context())
-			w.deliver()
-		}
-	}
+	w.rest(30, 5*time.Second)
+	w.rest(30, 30*time.Second)
+	w.rest(30, time.Hour)
+	w.rest(5, time.Second)
 }
 
 // check requires that the books agree with Toss, and that nothing is left undone.
@@ -156,8 +128,7 @@ func (w *tossWalk) check() {
 	w.t.Helper()
 	kept := map[uuid.UUID]int64{} // what Toss has kept, by reference
 	for _, p := range w.all() {
-		require.False(w.t, p.Status.Uncharged() || p.Status.Unsettled(), "%s is left %s", p.OrderID, p.Status)
-		require.False(w.t, p.AbortDue || p.CancelDue || p.Hinted, "%s: %+v", p.OrderID, p)
+		w.requireEnded(p)
 		taken, refunded := 0, int64(0)
 		for _, x := range w.shop.toss.Of(p.OrderID) {
 			if x.Status != tossfake.Done && x.Status != tossfake.Canceled && x.Status != tossfake.PartCanceled {
@@ -171,17 +142,6 @@ func (w *tossWalk) check() {
 		require.LessOrEqual(w.t, taken, 1, "%s is charged twice", p.OrderID)
 		require.Equal(w.t, taken == 1, p.Captured > 0, "%s is %s", p.OrderID, p.Status)
 		require.Equal(w.t, refunded, p.Refunded, p.OrderID)
-		if p.Captured == 0 { // else ticket has settled it
-			require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
-		}
 	}
-	for _, b := range w.buyers {
-		for _, ref := range b.refs {
-			want := int64(0)
-			if w.sold[ref] != uuid.Nil {
-				want = amount
-			}
-			require.Equal(w.t, want, kept[uuid.MustParse(ref)], "money and tickets of %s", ref)
-		}
-	}
+	w.requireMoney(kept)
 }
