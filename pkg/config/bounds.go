@@ -14,8 +14,8 @@ var (
 	secretType   = reflect.TypeFor[Secret]()
 )
 
-// withinBounds reports whether a value satisfies the tags min, max and oneof of its field, of which
-// oneof is for strings and lists. No item of a list is empty. An empty optional string satisfies oneof.
+// withinBounds reports whether a value satisfies the tags min, max and oneof of its field. oneof is
+// for strings and lists: no item of a list is empty, and an empty optional string satisfies it.
 func withinBounds(v reflect.Value, f reflect.StructField) bool {
 	set, limited := f.Tag.Lookup("oneof")
 	allowed := func(s string) bool { return !limited || slices.Contains(strings.Fields(set), s) }

@@ -58,7 +58,7 @@ func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, err
 // errNoOrder is returned for an address that names no order.
 var errNoOrder = errors.New("the address names no order")
 
-// Return implements payment.Provider. Who comes back may have paid or not: the session is asked.
+// Return decodes the address of a return. Who comes back may have paid or not: the session is asked.
 func (c *Client) Return(params map[string]string) (payment.Auth, error) {
 	if params["orderId"] == "" {
 		return payment.Auth{}, errNoOrder

@@ -116,7 +116,7 @@ func (c *Client) Close() { c.idle() }
 
 func (c *Client) api() *api.Client { return c.current.Load().api }
 
-// Caps implements payment.Provider. Since a cancelled intent cannot be captured, an unknown charge is
+// Caps says what Stripe can do. Since a cancelled intent cannot be captured, an unknown charge is
 // final as soon as its call has ended.
 func (c *Client) Caps() payment.Caps {
 	return payment.Caps{

@@ -19,7 +19,7 @@ const signatureHeader = "stripe-signature"
 // tolerance is the largest difference between a webhook's time and ours, before and after it.
 const tolerance = 5 * time.Minute
 
-// ParseWebhook implements payment.Provider. The library's own check accepts times in the future, and
+// ParseWebhook verifies and decodes a webhook. The library's own check accepts times in the future, and
 // refuses events of other versions of the API: of an event only its type and the order are read here.
 // A dispute names only the charge.
 func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {

@@ -104,7 +104,7 @@ func (c *Client) Rekey(secretKey config.Secret) {
 
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Caps implements payment.Provider. A confirmed payment can only be refunded, so there is no void.
+// Caps says what Toss can do. A confirmed payment can only be refunded, so there is no void.
 func (c *Client) Caps() payment.Caps {
 	return payment.Caps{
 		PageTime: c.opts.PageTime, Finality: finality, ChargeTime: chargeTime, CallTime: callTime, KeyLife: keyLife, InFlight: inFlight,
@@ -144,7 +144,7 @@ func (c *Client) Return(params map[string]string) (payment.Auth, error) {
 	return auth, nil
 }
 
-// ParseWebhook implements payment.Provider. Toss signs no webhooks of payments, so that anybody can send
+// ParseWebhook decodes a webhook. Toss signs no webhooks of payments, so that anybody can send
 // one. It only makes the sweeper ask. The secret in its body is not compared: it would have to be
 // stored, and saves no more than that question.
 func (c *Client) ParseWebhook(_ map[string]string, body []byte, _ time.Time) (payment.Notice, error) {
