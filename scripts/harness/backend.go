@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"slices"
 	"syscall"
 
@@ -40,9 +39,7 @@ func (b Backend) Resume() { b.signal(syscall.SIGCONT) }
 // Start restarts the server after Kill and returns when it is ready.
 func (b Backend) Start() {
 	b.p.tb.Helper()
-	ctx, cancel := context.WithTimeout(b.p.tb.Context(), readyLimit)
-	defer cancel()
-	if err := b.p.workspace.backends.Start(ctx); err != nil {
+	if err := b.p.workspace.backends.Start(b.p.tb.Context()); err != nil {
 		b.p.tb.Fatalf("harness: start %s: %v", b.name, err)
 	}
 }
