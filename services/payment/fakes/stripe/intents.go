@@ -71,9 +71,14 @@ func (s *Server) captureIntent(c call) fakes.Reply {
 	case amount == 0:
 		amount = pi.amount
 	}
-	pi.status, pi.received = succeeded, amount
-	s.event("payment_intent.succeeded", s.intentObject(pi, ""))
+	s.capture(pi, amount)
 	return s.showIntent(pi, c.expand)
+}
+
+func (s *Server) capture(pi *intent, amount int64) {
+	pi.status, pi.received = succeeded, amount
+	s.move("charge", amount, func() map[string]any { return s.chargeObject(pi) })
+	s.event("payment_intent.succeeded", s.intentObject(pi, ""))
 }
 
 // docs.stripe.com/api/payment_intents/cancel: the intent of a session can be cancelled only while it

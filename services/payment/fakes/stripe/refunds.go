@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"urr.guru/services/payment/fakes"
 )
@@ -14,6 +15,7 @@ type refund struct {
 	intent     *intent
 	amount     int64
 	metadata   map[string]string
+	at         time.Time
 }
 
 const (
@@ -54,19 +56,26 @@ func (s *Server) createRefund(c call) fakes.Reply {
 }
 
 func (s *Server) addRefund(pi *intent, amount int64, metadata map[string]string) *refund {
-	r := &refund{id: newID("re_"), status: succeeded, intent: pi, amount: amount, metadata: metadata}
+	r := &refund{id: newID("re_"), status: succeeded, intent: pi, amount: amount, metadata: metadata, at: s.opts.Now()}
+	s.refunds = append(s.refunds, r)
 	if s.rules.PendingRefunds {
 		r.status = pending
+	} else {
+		s.moveRefund("refund", r, -amount)
 	}
-	s.refunds = append(s.refunds, r)
 	s.event("refund.created", r.object())
 	s.event("charge.refunded", s.chargeObject(pi))
 	return r
 }
 
+// moveRefund books what a refund moves; a pending one moves nothing (docs.stripe.com/api/refunds/object).
+func (s *Server) moveRefund(kind string, r *refund, amount int64) {
+	s.move(kind, amount, func() map[string]any { return r.object() })
+}
+
 func (r *refund) object() map[string]any {
 	object := map[string]any{
-		"id": r.id, "object": "refund", "status": r.status, "amount": r.amount, "currency": r.intent.currency, "payment_intent": r.intent.id,
+		"id": r.id, "object": "refund", "created": r.at.Unix(), "status": r.status, "amount": r.amount, "currency": r.intent.currency, "payment_intent": r.intent.id,
 		"charge": r.intent.charge, "metadata": r.metadata,
 	}
 	if r.status == failed { // docs.stripe.com/refunds#failed-refunds
@@ -75,27 +84,20 @@ func (r *refund) object() map[string]any {
 	return object
 }
 
-// docs.stripe.com/api/refunds/list: newest first, in pages.
+// docs.stripe.com/api/refunds/list: of an intent, or of a time.
 func (s *Server) listRefunds(c call) fakes.Reply {
-	list, limit, skip := []map[string]any{}, int(c.number("limit")), c.form.Get("starting_after")
-	if limit == 0 {
-		limit = 10
-	}
-	more := false
-	for _, r := range slices.Backward(s.refunds) {
-		switch {
-		case r.intent.id != c.form.Get("payment_intent"):
-		case skip != "":
-			if r.id == skip {
-				skip = ""
-			}
-		case len(list) == limit:
-			more = true
-		default:
-			list = append(list, r.object())
+	objects := []map[string]any{}
+	for _, r := range s.refunds {
+		if of := c.form.Get("payment_intent"); of != "" && r.intent.id != of {
+			continue
 		}
+		object := r.object()
+		if c.expand == "data.payment_intent" {
+			object["payment_intent"] = s.intentObject(r.intent, "")
+		}
+		objects = append(objects, object)
 	}
-	return fakes.JSON(http.StatusOK, map[string]any{"object": "list", "url": "/v1/refunds", "has_more": more, "data": list})
+	return c.list("/v1/refunds", objects)
 }
 
 var errUnknown = errors.New("no such order or refund")
@@ -110,6 +112,12 @@ func (s *Server) SettleRefund(id, status string) error {
 		return errUnknown
 	}
 	r := s.refunds[i]
+	switch {
+	case status == succeeded && r.status == pending:
+		s.moveRefund("refund", r, -r.amount)
+	case status == failed && r.status == succeeded: // docs.stripe.com/reports/balance-transaction-types
+		s.moveRefund("refund_failure", r, r.amount)
+	}
 	r.status = status
 	s.event("refund.updated", r.object())
 	if status == failed {
@@ -120,13 +128,18 @@ func (s *Server) SettleRefund(id, status string) error {
 
 // RefundByHand refunds a part of an order as a person does on Stripe's dashboard, without metadata.
 func (s *Server) RefundByHand(order string, amount int64) error {
+	return s.RefundWith(order, amount, map[string]string{})
+}
+
+// RefundWith refunds a part of an order as a program with the account's key could.
+func (s *Server) RefundWith(order string, amount int64, metadata map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.sessionOf(order)
 	if x == nil || x.intent == nil || amount <= 0 || amount > x.intent.received-s.refunded(x.intent) {
 		return errUnknown
 	}
-	s.addRefund(x.intent, amount, map[string]string{})
+	s.addRefund(x.intent, amount, metadata)
 	return nil
 }
 

@@ -29,6 +29,7 @@ const (
 	CancelIntent   = "POST /v1/payment_intents/{id}/cancel"
 	CreateRefund   = "POST /v1/refunds"
 	ListRefunds    = "GET /v1/refunds"
+	ListBalance    = "GET /v1/balance_transactions"
 	apiVersion     = "2026-03-25.dahlia"
 	keyLife        = 24 * time.Hour
 	invalidRequest = "invalid_request_error"
@@ -55,6 +56,7 @@ type Server struct {
 	sessions map[string]*session
 	intents  map[string]*intent
 	refunds  []*refund // oldest first
+	balance  []movement
 	rules    Rules
 }
 
@@ -83,7 +85,7 @@ func NewServer(opts Options) *Server {
 	for pattern, act := range map[string]func(call) fakes.Reply{
 		CreateSession: s.createSession, GetSession: s.getSession, ExpireSession: s.expireSession,
 		GetIntent: s.getIntent, CaptureIntent: s.captureIntent, CancelIntent: s.cancelIntent,
-		CreateRefund: s.createRefund, ListRefunds: s.listRefunds,
+		CreateRefund: s.createRefund, ListRefunds: s.listRefunds, ListBalance: s.listBalance,
 	} {
 		s.Calls.Handle(s.mux, pattern, func(r *http.Request, body []byte) fakes.Reply { return s.answer(r, body, act) })
 	}

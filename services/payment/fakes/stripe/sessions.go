@@ -121,7 +121,7 @@ func (s *Server) authorize(x *session) {
 	}
 	x.status, x.intent.status, x.intent.authorizedAt = complete, requiresCapture, s.opts.Now()
 	if !x.manual {
-		x.intent.status, x.intent.received = succeeded, x.amount
+		s.capture(x.intent, x.amount)
 	}
 	s.event("payment_intent.amount_capturable_updated", s.intentObject(x.intent, ""))
 	s.event("checkout.session.completed", s.sessionObject(x, ""))

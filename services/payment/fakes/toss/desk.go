@@ -59,14 +59,27 @@ func (s *Server) Payments() (list []Payment) {
 	return list
 }
 
+// Confirm takes an authorised payment, as another program with the shop's key could. The code is that of a
+// refusal.
+func (s *Server) Confirm(paymentKey string) (code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(s.current(paymentKey))
+}
+
 // GiveBack cancels an amount of a payment, 0: all that is left, as a person does in the vendor's
 // dashboard, with a reason of their own. The code is that of a refusal.
 func (s *Server) GiveBack(paymentKey string, amount int64) (code string) {
+	return s.GiveBackFor(paymentKey, amount, "고객 요청")
+}
+
+// GiveBackFor cancels an amount for a reason.
+func (s *Server) GiveBackFor(paymentKey string, amount int64, reason string) (code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.payments[paymentKey]
 	if p == nil {
 		return "NOT_FOUND_PAYMENT"
 	}
-	return s.giveBack(p, amount, "고객 요청")
+	return s.giveBack(p, amount, reason)
 }

@@ -16,9 +16,11 @@ import (
 
 // The names of the calls.
 const (
-	Confirms = "POST /v1/payments/confirm"
-	Lookups  = "GET /v1/payments/orders/{orderId}"
-	Cancels  = "POST /v1/payments/{paymentKey}/cancel"
+	Confirms   = "POST /v1/payments/confirm"
+	Lookups    = "GET /v1/payments/orders/{orderId}"
+	KeyLookups = "GET /v1/payments/{paymentKey}"
+	Cancels    = "POST /v1/payments/{paymentKey}/cancel"
+	Listings   = "GET /v1/transactions"
 )
 
 // The times of /reference#결제-승인 and /reference/using-api/webhook-events#payment_status_changed, and
@@ -101,6 +103,8 @@ type Server struct {
 	mu       sync.Mutex
 	payments map[string]*Payment
 	orders   map[string][]*Payment // oldest first
+	// transactions are what was confirmed and cancelled, oldest first.
+	transactions []transaction
 }
 
 // NewServer makes a fake without payments.
@@ -121,7 +125,9 @@ func NewServer(opts Options) *Server {
 	})
 	s.Handle(s.mux, Confirms, s.authorized(s.confirm))
 	s.Handle(s.mux, Lookups, s.authorized(s.lookup))
+	s.Handle(s.mux, KeyLookups, s.authorized(s.lookupKey))
 	s.Handle(s.mux, Cancels, s.authorized(s.cancel))
+	s.Handle(s.mux, Listings, s.authorized(s.list))
 	s.handlePages()
 	s.control()
 	return s
@@ -178,23 +184,31 @@ func (s *Server) confirm(_ *http.Request, body []byte) fakes.Reply {
 		return refusal("INVALID_REQUEST")
 	}
 	p := s.current(q.PaymentKey)
+	if p != nil && (p.OrderID != q.OrderID || p.TotalAmount != q.Amount) {
+		return refusal("INVALID_REQUEST")
+	}
+	if code := s.take(p); code != "" {
+		return refusal(code)
+	}
+	return fakes.JSON(http.StatusOK, p)
+}
+
+func (s *Server) take(p *Payment) (code string) {
 	switch {
 	case p == nil:
-		return refusal("NOT_FOUND_PAYMENT")
-	case p.OrderID != q.OrderID || p.TotalAmount != q.Amount:
-		return refusal("INVALID_REQUEST")
+		return "NOT_FOUND_PAYMENT"
 	case p.Status == Expired || p.Status == Ready:
-		return refusal("NOT_FOUND_PAYMENT_SESSION")
+		return "NOT_FOUND_PAYMENT_SESSION"
 	case p.Status != InProgress:
-		return refusal("ALREADY_PROCESSED_PAYMENT")
+		return "ALREADY_PROCESSED_PAYMENT"
 	case p.declines != "":
 		p.Failure = &Failure{Code: p.declines}
 		s.become(p, Aborted)
-		return refusal(p.declines)
+		return p.declines
 	}
 	p.BalanceAmount = p.TotalAmount
 	s.become(p, Done)
-	return fakes.JSON(http.StatusOK, p)
+	return ""
 }
 
 // lookup answers with an order's confirmed payment, or with the latest one.
@@ -210,6 +224,15 @@ func (s *Server) lookup(r *http.Request, _ []byte) fakes.Reply {
 		return refusal("NOT_FOUND_PAYMENT")
 	}
 	return fakes.JSON(http.StatusOK, found)
+}
+
+// lookupKey answers with a confirmed payment: /reference#paymentkey로-결제-조회.
+func (s *Server) lookupKey(r *http.Request, _ []byte) fakes.Reply {
+	p := s.current(r.PathValue("paymentKey"))
+	if p == nil || !p.captured() && !s.opts.ShowsUnapproved {
+		return refusal("NOT_FOUND_PAYMENT")
+	}
+	return fakes.JSON(http.StatusOK, p)
 }
 
 // cancel gives money back: /reference#결제-취소. Without an amount all of it.
@@ -250,7 +273,7 @@ func (s *Server) giveBack(p *Payment, amount int64, reason string) (code string)
 	}
 	p.BalanceAmount -= amount
 	p.Cancels = append(p.Cancels, Cancel{
-		TransactionKey: rand.Text(), CancelAmount: amount, CancelReason: reason, CancelStatus: Done, CanceledAt: stamp(s.opts.Now()),
+		CancelAmount: amount, CancelReason: reason, CancelStatus: Done, CanceledAt: stamp(s.opts.Now()),
 	})
 	status := PartCanceled
 	if p.BalanceAmount == 0 && len(p.Cancels) == 1 {
@@ -279,6 +302,9 @@ func (s *Server) become(p *Payment, status string) {
 	p.Status, p.since, p.LastTransactionKey = status, s.opts.Now(), rand.Text()
 	if status == Ready || status == InProgress {
 		return
+	}
+	if p.captured() {
+		s.book(p)
 	}
 	body, err := json.Marshal(map[string]any{"eventType": "PAYMENT_STATUS_CHANGED", "createdAt": stamp(p.since), "data": p})
 	if err != nil {

@@ -85,13 +85,7 @@ func runReconcile(ctx context.Context, cfg *Config, day time.Time, names []strin
 			err = errors.Join(err, fmt.Errorf("provider %q is not one of PAYMENT_PROVIDERS", name))
 			continue
 		}
-		lister, ok := g.Lister()
-		if !ok {
-			_, failure := fmt.Fprintf(lines, "reconcile: provider=%s is not reconciled: it cannot list its account\n", name)
-			err = errors.Join(err, failure)
-			continue
-		}
-		sum, failure := reconcile.Run(ctx, store, store, reconcile.Source{Provider: g, Lister: lister, Name: name}, day, report)
+		sum, failure := reconcile.Run(ctx, store, store, reconcile.Source{Provider: g, Name: name}, day, report)
 		differences += sum.Differences
 		if failure == nil {
 			_, failure = fmt.Fprintln(lines, sum)

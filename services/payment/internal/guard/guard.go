@@ -110,12 +110,6 @@ func (p *Provider) AskRefunds(ctx context.Context, pay payment.Payment) (payment
 	return p.Provider.AskRefunds(ctx, pay)
 }
 
-// Lister returns the provider's Lister; ok is false if it cannot list its account.
-func (p *Provider) Lister() (l payment.Lister, ok bool) {
-	l, ok = p.Provider.(payment.Lister)
-	return l, ok
-}
-
 // maxWait bounds the wait for the rate of charges, so that enough of a charge's time is left.
 const maxWait = 10 * time.Second
 

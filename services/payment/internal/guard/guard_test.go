@@ -203,16 +203,3 @@ func TestChargeRate(t *testing.T) {
 		require.ErrorIs(t, <-refused, payment.ErrNotAdmitted)
 	})
 }
-
-// A provider that cannot list its account is told from one that can.
-func TestLister(t *testing.T) {
-	t.Parallel()
-	_, ok := guard.New(struct{ payment.Provider }{}, guard.Limits{}).Lister()
-	require.False(t, ok)
-	l, ok := guard.New(struct {
-		payment.Provider
-		payment.Lister
-	}{}, guard.Limits{}).Lister()
-	require.True(t, ok)
-	require.NotNil(t, l)
-}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Lister is a Provider that lists its account, with which payments are reconciled.
+// Lister lists the account at a provider, with which payments are reconciled.
 type Lister interface {
 	// List returns the captures and refunds that were made at or after from and before to, by the
 	// provider's clock, in any order and perhaps more than once. It begins with an empty cursor, and

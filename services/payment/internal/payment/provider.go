@@ -12,6 +12,8 @@ import (
 // take none. After an error of Charge the outcome is unknown, except for ErrNotSent and
 // ErrNotAdmitted.
 type Provider interface {
+	Lister
+
 	// Caps returns what is known of the provider.
 	Caps() Caps
 	// Open makes the page on which the buyer pays, once per payment. After ErrKeySpent it cannot be made.
@@ -20,7 +22,8 @@ type Provider interface {
 	Return(params map[string]string) (Auth, error)
 	// Charge takes the money, once per order: with the payment's key or reference.
 	Charge(ctx context.Context, p Payment) (Outcome, error)
-	// Ask returns the outcome of a payment, by its reference or order.
+	// Ask returns the outcome of a payment, by its reference or order. ErrOtherCharge: what was found is not
+	// this payment's charge, or in another currency.
 	Ask(ctx context.Context, p Payment) (Outcome, error)
 	// Cancel makes a later charge impossible, and never refunds. The outcome is Void, Captured (the
 	// order was already charged) or NotPossible.
@@ -46,8 +49,8 @@ type Caps struct {
 	// Finality is the age of the latest charge from which a charge that the provider does not know is
 	// final: it is voided, or counts as never made where it cannot be voided.
 	Finality time.Duration
-	// ChargeTime and CallTime bound a charge and any other call.
-	ChargeTime, CallTime time.Duration
+	// ChargeTime and CallTime bound a charge and any other call; ListTime a page of List, 0: CallTime.
+	ChargeTime, CallTime, ListTime time.Duration
 	// KeyLife is how long the provider certainly keeps the idempotency key of a refund.
 	KeyLife time.Duration
 	// InFlight is how long a call may act after it was sent: our timeout and the provider's own.

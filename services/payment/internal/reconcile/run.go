@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,6 @@ type Look struct {
 // Source is a provider.
 type Source struct {
 	payment.Provider
-	payment.Lister
 
 	Name string
 }
@@ -162,7 +162,8 @@ func (r *run) readThere(ctx context.Context) error {
 }
 
 func (r *run) list(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.source.Caps().CallTime)
+	caps := r.source.Caps()
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(caps.ListTime, caps.CallTime))
 	defer cancel()
 	return r.source.List(ctx, from, to, cursor)
 }
@@ -324,10 +325,14 @@ func (r *run) bothSides(ctx context.Context, order string) (here *Here, there Th
 		if err != nil || before == nil {
 			return nil, there, err
 		}
-		if there.Entries, err = r.ask(ctx, before.Payment); err != nil {
+		entries, err := r.ask(ctx, before.Payment)
+		if errors.Is(err, payment.ErrOtherCharge) && len(there.Entries) > 0 {
+			return before, there, nil // the provider will not tell more than it has listed
+		}
+		if err != nil {
 			return nil, there, err
 		}
-		there.Whole = true
+		there.Entries, there.Whole = entries, true
 		if here, err = r.here(ctx, order); err != nil || here != nil && here.Payment.Version == before.Payment.Version {
 			return here, there, err
 		}
@@ -368,6 +373,7 @@ func (r *run) ask(ctx context.Context, p payment.Payment) (entries []payment.Led
 	if len(entries) == 0 {
 		return nil, nil
 	}
+	p.ChargeID = cmp.Or(p.ChargeID, entries[0].ID)
 	report, err := r.source.AskRefunds(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for refunds: %w", r.source.Name, err)

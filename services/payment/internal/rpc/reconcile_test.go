@@ -1,11 +1,8 @@
 package rpc_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,87 +11,24 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/config"
-	"urr.guru/pkg/faults"
-	"urr.guru/pkg/lifecycle"
-	pkgpostgres "urr.guru/pkg/postgres"
-	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
-	"urr.guru/services/payment/internal/app"
 	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres"
 	"urr.guru/services/payment/internal/reconcile"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 	sandboxclient "urr.guru/services/payment/internal/sandbox"
-	"urr.guru/services/payment/sandbox"
 )
 
 // testDay is the day of the test's clock.
 var testDay = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 
-// reconcile runs the command for the day of the test's clock, and returns its exit code and output.
-func (b *bundle) reconcile(args ...string) (code int, out string) {
-	b.t.Helper()
-	cfg := &app.Config{
-		Providers: []string{"sandbox"}, SandboxURL: b.server.URL, ProviderTimeout: noTimeout, LookupsPerSecond: 1e6,
-		Postgres: pkgpostgres.Config{URL: config.Secret(b.pool.Config().ConnString())},
-	}
-	var text bytes.Buffer
-	err := app.Reconcile().Run(b.t.Context(), cfg, append([]string{"--day", "2026-05-01"}, args...), &text)
-	var exit *lifecycle.Exit
-	if errors.As(err, &exit) {
-		b.t.Log(exit)
-		return exit.Code, text.String()
-	}
-	require.NoError(b.t, err)
-	return 0, text.String()
-}
-
-// found are the statuses and kinds of an order's differences in an output, sorted.
-func found(out, orderID string) []string {
-	var kinds []string
-	for line := range strings.Lines(out) {
-		if words := strings.Fields(line); strings.Contains(line, "order="+orderID+" ") {
-			kinds = append(kinds, words[0]+" "+words[1])
-		}
-	}
-	slices.Sort(kinds)
-	return kinds
-}
-
-// mixed makes payments and refunds of all kinds in which the two sides agree.
-func (b *bundle) mixed() {
-	b.t.Helper()
-	b.prepared()
-	declined, _ := b.prepared()
-	_, err := b.confirm(declined, "decline-1", newIdempotencyKey())
-	require.NoError(b.t, err)
-	b.confirmed()
-	part, _ := b.paid(30000, 25000)
-	b.ask(part, payment.ByUser, "part", 0)
-	whole, _ := b.paid(amount)
-	b.ask(whole, payment.ByOperator, "whole")
-	b.untilRefund(part, "USER", "DONE")
-	b.untilRefund(whole, "OPERATOR", "DONE")
-	accepted, _ := b.paid(amount)
-	b.provider.SetFaults(sandbox.Faults{Pending: 1, SettleFor: faults.Duration(time.Hour)})
-	b.ask(accepted, payment.ByOperator, "accepted")
-	b.untilRefund(accepted, "OPERATOR", "ACCEPTED")
-	b.provider.SetFaults(sandbox.Faults{})
-	byHand, _ := b.paid(amount)
-	b.provider.RefundManually(byHand.GetOrderId(), 100)
-	require.NoError(b.t, b.webhook("charge.refunded", byHand.GetOrderId()))
-	b.untilRefund(byHand, "BY_HAND", "DONE")
-	wrong, _ := b.pending("lost-1")
-	b.provider.Capture(wrong.GetOrderId(), amount-1)
-	require.NoError(b.t, b.webhook("charge.captured", wrong.GetOrderId()))
-	b.untilRefund(wrong, "COMPENSATION", "DONE")
-	b.provider.Capture("of-another-shop", 1)
-}
-
 func TestReconcileNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mixed()
+	accountOf(b).mixed()
+	wrong, _ := b.pending("lost-1")
+	b.provider.Capture(wrong.GetOrderId(), amount-1)
+	require.NoError(t, b.webhook("charge.captured", wrong.GetOrderId()))
+	b.untilRefund(wrong, "COMPENSATION", "DONE")
 	code, out := b.reconcile()
 	require.Equal(t, "reconcile: day=2026-05-01 provider=sandbox captures=6 refunds=5 foreign=1 looked=0 watched=0 gone=0 differences=0\n", out)
 	require.Zero(t, code)
@@ -119,97 +53,6 @@ func TestReconcileNothing(t *testing.T) {
 	b.provider.Fail(paymenttest.Listings, 1)
 	code, _ = b.reconcile()
 	require.Equal(t, 1, code)
-}
-
-// planted makes a difference of each kind, and returns the kinds by order.
-func (b *bundle) planted() map[string][]string {
-	b.t.Helper()
-	want := map[string][]string{}
-	plant := func(p *paymentv1.PrepareResponse, sql string, kinds ...string) {
-		if sql != "" {
-			b.exec(sql, uuid.MustParse(p.GetPaymentId()))
-		}
-		want[p.GetOrderId()] = kinds
-	}
-	unknown := uuid.NewString()
-	b.provider.Capture(unknown, 1000)
-	want[unknown] = []string{"OPEN CAPTURE_UNKNOWN"}
-	declined, _ := b.prepared()
-	_, err := b.confirm(declined, "decline-1", newIdempotencyKey())
-	require.NoError(b.t, err)
-	b.provider.Capture(declined.GetOrderId(), amount)
-	plant(declined, "", "OPEN CAPTURE_ONLY_THERE")
-	missing, _ := b.prepared()
-	plant(missing, `UPDATE payments SET status = 'CONFIRMED', captured = amount, captured_at = '2026-05-01T23:59:59Z', check_at = NULL WHERE id = $1`,
-		"OPEN CAPTURE_ONLY_HERE")
-	twice, _ := b.confirmed()
-	plant(twice, `UPDATE payments SET charge_id = 'another' WHERE id = $1`, "OPEN CAPTURE_ONLY_HERE", "OPEN CAPTURE_TWICE")
-	other, _ := b.confirmed()
-	plant(other, `UPDATE payments SET captured = captured - 1 WHERE id = $1`, "OPEN CAPTURE_AMOUNT")
-	currency, _ := b.confirmed()
-	plant(currency, `UPDATE payments SET currency = 'USD' WHERE id = $1`, "OPEN CAPTURE_AMOUNT")
-
-	byHand, _ := b.paid(amount)
-	b.provider.RefundManually(byHand.GetOrderId(), 100)
-	plant(byHand, "", "OPEN REFUND_UNKNOWN")
-	refunded := func() *paymentv1.PrepareResponse {
-		p, _ := b.paid(30000, 25000)
-		b.ask(p, payment.ByUser, newIdempotencyKey(), 0)
-		b.untilRefund(p, "USER", "DONE")
-		return p
-	}
-	again := refunded()
-	b.provider.RefundAgain(again.GetOrderId(), b.refund(again, "USER").id, 100)
-	plant(again, "", "OPEN REFUND_TWICE")
-	failed := refunded()
-	b.provider.SettleRefund(b.provider.RefundsOf(failed.GetOrderId())[0].RefundID, sandbox.RefundFailed)
-	plant(failed, "", "OPEN REFUND_STATE")
-	plant(refunded(), `UPDATE payments SET refunded = refunded - 1 WHERE id = $1`, "OPEN REFUND_SUM")
-	plant(refunded(), `UPDATE refunds SET send = send - 1 WHERE payment_id = $1`, "OPEN REFUND_AMOUNT")
-	paid, _ := b.paid(amount)
-	b.exec(`INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, status, provider, provider_id, given_at, due_at, created_at)
-		VALUES (gen_random_uuid(), $1, 'USER', '', '', 100, 100, 'DONE', 'sandbox', 're', '2026-05-01T00:00:01Z', now(), now())`,
-		uuid.MustParse(paid.GetPaymentId()))
-	plant(paid, `UPDATE payments SET refunded = 100 WHERE id = $1`, "OPEN REFUND_ONLY_HERE")
-	return want
-}
-
-func TestReconcileNamesEachDifference(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.mixed()
-	want := b.planted()
-	code, out := b.reconcile()
-	require.Equal(t, 3, code)
-	for order, kinds := range want {
-		require.Equal(t, kinds, found(out, order), "order %s in\n%s", order, out)
-	}
-	require.Contains(t, out, "differences=13\n")
-	for _, kind := range reconcile.Kinds {
-		require.Contains(t, out, "OPEN "+string(kind)+" ")
-	}
-	rows := b.count(`SELECT count(*) FROM differences`)
-
-	_, again := b.reconcile()
-	require.Equal(t, out, again, "a run that is repeated")
-	_, later := b.reconcile("--day", "2026-05-03")
-	require.Equal(t, found(out, ""), found(later, ""))
-	require.Contains(t, later, "differences=13\n", "what is open is looked at again, whatever the day")
-	require.Equal(t, rows, b.count(`SELECT count(*) FROM differences WHERE status = 'OPEN'`))
-
-	// The sweeper follows the hints; a later run closes what is gone.
-	b.clock.Set(time.Now().Add(time.Hour))
-	for range 5 {
-		b.sweep(time.Second)
-	}
-	b.exec(`UPDATE payments SET currency = 'KRW', captured = amount, charge_id = CASE WHEN charge_id = 'another' THEN '' ELSE charge_id END WHERE captured > 0`)
-	_, out = b.reconcile("--day", "2026-05-04")
-	for order, kinds := range want {
-		switch kinds[0] {
-		case "OPEN CAPTURE_ONLY_THERE", "OPEN CAPTURE_AMOUNT", "OPEN REFUND_UNKNOWN", "OPEN REFUND_STATE":
-			require.Equal(t, []string{"CLOSED " + strings.Fields(kinds[0])[1]}, found(out, order), out)
-		}
-	}
 }
 
 // What is still being settled is no difference until it has stayed so for a day.
@@ -251,7 +94,7 @@ func TestReconcileLooksAgain(t *testing.T) {
 		b.exec(`UPDATE payments SET version = version + 1 WHERE id = $1`, uuid.MustParse(late.GetPaymentId()))
 	}}
 	store.earlier = []reconcile.Difference{{OrderID: late.GetOrderId(), Kind: reconcile.CaptureOnlyHere}}
-	source := reconcile.Source{Provider: asked, Lister: b.sandbox, Name: sandboxclient.Name}
+	source := reconcile.Source{Provider: asked, Name: sandboxclient.Name}
 	sum, err := reconcile.Run(t.Context(), store, store, source, testDay, func(f reconcile.Finding) error { return errors.New(f.String()) })
 	require.NoError(t, err)
 	require.Equal(t, reconcile.Summary{Provider: "sandbox", Day: testDay, Captures: 1, Looked: 2}, sum)
@@ -291,8 +134,8 @@ func (a *interruptedAsk) Ask(ctx context.Context, p payment.Payment) (payment.Ou
 func TestReconcileTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mixed()
-	b.planted()
+	accountOf(b).mixed()
+	accountOf(b).planted()
 	table := func() []string {
 		rows, err := b.pool.Query(t.Context(), `SELECT kind || order_id || entry_id || ours || theirs || status || closed_by FROM differences ORDER BY 1`)
 		require.NoError(t, err)
@@ -306,10 +149,10 @@ func TestReconcileTwiceAtOnce(t *testing.T) {
 	b.exec(`DELETE FROM differences`)
 
 	died := errors.New("died")
-	source := reconcile.Source{Provider: b.sandbox, Lister: b.sandbox, Name: sandboxclient.Name}
+	source := reconcile.Source{Provider: b.sandbox, Name: sandboxclient.Name}
 	_, err := reconcile.Run(t.Context(), b.store(), b.store(), source, testDay, func(reconcile.Finding) error { return died })
 	require.ErrorIs(t, err, died)
-	source.Lister = repeating{b.sandbox}
+	source.Provider = repeating{b.sandbox}
 	sum, err := reconcile.Run(t.Context(), b.store(), b.store(), source, testDay, func(reconcile.Finding) error { return nil })
 	require.NoError(t, err)
 	require.Equal(t, 13, sum.Differences, "an entry that is listed twice counts once")
@@ -324,10 +167,10 @@ func TestReconcileTwiceAtOnce(t *testing.T) {
 }
 
 // repeating lists each entry twice, as a page may that is read while entries are added.
-type repeating struct{ payment.Lister }
+type repeating struct{ payment.Provider }
 
 func (l repeating) List(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
-	entries, next, err := l.Lister.List(ctx, from, to, cursor)
+	entries, next, err := l.Provider.List(ctx, from, to, cursor)
 	return append(entries, entries...), next, err
 }
 
@@ -347,7 +190,7 @@ func TestReconcileManyCaptures(t *testing.T) {
 		SELECT gen_random_uuid(), o, 'reservation', gen_random_uuid(), 'ann', 'e', $3, 'KRW', 'sandbox', 'CONFIRMED', c, $3, '2026-05-01T12:00:00Z', now()
 		FROM unnest($1::text[], $2::text[]) AS x (o, c)`, orders, charges, amount)
 	books := &paged{Store: b.store()}
-	source := reconcile.Source{Provider: b.sandbox, Lister: b.sandbox, Name: sandboxclient.Name}
+	source := reconcile.Source{Provider: b.sandbox, Name: sandboxclient.Name}
 	sum, err := reconcile.Run(t.Context(), books, books, source, testDay, func(f reconcile.Finding) error { return errors.New(f.String()) })
 	require.NoError(t, err)
 	require.Equal(t, reconcile.Summary{Provider: "sandbox", Day: testDay, Captures: n}, sum)

@@ -16,16 +16,22 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// paid pays for a new hold, and issues a ticket for each price, the fee of 1,000 included.
+// paid pays for a new hold, and issues a ticket for each price.
 func (b *bundle) paid(prices ...int64) (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
 	p, ref := b.confirmed()
+	b.issue(p, prices...)
+	return p, ref
+}
+
+// issue issues a ticket for each price, the fee of 1,000 included.
+func (b *bundle) issue(p *paymentv1.PrepareResponse, prices ...int64) {
+	b.t.Helper()
 	tickets := make([]paymenttest.Ticket, len(prices))
 	for i, price := range prices {
 		tickets[i] = paymenttest.Ticket{ID: uuid.NewString(), Paid: price, Fee: 1000}
 	}
 	b.tickets.Issue(p.GetPaymentId(), tickets...)
-	return p, ref
 }
 
 // ask requests a refund of tickets of a payment; none: of all.

@@ -111,13 +111,20 @@ func (s *stripeShop) deliverWebhook(x fakes.Webhook) error {
 	return err
 }
 
-// bought returns a payment that was charged, with a ticket for all of it.
-func (s *stripeShop) bought() *paymentv1.PrepareResponse {
+// charged returns a payment that was charged.
+func (s *stripeShop) charged() *paymentv1.PrepareResponse {
 	s.t.Helper()
 	p, _ := s.prepared()
 	s.comeBack(s.choose(p, fake.Pay))
 	s.sweep(0)
 	require.Equal(s.t, "CONFIRMED", s.get(p).GetStatus())
+	return p
+}
+
+// bought returns a payment that was charged, with a ticket for all of it.
+func (s *stripeShop) bought() *paymentv1.PrepareResponse {
+	s.t.Helper()
+	p := s.charged()
 	s.tickets.Issue(p.GetPaymentId(), paymenttest.Ticket{ID: uuid.NewString(), Paid: amount})
 	return p
 }

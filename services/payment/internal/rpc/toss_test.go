@@ -31,6 +31,7 @@ type tossShop struct {
 	*bundle
 
 	toss     *tossfake.Server
+	url      string
 	provider payment.Provider
 }
 
@@ -41,6 +42,7 @@ func setupToss(t *testing.T) *tossShop {
 	server := httptest.NewServer(s.toss)
 	server.Config.SetKeepAlivesEnabled(false) // else the transport repeats a call that was not answered
 	t.Cleanup(server.Close)
+	s.url = server.URL
 	client := toss.NewClient("test_sk", toss.Options{URL: server.URL, PageURL: "https://pay.test/toss", Now: b.clock.Now})
 	t.Cleanup(client.Close)
 	s.provider = guard.New(client, unlimited)

@@ -12,8 +12,6 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-var _ payment.Lister = (*Client)(nil)
-
 func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (entries []payment.LedgerEntry, next string, err error) {
 	var got struct {
 		Entries []struct {

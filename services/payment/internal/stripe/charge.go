@@ -107,13 +107,10 @@ func outcome(p payment.Payment, s *api.CheckoutSession) (payment.Outcome, error)
 	return outcomeOf(p, s.PaymentIntent, state)
 }
 
-// errOther is returned for an intent that is not the payment's.
-var errOther = errors.New("the intent has another order or currency")
-
 // outcomeOf returns what an intent says; open is the state of one of which nothing is decided.
 func outcomeOf(p payment.Payment, pi *api.PaymentIntent, open payment.State) (payment.Outcome, error) {
 	if pi.Metadata[orderMember] != p.OrderID || !strings.EqualFold(string(pi.Currency), p.Currency) {
-		return payment.Outcome{}, fmt.Errorf("%w: %s", errOther, pi.ID)
+		return payment.Outcome{}, fmt.Errorf("%w: intent %s", payment.ErrOtherCharge, pi.ID)
 	}
 	switch pi.Status {
 	case api.PaymentIntentStatusSucceeded:

@@ -62,14 +62,20 @@ func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.Ref
 		if err != nil {
 			return payment.RefundReport{}, failed("list refunds", err)
 		}
-		state, err := refundState(r)
+		x, err := providerRefund(r)
 		if err != nil {
 			return payment.RefundReport{}, err
 		}
-		ours, _ := uuid.Parse(r.Metadata[refundMember]) // any other is not ours
-		report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: r.ID, RefundID: ours, Amount: r.Amount, State: state})
+		report.Refunds = append(report.Refunds, x)
 	}
 	return report, nil
+}
+
+// providerRefund returns a refund at Stripe.
+func providerRefund(r *api.Refund) (payment.ProviderRefund, error) {
+	state, err := refundState(r)
+	ours, _ := uuid.Parse(r.Metadata[refundMember]) // any other is not ours
+	return payment.ProviderRefund{ID: r.ID, RefundID: ours, Amount: r.Amount, State: state}, err
 }
 
 func refundState(r *api.Refund) (payment.ProviderState, error) {

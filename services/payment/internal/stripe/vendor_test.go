@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,6 +85,10 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 	require.NoError(t, err)
 	require.Equal(t, amount-20000, report.Left())
 	require.Equal(t, call.RefundID, report.Refunds[0].RefundID)
+	entries := listed(ctx, t, c, now().Add(-time.Hour), now().Add(time.Hour))
+	for _, id := range []string{out.ChargeID, answer.ID} {
+		require.True(t, slices.ContainsFunc(entries, func(e payment.LedgerEntry) bool { return e.ID == id && e.OrderID == p.OrderID }), id)
+	}
 	call.Key, call.RefundID, call.Amount = uuid.NewString(), uuid.New(), amount
 	answer, err = c.Refund(ctx, call)
 	require.NoError(t, err)

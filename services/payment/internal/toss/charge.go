@@ -96,10 +96,10 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	}
 }
 
-// Ask looks the payment up by its order. Whether Toss shows a payment that was never confirmed is not
+// Ask looks the payment up by its order, or by the key with which it was charged. Whether Toss shows a payment that was never confirmed is not
 // documented: it may be Absent all the same.
 func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
-	got, err := c.find(ctx, p.OrderID)
+	got, err := c.find(ctx, p)
 	if code := codeOf(err); code == "NOT_FOUND_PAYMENT" || code == "NOT_FOUND" {
 		return payment.Outcome{State: payment.Absent}, nil
 	}
@@ -130,9 +130,15 @@ func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome
 // errOrder is returned for an answer about another order.
 var errOrder = errors.New("toss answers with another order")
 
-func (c *Client) find(ctx context.Context, orderID string) (got object, err error) {
-	err = c.call(ctx, request{method: http.MethodGet, path: "/v1/payments/orders/" + url.PathEscape(orderID)}, &got)
-	if err == nil && got.OrderID != orderID {
+// find looks a payment up. An order may have been paid twice, and the look-up by it shows one of them: that
+// of a payment which is known to be charged is found by its key.
+func (c *Client) find(ctx context.Context, p payment.Payment) (got object, err error) {
+	path := "/v1/payments/orders/" + url.PathEscape(p.OrderID)
+	if p.ChargeID != "" {
+		path = "/v1/payments/" + url.PathEscape(p.ChargeID)
+	}
+	err = c.call(ctx, request{method: http.MethodGet, path: path}, &got)
+	if err == nil && got.OrderID != p.OrderID {
 		err = errOrder
 	}
 	return got, err
@@ -145,7 +151,7 @@ func (c *Client) outcome(ctx context.Context, p payment.Payment, got object) (pa
 	case got.OrderID != p.OrderID:
 		return payment.Outcome{}, errOrder
 	case got.captured() && got.Currency != p.Currency:
-		return payment.Outcome{}, fmt.Errorf("order %s was charged in %q", p.OrderID, got.Currency)
+		return payment.Outcome{}, fmt.Errorf("%w: order %s was charged in %q", payment.ErrOtherCharge, p.OrderID, got.Currency)
 	case got.captured():
 		out.State, out.Amount, out.Refunded = payment.Captured, got.TotalAmount, got.TotalAmount-got.BalanceAmount
 	case got.Status == "READY":

@@ -1,5 +1,5 @@
 // Package toss is the client of Toss Payments, by its public HTTP API of https://docs.tosspayments.com.
-// The vendor has no library for Go, and four calls need none.
+// The vendor has no library for Go, and six calls need none.
 //
 // The buyer pays on a page of ours that runs the vendor's script. The page authorises only: money moves
 // by the confirmation that this client sends.
@@ -107,7 +107,8 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Caps says what Toss can do. A confirmed payment can only be refunded, so there is no void.
 func (c *Client) Caps() payment.Caps {
 	return payment.Caps{
-		PageTime: c.opts.PageTime, Finality: finality, ChargeTime: chargeTime, CallTime: callTime, KeyLife: keyLife, InFlight: inFlight,
+		PageTime: c.opts.PageTime, Finality: finality, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime, KeyLife: keyLife,
+		InFlight: inFlight,
 	}
 }
 

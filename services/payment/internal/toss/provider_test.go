@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,7 +31,9 @@ func (a asking) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // check is the suite of what the payment service expects of Toss. client makes a client with a key; pay
 // pays for a payment and returns its key, nil: nobody can.
-func check(t *testing.T, client func(key config.Secret, opts toss.Options) *toss.Client, key config.Secret, pay func(payment.Payment) string) {
+func check(
+	t *testing.T, client func(key config.Secret, opts toss.Options) *toss.Client, now func() time.Time, key config.Secret, pay func(payment.Payment) string,
+) {
 	t.Helper()
 	ctx := t.Context()
 	c := client(key, toss.Options{})
@@ -74,6 +77,10 @@ func check(t *testing.T, client func(key config.Secret, opts toss.Options) *toss
 	require.NoError(t, err)
 	require.Equal(t, amount-20000, report.Left())
 	require.Equal(t, call.RefundID, report.Refunds[0].RefundID)
+	entries, _ := listed(t, c, now().Add(-time.Hour), now().Add(time.Hour))
+	for _, id := range []string{out.ChargeID, report.Refunds[0].ID} {
+		require.True(t, slices.ContainsFunc(entries, func(e payment.LedgerEntry) bool { return e.ID == id && e.OrderID == p.OrderID }), id)
+	}
 	call.Key, call.RefundID, call.Amount = uuid.NewString()+"#1", uuid.New(), amount
 	answer, err := c.Refund(ctx, call)
 	require.NoError(t, err)
@@ -90,7 +97,7 @@ func TestProviderFake(t *testing.T) {
 		t.Cleanup(c.Close)
 		return c
 	}
-	check(t, client, secretKey, func(p payment.Payment) string { return s.choose(p, "pay") })
+	check(t, client, s.clock.Now, secretKey, func(p payment.Payment) string { return s.choose(p, "pay") })
 }
 
 // With a secret key of Toss's test mode the same suite runs there. A person pays, since the page is for
@@ -111,7 +118,7 @@ func TestProviderReal(t *testing.T) {
 	if public := os.Getenv("TOSS_TEST_CLIENT_KEY"); public != "" {
 		pay = func(p payment.Payment) string { return person(t, public, p) }
 	}
-	check(t, client, config.Secret(key), pay)
+	check(t, client, time.Now, config.Secret(key), pay)
 }
 
 // person serves a page that opens the vendor's, and waits until somebody has paid there.

@@ -1,6 +1,7 @@
 package toss
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,9 +114,10 @@ func refusedRefund(err error) (payment.RefundAnswer, error) {
 
 // AskRefunds looks up the cancellations of a payment: ours by the beginning of their reasons.
 func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
-	got, err := c.find(ctx, p.OrderID)
+	p.ChargeID = cmp.Or(p.ChargeID, p.PaymentKey)
+	got, err := c.find(ctx, p)
 	if err != nil {
 		return payment.RefundReport{}, err
 	}
-	return got.report(p.PaymentKey)
+	return got.report(p.ChargeID)
 }

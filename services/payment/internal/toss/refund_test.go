@@ -143,12 +143,19 @@ func TestLateRefundIsNotSent(t *testing.T) {
 func TestRefundsOfUnknownOrder(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{Rules: fake.Rules{ShowsUnapproved: true}})
-	_, err := s.client.AskRefunds(t.Context(), payment.Payment{OrderID: "unknown"})
-	require.ErrorContains(t, err, "NOT_FOUND_PAYMENT")
-	_, err = s.client.AskRefunds(t.Context(), s.pay())
-	require.ErrorContains(t, err, "IN_PROGRESS", "the refunds of another tab's payment are none of ours")
 	paid := s.charged()
-	paid.PaymentKey = "another"
-	_, err = s.client.AskRefunds(t.Context(), paid)
-	require.ErrorContains(t, err, "toss answers with payment")
+	twice := s.payFor(paid)
+	_, err := s.client.Charge(t.Context(), twice)
+	require.NoError(t, err)
+	require.Empty(t, s.toss.GiveBack(twice.PaymentKey, 100))
+	require.Empty(t, s.report(paid).Refunds)
+	require.Len(t, s.report(twice).Refunds, 1)
+	for want, p := range map[string]payment.Payment{
+		"NOT_FOUND_PAYMENT": {OrderID: paid.OrderID, PaymentKey: "unknown"},
+		"IN_PROGRESS":       s.pay(),
+		"another order":     {OrderID: "unknown", PaymentKey: paid.PaymentKey},
+	} {
+		_, err := s.client.AskRefunds(t.Context(), p)
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -61,8 +61,13 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 // pay returns a new payment, whose buyer has paid on a page.
 func (s *shop) pay() payment.Payment {
 	s.t.Helper()
-	p := payment.Payment{ID: uuid.New(), OrderID: uuid.NewString(), Amount: amount, Currency: "KRW", Token: "secret", EventID: "demo"}
-	p.PaymentKey = s.choose(p, "pay")
+	return s.payFor(payment.Payment{OrderID: uuid.NewString(), Amount: amount, Currency: "KRW", Token: "secret", EventID: "demo"})
+}
+
+// payFor pays for the order of a payment on another page.
+func (s *shop) payFor(p payment.Payment) payment.Payment {
+	s.t.Helper()
+	p.ID, p.PaymentKey = uuid.New(), s.choose(p, "pay")
 	return p
 }
 

@@ -1,0 +1,100 @@
+package stripe
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	api "github.com/stripe/stripe-go/v85"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+// refundsFrom begins the cursor of a page of refunds. What follows it, or is the whole cursor of a page of
+// captures, is the id after which the page begins.
+const refundsFrom = "refunds:"
+
+// listed is the number of entries of a page, the most that Stripe gives.
+const listed = 100
+
+// List lists the captures first. They are found by the movements of the balance, since the time of a charge
+// is that of its authorisation. Refunds are listed as such: one that is pending has not moved anything yet.
+func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
+	created := &api.RangeQueryParams{GreaterThanOrEqual: seconds(from), LesserThan: seconds(to)}
+	if after, ok := strings.CutPrefix(cursor, refundsFrom); ok {
+		return c.listRefunds(ctx, created, after)
+	}
+	return c.listCaptures(ctx, created, cursor)
+}
+
+// seconds returns the first whole second that is not before a time: Stripe's times have no fractions.
+func seconds(at time.Time) int64 { return at.Add(time.Second - 1).Unix() }
+
+// page returns what a list needs for one page after an id; "": the first one.
+func page(after string) api.ListParams {
+	p := api.ListParams{Limit: api.Int64(listed), Single: true}
+	if after != "" {
+		p.StartingAfter = api.String(after)
+	}
+	return p
+}
+
+func (c *Client) listCaptures(ctx context.Context, created *api.RangeQueryParams, after string) ([]payment.LedgerEntry, string, error) {
+	params := &api.BalanceTransactionListParams{ListParams: page(after), CreatedRange: created}
+	params.AddExpand("data.source")
+	list := c.api().V1BalanceTransactions.List(ctx, params)
+	if list.Err() != nil {
+		return nil, "", failed("list the balance", list.Err())
+	}
+	var entries []payment.LedgerEntry
+	next := refundsFrom
+	for _, x := range list.Data() {
+		if list.Meta().HasMore {
+			next = x.ID
+		}
+		// The amounts of the movement are in the account's currency, and those of the charge in the buyer's.
+		if isCapture := x.Type == api.BalanceTransactionTypeCharge || x.Type == api.BalanceTransactionTypePayment; !isCapture ||
+			x.Source == nil || x.Source.Charge == nil || x.Source.Charge.PaymentIntent == nil {
+			continue
+		}
+		charge := x.Source.Charge
+		entries = append(entries, payment.LedgerEntry{
+			Kind: payment.LedgerCapture, OrderID: charge.Metadata[orderMember], ID: charge.PaymentIntent.ID, Amount: charge.AmountCaptured,
+			Currency: currencyOf(charge.Currency), At: time.Unix(x.Created, 0),
+		})
+	}
+	return entries, next, nil
+}
+
+func (c *Client) listRefunds(ctx context.Context, created *api.RangeQueryParams, after string) ([]payment.LedgerEntry, string, error) {
+	params := &api.RefundListParams{ListParams: page(after), CreatedRange: created}
+	params.AddExpand("data.payment_intent") // a refund by hand does not name the order itself
+	list := c.api().V1Refunds.List(ctx, params)
+	if list.Err() != nil {
+		return nil, "", failed("list refunds", list.Err())
+	}
+	var entries []payment.LedgerEntry
+	next := ""
+	for _, r := range list.Data() {
+		if list.Meta().HasMore {
+			next = refundsFrom + r.ID
+		}
+		x, err := providerRefund(r)
+		if err != nil {
+			return nil, "", err
+		}
+		e := payment.LedgerEntry{
+			Kind: payment.LedgerRefund, ID: x.ID, RefundID: x.RefundID, Amount: x.Amount, Currency: currencyOf(r.Currency),
+			At: time.Unix(r.Created, 0), State: x.State,
+		}
+		if r.PaymentIntent != nil {
+			e.OrderID = r.PaymentIntent.Metadata[orderMember]
+		}
+		e.OrderID = cmp.Or(e.OrderID, r.Metadata[orderMember])
+		entries = append(entries, e)
+	}
+	return entries, next, nil
+}
+
+func currencyOf(c api.Currency) string { return strings.ToUpper(string(c)) }

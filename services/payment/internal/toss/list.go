@@ -1,0 +1,71 @@
+package toss
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+const (
+	// listTime is how long a page may take, by the reference.
+	listTime = time.Minute
+	// listed is the number of entries of a page, which must be shorter than maxAnswer.
+	listed = 200
+)
+
+// korea is the zone of the times by which transactions are listed, which name none.
+var korea = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
+
+// transaction is a confirmation or a cancellation.
+type transaction struct {
+	TransactionKey string    `json:"transactionKey"`
+	PaymentKey     string    `json:"paymentKey"`
+	OrderID        string    `json:"orderId"`
+	Status         string    `json:"status"`
+	Currency       string    `json:"currency"`
+	Amount         int64     `json:"amount"`
+	TransactionAt  time.Time `json:"transactionAt"`
+}
+
+// List lists transactions. Both ends of their time count, in whole seconds. The reasons of cancellations
+// are not told, so that no refund has our id.
+func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (entries []payment.LedgerEntry, next string, err error) {
+	end := to.Add(-1)
+	query := url.Values{"startDate": {local(from)}, "endDate": {local(end)}, "limit": {strconv.Itoa(listed)}}
+	if cursor != "" {
+		query.Set("startingAfter", cursor)
+	}
+	var got []transaction
+	if err := c.call(ctx, request{method: http.MethodGet, path: "/v1/transactions?" + query.Encode()}, &got); err != nil {
+		return nil, "", err
+	}
+	for _, x := range got {
+		if x.TransactionAt.Before(from) || !x.TransactionAt.Before(to) {
+			continue
+		}
+		e := payment.LedgerEntry{OrderID: x.OrderID, Amount: x.Amount, Currency: x.Currency, At: x.TransactionAt}
+		switch x.Status {
+		case "DONE":
+			e.Kind, e.ID = payment.LedgerCapture, x.PaymentKey
+		case "CANCELED", "PARTIAL_CANCELED":
+			e.Kind, e.ID, e.State = payment.LedgerRefund, x.TransactionKey, payment.ProviderDone
+			e.Amount = max(e.Amount, -e.Amount) // whether it has a sign is not documented
+		case "READY", "IN_PROGRESS", "WAITING_FOR_DEPOSIT", "ABORTED", "EXPIRED":
+			continue
+		default:
+			return nil, "", fmt.Errorf("transaction %s has the unknown status %q", x.TransactionKey, x.Status)
+		}
+		entries = append(entries, e)
+	}
+	if len(got) >= listed {
+		next = got[len(got)-1].TransactionKey
+	}
+	return entries, next, nil
+}
+
+func local(at time.Time) string { return at.In(korea).Format("2006-01-02T15:04:05") }
