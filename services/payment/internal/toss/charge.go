@@ -52,7 +52,8 @@ func codeOf(err error) string {
 // be any more. An unknown code never does.
 func refusesCard(code string) bool {
 	return strings.HasPrefix(code, "REJECT_") || strings.HasPrefix(code, "EXCEED_MAX_") || slices.Contains([]string{
-		"FDS_ERROR", "INVALID_PASSWORD", "INVALID_STOPPED_CARD", "INVALID_CARD_EXPIRATION", "BELOW_MINIMUM_AMOUNT",
+		"FDS_ERROR", "INVALID_PASSWORD", "INVALID_STOPPED_CARD", "INVALID_CARD_EXPIRATION", "INVALID_REJECT_CARD",
+		"INVALID_CARD_LOST_OR_STOLEN", "BELOW_MINIMUM_AMOUNT",
 		"NOT_FOUND_PAYMENT_SESSION", // the time to confirm it is over
 	}, code)
 }
