@@ -71,7 +71,7 @@ func newProviders(cfg *Config, log *slog.Logger) *providers {
 	for _, name := range cfg.Providers {
 		c := clients[name](cfg, log)
 		p.clients = append(p.clients, c)
-		p.guarded[name] = guard.New(c.Provider, guard.Limits{
+		p.guarded[name] = guard.New(guard.Measured(name, c.Provider), guard.Limits{
 			ChargesAtOnce: cfg.ChargesAtOnce, ChargeTime: c.Caps().ChargeTime, Refunds: c.rate(cfg.RefundsPerSecond), Lookups: c.rate(cfg.LookupsPerSecond),
 			Charges: float64(c.perSecond),
 		})

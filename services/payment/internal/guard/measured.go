@@ -1,0 +1,80 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/services/payment/internal/payment"
+)
+
+var seconds = promauto.NewHistogramVec(prometheus.HistogramOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_payment_provider_seconds", Help: "Time that a provider took to answer an operation, by outcome: ok, refused, not_sent or failed.",
+	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
+}, []string{"provider", "operation", "outcome"})
+
+// The outcomes: a refusal is an answer, not a failure of the provider.
+const (
+	succeeded = "ok"
+	refusal   = "refused"
+	unsent    = "not_sent"
+	failed    = "failed"
+)
+
+// measured is a provider whose operations are measured.
+type measured struct {
+	payment.Provider
+
+	name string
+}
+
+// Measured returns a provider whose operations are measured under a name.
+func Measured(name string, p payment.Provider) payment.Provider { return measured{p, name} }
+
+// measure runs an operation. refused tells whether an answer is a refusal; nil: none is.
+func measure[T any](m measured, operation string, refused func(T) bool, run func() (T, error)) (T, error) {
+	began := time.Now()
+	answer, err := run()
+	outcome := succeeded
+	switch {
+	case errors.Is(err, payment.ErrNotSent) || errors.Is(err, payment.ErrNotAdmitted):
+		outcome = unsent
+	case err != nil:
+		outcome = failed
+	case refused != nil && refused(answer):
+		outcome = refusal
+	}
+	seconds.WithLabelValues(m.name, operation, outcome).Observe(time.Since(began).Seconds())
+	return answer, err
+}
+
+func (m measured) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
+	return measure(m, "open", nil, func() (payment.Page, error) { return m.Provider.Open(ctx, p) })
+}
+
+func (m measured) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	refused := func(o payment.Outcome) bool { return o.State == payment.Refused }
+	return measure(m, "charge", refused, func() (payment.Outcome, error) { return m.Provider.Charge(ctx, p) })
+}
+
+func (m measured) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	return measure(m, "ask", nil, func() (payment.Outcome, error) { return m.Provider.Ask(ctx, p) })
+}
+
+func (m measured) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	return measure(m, "cancel", nil, func() (payment.Outcome, error) { return m.Provider.Cancel(ctx, p) })
+}
+
+func (m measured) Refund(ctx context.Context, c payment.RefundCall) (payment.RefundAnswer, error) {
+	refused := func(a payment.RefundAnswer) bool {
+		return a.State == payment.ProviderTooMuch || a.State == payment.ProviderRefused
+	}
+	return measure(m, "refund", refused, func() (payment.RefundAnswer, error) { return m.Provider.Refund(ctx, c) })
+}
+
+func (m measured) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
+	return measure(m, "ask_refunds", nil, func() (payment.RefundReport, error) { return m.Provider.AskRefunds(ctx, p) })
+}
