@@ -26,6 +26,9 @@ const (
 
 	PaymentConfirmed = "PAYMENT_CONFIRMED"
 	PaymentRefunded  = "PAYMENT_REFUNDED"
+	// PaymentDisputed: the payer disputes the charge at the bank, until PaymentDisputeClosed.
+	PaymentDisputed      = "PAYMENT_DISPUTED"
+	PaymentDisputeClosed = "PAYMENT_DISPUTE_CLOSED"
 )
 
 // Rewards is reward's topic, with these types; the key is the allocation's id.

@@ -41,7 +41,7 @@ func (s *Server) createRefund(c call) fakes.Reply {
 	switch {
 	case pi.status != succeeded:
 		return s.wrongState(pi)
-	case pi.disputed: // docs.stripe.com/error-codes: charge_disputed
+	case s.refusesRefunds(pi): // docs.stripe.com/error-codes: charge_disputed
 		return refuse(http.StatusBadRequest, invalidRequest, "charge_disputed", "The charge is disputed")
 	case left == 0: // docs.stripe.com/error-codes: charge_already_refunded
 		return refuse(http.StatusBadRequest, invalidRequest, "charge_already_refunded", "The charge has already been refunded")
@@ -140,25 +140,5 @@ func (s *Server) RefundWith(order string, amount int64, metadata map[string]stri
 		return errUnknown
 	}
 	s.addRefund(x.intent, amount, metadata)
-	return nil
-}
-
-// Dispute lets the bank of an order's payer dispute its charge, or close the dispute with a status (won or
-// lost). The object names the charge and has no metadata (docs.stripe.com/api/disputes/object).
-func (s *Server) Dispute(order, closed string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x := s.sessionOf(order)
-	if x == nil || x.intent == nil || x.intent.received == 0 {
-		return errUnknown
-	}
-	kind, status := "charge.dispute.created", "needs_response"
-	if x.intent.disputed = closed != "won"; closed != "" {
-		kind, status = "charge.dispute.closed", closed
-	}
-	s.event(kind, map[string]any{
-		"id": newID("dp_"), "object": "dispute", "charge": x.intent.charge, "payment_intent": x.intent.id, "amount": x.intent.received,
-		"currency": x.intent.currency, "status": status, "reason": "fraudulent", "metadata": map[string]string{},
-	})
 	return nil
 }

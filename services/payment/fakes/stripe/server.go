@@ -30,6 +30,7 @@ const (
 	CreateRefund   = "POST /v1/refunds"
 	ListRefunds    = "GET /v1/refunds"
 	ListBalance    = "GET /v1/balance_transactions"
+	ListDisputes   = "GET /v1/disputes"
 	apiVersion     = "2026-03-25.dahlia"
 	keyLife        = 24 * time.Hour
 	invalidRequest = "invalid_request_error"
@@ -57,6 +58,7 @@ type Server struct {
 	intents  map[string]*intent
 	refunds  []*refund // oldest first
 	balance  []movement
+	disputes []*dispute
 	rules    Rules
 }
 
@@ -85,7 +87,7 @@ func NewServer(opts Options) *Server {
 	for pattern, act := range map[string]func(call) fakes.Reply{
 		CreateSession: s.createSession, GetSession: s.getSession, ExpireSession: s.expireSession,
 		GetIntent: s.getIntent, CaptureIntent: s.captureIntent, CancelIntent: s.cancelIntent,
-		CreateRefund: s.createRefund, ListRefunds: s.listRefunds, ListBalance: s.listBalance,
+		CreateRefund: s.createRefund, ListRefunds: s.listRefunds, ListBalance: s.listBalance, ListDisputes: s.listDisputes,
 	} {
 		s.Calls.Handle(s.mux, pattern, func(r *http.Request, body []byte) fakes.Reply { return s.answer(r, body, act) })
 	}

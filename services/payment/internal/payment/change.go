@@ -44,6 +44,8 @@ type Change struct {
 	Refund *Refund
 	// NewRefund is inserted. Nothing is changed if there is a refund of the same cause and request.
 	NewRefund *Refund
+	// Disputed sets or clears Payment.DisputedAt; nil: unchanged.
+	Disputed *bool
 	// Captured is the new value of Payment.Captured; 0: unchanged. The others are added to Refunded,
 	// Hand and HandUsed of the payment.
 	Captured, AddRefunded, AddHand, AddHandUsed int64

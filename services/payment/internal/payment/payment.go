@@ -108,6 +108,8 @@ type Payment struct {
 	AbortDue bool
 	// CancelDue says that the provider must still close its page or authorisation.
 	CancelDue bool
+	// DisputedAt is since when the payer disputes the charge at the bank; zero: not, or that is decided.
+	DisputedAt time.Time
 	// Hinted says that a webhook came and the provider has not been asked since.
 	Hinted bool
 	// Checks counts the sweeper's attempts; Lease is the number of the latest lease on the payment.
@@ -134,8 +136,10 @@ type Event string
 
 // The types of payment events.
 const (
-	EventConfirmed Event = events.PaymentConfirmed
-	EventRefunded  Event = events.PaymentRefunded
+	EventConfirmed     Event = events.PaymentConfirmed
+	EventRefunded      Event = events.PaymentRefunded
+	EventDisputed      Event = events.PaymentDisputed
+	EventDisputeClosed Event = events.PaymentDisputeClosed
 )
 
 // Answer is the answer to a confirmation.

@@ -154,7 +154,10 @@ type RefundAnswer struct {
 // RefundReport is what the provider knows about an order.
 type RefundReport struct {
 	Captured int64
-	Refunds  []ProviderRefund
+	// Refunds are without our id where a person made them, or the bank: what a lost dispute took.
+	Refunds []ProviderRefund
+	// Disputed says that the payer disputes the charge at the bank, and that is not decided.
+	Disputed bool
 }
 
 // ProviderRefund is a refund at the provider.
@@ -179,9 +182,10 @@ func (r RefundReport) Left() int64 {
 
 // Notice is the content of a webhook.
 type Notice struct {
-	// OrderID is empty for a webhook that can be ignored.
-	OrderID string
-	Refund  bool // it is about a refund, not about a charge
+	// OrderID and ChargeID are empty for a webhook that can be ignored. The charge is named where the
+	// order is not.
+	OrderID, ChargeID string
+	Refund            bool // it is about a refund or a dispute, not about a charge
 }
 
 // State is the state of a charge at the provider.

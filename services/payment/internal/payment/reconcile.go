@@ -20,7 +20,7 @@ func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport
 	if err != nil {
 		return report, fmt.Errorf("ask for refunds of order %s: %w", p.OrderID, err)
 	}
-	found := ByHandRefunds{Whole: report.Left() == 0}
+	found := ByHandRefunds{Whole: report.Left() <= 0}
 	for _, x := range report.Refunds {
 		ours, err := s.recordOurs(ctx, p, x)
 		if err != nil {
@@ -76,9 +76,15 @@ func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (
 	return true, nil
 }
 
-// followRefundHint asks the provider about refunds after a webhook, and records that it has asked.
+// followRefundHint asks the provider about refunds and a dispute after a webhook, and records that it
+// has asked. What a lost dispute took is recorded before the dispute counts as closed: until then
+// nothing is refunded.
 func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
-	if _, err := s.reconcileRefunds(ctx, p); err != nil {
+	report, err := s.reconcileRefunds(ctx, p)
+	if err == nil {
+		err = s.recordDispute(ctx, p, report.Disputed)
+	}
+	if err != nil {
 		return s.retryHint(ctx, p, err)
 	}
 	after, err := s.store.Get(ctx, p.ID)

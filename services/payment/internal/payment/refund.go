@@ -36,8 +36,8 @@ func (c Cause) undone() bool { return c == ByUser || c == ByOperator }
 //
 //	REQUESTED → PENDING | REJECTED             as ticket answers; BY_HAND: → DONE
 //	PENDING → ACCEPTED → DONE, PENDING → DONE  as the provider answers; published once
-//	PENDING → REFUSED                          refused by the provider: USER, OPERATOR, not published
-//	PENDING → HELD                             refused by the provider: all others
+//	PENDING → REFUSED                          refused by the provider, or disputed: USER, OPERATOR, not published
+//	PENDING → HELD                             refused by the provider, or disputed: all others
 //	ACCEPTED, DONE → HELD                      failed at the provider, days later
 //	HELD → PENDING | RESOLVED                  as a person decides: again, or paid otherwise
 type RefundStatus string

@@ -174,7 +174,7 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	}
 	notAfter := s.opts.Now().Add(sendWithin) // taken before the record, so that it is not later than the record's time
 	var asked time.Time
-	decide := sending(r.Lease, s.caps(p).KeyLife, s.settledAfter(p))
+	decide := unlessDisputed(r.Lease, sending(r.Lease, s.caps(p).KeyLife, s.settledAfter(p)))
 	sent, recorded, err := s.store.ApplyRefund(ctx, r.ID, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		asked = now
 		return decide(p, r, now)
@@ -184,6 +184,9 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 		return err
 	case !recorded:
 		return s.askForgotten(ctx, p, r, asked)
+	case sent.Status != RefundPending: // the charge is disputed
+		s.logHeld(ctx, p, sent)
+		return nil
 	}
 	failpoint.Hit("payment.refund.before_send")
 	callCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
@@ -233,12 +236,24 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 	if err != nil {
 		return err
 	}
+	if report.Disputed && p.DisputedAt.IsZero() { // its webhook was lost
+		if err := s.store.Hint(ctx, p.OrderID, true); err != nil {
+			return err
+		}
+	}
 	after, _, err := s.store.ApplyRefund(ctx, r.ID, refusedByProvider(r.Lease, answer, report.Left()))
-	if err == nil && after.Status == RefundHeld {
-		s.log.ErrorContext(ctx, "refund held for a person", "refund_id", r.ID, "payment_id", p.ID, "order_id", p.OrderID, "cause", r.Cause,
-			"amount", after.Send, "reason", after.Reason)
+	if err == nil {
+		s.logHeld(ctx, p, after)
 	}
 	return err
+}
+
+// logHeld tells operators of a refund that waits for a person.
+func (s *Service) logHeld(ctx context.Context, p Payment, r Refund) {
+	if r.Status == RefundHeld {
+		s.log.ErrorContext(ctx, "refund held for a person", "refund_id", r.ID, "payment_id", p.ID, "order_id", p.OrderID, "cause", r.Cause,
+			"amount", r.Send, "reason", r.Reason)
+	}
 }
 
 // askForgotten asks the provider about a refund whose key it may have forgotten. A refund that the

@@ -137,6 +137,8 @@ type Reader interface {
 	OfReference(ctx context.Context, ref Reference) ([]uuid.UUID, error)
 	// OfOrder returns the id of the payment with a provider's order id, or ErrNotFound.
 	OfOrder(ctx context.Context, orderID string) (uuid.UUID, error)
+	// OrderOfCharge returns the order that a provider charged under an id of its own, or ErrNotFound.
+	OrderOfCharge(ctx context.Context, provider, chargeID string) (string, error)
 	// ListRefunds returns refunds in a status (empty: any) with smaller ids than before (zero: all),
 	// newest first.
 	ListRefunds(ctx context.Context, status RefundStatus, limit int, before uuid.UUID) ([]DueRefund, error)

@@ -20,15 +20,20 @@ func (s *Service) Webhook(ctx context.Context, provider string, headers map[stri
 		return ErrProviderUnknown
 	}
 	notice, err := from.ParseWebhook(headers, body, s.opts.Now())
-	if err != nil || notice.OrderID == "" {
+	if err != nil || notice.OrderID == "" && notice.ChargeID == "" {
 		return err
 	}
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	err = s.store.Hint(ctx, notice.OrderID, notice.Refund)
+	if notice.OrderID == "" {
+		notice.OrderID, err = s.store.OrderOfCharge(ctx, provider, notice.ChargeID)
+	}
+	if err == nil {
+		err = s.store.Hint(ctx, notice.OrderID, notice.Refund)
+	}
 	if errors.Is(err, ErrNotFound) {
 		s.opts.Observe.unknownOrder()
-		s.log.InfoContext(ctx, "webhook about an unknown order", "order_id", notice.OrderID)
+		s.log.InfoContext(ctx, "webhook about an unknown order", "order_id", notice.OrderID, "charge_id", notice.ChargeID)
 		return nil
 	}
 	return err

@@ -67,7 +67,7 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPay
 		CheckAt: checkAt(p, c), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
 		ProviderRef: after.Ref, PageUrl: after.PageURL, ExpiresAt: after.ExpiresAt, ChargedAt: optional(after.ChargedAt),
 		Attempt: int32(after.Attempt), NoCharge: after.NoCharge, ExtendAt: optional(after.ExtendAt), CancelDue: after.CancelDue, //nolint:gosec // a small number
-		Hinted: after.Hinted, Now: s.now(),
+		Hinted: after.Hinted, DisputedAt: optional(after.DisputedAt), Now: s.now(),
 	})
 	if err != nil {
 		return payment.Payment{}, fmt.Errorf("update payment %s: %w", p.ID, err)
@@ -118,6 +118,12 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	} {
 		if *set.value != "" {
 			*set.to = *set.value
+		}
+	}
+	if c.Disputed != nil {
+		after.DisputedAt = time.Time{}
+		if *c.Disputed {
+			after.DisputedAt = p.now
 		}
 	}
 	if !c.ExpiresAt.IsZero() { // the page opens, and makes a key of its own
@@ -213,6 +219,6 @@ func toPayment(row db.Payment) payment.Payment {
 		NoCharge: row.NoCharge, ExtendAt: timeOf(row.ExtendAt), CancelDue: row.CancelDue,
 		AbortDue: row.AbortDue, Hinted: row.Hinted, Checks: int(row.Checks), Lease: row.Lease,
 	}
-	p.ConfirmingAt = timeOf(row.ConfirmingAt)
+	p.ConfirmingAt, p.DisputedAt = timeOf(row.ConfirmingAt), timeOf(row.DisputedAt)
 	return p
 }

@@ -30,6 +30,8 @@ var (
 	byHand          = gauge("urr_payments_refunded_by_hand", "Payments of which a person gave back money that counts for no refund yet.")
 )
 
+var disputed = gauge("urr_payments_disputed", "Payments whose payer disputes the charge at the bank.")
+
 var unserved = gauge("urr_payments_unserved", "Due payments of providers that are not configured here: they wait for one that has them.")
 
 var differencesOpen = promauto.NewGaugeVec(prometheus.GaugeOpts{
@@ -62,6 +64,7 @@ func (s *Store) measure(ctx context.Context) error {
 	unsettledOldest.Set(row.UnsettledSeconds)
 	byHand.Set(float64(row.ByHand))
 	unserved.Set(float64(row.Unserved))
+	disputed.Set(float64(row.Disputed))
 	return s.measureRefunds(ctx)
 }
 

@@ -121,6 +121,11 @@ func (s *Store) OfOrder(ctx context.Context, orderID string) (uuid.UUID, error) 
 	return id, nil
 }
 
+func (s *Store) OrderOfCharge(ctx context.Context, provider, chargeID string) (string, error) {
+	order, err := s.q.GetOrderOfCharge(ctx, db.GetOrderOfChargeParams{Provider: provider, ChargeID: chargeID})
+	return order, notFound(err)
+}
+
 func (s *Store) ClaimDue(
 	ctx context.Context, lane payment.Lane, n int, lease time.Duration,
 ) (due []payment.Payment, now time.Time, err error) {

@@ -46,6 +46,9 @@ func toPaymentDetail(shown payment.Shown) *paymentv1.PaymentDetail {
 		ExpiresAt: timestamppb.New(p.ExpiresAt), Timeline: make([]*paymentv1.TimelineEntry, len(shown.Timeline)),
 		Refunds: make([]*paymentv1.RefundDetail, len(shown.Refunds)),
 	}
+	if !p.DisputedAt.IsZero() {
+		out.DisputedAt = timestamppb.New(p.DisputedAt)
+	}
 	for i, e := range shown.Timeline {
 		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: string(e.Status), Note: e.Note}
 	}

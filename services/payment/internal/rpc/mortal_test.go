@@ -59,6 +59,11 @@ func (m mortalStore) ApplyRefund(ctx context.Context, id uuid.UUID, decide payme
 	return r, changed, err
 }
 
+func (m mortalStore) Adopt(ctx context.Context, id uuid.UUID, found payment.ByHandRefunds) (adopted int64, err error) {
+	err = m.call(func() error { adopted, err = m.Stores.Adopt(ctx, id, found); return err })
+	return adopted, err
+}
+
 func (m mortalStore) ClaimDue(ctx context.Context, lane payment.Lane, n int, lease time.Duration) (due []payment.Payment, now time.Time, err error) {
 	err = m.call(func() error { due, now, err = m.Stores.ClaimDue(ctx, lane, min(n, 1), lease); return err })
 	return due, now, err
@@ -105,6 +110,11 @@ func (m mortalTickets) Begin(ctx context.Context, p payment.Payment, t payment.P
 	return until, err
 }
 
+func (m mortalTickets) BeginRefund(ctx context.Context, p payment.Payment, r payment.Refund) (c payment.Claim, err error) {
+	err = m.call(func() error { c, err = m.Tickets.BeginRefund(ctx, p, r); return err })
+	return c, err
+}
+
 func (m mortalTickets) Abort(ctx context.Context, p payment.Payment) error {
 	return m.call(func() error { return m.Tickets.Abort(ctx, p) })
 }
@@ -140,6 +150,11 @@ func (m mortalProvider) Charge(ctx context.Context, p payment.Payment) (out paym
 func (m mortalProvider) Ask(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {
 	err = m.call(func() error { out, err = m.Provider.Ask(ctx, p); return err })
 	return out, err
+}
+
+func (m mortalProvider) AskRefunds(ctx context.Context, p payment.Payment) (report payment.RefundReport, err error) {
+	err = m.call(func() error { report, err = m.Provider.AskRefunds(ctx, p); return err })
+	return report, err
 }
 
 func (m mortalProvider) Cancel(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {

@@ -95,18 +95,3 @@ func TestStripeRefundByHand(t *testing.T) {
 	require.Equal(t, "REFUNDED", s.get(p).GetStatus())
 	require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, s.eventTypes(p))
 }
-
-// A disputed charge is not refunded: the ticket is valid again, or a person decides.
-func TestStripeDispute(t *testing.T) {
-	t.Parallel()
-	s := setupStripe(t)
-	p := s.bought()
-	require.NoError(t, s.stripe.Dispute(p.GetOrderId(), ""))
-	s.hear()
-	s.ask(p, payment.ByUser, "k")
-	got := s.untilStripe(p, "REFUSED")
-	require.Equal(t, "charge_disputed", got.reason)
-	s.sweep(time.Minute)
-	require.Equal(t, "VALID", s.bundle.tickets.Of(p.GetPaymentId())[0].Status)
-	s.requireRefunded(p, 0, 0)
-}

@@ -51,7 +51,9 @@ func refundFailed(err error) (payment.RefundAnswer, error) {
 }
 
 func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
-	pi, err := c.api().V1PaymentIntents.Retrieve(ctx, p.ChargeID, &api.PaymentIntentRetrieveParams{})
+	find := &api.PaymentIntentRetrieveParams{}
+	find.AddExpand("latest_charge")
+	pi, err := c.api().V1PaymentIntents.Retrieve(ctx, p.ChargeID, find)
 	if err != nil {
 		return payment.RefundReport{}, failed("look up an intent", err)
 	}
@@ -68,7 +70,40 @@ func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.Ref
 		}
 		report.Refunds = append(report.Refunds, x)
 	}
-	return report, nil
+	if pi.LatestCharge != nil && pi.LatestCharge.Disputed { // also after the end of a dispute
+		err = c.addDisputes(ctx, pi, &report)
+	}
+	return report, err
+}
+
+// addDisputes adds an intent's disputes to a report. An inquiry (warning_…) takes no money and stops no
+// refund; a status that is new counts as a dispute that is open.
+func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report *payment.RefundReport) error {
+	params := &api.DisputeListParams{PaymentIntent: api.String(pi.ID)}
+	params.Limit = api.Int64(listed)
+	for d, err := range c.api().V1Disputes.List(ctx, params).All(ctx) {
+		if err != nil {
+			return failed("list disputes", err)
+		}
+		switch d.Status {
+		case api.DisputeStatusWon, api.DisputeStatusPrevented, api.DisputeStatusWarningNeedsResponse, api.DisputeStatusWarningUnderReview,
+			api.DisputeStatusWarningClosed:
+		case api.DisputeStatusLost:
+			report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: d.ID, Amount: lostBy(d, pi), State: payment.ProviderDone})
+		default:
+			report.Disputed = true
+		}
+	}
+	return nil
+}
+
+// lostBy returns what a lost dispute took, in the currency of the intent: all of it where the bank
+// disputes another currency.
+func lostBy(d *api.Dispute, pi *api.PaymentIntent) int64 {
+	if d.Currency != pi.Currency {
+		return pi.AmountReceived
+	}
+	return d.Amount
 }
 
 // providerRefund returns a refund at Stripe.

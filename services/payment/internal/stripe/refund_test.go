@@ -145,3 +145,33 @@ func TestRefundTwiceAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, b.fake.Order(p.OrderID).Refunds, 1)
 }
+
+// A dispute that is open stops refunds; what a lost one took counts as given back, without our id. A new
+// status counts as open.
+func TestDisputes(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]struct {
+		disputed bool
+		left     int64
+	}{
+		"": {true, amount}, "under_review": {true, amount}, "a_new_status": {true, amount}, "won": {false, amount}, "prevented": {false, amount},
+		"warning_needs_response": {false, amount}, "warning_under_review": {false, amount}, "warning_closed": {false, amount}, "lost": {false, 0},
+	} {
+		b := newShop(t)
+		p := b.captured()
+		require.NoError(t, b.fake.Dispute(p.OrderID, ""))
+		if status != "" {
+			require.NoError(t, b.fake.Dispute(p.OrderID, status))
+		}
+		report, err := b.AskRefunds(t.Context(), p)
+		require.NoError(t, err)
+		require.Equal(t, want.disputed, report.Disputed, status)
+		require.Equal(t, want.left, report.Left(), status)
+		for _, x := range report.Refunds {
+			require.Equal(t, uuid.Nil, x.RefundID)
+		}
+		b.fake.Calls.Inject(fake.ListDisputes, fakes.Garbled)
+		_, err = b.AskRefunds(t.Context(), p)
+		require.Error(t, err, "nothing is known")
+	}
+}

@@ -120,6 +120,11 @@ func TestVendorShapes(t *testing.T) {
 	c := stripe.NewClient(secrets(apiKey), stripe.Options{URL: b.url, ReturnURL: "https://shop/back", Now: b.clock.Now, Transport: both})
 	t.Cleanup(c.Close)
 	check(t, c, b.clock.Now, func(page string) { b.choose(page, fake.Pay) })
+	p := b.captured()
+	require.NoError(t, b.fake.Dispute(p.OrderID, ""))
+	report, err := c.AskRefunds(t.Context(), p)
+	require.NoError(t, err)
+	require.True(t, report.Disputed)
 	require.Greater(t, both.accepted, 20)
 
 	wrong, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://mock/v1/refunds", strings.NewReader("payment_intents=pi_1"))

@@ -21,7 +21,7 @@ const tolerance = 5 * time.Minute
 
 // ParseWebhook verifies and decodes a webhook. The library's own check accepts times in the future, and
 // refuses events of other versions of the API: of an event only its type and the order are read here.
-// A dispute names only the charge.
+// A dispute has no metadata of ours: it names the charge and its intent.
 func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {
 	if !c.genuine(headers[signatureHeader], body, now) {
 		return payment.Notice{}, payment.ErrWebhookSignature
@@ -30,7 +30,8 @@ func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.T
 		Type string `json:"type"`
 		Data struct {
 			Object struct {
-				Metadata map[string]string `json:"metadata"`
+				Metadata      map[string]string `json:"metadata"`
+				PaymentIntent string            `json:"payment_intent"`
 			} `json:"object"`
 		} `json:"data"`
 	}
@@ -43,6 +44,9 @@ func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.T
 		return payment.Notice{OrderID: event.Data.Object.Metadata[orderMember]}, nil
 	case "charge.refunded", "charge.refund.updated", "refund.created", "refund.updated", "refund.failed":
 		return payment.Notice{OrderID: event.Data.Object.Metadata[orderMember], Refund: true}, nil
+	case "charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn",
+		"charge.dispute.funds_reinstated":
+		return payment.Notice{ChargeID: event.Data.Object.PaymentIntent, Refund: true}, nil
 	default:
 		return payment.Notice{}, nil
 	}

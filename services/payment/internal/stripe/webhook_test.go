@@ -37,7 +37,7 @@ func TestWebhooksNameTheOrder(t *testing.T) {
 	delete(seen, payment.Notice{})
 	require.NoError(t, b.fake.Dispute(p.OrderID, ""))
 	hear()
-	require.Equal(t, 1, seen[payment.Notice{}], "a dispute names no order")
+	require.Equal(t, 1, seen[payment.Notice{ChargeID: p.ChargeID, Refund: true}], "a dispute names no order")
 	closed, _ := b.opened()
 	_, err = b.Cancel(t.Context(), closed)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-// Package kafka consumes the Kafka events of payments: confirmed and refunded ones.
+// Package kafka consumes the Kafka events of payments: confirmed, refunded and disputed ones.
 package kafka
 
 import (
@@ -67,8 +67,13 @@ func decode(rec kafka.Record, sold settlement.Targets) (settlement.PaymentEvent,
 	if t := p.GetPaymentType(); t != "" && !sold.Sold(settlement.Kind(t)) { // absent: of a reservation
 		return bad("payment type %q is not sold here", t)
 	}
-	if t := p.GetType(); t != events.PaymentConfirmed && t != events.PaymentRefunded {
-		return bad("type %q is not known", t)
+	var dispute *settlement.Dispute
+	switch p.GetType() {
+	case events.PaymentConfirmed, events.PaymentRefunded:
+	case events.PaymentDisputed, events.PaymentDisputeClosed:
+		dispute = &settlement.Dispute{Open: p.GetType() == events.PaymentDisputed, Version: p.GetVersion()}
+	default:
+		return bad("type %q is not known", p.GetType())
 	}
 	payment, err := uuid.Parse(p.GetPaymentId())
 	if err != nil {
@@ -84,7 +89,7 @@ func decode(rec kafka.Record, sold settlement.Targets) (settlement.PaymentEvent,
 		return bad("refund id: %w", err)
 	}
 	return settlement.PaymentEvent{
-		Key: rec.EventID, ReservationID: reference, Refunded: refunded, Cause: cause, RefundID: refundID,
+		Key: rec.EventID, ReservationID: reference, Refunded: refunded, Cause: cause, RefundID: refundID, Dispute: dispute,
 		Payment: reservation.Payment{
 			ID: payment, UserID: p.GetUserId(), EventID: p.GetEventId(), Amount: p.GetAmount(), Currency: p.GetCurrency(),
 		},

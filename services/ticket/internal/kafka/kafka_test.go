@@ -45,11 +45,15 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 		record("1", `{"type":"PAYMENT_CONFIRMED","userId":"u","eventId":"e","amount":55000,"currency":"KRW","version":3,"new":"member",`+ids+`}`),
 		record("2", `{"type":"PAYMENT_REFUNDED","paymentType":"reservation","cause":"USER","refundId":"`+refundID.String()+`",`+ids+`}`),
 		record("3", `{"type":"PAYMENT_REFUNDED","cause":"COMPENSATION",`+ids+`}`),
+		record("4", `{"type":"PAYMENT_DISPUTED","version":7,`+ids+`}`),
+		record("5", `{"type":"PAYMENT_DISPUTE_CLOSED","version":8,`+ids+`}`),
 	}))
 	require.Equal(t, []settlement.PaymentEvent{
 		{Key: "1", ReservationID: reference, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
 		{Key: "2", ReservationID: reference, Refunded: true, Cause: refund.User, RefundID: refundID, Payment: reservation.Payment{ID: payment}},
 		{Key: "3", ReservationID: reference, Refunded: true, Cause: refund.Compensation, Payment: reservation.Payment{ID: payment}},
+		{Key: "4", ReservationID: reference, Dispute: &settlement.Dispute{Open: true, Version: 7}, Payment: reservation.Payment{ID: payment}},
+		{Key: "5", ReservationID: reference, Dispute: &settlement.Dispute{Version: 8}, Payment: reservation.Payment{ID: payment}},
 	}, s.events)
 
 	s.err = errors.New("away")

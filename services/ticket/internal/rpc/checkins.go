@@ -58,6 +58,7 @@ func (s *CheckIns) UndoCheckIn(ctx context.Context, req *ticketv1.UndoCheckInReq
 func fromOutcome(o *checkin.Outcome) *ticketv1.CheckedIn {
 	out := &ticketv1.CheckedIn{
 		ScanId: o.Scan.ID.String(), TicketId: o.Ticket.ID.String(), Section: o.Ticket.Section, At: timestamp(o.Scan.At),
+		Disputed: o.Ticket.Disputed,
 	}
 	if o.Ticket.Seat != nil {
 		out.Seat = fromSeat(o.Ticket.Seat)

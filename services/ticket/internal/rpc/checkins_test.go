@@ -60,9 +60,13 @@ func TestCheckInOverRPC(t *testing.T) {
 	undone, err := c.UndoCheckIn(ctx, undo)
 	require.NoError(t, err)
 	require.Equal(t, in.GetTicketId(), undone.GetTicketId())
-	req.Caller = admin()
-	_, err = c.CheckIn(ctx, req)
+	require.False(t, undone.GetDisputed())
+	_, err = c.pool.Exec(ctx, `UPDATE tickets SET disputed = true WHERE user_id = 'u'`)
 	require.NoError(t, err)
+	req.Caller = admin()
+	in, err = c.CheckIn(ctx, req)
+	require.NoError(t, err)
+	require.True(t, in.GetDisputed())
 
 	require.Nil(t, in.Name)
 	req.Code = c.codes(t, "v", "A-1-3")[0]

@@ -97,6 +97,7 @@ func fromOrderTicket(t *order.Ticket) *ticketv1.OrderTicket {
 		TicketId: t.ID.String(), Place: int32(t.N), Previous: optionalID(t.Previous), UserId: t.UserID, Section: t.Section, //nolint:gosec // ≤ 1000
 		Status: string(t.Status), Price: t.Price, Paid: t.Paid, Fee: t.Fee, Given: t.Given, PaymentId: optionalID(t.PaymentID),
 		RefundId: optionalID(t.RefundID), Serial: int32(t.Serial), IssuedAt: timestamp(t.IssuedAt), //nolint:gosec // counts codes
+		Disputed: t.Disputed,
 	}
 	if t.Seat != nil {
 		out.SeatId = &t.Seat.ID

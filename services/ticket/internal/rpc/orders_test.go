@@ -43,11 +43,14 @@ func TestOrdersOverRPC(t *testing.T) {
 		require.Equal(t, paid.GetReservationId(), page.GetItems()[0].GetReservationId(), "%v", q)
 	}
 
+	_, err = c.pool.Exec(ctx, `UPDATE tickets SET disputed = seat_id = 'A-1-2'`)
+	require.NoError(t, err)
 	d, err := c.GetOrder(ctx, &ticketv1.GetOrderRequest{Caller: admin(), ReservationId: paid.GetReservationId()})
 	require.NoError(t, err)
 	require.Equal(t, paid.GetPaymentId(), d.GetOrder().GetPaymentId())
 	require.Equal(t, []string{"VALID", "USED"}, []string{d.GetTickets()[0].GetStatus(), d.GetTickets()[1].GetStatus()})
 	require.Equal(t, "A-1-2", d.GetTickets()[1].GetSeatId())
+	require.Equal(t, []bool{false, true}, []bool{d.GetTickets()[0].GetDisputed(), d.GetTickets()[1].GetDisputed()})
 	require.Equal(t, paid.GetPaymentId(), d.GetTickets()[1].GetPaymentId())
 	require.Equal(t, in.GetScanId(), d.GetScans()[0].GetScanId())
 	require.Equal(t, "Gate 1", d.GetScans()[0].GetDeviceId())

@@ -41,14 +41,18 @@ type Batch struct {
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
 	Done []uuid.UUID
+	// Disputes has, by payment id, the latest of the disputes.
+	Disputes map[uuid.UUID]Dispute
 }
 
 // Apply applies the events, in their order, to the locked reservations, claims and tickets.
 func (b *Batch) Apply(events []PaymentEvent) error {
 	for _, e := range events {
 		switch {
-		case !e.Refunded:
+		case e.Confirms():
 			b.settle(e)
+		case e.Dispute != nil:
+			b.dispute(e)
 		case e.EndsTickets():
 			if err := b.endTickets(e); err != nil {
 				return err
@@ -56,6 +60,15 @@ func (b *Batch) Apply(events []PaymentEvent) error {
 		}
 	}
 	return nil
+}
+
+func (b *Batch) dispute(e PaymentEvent) {
+	if b.Disputes == nil {
+		b.Disputes = make(map[uuid.UUID]Dispute)
+	}
+	if b.Disputes[e.Payment.ID].Version < e.Dispute.Version {
+		b.Disputes[e.Payment.ID] = *e.Dispute
+	}
 }
 
 // settle applies a confirmed payment: it confirms the reservation, or rejects the payment.

@@ -1,5 +1,5 @@
 // Package settlement applies what the payment service reports: a confirmed payment confirms its
-// reservation or is rejected, and a refund ends the tickets that it has claimed.
+// reservation or is rejected, a refund ends the tickets that it has claimed, and a dispute marks them.
 package settlement
 
 import (
@@ -9,18 +9,31 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// PaymentEvent is the Kafka event that a payment was confirmed or refunded.
+// PaymentEvent is the Kafka event that a payment was confirmed or refunded, or that its payer disputes
+// the charge.
 type PaymentEvent struct {
 	// Key is the id of the Kafka event. An event whose Key was applied before is skipped.
 	Key           string
 	ReservationID uuid.UUID
 	Payment       reservation.Payment
 	// Refunded: the refund RefundID, for the cause Cause, was made. Otherwise the payment was
-	// confirmed.
+	// confirmed, unless it is about a Dispute.
 	Refunded bool
 	Cause    refund.Cause
 	RefundID uuid.UUID
+	// Dispute is set for the begin or the end of a dispute.
+	Dispute *Dispute
 }
+
+// Dispute says whether the payer of tickets disputes the charge at the bank, since a version of the
+// payment.
+type Dispute struct {
+	Open    bool
+	Version int64
+}
+
+// Confirms reports whether the event is that of a confirmed payment.
+func (e *PaymentEvent) Confirms() bool { return !e.Refunded && e.Dispute == nil }
 
 // EndsTickets reports whether the event is that of a refund which ends the tickets of its claim.
 func (e *PaymentEvent) EndsTickets() bool { return e.Refunded && e.Cause.EndsTickets() }

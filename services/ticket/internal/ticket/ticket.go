@@ -67,6 +67,8 @@ type Ticket struct {
 	Status    Status
 	// RefundID is the refund that has claimed the ticket; zero: none.
 	RefundID uuid.UUID
+	// Disputed: its payer disputes the charge at the bank. It is valid all the same.
+	Disputed bool
 	// Serial grows with every new code of the ticket, which makes the earlier codes invalid.
 	Serial   int
 	IssuedAt time.Time

@@ -241,7 +241,9 @@ type PaymentDetail struct {
 	// Every change, oldest first.
 	Timeline []*TimelineEntry `protobuf:"bytes,18,rep,name=timeline,proto3" json:"timeline,omitempty"`
 	// Oldest first.
-	Refunds       []*RefundDetail `protobuf:"bytes,19,rep,name=refunds,proto3" json:"refunds,omitempty"`
+	Refunds []*RefundDetail `protobuf:"bytes,19,rep,name=refunds,proto3" json:"refunds,omitempty"`
+	// Since when the payer disputes the charge at the bank; absent once that is decided.
+	DisputedAt    *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=disputed_at,json=disputedAt,proto3" json:"disputed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,6 +411,13 @@ func (x *PaymentDetail) GetRefunds() []*RefundDetail {
 	return nil
 }
 
+func (x *PaymentDetail) GetDisputedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DisputedAt
+	}
+	return nil
+}
+
 var File_urr_payment_v1_admin_proto protoreflect.FileDescriptor
 
 const file_urr_payment_v1_admin_proto_rawDesc = "" +
@@ -424,7 +433,7 @@ const file_urr_payment_v1_admin_proto_rawDesc = "" +
 	"membershipR\vpaymentType\x12+\n" +
 	"\freference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\"Q\n" +
 	"\x14FindPaymentsResponse\x129\n" +
-	"\bpayments\x18\x01 \x03(\v2\x1d.urr.payment.v1.PaymentDetailR\bpayments\"\xa5\x05\n" +
+	"\bpayments\x18\x01 \x03(\v2\x1d.urr.payment.v1.PaymentDetailR\bpayments\"\xe2\x05\n" +
 	"\rPaymentDetail\x12\x1d\n" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x19\n" +
@@ -448,7 +457,9 @@ const file_urr_payment_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
 	"\btimeline\x18\x12 \x03(\v2\x1d.urr.payment.v1.TimelineEntryR\btimeline\x126\n" +
-	"\arefunds\x18\x13 \x03(\v2\x1c.urr.payment.v1.RefundDetailR\arefunds2\x82\x01\n" +
+	"\arefunds\x18\x13 \x03(\v2\x1c.urr.payment.v1.RefundDetailR\arefunds\x12;\n" +
+	"\vdisputed_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"disputedAt2\x82\x01\n" +
 	"\x13PaymentAdminService\x12k\n" +
 	"\fFindPayments\x12#.urr.payment.v1.FindPaymentsRequest\x1a$.urr.payment.v1.FindPaymentsResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x01B-Z+urr.guru/proto/gen/urr/payment/v1;paymentv1b\x06proto3"
@@ -484,13 +495,14 @@ var file_urr_payment_v1_admin_proto_depIdxs = []int32{
 	5, // 4: urr.payment.v1.PaymentDetail.expires_at:type_name -> google.protobuf.Timestamp
 	6, // 5: urr.payment.v1.PaymentDetail.timeline:type_name -> urr.payment.v1.TimelineEntry
 	7, // 6: urr.payment.v1.PaymentDetail.refunds:type_name -> urr.payment.v1.RefundDetail
-	0, // 7: urr.payment.v1.PaymentAdminService.FindPayments:input_type -> urr.payment.v1.FindPaymentsRequest
-	2, // 8: urr.payment.v1.PaymentAdminService.FindPayments:output_type -> urr.payment.v1.FindPaymentsResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5, // 7: urr.payment.v1.PaymentDetail.disputed_at:type_name -> google.protobuf.Timestamp
+	0, // 8: urr.payment.v1.PaymentAdminService.FindPayments:input_type -> urr.payment.v1.FindPaymentsRequest
+	2, // 9: urr.payment.v1.PaymentAdminService.FindPayments:output_type -> urr.payment.v1.FindPaymentsResponse
+	9, // [9:10] is the sub-list for method output_type
+	8, // [8:9] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_urr_payment_v1_admin_proto_init() }

@@ -108,7 +108,9 @@ type CheckedIn struct {
 	// When it was scanned.
 	At *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
 	// The name on an order that the organiser gave away; absent otherwise.
-	Name          *string `protobuf:"bytes,6,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	Name *string `protobuf:"bytes,6,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// The payer of the ticket disputes the charge at the bank. The ticket is valid all the same.
+	Disputed      bool `protobuf:"varint,7,opt,name=disputed,proto3" json:"disputed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -183,6 +185,13 @@ func (x *CheckedIn) GetName() string {
 		return *x.Name
 	}
 	return ""
+}
+
+func (x *CheckedIn) GetDisputed() bool {
+	if x != nil {
+		return x.Disputed
+	}
+	return false
 }
 
 type UndoCheckInRequest struct {
@@ -973,14 +982,15 @@ const file_urr_ticket_v1_checkin_proto_rawDesc = "" +
 	"\x04code\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\x04code\x127\n" +
 	"\bevent_id\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12;\n" +
-	"\tdevice_id\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9 ._-]{0,64}$R\bdeviceId\"\xd2\x01\n" +
+	"\tdevice_id\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9 ._-]{0,64}$R\bdeviceId\"\xee\x01\n" +
 	"\tCheckedIn\x12\x17\n" +
 	"\ascan_id\x18\x01 \x01(\tR\x06scanId\x12\x1b\n" +
 	"\tticket_id\x18\x02 \x01(\tR\bticketId\x12\x18\n" +
 	"\asection\x18\x03 \x01(\tR\asection\x12'\n" +
 	"\x04seat\x18\x04 \x01(\v2\x13.urr.ticket.v1.SeatR\x04seat\x12*\n" +
 	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x17\n" +
-	"\x04name\x18\x06 \x01(\tH\x00R\x04name\x88\x01\x01B\a\n" +
+	"\x04name\x18\x06 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1a\n" +
+	"\bdisputed\x18\a \x01(\bR\bdisputedB\a\n" +
 	"\x05_name\"\x9f\x01\n" +
 	"\x12UndoCheckInRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +

@@ -543,8 +543,10 @@ type OrderTicket struct {
 	// The refund that has claimed it.
 	RefundId *string `protobuf:"bytes,13,opt,name=refund_id,json=refundId,proto3,oneof" json:"refund_id,omitempty"`
 	// Counts its codes, of which only the last one is valid.
-	Serial        int32                  `protobuf:"varint,14,opt,name=serial,proto3" json:"serial,omitempty"`
-	IssuedAt      *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
+	Serial   int32                  `protobuf:"varint,14,opt,name=serial,proto3" json:"serial,omitempty"`
+	IssuedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
+	// Its payer disputes the charge at the bank.
+	Disputed      bool `protobuf:"varint,16,opt,name=disputed,proto3" json:"disputed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +684,13 @@ func (x *OrderTicket) GetIssuedAt() *timestamppb.Timestamp {
 		return x.IssuedAt
 	}
 	return nil
+}
+
+func (x *OrderTicket) GetDisputed() bool {
+	if x != nil {
+		return x.Disputed
+	}
+	return false
 }
 
 type OrderScan struct {
@@ -909,7 +918,7 @@ const file_urr_ticket_v1_order_proto_rawDesc = "" +
 	"\x05scans\x18\x03 \x03(\v2\x18.urr.ticket.v1.OrderScanR\x05scans\x129\n" +
 	"\bpayments\x18\x04 \x03(\v2\x1d.urr.payment.v1.PaymentDetailR\bpayments\x124\n" +
 	"\btimeline\x18\x05 \x03(\v2\x18.urr.ticket.v1.OrderStepR\btimeline\x12 \n" +
-	"\vunreachable\x18\x06 \x03(\tR\vunreachable\"\xe9\x03\n" +
+	"\vunreachable\x18\x06 \x03(\tR\vunreachable\"\x85\x04\n" +
 	"\vOrderTicket\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x14\n" +
 	"\x05place\x18\x02 \x01(\x05R\x05place\x12\x1f\n" +
@@ -927,7 +936,8 @@ const file_urr_ticket_v1_order_proto_rawDesc = "" +
 	"payment_id\x18\f \x01(\tH\x02R\tpaymentId\x88\x01\x01\x12 \n" +
 	"\trefund_id\x18\r \x01(\tH\x03R\brefundId\x88\x01\x01\x12\x16\n" +
 	"\x06serial\x18\x0e \x01(\x05R\x06serial\x127\n" +
-	"\tissued_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\bissuedAtB\v\n" +
+	"\tissued_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\bissuedAt\x12\x1a\n" +
+	"\bdisputed\x18\x10 \x01(\bR\bdisputedB\v\n" +
 	"\t_previousB\n" +
 	"\n" +
 	"\b_seat_idB\r\n" +

@@ -28,6 +28,8 @@ export interface OrderTicket {
   status: string;
   paid: number;
   given: number;
+  // Its payer disputes the charge at the bank.
+  disputed: boolean;
 }
 
 interface OrderScan {
@@ -58,6 +60,8 @@ export interface OrderPayment {
   refunded: number;
   currency: string;
   refunds: OrderRefund[];
+  // While the payer disputes the charge at the bank.
+  disputedAt?: string;
 }
 
 interface OrderStep {

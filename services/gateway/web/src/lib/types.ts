@@ -176,6 +176,8 @@ export interface CheckedIn {
   at: string;
   // The name on an order that was given away.
   name?: string;
+  // Its payer disputes the charge at the bank.
+  disputed: boolean;
 }
 
 export interface DoorCounts {

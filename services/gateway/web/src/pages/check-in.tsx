@@ -65,9 +65,10 @@ function Result({ outcome, undo }: { outcome: Outcome; undo: (scan: CheckedIn) =
   switch (outcome.kind) {
     case "admitted":
       return (
-        <Notice tone="good">
+        <Notice tone={outcome.scan.disputed ? "warn" : "good"}>
           <p class="result">{t.admitted}</p>
           <Admission scan={outcome.scan} />
+          {outcome.scan.disputed && <p id="disputed">{t.disputed}</p>}
           <button type="button" class="quiet" id="undo" onClick={() => undo(outcome.scan)}>
             {t.undo}
           </button>

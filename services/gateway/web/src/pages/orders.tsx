@@ -119,6 +119,7 @@ function TicketLine({ ticket, currency }: { ticket: OrderTicket; currency: strin
         {ticket.seatId ?? fill(common.section, { section: ticket.section })} · <bdi>{ticket.userId}</bdi> ·{" "}
         {formatMoney(ticket.paid, currency)}
         {ticket.given > 0 && <> · {fill(t.given, { amount: formatMoney(ticket.given, currency) })}</>}
+        {ticket.disputed && <> · {t.disputed}</>}
       </p>
       <p class="muted">{ticket.ticketId}</p>
     </li>
@@ -134,6 +135,7 @@ function Paid({ payment }: { payment: OrderPayment }) {
         {payment.provider} · {money(payment.amount)}
         {payment.declineCode && <> · {payment.declineCode}</>}
         {payment.refunded > 0 && <> · {fill(t.given, { amount: money(payment.refunded) })}</>}
+        {payment.disputedAt && <> · {t.disputed}</>}
       </p>
       <p class="muted">{payment.orderId}</p>
       {payment.refunds.length > 0 && (

@@ -328,7 +328,7 @@ func (q *Queries) ListDifferences(ctx context.Context, arg ListDifferencesParams
 }
 
 const PaymentsOfOrders = `-- name: PaymentsOfOrders :many
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease FROM payments WHERE order_id = ANY ($1::text[]) AND provider = $2
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease FROM payments WHERE order_id = ANY ($1::text[]) AND provider = $2
 `
 
 type PaymentsOfOrdersParams struct {
@@ -386,6 +386,7 @@ func (q *Queries) PaymentsOfOrders(ctx context.Context, arg PaymentsOfOrdersPara
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
 			&i.Payment.HintAt,
+			&i.Payment.DisputedAt,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err

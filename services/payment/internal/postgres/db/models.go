@@ -68,6 +68,7 @@ type Payment struct {
 	Checks       int32
 	Hinted       bool
 	HintAt       *time.Time
+	DisputedAt   *time.Time
 	Lease        int64
 }
 

@@ -39,6 +39,7 @@ SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNK
        coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
        (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand,
+       (SELECT count(*) FROM payments AS p WHERE p.disputed_at IS NOT NULL) AS disputed,
        (SELECT count(*) FROM payments AS p WHERE p.check_at < coalesce($1::timestamptz, now()) - interval '1 minute'
             AND p.provider <> ALL (coalesce($2::text[], ARRAY[p.provider]))) AS unserved
 `
@@ -52,6 +53,7 @@ type BacklogRow struct {
 	Unsettled        int64
 	UnsettledSeconds float64
 	ByHand           int64
+	Disputed         int64
 	Unserved         int64
 }
 
@@ -62,6 +64,7 @@ func (q *Queries) Backlog(ctx context.Context, arg BacklogParams) (BacklogRow, e
 		&i.Unsettled,
 		&i.UnsettledSeconds,
 		&i.ByHand,
+		&i.Disputed,
 		&i.Unserved,
 	)
 	return i, err
@@ -83,7 +86,7 @@ FROM (
     ORDER BY due.check_at LIMIT $5 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
 `
 
 type ClaimDueParams struct {
@@ -152,6 +155,7 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
 			&i.Payment.HintAt,
+			&i.Payment.DisputedAt,
 			&i.Payment.Lease,
 			&i.Now,
 		); err != nil {
@@ -171,7 +175,7 @@ SET extend_at = coalesce($1::timestamptz, now()) + interval '1 minute'
 FROM (SELECT due.id FROM payments AS due WHERE due.extend_at <= coalesce($1::timestamptz, now())
       ORDER BY due.extend_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease
 `
 
 type DueExtensionsParams struct {
@@ -230,6 +234,7 @@ func (q *Queries) DueExtensions(ctx context.Context, arg DueExtensionsParams) ([
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
 			&i.Payment.HintAt,
+			&i.Payment.DisputedAt,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -242,8 +247,24 @@ func (q *Queries) DueExtensions(ctx context.Context, arg DueExtensionsParams) ([
 	return items, nil
 }
 
+const GetOrderOfCharge = `-- name: GetOrderOfCharge :one
+SELECT order_id FROM payments WHERE provider = $1 AND charge_id = $2 AND charge_id <> '' LIMIT 1
+`
+
+type GetOrderOfChargeParams struct {
+	Provider string
+	ChargeID string
+}
+
+func (q *Queries) GetOrderOfCharge(ctx context.Context, arg GetOrderOfChargeParams) (string, error) {
+	row := q.db.QueryRow(ctx, GetOrderOfCharge, arg.Provider, arg.ChargeID)
+	var order_id string
+	err := row.Scan(&order_id)
+	return order_id, err
+}
+
 const GetPayment = `-- name: GetPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease
 FROM payments WHERE id = $1
 `
 
@@ -291,6 +312,7 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
 		&i.Payment.HintAt,
+		&i.Payment.DisputedAt,
 		&i.Payment.Lease,
 	)
 	return i, err
@@ -340,7 +362,7 @@ INSERT INTO payments (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, $11, coalesce($12::timestamptz, now())
 )
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease
+RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease
 `
 
 type InsertPaymentParams struct {
@@ -415,6 +437,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
 		&i.Payment.HintAt,
+		&i.Payment.DisputedAt,
 		&i.Payment.Lease,
 	)
 	return i, err
@@ -439,7 +462,7 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 }
 
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
@@ -496,6 +519,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
 		&i.Payment.HintAt,
+		&i.Payment.DisputedAt,
 		&i.Payment.Lease,
 		&i.Now,
 	)
@@ -503,7 +527,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
 
@@ -557,6 +581,7 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
 		&i.Payment.HintAt,
+		&i.Payment.DisputedAt,
 		&i.Payment.Lease,
 		&i.Now,
 	)
@@ -666,6 +691,7 @@ func (q *Queries) ReschedulePayment(ctx context.Context, arg ReschedulePaymentPa
 const SettlePayment = `-- name: SettlePayment :exec
 UPDATE payments
 SET check_at = CASE WHEN status IN ('PREPARED', 'OPEN') THEN expires_at
+                    WHEN disputed_at IS NOT NULL THEN coalesce($4::timestamptz, now()) + interval '1 day'
                     WHEN status IN ('DECLINED', 'EXPIRED') AND (charged_at IS NOT NULL OR provider_ref <> '') AND looks < 2
                         THEN coalesce($4::timestamptz, now()) + CASE looks WHEN 0 THEN interval '1 hour' ELSE interval '23 hours' END END,
     looks = looks + CASE WHEN status IN ('DECLINED', 'EXPIRED') AND looks < 2 THEN 1 ELSE 0 END,
@@ -680,7 +706,8 @@ type SettlePaymentParams struct {
 	Now     *time.Time
 }
 
-// SettlePayment ends a check. Of a payment that has ended without a charge the provider is asked again an hour and a day later.
+// SettlePayment ends a check. Of a payment that has ended without a charge the provider is asked again an hour and a day later, and of a
+// disputed one every day.
 func (q *Queries) SettlePayment(ctx context.Context, arg SettlePaymentParams) error {
 	_, err := q.db.Exec(ctx, SettlePayment,
 		arg.ID,
@@ -739,8 +766,9 @@ SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured =
     confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
     provider_ref = $15, page_url = $16, expires_at = $17, charged_at = $18,
     attempt = $19, no_charge = $20, extend_at = $21, cancel_due = $22, hinted = $23,
-    captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, $24::timestamptz, now()) END
-WHERE id = $1 AND version = $25 AND status = $26
+    disputed_at = $24,
+    captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, $25::timestamptz, now()) END
+WHERE id = $1 AND version = $26 AND status = $27
 `
 
 type UpdatePaymentParams struct {
@@ -767,6 +795,7 @@ type UpdatePaymentParams struct {
 	ExtendAt     *time.Time
 	CancelDue    bool
 	Hinted       bool
+	DisputedAt   *time.Time
 	Now          *time.Time
 	SeenVersion  int64
 	SeenStatus   string
@@ -798,6 +827,7 @@ func (q *Queries) UpdatePayment(ctx context.Context, arg UpdatePaymentParams) (i
 		arg.ExtendAt,
 		arg.CancelDue,
 		arg.Hinted,
+		arg.DisputedAt,
 		arg.Now,
 		arg.SeenVersion,
 		arg.SeenStatus,

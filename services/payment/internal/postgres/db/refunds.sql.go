@@ -58,7 +58,7 @@ FROM (
     ORDER BY due.due_at LIMIT $6 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease
 `
 
 type ClaimRefundsParams struct {
@@ -156,6 +156,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
 			&i.Payment.HintAt,
+			&i.Payment.DisputedAt,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -410,7 +411,7 @@ func (q *Queries) ItemsOfRefunds(ctx context.Context, refundIds []uuid.UUID) ([]
 }
 
 const ListRefunds = `-- name: ListRefunds :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id < $1::uuid ORDER BY r.id DESC LIMIT $2::int
 `
 
@@ -496,6 +497,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
 			&i.Payment.HintAt,
+			&i.Payment.DisputedAt,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -509,7 +511,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 }
 
 const ListRefundsByStatus = `-- name: ListRefundsByStatus :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.status = $1 AND r.id < $2::uuid ORDER BY r.id DESC LIMIT $3::int
 `
 
@@ -596,6 +598,7 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
 			&i.Payment.HintAt,
+			&i.Payment.DisputedAt,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err

@@ -63,6 +63,8 @@ CREATE TABLE payments (
     hinted          boolean     NOT NULL DEFAULT false,
     -- When it is asked because of the latest one; the next one comes 5 s later at the earliest.
     hint_at         timestamptz,
+    -- Since when the payer disputes the charge at the bank; NULL: not, or that is decided.
+    disputed_at     timestamptz,
     -- Fencing number: whoever acts on the payment outside a transaction took a number, and writes only while it is the last one.
     lease           bigint      NOT NULL DEFAULT 0,
     CHECK (hand_used <= hand),
@@ -80,6 +82,9 @@ CREATE INDEX payments_unsettled ON payments (confirming_at) WHERE status IN ('CO
 CREATE INDEX payments_extended ON payments (extend_at) WHERE extend_at IS NOT NULL;
 -- Money that a person gave back and that counts for nothing yet.
 CREATE INDEX payments_by_hand ON payments (id) WHERE hand > hand_used;
+-- Webhooks about a dispute name the charge only.
+CREATE INDEX payments_charge ON payments (provider, charge_id) WHERE charge_id <> '';
+CREATE INDEX payments_disputed ON payments (id) WHERE disputed_at IS NOT NULL;
 -- A day's captures, which are compared with the provider's.
 CREATE INDEX payments_captured ON payments (provider, captured_at, id) WHERE captured_at IS NOT NULL;
 

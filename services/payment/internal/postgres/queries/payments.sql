@@ -5,6 +5,9 @@ FROM payments WHERE id = $1;
 -- name: GetPaymentIDByOrder :one
 SELECT id FROM payments WHERE order_id = $1;
 
+-- name: GetOrderOfCharge :one
+SELECT order_id FROM payments WHERE provider = @provider AND charge_id = @charge_id AND charge_id <> '' LIMIT 1;
+
 -- name: PaymentsOfReference :many
 SELECT id FROM payments WHERE payment_type = $1 AND reference_id = $2 ORDER BY id;
 
@@ -39,6 +42,7 @@ SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured =
     confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
     provider_ref = @provider_ref, page_url = @page_url, expires_at = @expires_at, charged_at = @charged_at,
     attempt = @attempt, no_charge = @no_charge, extend_at = @extend_at, cancel_due = @cancel_due, hinted = @hinted,
+    disputed_at = @disputed_at,
     captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, sqlc.narg('now')::timestamptz, now()) END
 WHERE id = $1 AND version = @seen_version AND status = @seen_status;
 
@@ -76,10 +80,12 @@ WHERE order_id = @order_id AND (status NOT IN ('CONFIRMED', 'REFUNDED') OR @refu
 UPDATE payments SET check_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @wait_seconds)
 WHERE id = $1 AND lease = $2 AND check_at IS NOT NULL;
 
--- SettlePayment ends a check. Of a payment that has ended without a charge the provider is asked again an hour and a day later.
+-- SettlePayment ends a check. Of a payment that has ended without a charge the provider is asked again an hour and a day later, and of a
+-- disputed one every day.
 -- name: SettlePayment :exec
 UPDATE payments
 SET check_at = CASE WHEN status IN ('PREPARED', 'OPEN') THEN expires_at
+                    WHEN disputed_at IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, now()) + interval '1 day'
                     WHEN status IN ('DECLINED', 'EXPIRED') AND (charged_at IS NOT NULL OR provider_ref <> '') AND looks < 2
                         THEN coalesce(sqlc.narg('now')::timestamptz, now()) + CASE looks WHEN 0 THEN interval '1 hour' ELSE interval '23 hours' END END,
     looks = looks + CASE WHEN status IN ('DECLINED', 'EXPIRED') AND looks < 2 THEN 1 ELSE 0 END,
@@ -124,5 +130,6 @@ SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNK
        coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
        (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand,
+       (SELECT count(*) FROM payments AS p WHERE p.disputed_at IS NOT NULL) AS disputed,
        (SELECT count(*) FROM payments AS p WHERE p.check_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '1 minute'
             AND p.provider <> ALL (coalesce(sqlc.narg('providers')::text[], ARRAY[p.provider]))) AS unserved;

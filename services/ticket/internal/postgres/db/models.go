@@ -229,6 +229,8 @@ type Ticket struct {
 	Status        string
 	UsedEpoch     int32
 	RefundID      uuid.NullUUID
+	Disputed      bool
+	DisputedAsOf  int64
 	Serial        int32
 	IssuedAt      time.Time
 	UpdatedAt     time.Time

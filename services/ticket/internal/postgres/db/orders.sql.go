@@ -260,7 +260,7 @@ func (q *Queries) ScansOfTickets(ctx context.Context, ticketIds []uuid.UUID) ([]
 }
 
 const TicketsOfOrder = `-- name: TicketsOfOrder :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
 FROM tickets t
 WHERE (t.reservation_id = $1 AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
    OR (t.reservation_id = $1 AND t.status IN ('TRANSFERRED', 'REFUNDED'))
@@ -299,6 +299,8 @@ func (q *Queries) TicketsOfOrder(ctx context.Context, reservationID uuid.UUID) (
 			&i.Ticket.Status,
 			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
+			&i.Ticket.Disputed,
+			&i.Ticket.DisputedAsOf,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,

@@ -13,7 +13,7 @@ import (
 )
 
 const FindTicket = `-- name: FindTicket :one
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
@@ -65,6 +65,8 @@ func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTic
 		&i.Ticket.Status,
 		&i.Ticket.UsedEpoch,
 		&i.Ticket.RefundID,
+		&i.Ticket.Disputed,
+		&i.Ticket.DisputedAsOf,
 		&i.Ticket.Serial,
 		&i.Ticket.IssuedAt,
 		&i.Ticket.UpdatedAt,
@@ -130,7 +132,7 @@ func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) er
 }
 
 const ListTickets = `-- name: ListTickets :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
@@ -195,6 +197,8 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 			&i.Ticket.Status,
 			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
+			&i.Ticket.Disputed,
+			&i.Ticket.DisputedAsOf,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,
@@ -219,7 +223,7 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 }
 
 const LockTickets = `-- name: LockTickets :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before,
        coalesce(CASE WHEN t.payment_id IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
 FROM tickets t
 WHERE t.ticket_id = ANY ($1::uuid[])
@@ -261,6 +265,8 @@ func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]Loc
 			&i.Ticket.Status,
 			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
+			&i.Ticket.Disputed,
+			&i.Ticket.DisputedAsOf,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
 			&i.Ticket.UpdatedAt,
@@ -275,6 +281,24 @@ func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]Loc
 		return nil, err
 	}
 	return items, nil
+}
+
+const MarkDisputed = `-- name: MarkDisputed :exec
+UPDATE tickets t SET disputed = c.disputed, disputed_as_of = c.version, updated_at = now()
+FROM (SELECT unnest($1::uuid[]) AS payment_id, unnest($2::boolean[]) AS disputed, unnest($3::bigint[]) AS version) c
+WHERE t.payment_id = c.payment_id AND t.disputed_as_of < c.version
+`
+
+type MarkDisputedParams struct {
+	PaymentIds []uuid.UUID
+	Disputed   []bool
+	Versions   []int64
+}
+
+// MarkDisputed marks the tickets of payments, which are locked, or new.
+func (q *Queries) MarkDisputed(ctx context.Context, arg MarkDisputedParams) error {
+	_, err := q.db.Exec(ctx, MarkDisputed, arg.PaymentIds, arg.Disputed, arg.Versions)
+	return err
 }
 
 const ReservationsOf = `-- name: ReservationsOf :many
@@ -308,6 +332,30 @@ SELECT ticket_id FROM tickets WHERE payment_id = $1::uuid
 
 func (q *Queries) TicketsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, TicketsOfPayment, paymentID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var ticket_id uuid.UUID
+		if err := rows.Scan(&ticket_id); err != nil {
+			return nil, err
+		}
+		items = append(items, ticket_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const TicketsOfPayments = `-- name: TicketsOfPayments :many
+SELECT ticket_id FROM tickets WHERE payment_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) TicketsOfPayments(ctx context.Context, paymentIds []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, TicketsOfPayments, paymentIds)
 	if err != nil {
 		return nil, err
 	}

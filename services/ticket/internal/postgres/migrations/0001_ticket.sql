@@ -315,6 +315,10 @@ CREATE TABLE tickets (
     used_epoch     integer     NOT NULL DEFAULT 1,
     -- The claim that ends it.
     refund_id      uuid,
+    -- Its payer disputes the charge at the bank.
+    disputed       boolean     NOT NULL DEFAULT false,
+    -- The version of the payment that says so; an older one changes nothing.
+    disputed_as_of bigint      NOT NULL DEFAULT 0,
     -- Part of the signed code, so that issuing a new code voids the one before.
     serial         integer     NOT NULL DEFAULT 1 CHECK (serial > 0),
     issued_at      timestamptz NOT NULL DEFAULT now(),

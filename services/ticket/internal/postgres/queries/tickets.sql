@@ -15,6 +15,15 @@ SELECT ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price,
 -- name: TicketsOfPayment :many
 SELECT ticket_id FROM tickets WHERE payment_id = @payment_id::uuid;
 
+-- MarkDisputed marks the tickets of payments, which are locked, or new.
+-- name: MarkDisputed :exec
+UPDATE tickets t SET disputed = c.disputed, disputed_as_of = c.version, updated_at = now()
+FROM (SELECT unnest(@payment_ids::uuid[]) AS payment_id, unnest(@disputed::boolean[]) AS disputed, unnest(@versions::bigint[]) AS version) c
+WHERE t.payment_id = c.payment_id AND t.disputed_as_of < c.version;
+
+-- name: TicketsOfPayments :many
+SELECT ticket_id FROM tickets WHERE payment_id = ANY (@payment_ids::uuid[]);
+
 -- A ticket's reservation never changes.
 -- name: ReservationsOf :many
 SELECT DISTINCT reservation_id FROM tickets WHERE ticket_id = ANY (@ticket_ids::uuid[]);

@@ -101,10 +101,12 @@ type locked struct {
 }
 
 func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent) (l locked, err error) {
-	var refundIDs, ids, ticketIDs []uuid.UUID
+	var refundIDs, ids, ticketIDs, disputed []uuid.UUID
 	for _, e := range events {
 		switch {
-		case !e.Refunded:
+		case e.Dispute != nil:
+			disputed = append(disputed, e.Payment.ID)
+		case e.Confirms():
 			l.payments, ids = append(l.payments, e.Payment.ID), append(ids, e.ReservationID)
 		case e.EndsTickets():
 			refundIDs = append(refundIDs, e.RefundID)
@@ -112,6 +114,11 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	}
 	if l.claims, err = refunds.Lock(ctx, tx.Queries, refundIDs); err != nil {
 		return l, err
+	}
+	if len(disputed) > 0 {
+		if ticketIDs, err = tx.TicketsOfPayments(ctx, disputed); err != nil {
+			return l, err
+		}
 	}
 	for _, c := range l.claims {
 		ticketIDs = append(ticketIDs, c.TicketIDs()...)
@@ -146,7 +153,23 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	if err != nil {
 		return err
 	}
+	if err := markDisputed(ctx, tx.Queries, b.Disputes); err != nil {
+		return err
+	}
 	return reservations.InsertEvents(ctx, tx, append(saved, b.Rejected...))
+}
+
+// markDisputed marks tickets, also those that the batch has issued.
+func markDisputed(ctx context.Context, q *postgres.Queries, disputes map[uuid.UUID]settlement.Dispute) error {
+	if len(disputes) == 0 {
+		return nil
+	}
+	var arg db.MarkDisputedParams
+	for payment, d := range disputes {
+		arg.PaymentIds, arg.Disputed = append(arg.PaymentIds, payment), append(arg.Disputed, d.Open)
+		arg.Versions = append(arg.Versions, d.Version)
+	}
+	return q.MarkDisputed(ctx, arg)
 }
 
 // endedPayments reads which payments have ended without paying for anything, and returns the

@@ -60,6 +60,7 @@ func FromRow(r db.Ticket, usedBefore bool) ticket.Ticket {
 		ID: r.TicketID, ReservationID: r.ReservationID, N: int(r.N), EventID: r.EventID, UserID: r.UserID, Section: r.Section,
 		Price: r.Price, Paid: r.Paid, Fee: r.Fee, Given: r.Given, Currency: r.Currency, PaymentID: r.PaymentID.UUID,
 		Status: ticket.Status(r.Status), RefundID: r.RefundID.UUID, Serial: int(r.Serial), IssuedAt: r.IssuedAt.UTC(),
+		Disputed: r.Disputed,
 	}
 	if r.SeatID != nil {
 		seat := reservation.NewSeat(*r.SeatID, r.Price)

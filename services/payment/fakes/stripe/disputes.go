@@ -1,0 +1,80 @@
+package stripe
+
+import "urr.guru/services/payment/fakes"
+
+// dispute is a dispute of a charge, as docs.stripe.com/api/disputes/object describes it: it names the charge
+// and its intent, and has no metadata of theirs.
+type dispute struct {
+	id, status string
+	intent     *intent
+	amount     int64
+}
+
+const (
+	needsResponse = "needs_response"
+	lost          = "lost"
+	won           = "won"
+)
+
+func (d *dispute) object() map[string]any {
+	return map[string]any{
+		"id": d.id, "object": "dispute", "charge": d.intent.charge, "payment_intent": d.intent.id, "amount": d.amount, "currency": d.intent.currency,
+		"status": d.status, "reason": "fraudulent", "metadata": map[string]string{},
+	}
+}
+
+// docs.stripe.com/api/disputes/list
+func (s *Server) listDisputes(c call) fakes.Reply {
+	objects := []map[string]any{}
+	for _, d := range s.disputes {
+		if d.intent.id == c.form.Get("payment_intent") {
+			objects = append(objects, d.object())
+		}
+	}
+	return c.list("/v1/disputes", objects)
+}
+
+// refusesRefunds reports whether a dispute of an intent is open or lost (docs.stripe.com/disputes/how-disputes-work).
+func (s *Server) refusesRefunds(pi *intent) bool {
+	for _, d := range s.disputes {
+		if d.intent == pi && (d.status == needsResponse || d.status == lost) {
+			return true
+		}
+	}
+	return false
+}
+
+// Dispute lets the bank of an order's payer dispute its charge, or close the dispute with a status: won or
+// lost. A charge that was disputed stays so (docs.stripe.com/api/charges/object).
+func (s *Server) Dispute(order, closed string) error {
+	return s.dispute(order, closed, 0)
+}
+
+// DisputePart is Dispute of a part of what was charged.
+func (s *Server) DisputePart(order string, amount int64) error { return s.dispute(order, "", amount) }
+
+func (s *Server) dispute(order, closed string, amount int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.sessionOf(order)
+	if x == nil || x.intent == nil || x.intent.received == 0 {
+		return errUnknown
+	}
+	if closed == "" {
+		if amount == 0 {
+			amount = x.intent.received
+		}
+		d := &dispute{id: newID("dp_"), status: needsResponse, intent: x.intent, amount: amount}
+		s.disputes, x.intent.disputed = append(s.disputes, d), true
+		s.event("charge.dispute.created", d.object())
+		return nil
+	}
+	for _, d := range s.disputes {
+		if d.intent == x.intent && d.status == needsResponse {
+			d.status = closed
+			s.event("charge.dispute.closed", d.object())
+			return nil
+		}
+	}
+	return errUnknown
+}
