@@ -134,3 +134,25 @@ func TestSpentKeyIsNotUsedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, change.Refund.Gen)
 }
+
+// A refund of a disputed charge is not sent, unless an earlier call may have made it: then the provider
+// says, under the same key.
+func TestUnlessDisputed(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, tc := range []struct {
+		disputedAt, doubtAt time.Time
+		sent                bool
+	}{{time.Time{}, time.Time{}, true}, {now, time.Time{}, false}, {now, now, true}, {time.Time{}, now, true}} {
+		p := Payment{Status: Confirmed, Captured: 1000, Amount: 1000, DisputedAt: tc.disputedAt}
+		r := Refund{Status: RefundPending, Cause: ByUser, Lease: 3, Amount: 1000, Send: 1000, DoubtAt: tc.doubtAt}
+		c, err := unlessDisputed(3, sending(3, time.Hour, time.Minute))(p, r, now)
+		require.NoError(t, err)
+		require.Equal(t, tc.sent, c.Refund.Status == RefundPending)
+		if !tc.sent {
+			require.Equal(t, RefundRefused, c.Refund.Status)
+			require.Equal(t, reasonDisputed, c.Refund.Reason)
+			require.Nil(t, c.Payment.Refund)
+		}
+	}
+}
