@@ -34,7 +34,8 @@ func (s *Server) listDisputes(c call) fakes.Reply {
 	return c.list("/v1/disputes", objects)
 }
 
-// refusesRefunds reports whether a dispute of an intent is open or lost (docs.stripe.com/disputes/how-disputes-work).
+// refusesRefunds reports whether a dispute of an intent is open or lost:
+// docs.stripe.com/disputes/how-disputes-work.
 func (s *Server) refusesRefunds(pi *intent) bool {
 	for _, d := range s.disputes {
 		if d.intent == pi && (d.status == needsResponse || d.status == lost) {

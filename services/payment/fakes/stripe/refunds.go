@@ -68,7 +68,8 @@ func (s *Server) addRefund(pi *intent, amount int64, metadata map[string]string)
 	return r
 }
 
-// moveRefund books what a refund moves; a pending one moves nothing (docs.stripe.com/api/refunds/object).
+// moveRefund books what a refund moves; a pending one moves nothing:
+// docs.stripe.com/api/refunds/object.
 func (s *Server) moveRefund(kind string, r *refund, amount int64) {
 	s.move(kind, amount, func() map[string]any { return r.object() })
 }
