@@ -67,6 +67,9 @@ type Options struct {
 	OIDC bool
 	// ProviderPage lets buyers pay on the sandbox's page; without it, they choose the payment key.
 	ProviderPage bool
+	// Providers are payment's, the default one first; empty: the sandbox. With stripe or toss, their fakes
+	// run beside the platform (Platform.Fake).
+	Providers []string
 	// Links puts proxies between the services and their backends and callees, for Platform.Link.
 	Links bool
 	// AWS puts proxies that understand the calls between the services and DynamoDB and SQS, for
@@ -231,7 +234,13 @@ func (p *Platform) wantedServices() ([]platform.Service, error) {
 		}
 	}
 	var wanted []platform.Service
+	if p.opts.fakes() {
+		wanted = append(wanted, platform.FakeProviders())
+	}
 	for _, s := range platform.Services() {
+		if p.opts.fakes() && s.Name == platform.Payment {
+			s.Needs = append(s.Needs, platform.PSP)
+		}
 		if len(p.opts.Services) == 0 || slices.Contains(p.opts.Services, s.Name) {
 			wanted = append(wanted, s)
 		}
@@ -291,9 +300,9 @@ func (p *Platform) endServices() error {
 	for name, svc := range p.services {
 		group.Go(func() error {
 			defer close(ended[name])
-			for _, caller := range platform.Services() {
-				if done := ended[caller.Name]; done != nil && slices.Contains(caller.Needs, name) {
-					<-done
+			for caller, other := range p.services {
+				if slices.Contains(other.desc.Needs, name) {
+					<-ended[caller]
 				}
 			}
 			return svc.endAll()
@@ -307,7 +316,7 @@ func (p *Platform) showLogsOfFailure() {
 	if !p.tb.Failed() {
 		return
 	}
-	for _, s := range slices.Backward(platform.Services()) {
+	for _, s := range slices.Backward(append([]platform.Service{platform.FakeProviders()}, platform.Services()...)) {
 		if svc := p.services[s.Name]; svc != nil {
 			svc.showLogs()
 		}

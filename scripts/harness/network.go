@@ -20,7 +20,7 @@ import (
 )
 
 // Link is the network connection of a service (all its replicas) with a backend or callee: redis,
-// postgres, dynamodb, sqs, the sandbox, or a service with one replica. Kafka has no link, because
+// postgres, dynamodb, sqs, the sandbox, stripe, toss, or a service with one replica. Kafka has no link, because
 // its clients use the address that the broker advertises; tests pause or kill it
 // (Platform.Backend).
 type Link struct {
@@ -46,7 +46,7 @@ func (p *Platform) Link(service, peer string) *Link {
 
 // wiring returns the addresses that a service uses: direct ones, or those of its links' proxies.
 func (p *Platform) wiring(s platform.Service) platform.Wiring {
-	w := p.workspace.wiring()
+	w := p.Wiring()
 	direct := w.Target
 	w.Target = func(name string) string {
 		callee := p.services[name]
@@ -65,6 +65,9 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		w.SQSEndpoint = p.linkedURL(s, "sqs", w.SQSEndpoint)
 	}
 	w.SandboxURL = p.linkedURL(s, platform.Sandbox, w.SandboxURL)
+	if p.opts.fakes() {
+		w.StripeURL, w.TossURL = p.linkedURL(s, platform.Stripe, w.StripeURL), p.linkedURL(s, platform.Toss, w.TossURL)
+	}
 	if !p.opts.ProviderPage {
 		w.SandboxPage = ""
 	}

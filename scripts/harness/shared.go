@@ -10,12 +10,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"urr.guru/scripts/platform"
 )
 
 // sharedPlatform returns the platform that all tests of the process share. The first call starts it.
 var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 	ctx := context.Background()
-	p, err := newPlatform(ctx, Options{ProviderPage: true})
+	p, err := newPlatform(ctx, Options{ProviderPage: true, Providers: []string{platform.Sandbox, platform.Stripe, platform.Toss}})
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +29,8 @@ var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 var sharedStarted atomic.Bool
 
 // Shared returns the platform that all tests of the process share: one replica of every service, on
-// the checkout's backends; buyers may pay on the provider's page. Tests use their own events and do not change its processes.
+// the checkout's backends; buyers may pay at the sandbox, on its page or by a key, and at the fakes of
+// other providers. Tests use their own events and change neither its processes nor its faults.
 func Shared(tb testing.TB) *Platform {
 	tb.Helper()
 	sharedStarted.Store(true)

@@ -25,7 +25,13 @@ const faultsLimit = time.Minute
 
 // Wiring returns the direct addresses of the run's stores and services, without the proxies of
 // Options.Links, for audits.
-func (p *Platform) Wiring() platform.Wiring { return p.workspace.wiring() }
+func (p *Platform) Wiring() platform.Wiring {
+	w := p.workspace.wiring()
+	if len(p.opts.Providers) > 0 {
+		w.Providers = p.opts.Providers
+	}
+	return w
+}
 
 // DB returns a direct connection to a service's database, without the proxy of Options.Links.
 func (p *Platform) DB(service string) *pgxpool.Pool {

@@ -184,11 +184,11 @@ func OtherOffset(start int, free func(port int) bool) (offset int, found bool) {
 	return 0, false
 }
 
-// Ports returns the base ports of a platform's services and backends, without the backends that
+// Ports returns the base ports of a platform's services, fakes and backends, without the backends that
 // only tests use.
 func Ports() []int {
 	ports := []int{RedisPort, PostgresPort, KafkaPort, KafkaControllerPort, DynamoDBPort, SQSPort}
-	for _, s := range Services() {
+	for _, s := range append(Services(), FakeProviders()) {
 		ports = append(ports, s.Port, s.OpsPort)
 	}
 	return ports

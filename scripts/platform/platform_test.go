@@ -126,15 +126,19 @@ func TestEnvHasTheSameKeyForBothSidesOfAPair(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
 	w := l.Wiring(platform.NewSecrets())
-	env := func(name string) map[string]string {
-		s, err := platform.Lookup(name)
-		require.NoError(t, err)
+	w.Providers = []string{platform.Stripe, platform.Toss}
+	envOf := func(s platform.Service) map[string]string {
 		vars := map[string]string{}
 		for _, kv := range w.Env(s, l.Listen(s)) {
 			k, v, _ := strings.Cut(kv, "=")
 			vars[k] = v
 		}
 		return vars
+	}
+	env := func(name string) map[string]string {
+		s, err := platform.Lookup(name)
+		require.NoError(t, err)
+		return envOf(s)
 	}
 	for _, caller := range platform.Services() {
 		for _, callee := range caller.Calls {
@@ -145,6 +149,14 @@ func TestEnvHasTheSameKeyForBothSidesOfAPair(t *testing.T) {
 		}
 	}
 	require.Equal(t, env("payment")["SANDBOX_WEBHOOK_SECRET"], env("sandbox")["SANDBOX_WEBHOOK_SECRET"])
+	fakes := envOf(platform.FakeProviders())
+	for _, name := range []string{"STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET", "TOSS_SECRET_KEY"} {
+		require.NotEmpty(t, fakes[name])
+		require.Equal(t, fakes[name], env("payment")[name])
+	}
+	require.Equal(t, fakes["TOSS_CLIENT_KEY"], env("gateway")["TOSS_CLIENT_KEY"])
+	require.Equal(t, "http://"+fakes["STRIPE_ADDR"], env("payment")["STRIPE_URL"])
+	require.Equal(t, "http://"+fakes["TOSS_ADDR"], env("payment")["TOSS_URL"])
 	require.Empty(t, env("stats")["SESSION_SECRET"], "a service gets no secret that it does not use")
 }
 

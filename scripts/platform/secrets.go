@@ -19,6 +19,8 @@ type Secrets struct {
 	Session        string            `json:"session"`
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
+	Provider       string            `json:"provider"`       // in the keys of payment at the fakes of real providers
+	StripeWebhook  string            `json:"stripe_webhook"` // signs the webhooks of the fake of Stripe
 	OIDCClient     string            `json:"oidc_client"`    // the gateway's at the sandbox's identity provider
 	Beacon         string            `json:"beacon"`         // determines the key of the sandbox's beacon
 	Draw           string            `json:"draw"`           // kid:base64 of 32 bytes, from which seeds of draws follow
@@ -58,7 +60,9 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 }
 
 func (s *Secrets) generateMissing() (changed bool) {
-	for _, field := range []*string{&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon} {
+	for _, field := range []*string{
+		&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon, &s.Provider, &s.StripeWebhook,
+	} {
 		if *field == "" {
 			*field, changed = hex.EncodeToString(random32()), true
 		}

@@ -19,6 +19,7 @@ const (
 	Ingest  = "ingest"
 	Worker  = "worker"
 	Sandbox = "sandbox" // the sandbox provider, which runs like a service
+	PSP     = "psp"     // the fakes of real payment providers, which run in tests only
 )
 
 // Names of the backends of services besides PostgreSQL.
@@ -75,6 +76,12 @@ func Services() []Service {
 		started[s.Name] = true
 	}
 	return all
+}
+
+// FakeProviders describes the process with the fakes of payment providers: Stripe's has Port, that of
+// Toss Payments OpsPort.
+func FakeProviders() Service {
+	return Service{Name: PSP, Package: "./scripts/cmd/psp", Port: 8100, OpsPort: 8101}
 }
 
 // Lookup returns the description of the service with this name.

@@ -29,8 +29,12 @@ type Wiring struct {
 	SandboxURL       string
 	SandboxPage      string // the sandbox's address in browsers; empty: it has no page
 	GatewayURL       string // the gateway's address in browsers
-	WebhookURL       string // where the sandbox sends webhooks
+	WebhookURL       string // where the providers send webhooks, without their names
 	Ledger           string // the sandbox's ledger file
+	// Providers are payment's, the default one first: the sandbox, and those of FakeProviders.
+	Providers          []string
+	StripeURL, TossURL string // of the fakes
+	PayHost            string // the gateway's host in browsers for the page of Toss Payments
 	// OIDC makes users sign in to the gateway at the sandbox's identity provider, instead of by
 	// DEV_LOGIN.
 	OIDC bool
@@ -65,7 +69,11 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		SandboxURL:       "http://" + addr(Sandbox),
 		SandboxPage:      "http://" + addr(Sandbox),
 		GatewayURL:       "http://" + addr(Gateway),
-		WebhookURL:       "http://" + addr(Gateway) + "/api/v1/payments/webhooks/sandbox",
+		WebhookURL:       "http://" + addr(Gateway) + "/api/v1/payments/webhooks/",
+		Providers:        []string{Sandbox},
+		StripeURL:        "http://" + l.LoopbackAddr(FakeProviders().Port),
+		TossURL:          "http://" + l.LoopbackAddr(FakeProviders().OpsPort),
+		PayHost:          strings.Replace(addr(Gateway), "127.0.0.1", "localhost", 1),
 		Ledger:           l.State("data", "sandbox", "ledger.jsonl"),
 		OIDC:             os.Getenv("OIDC") == "1",
 	}
@@ -87,11 +95,14 @@ func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
 // only variables that this service reads, so that no service can depend on another one's secret.
 func (w Wiring) Env(s Service, at ListenAddrs) []string {
 	env := map[string]string{}
-	if s.Name == Sandbox {
+	switch s.Name {
+	case Sandbox:
 		env["HTTP_ADDR"] = at.Addr
-		env["WEBHOOK_URL"] = w.WebhookURL
+		env["WEBHOOK_URL"] = w.WebhookURL + Sandbox
 		env["LEDGER_FILE"] = w.Ledger
-	} else {
+	case PSP:
+		w.addFakes(env, at)
+	default:
 		w.addCommonVariables(env, s, at)
 		w.addBackendVariables(env, s)
 	}
@@ -178,6 +189,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 			env["OIDC_ISSUER"], env["PUBLIC_URL"] = w.SandboxURL+"/oidc", w.GatewayURL
 			env["OIDC_CLIENT_ID"], env["OIDC_CLIENT_SECRET"] = oidcClient, w.Secrets.OIDCClient
 		}
+		w.addPayHost(env)
 	case VWR:
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
 		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file on every write
@@ -188,10 +200,11 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 	case Ticket:
 		env["TICKET_CODE_KEY"] = w.Secrets.TicketCode
+		if slices.Contains(w.Providers, Toss) {
+			env["HOLD_MAX_EXTENSION"] = "45m" // it can still charge a quarter of an hour after the page
+		}
 	case Payment:
-		env["PAYMENT_PROVIDERS"], env["SANDBOX"], env["SANDBOX_URL"] = "sandbox", "development", w.SandboxURL
-		w.addSandboxPage(env)
-		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
+		w.addProviders(env)
 	case Reward:
 		// The sandbox pays points and coupons too. The times are shorter than the defaults of minutes.
 		env["REWARD_POINT_URL"], env["REWARD_COUPON_URL"] = w.RewardProviderURL(), w.RewardProviderURL()
@@ -211,13 +224,6 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 			env["SANDBOX_OIDC_ISSUER"], env["SANDBOX_OIDC_CLIENT_URL"] = w.SandboxURL+"/oidc", w.GatewayURL
 			env["SANDBOX_OIDC_CLIENT_ID"], env["SANDBOX_OIDC_CLIENT_SECRET"] = oidcClient, w.Secrets.OIDCClient
 		}
-	}
-}
-
-// addSandboxPage lets payers pay on the sandbox's page, if it has one.
-func (w Wiring) addSandboxPage(env map[string]string) {
-	if w.SandboxPage != "" {
-		env["SANDBOX_PUBLIC_URL"], env["PUBLIC_URL"] = w.SandboxPage, w.GatewayURL
 	}
 }
 

@@ -6,6 +6,8 @@
 //
 // That of Toss Payments is served at TOSS_ADDR to whoever has TOSS_SECRET_KEY; its script, at /v2/standard,
 // takes TOSS_CLIENT_KEY. Webhooks go to TOSS_WEBHOOK_URL, unsigned. TOSS_FAULTS and /control are as above.
+//
+// Once /readyz answers at one of the addresses, all are served.
 package main
 
 import (
@@ -36,6 +38,7 @@ type provider struct {
 	name, addr, webhookURL string
 	handler                http.Handler
 	webhooks               *fakes.Webhooks
+	listener               net.Listener
 }
 
 func run(ctx context.Context, env func(string) string) error {
@@ -43,6 +46,11 @@ func run(ctx context.Context, env func(string) string) error {
 	list, err := open(env)
 	if err != nil {
 		return err
+	}
+	for i, p := range list {
+		if list[i].listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", p.addr); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
 	}
 	work, ctx := errgroup.WithContext(ctx)
 	for _, p := range list {
@@ -125,16 +133,15 @@ func setFaults(variable, text string, calls *fakes.Calls) error {
 // serve serves a provider until ctx ends. Connections are not kept: a client repeats by itself a call that
 // is lost on one that was used before.
 func (p provider) serve(ctx context.Context, log *slog.Logger) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.addr)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	server := &http.Server{Handler: p.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute}
+	mux := http.NewServeMux()
+	mux.Handle("/", p.handler)
+	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute}
 	server.SetKeepAlivesEnabled(false)
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
-	log.InfoContext(ctx, "ready", "provider", p.name, "addr", listener.Addr().String())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	log.InfoContext(ctx, "ready", "provider", p.name, "addr", p.listener.Addr().String())
+	if err := server.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", p.name, err)
 	}
 	return nil

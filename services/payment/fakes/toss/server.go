@@ -81,7 +81,8 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-func (p *Payment) captured() bool {
+// Captured reports whether money was taken for it.
+func (p *Payment) Captured() bool {
 	return p.Status == Done || p.Status == Canceled || p.Status == PartCanceled
 }
 
@@ -216,7 +217,7 @@ func (s *Server) lookup(r *http.Request, _ []byte) fakes.Reply {
 	var found *Payment
 	for _, p := range s.orders[r.PathValue("orderId")] {
 		s.current(p.PaymentKey)
-		if p.captured() || s.opts.ShowsUnapproved && (found == nil || !found.captured()) {
+		if p.Captured() || s.opts.ShowsUnapproved && (found == nil || !found.Captured()) {
 			found = p
 		}
 	}
@@ -262,9 +263,9 @@ func (s *Server) giveBack(p *Payment, amount int64, reason string) (code string)
 		amount = p.BalanceAmount
 	}
 	switch {
-	case p.captured() && p.BalanceAmount == 0:
+	case p.Captured() && p.BalanceAmount == 0:
 		return "ALREADY_CANCELED_PAYMENT"
-	case !p.captured():
+	case !p.Captured():
 		return "NOT_CANCELABLE_PAYMENT"
 	case amount > p.BalanceAmount:
 		return "NOT_CANCELABLE_AMOUNT"

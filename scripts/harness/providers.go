@@ -1,0 +1,93 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"urr.guru/scripts/internal/fetch"
+	"urr.guru/scripts/internal/payer"
+	"urr.guru/scripts/platform"
+	"urr.guru/services/payment/fakes"
+)
+
+// fakes reports whether the fakes of providers run.
+func (o *Options) fakes() bool {
+	return slices.ContainsFunc(o.Providers, func(name string) bool { return name != platform.Sandbox })
+}
+
+// Fake is the fake of a payment provider, stripe or toss. It loses its orders when its process ends.
+type Fake struct {
+	p   *Platform
+	url string
+}
+
+// Fake returns the fake of a provider, which Options.Providers must name.
+func (p *Platform) Fake(name string) *Fake {
+	p.tb.Helper()
+	if name == platform.Sandbox || !slices.Contains(p.opts.Providers, name) {
+		p.tb.Fatalf("harness: there is no fake of %q here: %v", name, p.opts.Providers)
+	}
+	if name == platform.Stripe {
+		return &Fake{p, p.Wiring().StripeURL}
+	}
+	return &Fake{p, p.Wiring().TossURL}
+}
+
+// SetFaults sets which calls and webhooks go wrong. It also works while the test cleans up.
+func (f *Fake) SetFaults(shares fakes.Faults) {
+	f.p.tb.Helper()
+	f.Control(http.MethodPut, "faults", shares)
+}
+
+// Control calls one of the fake's own addresses, as POST refund-by-hand.
+func (f *Fake) Control(method, what string, body any) {
+	f.p.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.p.tb.Context()), faultsLimit)
+	defer cancel()
+	raw, err := json.Marshal(body)
+	var req *http.Request
+	if err == nil {
+		req, err = http.NewRequestWithContext(ctx, method, f.url+"/control/"+what, bytes.NewReader(raw))
+	}
+	var a Answer
+	if err == nil {
+		a, err = send(http.DefaultClient, req)
+	}
+	if err == nil && a.Status/100 != 2 {
+		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)
+	}
+	if err != nil {
+		f.p.tb.Fatalf("harness: %s %s: %v", method, what, err)
+	}
+}
+
+// Orders returns the orders that a fake has: T is stripe.Order or toss.Payment.
+func Orders[T any](ctx context.Context, f *Fake) (list []T, err error) {
+	raw, err := fetch.Get(ctx, f.url+"/control/orders")
+	if err == nil {
+		err = json.Unmarshal(raw, &list)
+	}
+	return list, err
+}
+
+// OnPage makes a choice on the page of a payment at a fake, and goes where that sends the buyer.
+func (c *Client) OnPage(ctx context.Context, page string, choice payer.Choice) error {
+	to, err := payer.Choose(ctx, page, choice)
+	if err != nil || to == "" {
+		return err
+	}
+	u, err := url.Parse(to)
+	if err != nil {
+		return fmt.Errorf("the provider's redirect: %w", err)
+	}
+	a, err := c.Call(ctx, http.MethodGet, u.RequestURI(), nil)
+	if err == nil && a.Status != http.StatusSeeOther {
+		err = fmt.Errorf("back from the page: answered %d %s", a.Status, a.Body)
+	}
+	return err
+}

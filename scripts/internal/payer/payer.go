@@ -1,0 +1,127 @@
+// Package payer acts as a buyer in a browser on the payment pages of the fakes of Stripe and Toss Payments.
+package payer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"time"
+
+	"urr.guru/services/payment/fakes/toss"
+)
+
+// Choice is what the buyer does on a page.
+type Choice string
+
+// The choices.
+const (
+	Pay     Choice = "pay"
+	Decline Choice = "decline" // pay with a card that is declined
+	Stay    Choice = "stay"    // pay, and never go back to the shop
+	Back    Choice = "back"    // go back without paying
+)
+
+// timeLimit bounds a request. There may be thousands at once.
+const timeLimit = time.Minute
+
+// Choose makes a choice on the page that a payment has been given. It returns the address to which the
+// buyer is sent. It is "" if the page keeps the buyer: after Stay, when nothing can be paid there any more,
+// and at Stripe after Decline, where another card can be tried.
+func Choose(ctx context.Context, page string, choice Choice) (to string, err error) {
+	at, err := url.Parse(page)
+	if err != nil {
+		return "", fmt.Errorf("the address of the page: %w", err)
+	}
+	if at.Fragment != "" {
+		if at, err = openToss(ctx, at); err != nil {
+			return "", err
+		}
+	} else if choice == Stay {
+		choice = "close"
+	}
+	status, location, body, err := do(ctx, http.MethodPost, at.String(), "application/x-www-form-urlencoded", url.Values{"choice": {string(choice)}}.Encode())
+	switch {
+	case err != nil:
+		return "", err
+	case status == http.StatusOK || location == at.Path: // it says how the payment stands
+		return "", nil
+	case status == http.StatusSeeOther:
+		return location, nil
+	}
+	return "", fmt.Errorf("the page answered %d: %s", status, body)
+}
+
+var pageData = regexp.MustCompile(`(?s)<script type="application/json" id="page">(.*?)</script>`)
+
+// openToss does what our page with the vendor's script does: it opens a payment of the order that the
+// fragment of its address names, and goes to the page of it.
+func openToss(ctx context.Context, at *url.URL) (*url.URL, error) {
+	order, err := url.ParseQuery(at.EscapedFragment())
+	if err != nil {
+		return nil, fmt.Errorf("the fragment of the page: %w", err)
+	}
+	status, _, body, err := do(ctx, http.MethodGet, at.String(), "", "")
+	if err != nil {
+		return nil, err
+	}
+	found := pageData.FindStringSubmatch(body)
+	if found == nil {
+		return nil, fmt.Errorf("the page of Toss Payments answered %d: %s", status, body)
+	}
+	var page struct{ ClientKey, Script, Shop string }
+	if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), &page); err != nil {
+		return nil, fmt.Errorf("the data of the page: %w", err)
+	}
+	q := toss.Request{ClientKey: page.ClientKey, Method: "CARD", OrderID: order.Get("order"), OrderName: "Tickets: " + order.Get("event"), WindowTarget: "self"}
+	q.Amount.Currency = "KRW"
+	if q.Amount.Value, err = strconv.ParseInt(order.Get("amount"), 10, 64); err != nil {
+		return nil, fmt.Errorf("the amount in the fragment: %w", err)
+	}
+	back := page.Shop + "/api/v1/payments/return/toss?" + url.Values{"order": {q.OrderID}, "token": {order.Get("token")}}.Encode()
+	q.SuccessURL, q.FailURL = back, back
+	sent, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	sdk, err := url.Parse(page.Script)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the script: %w", err)
+	}
+	status, _, body, err = do(ctx, http.MethodPost, sdk.Scheme+"://"+sdk.Host+"/sdk/payments", "text/plain", string(sent))
+	var opened struct{ URL, Code string }
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &opened)
+	}
+	if err != nil || opened.URL == "" {
+		return nil, fmt.Errorf("open a payment at Toss Payments: %d %s: %w", status, opened.Code, err)
+	}
+	return url.Parse(opened.URL)
+}
+
+// do sends a request without following redirects.
+func do(ctx context.Context, method, to, kind, form string) (status int, location, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewBufferString(form))
+	if err != nil {
+		return 0, "", "", err
+	}
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header.Get("Location"), string(raw), err
+}
