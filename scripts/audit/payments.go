@@ -2,13 +2,11 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/payment/sandbox"
 )
@@ -84,24 +82,6 @@ func queryByID[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, 
 	out := make(map[string]T, len(list))
 	for _, v := range list {
 		out[id(v)] = v
-	}
-	return out, nil
-}
-
-func (s *Stores) readCharges(ctx context.Context) (map[string]sandbox.Charge, error) {
-	var ledger struct {
-		Charges []sandbox.Charge `json:"charges"`
-	}
-	raw, err := fetch.Get(ctx, s.ledgerURL)
-	if err == nil {
-		err = json.Unmarshal(raw, &ledger)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", unavailable(providerStore, err))
-	}
-	out := make(map[string]sandbox.Charge, len(ledger.Charges))
-	for _, c := range ledger.Charges {
-		out[c.OrderID] = c
 	}
 	return out, nil
 }

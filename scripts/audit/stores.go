@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -23,6 +25,7 @@ type Stores struct {
 	brokers                []string
 	topicPrefix            string
 	ledgerURL              string
+	providers              map[string]string // the addresses of the fakes of other providers, by their names
 	// read returns all records of a topic. It is topics.Read, except in tests that cache topics.
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
 }
@@ -38,9 +41,12 @@ func Open(ctx context.Context, w platform.Wiring) (*Stores, error) {
 }
 
 func connect(w platform.Wiring) *Stores {
+	fakes := map[string]string{platform.Stripe: w.StripeURL, platform.Toss: w.TossURL}
+	maps.DeleteFunc(fakes, func(name, _ string) bool { return !slices.Contains(w.Providers, name) })
 	return &Stores{
-		redis:   redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.RedisAddrs, DB: w.RedisDB, PoolSize: 4}),
-		brokers: w.KafkaBrokers, topicPrefix: w.KafkaPrefix,
+		providers: fakes,
+		redis:     redis.NewUniversalClient(&redis.UniversalOptions{Addrs: w.RedisAddrs, DB: w.RedisDB, PoolSize: 4}),
+		brokers:   w.KafkaBrokers, topicPrefix: w.KafkaPrefix,
 		ledgerURL: w.SandboxURL + "/v1/ledger",
 		read:      topics.Read,
 	}

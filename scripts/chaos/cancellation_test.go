@@ -32,17 +32,9 @@ var (
 
 // cancelled is a sale that is cancelled while buyers are at checkout.
 type cancelled struct {
-	*run
+	*hall
 
 	cancelledSize
-	event string
-}
-
-// buyer is a signed-in user with an order.
-type buyer struct {
-	*harness.Client
-	ReservationID, OrderID, PaymentID string
-	Amount                            int64
 }
 
 // TestCancelledSale cancels a sale while many are at checkout and being charged. After an undo,
@@ -56,10 +48,9 @@ func TestCancelledSale(t *testing.T) {
 	if *full {
 		of = longCancellation
 	}
-	c := &cancelled{cancelledSize: of, event: "cancelled-" + uuid.NewString()[:8], run: setup(t, shortSale, seed, func(o *harness.Options) {
+	c := &cancelled{cancelledSize: of, hall: openHall(setup(t, shortSale, seed, func(o *harness.Options) {
 		o.Env[platform.Payment] = append(o.Env[platform.Payment], "PAYMENT_REFUNDS_PER_SECOND=200")
-	})}
-	c.put()
+	}), 2, 100_000, 3600)}
 	sold := c.each(c.sold, func(ctx context.Context, b *buyer) { c.buy(ctx, b, "ok-") })
 	c.requireStatus(sold, "CONFIRMED")
 	held := c.each(c.held, c.hold)
@@ -117,52 +108,8 @@ func (c *cancelled) charge() (wait func() []*buyer) {
 	return func() []*buyer { return <-done }
 }
 
-func (c *cancelled) put() {
-	now := time.Now().UTC()
-	c.Operator().Must(c.t.Context(), http.MethodPut, "/api/v1/admin/events/"+c.event, map[string]any{
-		"title": "Cancelled", "artist": "Nobody", "venue": "Hall", "seating": "GENERAL", "currency": "KRW", "maxPerUser": 2,
-		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20), "holdSeconds": 3600,
-		"slotSeconds": 3600, "threshold": 100_000, "sections": []map[string]any{{"section": "A", "price": 55000, "capacity": 100_000}},
-	}, nil)
-}
-
 func (c *cancelled) act(act string, body any) {
 	c.Operator().Must(c.t.Context(), http.MethodPost, "/api/v1/admin/events/"+c.event+"/"+act, body, nil)
-}
-
-// each lets n new buyers in, and does something with each, some at a time.
-func (c *cancelled) each(n int, do func(context.Context, *buyer)) []*buyer {
-	buyers := make([]*buyer, n)
-	var all sync.WaitGroup
-	free := make(chan struct{}, 16)
-	for i := range buyers {
-		buyers[i] = &buyer{Client: c.Client("u-" + uuid.NewString()[:8])}
-		free <- struct{}{}
-		all.Go(func() {
-			defer func() { <-free }()
-			c.enter(buyers[i])
-			do(c.t.Context(), buyers[i])
-		})
-	}
-	all.Wait()
-	return buyers
-}
-
-// enter waits until the line lets a buyer in.
-func (c *cancelled) enter(b *buyer) {
-	c.Eventually(func(ctx context.Context) error {
-		var place struct{ Status string }
-		a, err := b.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+c.event, map[string]any{})
-		if err == nil && (a.Decode(&place) != nil || place.Status != "active") {
-			err = fmt.Errorf("not let in: %d %s", a.Status, a.Body)
-		}
-		return err
-	})
-}
-
-func (c *cancelled) hold(ctx context.Context, b *buyer) {
-	b.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/reservations",
-		map[string]any{"eventId": c.event, "section": "A", "quantity": 2}, b)
 }
 
 func (c *cancelled) buy(ctx context.Context, b *buyer, key string) {
@@ -209,20 +156,6 @@ func (c *cancelled) position(v *harness.Client) int {
 	var place struct{ Position int }
 	v.Must(c.t.Context(), http.MethodGet, "/api/v1/queue/status/"+c.event, nil, &place)
 	return place.Position
-}
-
-// requireStatus waits until the reservations of buyers have a status.
-func (c *cancelled) requireStatus(buyers []*buyer, want string) {
-	for _, b := range buyers {
-		c.Eventually(func(ctx context.Context) error {
-			var r struct{ Status string }
-			a, err := b.Call(ctx, http.MethodGet, "/api/v1/my/reservations/"+b.ReservationID, nil)
-			if err == nil && (a.Decode(&r) != nil || r.Status != want) {
-				err = fmt.Errorf("reservation %s is %s, not %s", b.ReservationID, r.Status, want)
-			}
-			return err
-		})
-	}
 }
 
 // requireTickets waits until all that is paid has its tickets, and nothing else has.

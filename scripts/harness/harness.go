@@ -375,7 +375,7 @@ func (p *Platform) replicaEnv(svc *Service, i int) []string {
 	if p.opts.AWS {
 		env = append(env, p.awsEnv(svc.name(i))...)
 	}
-	env = append(append(env, p.opts.Env["*"]...), p.opts.Env[svc.desc.Name]...)
+	env = slices.Concat(env, p.opts.Env["*"], p.opts.Env[svc.desc.Name], svc.replicas[i].env)
 	if svc.replicas[i].old {
 		env = append(env, p.opts.Upgrade.Env...)
 	}

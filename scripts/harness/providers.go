@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 
+	"urr.guru/pkg/loop"
 	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/internal/payer"
 	"urr.guru/scripts/platform"
@@ -75,7 +76,8 @@ func Orders[T any](ctx context.Context, f *Fake) (list []T, err error) {
 	return list, err
 }
 
-// OnPage makes a choice on the page of a payment at a fake, and goes where that sends the buyer.
+// OnPage makes a choice on the page of a payment at a fake, and goes where that sends the buyer: again
+// while the platform is overloaded, or a replica of payment answers that has not that provider.
 func (c *Client) OnPage(ctx context.Context, page string, choice payer.Choice) error {
 	to, err := payer.Choose(ctx, page, choice)
 	if err != nil || to == "" {
@@ -85,9 +87,13 @@ func (c *Client) OnPage(ctx context.Context, page string, choice payer.Choice) e
 	if err != nil {
 		return fmt.Errorf("the provider's redirect: %w", err)
 	}
-	a, err := c.Call(ctx, http.MethodGet, u.RequestURI(), nil)
-	if err == nil && a.Status != http.StatusSeeOther {
-		err = fmt.Errorf("back from the page: answered %d %s", a.Status, a.Body)
+	for {
+		a, err := c.Call(ctx, http.MethodGet, u.RequestURI(), nil)
+		switch {
+		case err != nil || a.Status == http.StatusSeeOther:
+			return err
+		case !Overloaded(a.Status) && a.Code() != "PROVIDER_UNKNOWN" || !loop.Sleep(ctx, overloadPause):
+			return fmt.Errorf("back from the page: answered %d %s", a.Status, a.Body)
+		}
 	}
-	return err
 }

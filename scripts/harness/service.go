@@ -32,6 +32,7 @@ type replica struct {
 	listen platform.ListenAddrs
 	proc   *process.Process // nil: not running
 	logged int64            // size of the replica's log at the start of this run
+	env    []string         // of this replica alone, since RestartWith
 	// old is true while the replica runs the program of Options.Upgrade.
 	old bool
 }
@@ -76,6 +77,15 @@ func (s *Service) Stop(i int) {
 
 func (s *Service) Start(i int) {
 	s.p.tb.Helper()
+	s.begin(i, "")
+}
+
+// RestartWith restarts replica i, from now on with further NAME=value pairs: a changed setting that
+// other replicas do not have yet.
+func (s *Service) RestartWith(i int, env ...string) {
+	s.p.tb.Helper()
+	s.Stop(i)
+	s.replicas[i].env = env
 	s.begin(i, "")
 }
 

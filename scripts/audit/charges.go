@@ -1,0 +1,73 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"urr.guru/scripts/internal/fetch"
+	"urr.guru/scripts/platform"
+	"urr.guru/services/payment/fakes/stripe"
+	"urr.guru/services/payment/fakes/toss"
+	"urr.guru/services/payment/sandbox"
+)
+
+// readCharges reads the ledger of the sandbox and the accounts of the fakes of other providers.
+func (s *Stores) readCharges(ctx context.Context) (map[string]sandbox.Charge, error) {
+	var ledger struct {
+		Charges []sandbox.Charge `json:"charges"`
+	}
+	if err := s.readProvider(ctx, s.ledgerURL, &ledger); err != nil {
+		return nil, err
+	}
+	for name, url := range s.providers {
+		list, err := s.readFake(ctx, name, url+"/control/orders")
+		if err != nil {
+			return nil, err
+		}
+		ledger.Charges = append(ledger.Charges, list...)
+	}
+	out := make(map[string]sandbox.Charge, len(ledger.Charges))
+	for _, c := range ledger.Charges {
+		if same, ok := out[c.OrderID]; ok { // an order can be captured twice at Toss
+			c.Amount, c.RefundedAmount = c.Amount+same.Amount, c.RefundedAmount+same.RefundedAmount
+		}
+		out[c.OrderID] = c
+	}
+	return out, nil
+}
+
+// readFake reads what a fake has captured, in the form of the sandbox.
+func (s *Stores) readFake(ctx context.Context, name, url string) (list []sandbox.Charge, err error) {
+	if name == platform.Stripe {
+		var orders []stripe.Order
+		err = s.readProvider(ctx, url, &orders)
+		for _, o := range orders {
+			if o.Received > 0 {
+				list = append(list, sandbox.Charge{OrderID: o.Order, Status: sandbox.Captured, Amount: o.Received, RefundedAmount: o.Refunded})
+			}
+		}
+		return list, err
+	}
+	var payments []toss.Payment
+	err = s.readProvider(ctx, url, &payments)
+	for _, p := range payments {
+		if p.Captured() {
+			list = append(list, sandbox.Charge{
+				OrderID: p.OrderID, Status: sandbox.Captured, Amount: p.TotalAmount, RefundedAmount: p.TotalAmount - p.BalanceAmount,
+			})
+		}
+	}
+	return list, err
+}
+
+func (s *Stores) readProvider(ctx context.Context, url string, into any) error {
+	raw, err := fetch.Get(ctx, url)
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		return fmt.Errorf("ledger: %w", unavailable(providerStore, err))
+	}
+	return nil
+}

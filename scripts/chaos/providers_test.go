@@ -1,0 +1,315 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/faults"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/internal/payer"
+	"urr.guru/scripts/platform"
+	"urr.guru/services/payment/fakes"
+)
+
+// switchedSize is the size of a sale in which the provider is switched. kafkaAway is longer than a claim
+// of the places that is not extended; 0: Kafka stays.
+type switchedSize struct {
+	visitors, rivals    int // rivals try to get the places of others
+	kafkaAway, pageTime time.Duration
+	webhooks            fakes.Faults // that are missing, repeated, late or forged
+}
+
+var (
+	longSwitch = switchedSize{
+		visitors: 1000, rivals: 20, kafkaAway: 4 * time.Minute, pageTime: 5 * time.Minute,
+		webhooks: fakes.Faults{Missing: 0.04, Repeated: 0.03, Delayed: 0.02, Forged: 0.01},
+	}
+	shortSwitch = switchedSize{visitors: 24, pageTime: time.Minute, webhooks: fakes.Faults{Repeated: 0.05, Forged: 0.05}}
+)
+
+// switched is a sale whose operators switch from one provider to another one.
+type switched struct {
+	*hall
+
+	switchedSize
+	ticket, payment *pgxpool.Pool
+	buyers          []*payingBuyer
+}
+
+// payingBuyer is a buyer with the page of a payment. plan says what the buyer does there.
+type payingBuyer struct {
+	*buyer
+
+	plan           int
+	provider, page string
+}
+
+// TestSwitchOfProviders lets visitors pay at Stripe and Toss Payments, of whose calls and webhooks a tenth
+// goes wrong. Operators switch the default provider by a rolling restart, with pages open at the one before,
+// and then one replica of payment has only the new one. In the full form Kafka is away, from before the
+// buyers pay until after the end of the claims of their places, which others try to get. Whoever has paid
+// gets the places, payments of both providers are settled, and the books agree.
+func TestSwitchOfProviders(t *testing.T) {
+	sideBySide(t)
+	seed, _ := order(t)
+	of := shortSwitch
+	if *full {
+		of = longSwitch
+	}
+	names := []string{platform.Stripe, platform.Toss}
+	r := setup(t, shortSale, seed, func(o *harness.Options) {
+		o.Providers, o.Links = names, false
+		o.Replicas = map[string]int{platform.Ticket: 2, platform.Payment: 2}
+		o.Env[platform.Payment] = append(o.Env[platform.Payment],
+			"STRIPE_PAGE_TIME="+of.pageTime.String(), "TOSS_PAGE_TIME="+of.pageTime.String(), "PAYMENT_REFUNDS_PER_SECOND=200")
+		o.Services = []string{
+			platform.Gateway, platform.VWR, platform.Queue, platform.Ticket, platform.Payment, platform.Stats, platform.Sandbox, platform.Ingest, platform.Worker,
+		}
+	})
+	s := &switched{switchedSize: of, hall: openHall(r, 1, of.visitors, 60), ticket: r.DB(platform.Ticket), payment: r.DB(platform.Payment)}
+	for _, name := range names {
+		s.Fake(name).SetFaults(s.faults(seed, name))
+	}
+	s.open(of.visitors / 2)
+	s.require(platform.Stripe, of.visitors/2)
+	s.switchTo(platform.Toss, platform.Stripe)
+	s.open(of.visitors - of.visitors/2)
+	s.require(platform.Toss, of.visitors-of.visitors/2)
+	s.Service(platform.Payment).RestartWith(1, "PAYMENT_PROVIDERS="+platform.Toss)
+	s.payWhileKafkaIsAway()
+	s.Service(platform.Payment).RestartWith(1, "PAYMENT_PROVIDERS=toss,stripe")
+	s.payAgain()
+	s.requireBooks()
+}
+
+// faults are a tenth of the calls, and of the webhooks. Toss keeps the error of a confirmation that it did
+// not make: such a payment ends a quarter of an hour later.
+func (s *switched) faults(seed uint64, provider string) fakes.Faults {
+	f := s.webhooks
+	f.Seed, f.LateFor = seed, faults.Duration(2*time.Second)
+	f.Lost, f.Dropped, f.Late, f.Broken, f.Failed, f.Limited, f.Garbled = 0.02, 0.02, 0.02, 0.01, 0.01, 0.01, 0.01
+	if provider == platform.Toss {
+		f.Lost, f.Failed = f.Lost+f.Failed, 0
+	}
+	return f
+}
+
+// open lets n buyers in, who hold a place and open the page of the default provider.
+func (s *switched) open(n int) {
+	var mu sync.Mutex
+	s.each(n, func(ctx context.Context, b *buyer) {
+		s.hold(ctx, b)
+		paying := &payingBuyer{buyer: b}
+		require.NoError(s.t, s.prepare(paying))
+		mu.Lock()
+		defer mu.Unlock()
+		paying.plan = len(s.buyers)
+		s.buyers = append(s.buyers, paying)
+	})
+}
+
+// prepare opens a page. A replica that has not the provider of the open payment gives no page.
+func (s *switched) prepare(b *payingBuyer) (err error) {
+	s.Eventually(func(ctx context.Context) error {
+		var got struct {
+			PaymentID, Status, Provider string
+			Page                        struct{ URL string }
+		}
+		var a harness.Answer
+		a, err = b.With("Idempotency-Key", uuid.NewString()).Call(ctx, http.MethodPost, "/api/v1/payments/prepare",
+			map[string]any{"paymentType": "reservation", "referenceId": b.ReservationID})
+		switch {
+		case err != nil || harness.Overloaded(a.Status):
+			return fmt.Errorf("answered %d: %w", a.Status, err)
+		case a.Status/100 != 2:
+			err = fmt.Errorf("prepare: %d %s", a.Status, a.Body)
+			return nil
+		case a.Decode(&got) != nil || got.Page.URL == "":
+			return fmt.Errorf("no page: %s", a.Body)
+		}
+		b.PaymentID, b.provider, b.page = got.PaymentID, got.Provider, got.Page.URL
+		return nil
+	})
+	return err
+}
+
+// require requires how many of the payments so far are at a provider.
+func (s *switched) require(provider string, n int) {
+	got := 0
+	for _, b := range s.buyers {
+		if b.provider == provider {
+			got++
+		}
+	}
+	require.Equal(s.t, n, got, "payments at %s", provider)
+}
+
+// switchTo changes the order of the providers by a rolling restart.
+func (s *switched) switchTo(names ...string) {
+	for i := range 2 {
+		s.Service(platform.Payment).RestartWith(i, "PAYMENT_PROVIDERS="+strings.Join(names, ","))
+	}
+}
+
+// payWhileKafkaIsAway lets the buyers pay, and brings Kafka back when the claims would have ended.
+func (s *switched) payWhileKafkaIsAway() {
+	if s.kafkaAway == 0 {
+		s.pay()
+		return
+	}
+	rivals := s.each(s.rivals, func(context.Context, *buyer) {})
+	s.Backend("kafka").Kill()
+	s.pay()
+	s.Eventually(func(ctx context.Context) error {
+		n, err := s.Service(platform.Payment).Metric(ctx, 1, "urr_payments_unserved")
+		if err == nil && n == 0 {
+			err = errors.New("the replica without Stripe has noticed no payment of it")
+		}
+		return err
+	})
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.kafkaAway)
+	defer cancel()
+	s.compete(ctx, rivals)
+	s.requireClaims()
+	s.Backend("kafka").Start()
+}
+
+// pay lets all buyers do at their pages what they have in mind.
+func (s *switched) pay() { forEach(s.buyers, s.act) }
+
+// act is what a buyer does: most pay. Whoever pays at Stripe and never comes back has paid all the same.
+func (s *switched) act(b *payingBuyer) {
+	choices := []payer.Choice{payer.Pay}
+	switch b.plan % 16 {
+	case 0:
+		choices = []payer.Choice{payer.Back, payer.Pay}
+	case 1:
+		choices = []payer.Choice{payer.Decline, payer.Pay}
+		if b.provider == platform.Toss { // it ends the payment
+			choices = choices[:1]
+		}
+	case 2:
+		if b.provider == platform.Stripe && s.kafkaAway > 0 { // its webhook may be missing: then it takes long
+			choices = []payer.Choice{payer.Stay}
+		}
+	}
+	for _, choice := range choices {
+		if err := b.OnPage(s.t.Context(), b.page, choice); err != nil {
+			s.t.Errorf("%s at %s: %v", choice, b.provider, err)
+		}
+	}
+}
+
+// leastClaim is what ticket gives a payment whose claim is lengthened.
+const leastClaim = 3 * time.Minute
+
+// compete lets rivals try to get places until ctx ends. All claims are cut to the time that each is
+// lengthened by, as those are that have been lengthened once; so all end before ctx does, unless they are
+// lengthened again.
+func (s *switched) compete(ctx context.Context, rivals []*buyer) {
+	got := 0
+	for ctx.Err() == nil {
+		_, err := s.ticket.Exec(ctx, `UPDATE reservations SET expires_at = now() + $1::interval
+			WHERE status = 'PAYING' AND expires_at > now() + $1::interval`, leastClaim)
+		if err != nil && ctx.Err() == nil {
+			s.t.Errorf("cut the claims: %v", err)
+		}
+		for i := 0; i < len(rivals) && ctx.Err() == nil; i++ {
+			a, err := rivals[i].With("Idempotency-Key", uuid.NewString()).Call(ctx, http.MethodPost, "/api/v1/reservations",
+				map[string]any{"eventId": s.event, "section": "A", "quantity": 1})
+			if err == nil && a.Status == http.StatusCreated {
+				got++
+				rivals = append(rivals[:i], rivals[i+1:]...)
+			}
+		}
+		pause(ctx, time.Second)
+	}
+	s.t.Logf("rivals have got %d places", got)
+}
+
+// requireClaims requires that whoever has paid has a claim of the places that has not ended.
+func (s *switched) requireClaims() {
+	ctx := s.t.Context()
+	rows, _ := s.payment.Query(ctx, `SELECT id FROM payments WHERE captured > 0`)
+	paid, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	require.NoError(s.t, err)
+	var kept int
+	require.NoError(s.t, s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations
+		WHERE payment_id = ANY ($1) AND status = 'PAYING' AND expires_at > now()`, paid).Scan(&kept))
+	s.t.Logf("%d have paid while Kafka is away", len(paid))
+	require.Greater(s.t, len(paid), s.visitors/2)
+	require.Equal(s.t, len(paid), kept, "claims of the places of those who have paid")
+}
+
+// payAgain lets buyers whose payment has ended without a charge pay by another one, as long as they have
+// their places, and waits until all know how theirs has ended.
+func (s *switched) payAgain() {
+	var mu sync.Mutex
+	ends := map[string]int{}
+	forEach(s.buyers, func(b *payingBuyer) {
+		end := s.finish(b)
+		mu.Lock()
+		defer mu.Unlock()
+		ends[end]++
+	})
+	s.t.Logf("ends: %v", ends)
+	least := s.visitors / 2
+	if s.kafkaAway == 0 {
+		least = s.visitors
+	}
+	require.GreaterOrEqual(s.t, ends["CONFIRMED"], least)
+}
+
+// finish goes on with a buyer's payment until it is paid, or can be paid no more, and says which.
+func (s *switched) finish(b *payingBuyer) (end string) {
+	for {
+		var status string
+		s.Eventually(func(ctx context.Context) error {
+			var p struct{ Status string }
+			a, err := b.Call(ctx, http.MethodGet, "/api/v1/payments/"+b.PaymentID, nil)
+			if err == nil && (a.Decode(&p) != nil || p.Status == "PREPARED" || p.Status == "OPEN" || p.Status == "PENDING" || p.Status == "") {
+				err = fmt.Errorf("payment %s at %s is under way: %d %s", b.PaymentID, b.provider, a.Status, a.Body)
+			}
+			status = p.Status
+			return err
+		})
+		if status != "EXPIRED" && status != "DECLINED" {
+			return status
+		}
+		if err := s.prepare(b); err != nil {
+			return "places lost without a payment"
+		}
+		b.plan = 3 // it pays
+		s.act(b)
+	}
+}
+
+// requireBooks waits until all is settled, and requires that nobody was charged for places that were
+// lost, and that the providers, payment and ticket agree.
+func (s *switched) requireBooks() {
+	s.requireSettled()
+	s.Eventually(func(ctx context.Context) error {
+		faults, err := s.stores.Faults(ctx, s.event)
+		if all := faults.All(); err == nil && len(all) > 0 {
+			err = errors.New(strings.Join(all, "\n"))
+		}
+		return err
+	})
+	var refunds int
+	require.NoError(s.t, s.payment.QueryRow(s.t.Context(), `SELECT count(*) FROM refunds`).Scan(&refunds))
+	require.Zero(s.t, refunds, "somebody has paid, and lost the places")
+	letters, err := s.stores.DeadLetters(s.t.Context())
+	require.NoError(s.t, err)
+	require.Empty(s.t, letters)
+}
