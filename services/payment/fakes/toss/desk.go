@@ -25,15 +25,22 @@ func (s *Server) control() {
 		s.opts.Rules = r
 		return nil
 	})
-	fakes.Accept(s.mux, "POST /control/refund-by-hand", func(act struct {
-		PaymentKey string `json:"paymentKey"`
-		Amount     int64  `json:"amount"`
-	}) error {
-		if code := s.GiveBack(act.PaymentKey, act.Amount); code != "" {
-			return errors.New(code)
-		}
-		return nil
-	})
+	fakes.Accept(s.mux, "POST /control/refund-by-hand", func(a act) error { return refused(s.GiveBack(a.PaymentKey, a.Amount)) })
+	fakes.Accept(s.mux, "POST /control/charge", func(a act) error { return refused(s.Charge(a.Order, a.Amount)) })
+}
+
+// act is what a person does; each kind uses some of the members.
+type act struct {
+	Order      string `json:"order"`
+	PaymentKey string `json:"paymentKey"`
+	Amount     int64  `json:"amount"`
+}
+
+func refused(code string) error {
+	if code != "" {
+		return errors.New(code)
+	}
+	return nil
 }
 
 // Of returns the payments of an order, oldest first.
@@ -65,6 +72,22 @@ func (s *Server) Confirm(paymentKey string) (code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.take(s.current(paymentKey))
+}
+
+// Charge takes money for an order by another payment than the shop's, as another program with its keys could.
+// The code is that of a refusal.
+func (s *Server) Charge(order string, amount int64) (code string) {
+	q := Request{
+		ClientKey: s.opts.ClientKey, Method: "CARD", OrderID: order, OrderName: order, SuccessURL: "https://other.test", FailURL: "https://other.test",
+		WindowTarget: "self",
+	}
+	q.Amount.Currency, q.Amount.Value = "KRW", amount
+	p, code := s.Open(q)
+	if code != "" {
+		return code
+	}
+	s.Choose(p.PaymentKey, "pay")
+	return s.Confirm(p.PaymentKey)
 }
 
 // GiveBack cancels an amount of a payment, 0: all that is left, as a person does in the vendor's

@@ -230,7 +230,7 @@ func (s *Server) lookup(r *http.Request, _ []byte) fakes.Reply {
 // lookupKey answers with a confirmed payment: /reference#paymentkey로-결제-조회.
 func (s *Server) lookupKey(r *http.Request, _ []byte) fakes.Reply {
 	p := s.current(r.PathValue("paymentKey"))
-	if p == nil || !p.captured() && !s.opts.ShowsUnapproved {
+	if p == nil || !p.Captured() && !s.opts.ShowsUnapproved {
 		return refusal("NOT_FOUND_PAYMENT")
 	}
 	return fakes.JSON(http.StatusOK, p)
@@ -304,7 +304,7 @@ func (s *Server) become(p *Payment, status string) {
 	if status == Ready || status == InProgress {
 		return
 	}
-	if p.captured() {
+	if p.Captured() {
 		s.book(p)
 	}
 	body, err := json.Marshal(map[string]any{"eventType": "PAYMENT_STATUS_CHANGED", "createdAt": stamp(p.since), "data": p})
