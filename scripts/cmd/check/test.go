@@ -169,49 +169,87 @@ func (c *checker) prepareBrowser(ctx context.Context) error {
 	return nil
 }
 
+// faultFolders have the fault tests. Of a service those count that walk through many seeds; they need the
+// checkout's backends.
+var faultFolders = []string{scriptsModule + "/chaos", "services/payment/internal/rpc"}
+
 // runFaultTests runs the fault tests in their long form, which `make test` does not run.
-func (c *checker) runFaultTests(ctx context.Context, args []string) error {
-	flags := []string{"test", "-count=1", "-timeout=120m", "-v", "./" + scriptsModule + "/chaos"}
-	switch {
-	case len(args) == 1 && args[0] != "":
-		part := strings.TrimPrefix(args[0], "Test")
-		all, err := chaosParts(filepath.Join(c.layout.Root, scriptsModule, "chaos"))
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(all, part) {
-			return fmt.Errorf("there is no part %q; parts: %s", part, strings.Join(all, ", "))
-		}
-		flags = append(flags, "-run=^Test"+part+"$")
-	case len(args) > 1:
+func (c *checker) runFaultTests(ctx context.Context, args []string) (err error) {
+	if len(args) > 1 {
 		return errors.New(usage)
 	}
-	flags = append(flags, "-full")
-	if previous := os.Getenv("PREVIOUS"); previous != "" {
+	parts, err := chaosParts(c.layout.Root)
+	if err != nil {
+		return err
+	}
+	if len(args) == 1 && args[0] != "" {
+		name, all := strings.TrimPrefix(args[0], "Test"), parts
+		parts = slices.DeleteFunc(slices.Clone(all), func(p faultPart) bool { return p.name != name })
+		if len(parts) == 0 {
+			return fmt.Errorf("there is no part %q; parts: %v", name, all)
+		}
+	}
+	for i, folder := range faultFolders {
+		var names []string
+		for _, p := range parts {
+			if p.folder == folder {
+				names = append(names, p.name)
+			}
+		}
+		if len(names) > 0 {
+			err = errors.Join(err, c.runFaultFolder(ctx, folder, names, i > 0))
+		}
+	}
+	return err
+}
+
+func (c *checker) runFaultFolder(ctx context.Context, folder string, names []string, walks bool) (err error) {
+	flags := []string{"test", "-count=1", "-timeout=120m", "-v", "./" + folder, "-run=^Test(" + strings.Join(names, "|") + ")$", "-full"}
+	if walks {
+		release, failure := backends.New(c.layout, true, say).Acquire(ctx)
+		if failure != nil {
+			return failure
+		}
+		defer func() { err = errors.Join(err, release(ctx)) }()
+	} else if previous := os.Getenv("PREVIOUS"); previous != "" {
 		flags = append(flags, "-previous="+previous)
 	}
-	if err := c.command(ctx, c.layout.Root, "go", flags...).Run(); err != nil {
+	if c.command(ctx, c.layout.Root, "go", flags...).Run() != nil {
 		return interrupt.ErrReported
 	}
 	return nil
 }
 
-var testName = regexp.MustCompile(`(?m)^func Test(\w+)\(t `)
+// faultPart is a fault test.
+type faultPart struct{ name, folder string }
 
-// chaosParts returns the names of the fault tests in the folder dir.
-func chaosParts(dir string) (parts []string, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
+func (p faultPart) String() string { return p.name }
+
+var (
+	testName = regexp.MustCompile(`(?m)^func Test(\w+)\(t `)
+	walkName = regexp.MustCompile(`(?m)^func Test(\w+Walks)\(t `)
+)
+
+// chaosParts returns the fault tests of the checkout at root.
+func chaosParts(root string) (parts []faultPart, err error) {
+	for i, folder := range faultFolders {
+		files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range testName.FindAllSubmatch(text, -1) {
-			if name := string(m[1]); name != "Main" {
-				parts = append(parts, name)
+		named := testName
+		if i > 0 {
+			named = walkName
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range named.FindAllSubmatch(text, -1) {
+				if name := string(m[1]); name != "Main" {
+					parts = append(parts, faultPart{name, folder})
+				}
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -58,15 +59,29 @@ type buyer struct {
 // stays claimed for an ended payment, and no authorisation stays open.
 func TestPageWalks(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(16) {
+	eachSeed(t, 16, func(t *testing.T, seed uint64) {
+		t.Helper()
+		w := newPageWalk(t, seed)
+		for range 120 {
+			w.act()
+		}
+		w.settle()
+		w.check()
+	})
+}
+
+var full = flag.Bool("full", false, "the long form of the walks: make chaos")
+
+// eachSeed walks with n seeds, in the long form with 300.
+func eachSeed(t *testing.T, n uint64, walk func(t *testing.T, seed uint64)) {
+	t.Helper()
+	if *full {
+		n = 300
+	}
+	for seed := range n {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			w := newPageWalk(t, seed)
-			for range 120 {
-				w.act()
-			}
-			w.settle()
-			w.check()
+			walk(t, seed)
 		})
 	}
 }

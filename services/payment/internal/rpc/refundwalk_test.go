@@ -30,20 +30,18 @@ type walk struct {
 // agree with the provider, to the unit, and no refund is left undone.
 func TestRefundWalks(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			w := &walk{bundle: setup(t), rand: rand.New(rand.NewPCG(seed, 1)), applied: map[string]int{}}
-			for range 3 {
-				p, _ := w.paid(20000, 20000, 15000)
-				w.payments = append(w.payments, p)
-			}
-			for i := range 80 {
-				w.act(fmt.Sprint("act ", i))
-			}
-			w.settle()
-		})
-	}
+	eachSeed(t, 6, func(t *testing.T, seed uint64) {
+		t.Helper()
+		w := &walk{bundle: setup(t), rand: rand.New(rand.NewPCG(seed, 1)), applied: map[string]int{}}
+		for range 3 {
+			p, _ := w.paid(20000, 20000, 15000)
+			w.payments = append(w.payments, p)
+		}
+		for i := range 80 {
+			w.act(fmt.Sprint("act ", i))
+		}
+		w.settle()
+	})
 }
 
 // act does one random thing.

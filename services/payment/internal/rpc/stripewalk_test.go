@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -25,22 +24,20 @@ type stripeWalk struct {
 // and no authorisation stays open.
 func TestStripeWalks(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			w := &stripeWalk{shop: setupStripe(t)}
-			w.pageWalk = newWalkAt(w.shop.bundle, seed, &otherProvider{Provider: w.shop.guard, name: stripe.Name, act: w.act})
-			require.NoError(t, w.shop.stripe.Calls.SetFaults(fakes.Faults{
-				Seed: seed, Lost: 0.03, Dropped: 0.03, Late: 0.03, Broken: 0.02, Failed: 0.02, Limited: 0.03, Garbled: 0.03,
-				Missing: 0.2, Repeated: 0.2, Delayed: 0.2, Forged: 0.2, LateFor: 5e9,
-			}))
-			for range 120 {
-				w.act()
-			}
-			w.settle()
-			w.check()
-		})
-	}
+	eachSeed(t, 20, func(t *testing.T, seed uint64) {
+		t.Helper()
+		w := &stripeWalk{shop: setupStripe(t)}
+		w.pageWalk = newWalkAt(w.shop.bundle, seed, &otherProvider{Provider: w.shop.guard, name: stripe.Name, act: w.act})
+		require.NoError(t, w.shop.stripe.Calls.SetFaults(fakes.Faults{
+			Seed: seed, Lost: 0.03, Dropped: 0.03, Late: 0.03, Broken: 0.02, Failed: 0.02, Limited: 0.03, Garbled: 0.03,
+			Missing: 0.2, Repeated: 0.2, Delayed: 0.2, Forged: 0.2, LateFor: 5e9,
+		}))
+		for range 120 {
+			w.act()
+		}
+		w.settle()
+		w.check()
+	})
 }
 
 // act does one random thing.

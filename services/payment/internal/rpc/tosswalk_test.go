@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -25,17 +24,15 @@ type tossWalk struct {
 // and no seat stays claimed for an ended payment.
 func TestTossWalks(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(16) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			w := newTossWalk(t, seed)
-			for range 120 {
-				w.act()
-			}
-			w.settle()
-			w.check()
-		})
-	}
+	eachSeed(t, 16, func(t *testing.T, seed uint64) {
+		t.Helper()
+		w := newTossWalk(t, seed)
+		for range 120 {
+			w.act()
+		}
+		w.settle()
+		w.check()
+	})
 }
 
 func newTossWalk(t *testing.T, seed uint64) *tossWalk {
