@@ -227,24 +227,25 @@ const leastClaim = 3 * time.Minute
 // lengthened by, as those are that have been lengthened once; so all end before ctx does, unless they are
 // lengthened again.
 func (s *switched) compete(ctx context.Context, rivals []*buyer) {
-	got := 0
+	answers := map[string]int{}
 	for ctx.Err() == nil {
 		_, err := s.ticket.Exec(ctx, `UPDATE reservations SET expires_at = now() + $1::interval
 			WHERE status = 'PAYING' AND expires_at > now() + $1::interval`, leastClaim)
 		if err != nil && ctx.Err() == nil {
 			s.t.Errorf("cut the claims: %v", err)
 		}
-		for i := 0; i < len(rivals) && ctx.Err() == nil; i++ {
-			a, err := rivals[i].With("Idempotency-Key", uuid.NewString()).Call(ctx, http.MethodPost, "/api/v1/reservations",
+		for _, b := range rivals {
+			_, _ = b.Call(ctx, http.MethodPost, "/api/v1/queue/heartbeat/"+s.event, map[string]any{})
+			a, err := b.With("Idempotency-Key", uuid.NewString()).Call(ctx, http.MethodPost, "/api/v1/reservations",
 				map[string]any{"eventId": s.event, "section": "A", "quantity": 1})
-			if err == nil && a.Status == http.StatusCreated {
-				got++
-				rivals = append(rivals[:i], rivals[i+1:]...)
+			if err == nil {
+				answers[fmt.Sprint(a.Status, " ", a.Code())]++
 			}
 		}
 		pause(ctx, time.Second)
 	}
-	s.t.Logf("rivals have got %d places", got)
+	s.t.Logf("rivals were answered %v", answers)
+	require.Positive(s.t, answers["409 SOLD_OUT"])
 }
 
 // requireClaims requires that whoever has paid has a claim of the places that has not ended.
