@@ -12,8 +12,9 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// readCharges reads the ledger of the sandbox and the accounts of the fakes of other providers.
-func (s *Stores) readCharges(ctx context.Context) (map[string]sandbox.Charge, error) {
+// Charges reads what providers have taken and given back, by order: the ledger of the sandbox, and the
+// accounts of the fakes of others.
+func (s *Stores) Charges(ctx context.Context) (map[string]sandbox.Charge, error) {
 	var ledger struct {
 		Charges []sandbox.Charge `json:"charges"`
 	}

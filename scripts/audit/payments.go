@@ -45,7 +45,7 @@ type saleRecords struct {
 // readSaleRecords reads the records of a sale. It reads the provider's charges first: payment
 // stores a payment before the provider charges it, so a charge without a payment is a fault.
 func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRecords, err error) {
-	if b.charges, err = s.readCharges(ctx); err != nil {
+	if b.charges, err = s.Charges(ctx); err != nil {
 		return b, err
 	}
 	b.payments, err = queryByID(ctx, s.payment, func(p payment) string { return p.ID }, `

@@ -62,7 +62,7 @@ func (s *Stores) open(ctx context.Context, w platform.Wiring) error {
 		}
 	}
 	_, letters := s.DeadLetters(ctx)
-	_, ledger := s.readCharges(ctx)
+	_, ledger := s.Charges(ctx)
 	return errors.Join(s.redis.Ping(ctx).Err(), letters, ledger)
 }
 

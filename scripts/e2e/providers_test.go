@@ -9,11 +9,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/scripts/audit"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/internal/payer"
 	"urr.guru/scripts/platform"
-	"urr.guru/services/payment/fakes/stripe"
-	"urr.guru/services/payment/fakes/toss"
 )
 
 // prepareAt opens the page of a provider.
@@ -37,31 +36,14 @@ func (b *buyer) prepareAt(p *harness.Platform, provider string, r reservation) (
 	return paying, page
 }
 
-// kept returns what a provider has taken for an order, and what it has given back.
-func kept(ctx context.Context, p *harness.Platform, provider, order string) (captured, refunded int64, err error) {
-	if provider == platform.Stripe {
-		list, err := harness.Orders[stripe.Order](ctx, p.Fake(provider))
-		for _, o := range list {
-			if o.Order == order {
-				captured, refunded = captured+o.Received, refunded+o.Refunded
-			}
-		}
-		return captured, refunded, err
-	}
-	list, err := harness.Orders[toss.Payment](ctx, p.Fake(provider))
-	for _, o := range list {
-		if o.OrderID == order && o.Captured() {
-			captured, refunded = captured+o.TotalAmount, refunded+o.TotalAmount-o.BalanceAmount
-		}
-	}
-	return captured, refunded, err
-}
-
 // TestProviders lets buyers pay at Stripe and Toss Payments: one goes back, one never does, one has a
 // declined card and pays with another one, and one gives the ticket back.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
+	stores, err := audit.Open(t.Context(), p.Wiring())
+	require.NoError(t, err)
+	t.Cleanup(stores.Close)
 	for _, provider := range []string{platform.Stripe, platform.Toss} {
 		t.Run(provider, func(t *testing.T) {
 			t.Parallel()
@@ -77,9 +59,9 @@ func TestProviders(t *testing.T) {
 			ticket := b.shownTickets()[0].TicketID
 			askRefund[refundAnswer](t, b.Client, "/api/v1/payments/"+paying.PaymentID+"/refund", uuid.NewString(), http.StatusAccepted, ticket)
 			p.Eventually(func(ctx context.Context) error {
-				captured, refunded, err := kept(ctx, p, provider, paying.OrderID)
-				if err == nil && (captured != paying.Amount || refunded != paying.Amount/2) {
-					err = fmt.Errorf("the provider has taken %d and given back %d", captured, refunded)
+				charges, err := stores.Charges(ctx)
+				if c := charges[paying.OrderID]; err == nil && (c.Amount != paying.Amount || c.RefundedAmount != paying.Amount/2) {
+					err = fmt.Errorf("the provider has taken %d and given back %d", c.Amount, c.RefundedAmount)
 				}
 				return err
 			})

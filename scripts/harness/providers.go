@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"urr.guru/pkg/loop"
-	"urr.guru/scripts/internal/fetch"
 	"urr.guru/scripts/internal/payer"
 	"urr.guru/scripts/platform"
 	"urr.guru/services/payment/fakes"
@@ -21,7 +20,7 @@ func (o *Options) fakes() bool {
 	return slices.ContainsFunc(o.Providers, func(name string) bool { return name != platform.Sandbox })
 }
 
-// Fake is the fake of a payment provider, stripe or toss. It loses its orders when its process ends.
+// Fake is the fake of a payment provider, stripe or toss: audit reads its account. It loses its orders when its process ends.
 type Fake struct {
 	p   *Platform
 	url string
@@ -65,15 +64,6 @@ func (f *Fake) Control(method, what string, body any) {
 	if err != nil {
 		f.p.tb.Fatalf("harness: %s %s: %v", method, what, err)
 	}
-}
-
-// Orders returns the orders that a fake has: T is stripe.Order or toss.Payment.
-func Orders[T any](ctx context.Context, f *Fake) (list []T, err error) {
-	raw, err := fetch.Get(ctx, f.url+"/control/orders")
-	if err == nil {
-		err = json.Unmarshal(raw, &list)
-	}
-	return list, err
 }
 
 // OnPage makes a choice on the page of a payment at a fake, and goes where that sends the buyer: again
