@@ -90,6 +90,9 @@ func TestSwitchOfProviders(t *testing.T) {
 	s.Service(platform.Payment).RestartWith(1, "PAYMENT_PROVIDERS="+platform.Toss)
 	s.requireTwoMinds()
 	s.payWhileKafkaIsAway()
+	for i := range 2 {
+		require.True(t, s.Service(platform.Payment).Running(i), "a replica has died of a payment that it cannot serve")
+	}
 	s.Service(platform.Payment).RestartWith(1, "PAYMENT_PROVIDERS=toss,stripe")
 	s.payAgain()
 	s.requireBooks()
