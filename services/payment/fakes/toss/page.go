@@ -47,8 +47,8 @@ func (s *Server) handlePages() {
 		_, _ = w.Write(script)
 	})
 	s.mux.HandleFunc("POST /sdk/payments", s.open)
-	s.mux.HandleFunc("GET /checkout/{paymentKey}", s.show)
-	s.mux.HandleFunc("POST /checkout/{paymentKey}", s.choose)
+	s.mux.HandleFunc("GET /window/{paymentKey}", s.show)
+	s.mux.HandleFunc("POST /window/{paymentKey}", s.choose)
 }
 
 // refuses returns the code with which a request is refused, or "".
@@ -113,7 +113,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	answer(w, fakes.JSON(http.StatusOK, map[string]string{"url": scheme + r.Host + "/checkout/" + p.PaymentKey}))
+	answer(w, fakes.JSON(http.StatusOK, map[string]string{"url": scheme + r.Host + "/window/" + p.PaymentKey}))
 }
 
 func answer(w http.ResponseWriter, a fakes.Reply) {

@@ -277,7 +277,7 @@ func TestPage(t *testing.T) {
 		require.Equal(t, "shop.test", to.Host)
 		got := to.Query()
 		if choice == "pay" {
-			require.Equal(t, strings.TrimPrefix(address, "/checkout/"), got.Get("paymentKey"))
+			require.Equal(t, strings.TrimPrefix(address, "/window/"), got.Get("paymentKey"))
 			got["paymentKey"] = nil
 		}
 		require.Equal(t, want, got)
@@ -289,7 +289,7 @@ func TestPage(t *testing.T) {
 	_, page := get(address)
 	require.Contains(t, page, toss.InProgress)
 	require.NotContains(t, page, `id="pay"`)
-	resp, _ = get("/checkout/unknown")
+	resp, _ = get("/window/unknown")
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
 }
 

@@ -260,7 +260,8 @@ func (s *Service) tryRelease(ctx context.Context, p Payment) {
 // reference was not claimed for the payment.
 func (s *Service) releaseReference(ctx context.Context, p Payment) error {
 	err := s.tickets.Abort(ctx, p)
-	if _, refused := Refusal(err); refused {
+	if _, refused := Refusal(err); refused || err == nil {
+		failpoint.Hit("payment.end.after_abort")
 		return nil
 	}
 	return err

@@ -284,6 +284,7 @@ func (s *Service) closePage(ctx context.Context, p Payment) error {
 	callCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
 	out, err := s.provider(p).Cancel(callCtx, p)
+	failpoint.Hit("payment.end.after_cancel")
 	if err == nil && out.State == NotPossible && s.caps(p).Void {
 		err = errNotClosed
 	}

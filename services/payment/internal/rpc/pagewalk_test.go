@@ -30,7 +30,10 @@ type pageWalk struct {
 	// other is what there is instead of the sandbox.
 	other   *otherProvider
 	tickets payment.Tickets
-	closed  int        // charges that are not admitted next
+	closed  int       // charges that are not admitted next
+	away    time.Time // until when ticket hears of no payment
+	// kept: charges lengthen holds, and somebody always looks after claims, so that none is lost.
+	kept    bool
 	between sync.Mutex // held by the one who acts between two steps of another process
 	buyers  []*buyer
 	sold    map[string]uuid.UUID // the payments that ticket has honoured, by reference
@@ -59,7 +62,7 @@ type buyer struct {
 // stays claimed for an ended payment, and no authorisation stays open.
 func TestPageWalks(t *testing.T) {
 	t.Parallel()
-	eachSeed(t, 16, func(t *testing.T, seed uint64) {
+	eachSeed(t, 20, func(t *testing.T, seed uint64) {
 		t.Helper()
 		w := newPageWalk(t, seed)
 		for range 120 {
@@ -97,15 +100,24 @@ func newPageWalk(t *testing.T, seed uint64) *pageWalk {
 	w.bundle = setup(t, option)
 	w.tickets = ticket.NewClient(w.dialTickets())
 	w.buyers = threeBuyers()
+	return w.keep(seed)
+}
+
+// keep makes claims last in half of the walks.
+func (w *pageWalk) keep(seed uint64) *pageWalk {
+	if w.kept = seed/2%2 == 1; w.kept {
+		w.bundle.tickets.Lengthen()
+	}
 	return w
 }
 
 // newWalkAt makes a walk at another provider than the sandbox.
 func newWalkAt(b *bundle, seed uint64, at *otherProvider) *pageWalk {
-	return &pageWalk{
+	w := &pageWalk{
 		bundle: b, rand: rand.New(rand.NewPCG(seed, 3)), other: at, tickets: ticket.NewClient(b.dialTickets()), buyers: threeBuyers(),
 		sold: map[string]uuid.UUID{}, applied: map[uuid.UUID]bool{},
 	}
+	return w.keep(seed)
 }
 
 func threeBuyers() []*buyer { return []*buyer{{name: "buyer 0"}, {name: "buyer 1"}, {name: "buyer 2"}} }
@@ -158,7 +170,7 @@ func (w *pageWalk) interfere() {
 func (w *pageWalk) act() {
 	w.t.Helper()
 	ctx, b := w.t.Context(), w.buyers[w.rand.IntN(len(w.buyers))]
-	switch w.rand.IntN(14) {
+	switch w.rand.IntN(15) {
 	case 0, 1, 2:
 		w.prepares(b)
 	case 3, 4:
@@ -179,6 +191,8 @@ func (w *pageWalk) act() {
 	case 8, 9:
 		w.fail()
 	case 10:
+		w.leaveTicketAlone()
+	case 11:
 		w.pass(time.Duration(w.rand.IntN(240)) * time.Second)
 	default:
 		w.pass(time.Duration(w.rand.IntN(20)) * time.Second)
@@ -252,12 +266,19 @@ var ticketCalls = []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"}
 
 // failTicket lets the next call of a kind fail at ticket.
 func (w *pageWalk) failTicket() {
-	w.bundle.tickets.Fail(ticketCalls[w.rand.IntN(len(ticketCalls))], errs.ErrUnavailable)
+	if call := ticketCalls[w.rand.IntN(len(ticketCalls))]; call != "Extend" || !w.kept {
+		w.bundle.tickets.Fail(call, errs.ErrUnavailable)
+	}
+}
+
+// leaveTicketAlone lets ticket hear of no payment for some minutes.
+func (w *pageWalk) leaveTicketAlone() {
+	w.away = w.clock.Now().Add(time.Duration(w.rand.IntN(10)) * time.Minute)
 }
 
 // mend ends the faults that do not belong to the provider.
 func (w *pageWalk) mend() {
-	w.closed = 0
+	w.closed, w.away = 0, time.Time{}
 	for _, call := range ticketCalls {
 		w.bundle.tickets.Fail(call)
 	}
@@ -267,18 +288,33 @@ func (w *pageWalk) pass(d time.Duration) { w.passWith(d, w.provider.Arrive) }
 
 // passWith lets time pass, at the end of which somebody sweeps. A delayed call arrives within seconds.
 func (w *pageWalk) passWith(d time.Duration, arrive func()) {
-	w.clock.Advance(min(d, 10*time.Second))
+	w.advance(min(d, 10*time.Second))
 	arrive()
-	w.clock.Advance(max(0, d-10*time.Second))
+	w.advance(max(0, d-10*time.Second))
 	s := w.replica(w.steps())
-	s.ExtendDue(w.t.Context())
+	if !w.kept {
+		s.ExtendDue(w.t.Context())
+	}
 	s.SweepOnce(w.t.Context())
+}
+
+// advance lets time pass, in which claims are looked after if they are kept.
+func (w *pageWalk) advance(d time.Duration) {
+	const step = 20 * time.Second
+	for ; w.kept && d > 0; d -= step {
+		w.clock.Advance(min(d, step))
+		w.service.ExtendDue(w.t.Context())
+	}
+	w.clock.Advance(max(d, 0))
 }
 
 // deliver lets ticket apply the events of payments: it honours one whose hold is claimed for it, and
 // rejects others.
 func (w *pageWalk) deliver() {
 	w.t.Helper()
+	if w.clock.Now().Before(w.away) {
+		return
+	}
 	rows, err := w.pool.Query(w.t.Context(), `SELECT id, reference_id FROM payments WHERE captured > 0 ORDER BY id`)
 	require.NoError(w.t, err)
 	type confirmed struct{ id, ref uuid.UUID }
@@ -301,8 +337,33 @@ func (w *pageWalk) deliver() {
 			w.bundle.tickets.Settle(ref)
 			continue
 		}
+		require.True(w.t, !w.kept || w.hasEnded(c.id) || !hold.ExpiresAt.Before(hold.Last), "payment %s was charged in time, and its places are lost", c.id)
 		require.NoError(w.t, w.service.Compensate(w.t.Context(), payment.Rejection{EventKey: c.id.String(), PaymentID: c.id, Reason: "HOLD_EXPIRED"}))
 	}
+}
+
+// hasEnded reports whether a payment had ended before its charge became known.
+func (w *pageWalk) hasEnded(id uuid.UUID) (ended bool) {
+	w.t.Helper()
+	require.NoError(w.t, w.pool.QueryRow(w.t.Context(),
+		`SELECT EXISTS (SELECT FROM payment_timeline WHERE payment_id = $1 AND status IN ('EXPIRED', 'DECLINED'))`, id).Scan(&ended))
+	return ended
+}
+
+// staysAway lets somebody pay on the page and never come back, while no webhook arrives: the places are
+// bought long before the page ends.
+func (w *pageWalk) staysAway(pay func(b *buyer)) {
+	w.t.Helper()
+	w.between.Lock()
+	defer w.between.Unlock()
+	b := &buyer{name: "who stays away"}
+	w.buyers = append(w.buyers, b)
+	for b.page.URL == "" {
+		w.prepares(b)
+	}
+	pay(b)
+	w.rest(32, 15*time.Second)
+	require.NotZero(w.t, w.sold[b.ref], "nobody asked the provider about %s", b.open.OrderID)
 }
 
 // settle ends all faults and lets two days pass.
@@ -315,6 +376,9 @@ func (w *pageWalk) settle() {
 		w.provider.Delay(call, 0)
 	}
 	w.provider.Arrive()
+	if w.desk != nil {
+		w.staysAway(func(b *buyer) { w.desk.authorize(b.open.OrderID) })
+	}
 	w.rest(30, 5*time.Second)
 	for _, p := range w.all() {
 		if w.provider.Order(p.OrderID).Status == "PENDING" {

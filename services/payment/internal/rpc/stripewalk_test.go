@@ -44,7 +44,7 @@ func TestStripeWalks(t *testing.T) {
 func (w *stripeWalk) act() {
 	w.t.Helper()
 	ctx, b := w.t.Context(), w.buyers[w.rand.IntN(len(w.buyers))]
-	switch w.rand.IntN(13) {
+	switch w.rand.IntN(14) {
 	case 0, 1, 2:
 		w.prepares(b)
 	case 3, 4, 5:
@@ -60,6 +60,8 @@ func (w *stripeWalk) act() {
 	case 9:
 		w.closed = w.rand.IntN(3)
 	case 10:
+		w.leaveTicketAlone()
+	case 11:
 		w.pass(time.Duration(w.rand.IntN(240)) * time.Second)
 	default:
 		w.pass(time.Duration(w.rand.IntN(20)) * time.Second)
@@ -95,6 +97,7 @@ func (w *stripeWalk) settle() {
 	w.mend()
 	w.clock.Advance(10 * time.Second)
 	w.shop.stripe.Calls.Arrive()
+	w.staysAway(func(b *buyer) { w.shop.chooseAt(b.page.URL, fake.Close) })
 	w.rest(60, 15*time.Second)
 	w.rest(26, time.Hour)
 	w.rest(30, 30*time.Second)

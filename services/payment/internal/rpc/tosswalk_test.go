@@ -24,7 +24,7 @@ type tossWalk struct {
 // and no seat stays claimed for an ended payment.
 func TestTossWalks(t *testing.T) {
 	t.Parallel()
-	eachSeed(t, 16, func(t *testing.T, seed uint64) {
+	eachSeed(t, 20, func(t *testing.T, seed uint64) {
 		t.Helper()
 		w := newTossWalk(t, seed)
 		for range 120 {
@@ -47,7 +47,7 @@ func newTossWalk(t *testing.T, seed uint64) *tossWalk {
 func (w *tossWalk) act() {
 	w.t.Helper()
 	b := w.buyers[w.rand.IntN(len(w.buyers))]
-	switch w.rand.IntN(14) {
+	switch w.rand.IntN(15) {
 	case 0, 1, 2:
 		w.prepares(b)
 	case 3, 4, 5:
@@ -64,6 +64,8 @@ func (w *tossWalk) act() {
 		w.fail()
 		w.closed = w.rand.IntN(3)
 	case 10:
+		w.leaveTicketAlone()
+	case 11:
 		w.pass(time.Duration(w.rand.IntN(240)) * time.Second)
 	default:
 		w.pass(time.Duration(w.rand.IntN(20)) * time.Second)

@@ -21,6 +21,8 @@ type Hold struct {
 	Payment   string // the payment that has claimed the hold; empty: none
 	Aborts    int    // the number of releases
 	Opens     int    // the number of pages
+	// Last is the latest ExpiresAt that charges reach; set with Tickets.Lengthen.
+	Last time.Time
 }
 
 // Tickets is a fake of the ticket service's PayableService, with holds and tickets in memory.
@@ -37,6 +39,7 @@ type Tickets struct {
 	fail    map[string][]error // the errors of the next calls, by method
 
 	oldestUnapplied time.Duration
+	lengthens       bool
 }
 
 // NewTickets makes a ticket service without holds.
@@ -49,7 +52,11 @@ func (t *Tickets) Add(userID string, amount int64, life time.Duration) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id := uuid.NewString()
-	t.holds[id] = Hold{UserID: userID, Amount: amount, ExpiresAt: t.now().Add(life)}
+	h := Hold{UserID: userID, Amount: amount, ExpiresAt: t.now().Add(life)}
+	if t.lengthens {
+		h.Last = h.ExpiresAt.Add(maxExtension)
+	}
+	t.holds[id] = h
 	return id
 }
 
@@ -65,6 +72,14 @@ func (t *Tickets) Fail(method string, answers ...error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fail[method] = answers
+}
+
+// Lengthen makes charges lengthen holds, as in ticket. Otherwise only pages do, so that tests reach the
+// ends of holds soon.
+func (t *Tickets) Lengthen() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lengthens = true
 }
 
 // failure removes and returns the method's next error, nil without one. The caller holds the lock.
@@ -106,9 +121,8 @@ func (t *Tickets) BeginPayment(_ context.Context, in *ticketv1.BeginPaymentReque
 	if in.GetOpens() && h.Payment == "" {
 		h.Opens++
 	}
-	// Charges do not lengthen holds here, so that tests reach their ends soon.
-	if end := t.now().Add(in.GetWithin().AsDuration()); in.GetOpens() && end.After(h.ExpiresAt) {
-		h.ExpiresAt = end
+	if in.GetOpens() || t.lengthens {
+		h.lengthen(t.now().Add(in.GetWithin().AsDuration()))
 	}
 	h.Payment = in.GetPaymentId()
 	t.holds[in.GetReferenceId()] = h
@@ -158,10 +172,8 @@ func (t *Tickets) ExtendPayments(_ context.Context, in *ticketv1.ExtendPaymentsR
 			continue
 		}
 		out.PaymentIds = append(out.PaymentIds, p.GetPaymentId())
-		if end := t.now().Add(3 * time.Minute); end.After(h.ExpiresAt) {
-			h.ExpiresAt = end
-			t.holds[p.GetReferenceId()] = h
-		}
+		h.lengthen(t.now().Add(3 * time.Minute))
+		t.holds[p.GetReferenceId()] = h
 	}
 	return out, nil
 }
@@ -175,6 +187,16 @@ func (t *Tickets) Settle(id string) {
 
 // maxExtension is by how much payments may extend holds.
 const maxExtension = 30 * time.Minute
+
+// lengthen moves the hold's end to a later one, at most to its last.
+func (h *Hold) lengthen(end time.Time) {
+	if !h.Last.IsZero() && end.After(h.Last) {
+		end = h.Last
+	}
+	if end.After(h.ExpiresAt) {
+		h.ExpiresAt = end
+	}
+}
 
 func (h Hold) payable(id string) *ticketv1.Payable {
 	return &ticketv1.Payable{
