@@ -164,25 +164,48 @@ func TestPages(t *testing.T) {
 	t.Run("SuspiciousDraws", testSuspiciousDraws)
 }
 
-// TestProviderPages has a platform whose sandbox has a page of its own.
+// TestProviderPages has a platform whose sandbox has a page of its own, beside the fakes of other
+// providers. Each walk at a fake has one of the languages and devices, by turns.
 func TestProviderPages(t *testing.T) {
 	layout, err := platform.Find()
 	require.NoError(t, err)
 	root, pictures = layout.Root, layout.State("e2e")
 	require.NoError(t, os.MkdirAll(pictures, 0o755))
-	startPlatform(t, harness.Options{Replicas: map[string]int{platform.Gateway: 1}, ProviderPage: true})
+	startPlatform(t, harness.Options{
+		Replicas: map[string]int{platform.Gateway: 1}, ProviderPage: true, Providers: []string{platform.Sandbox, platform.Stripe, platform.Toss},
+	})
 	if services == nil {
 		t.Skip("whether the running platform's provider has a page is not known")
 	}
 	openBrowser(t)
 
-	t.Run("DeclinedThenPaid", testDeclinedThenPaid)
-	t.Run("BackAndReload", testBackAndReload)
-	t.Run("SecondTab", testSecondTab)
-	t.Run("ChangeOfMind", testChangeOfMind)
-	t.Run("NeverBack", testNeverBack)
-	t.Run("BackElsewhere", testBackElsewhere)
-	t.Run("PlacesGivenUp", testPlacesGivenUp)
+	walks := []struct {
+		name string
+		test func(t *testing.T, at payPage)
+	}{
+		{"DeclinedThenPaid", testDeclinedThenPaid},
+		{"BackAndReload", testBackAndReload},
+		{"SecondTab", testSecondTab},
+		{"ChangeOfMind", testChangeOfMind},
+		{"NeverBack", testNeverBack},
+		{"BackElsewhere", testBackElsewhere},
+		{"PlacesGivenUp", testPlacesGivenUp},
+	}
+	for n, at := range payPages() {
+		at.variants = variants
+		t.Run(at.provider, func(t *testing.T) {
+			t.Parallel()
+			for i, w := range walks {
+				if n > 0 && i >= 5 {
+					break // they are about our pages
+				}
+				if n > 0 {
+					at.variants = variants[(i+n)%2:][:1]
+				}
+				t.Run(w.name, func(t *testing.T) { w.test(t, at) })
+			}
+		})
+	}
 }
 
 // openBrowser starts the browser, and reads the checker of pages.
@@ -236,8 +259,8 @@ func startBrowser(t *testing.T) {
 		chromedp.Flag("js-flags", "--no-opt --no-maglev"),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
-		// Only the platform is reachable, with both of its gateways.
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2"),
+		// Only the platform is reachable, with both of its gateways and the host of payments.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2"),
 	)
 	// Not the test's context: it ends before the clean-ups, in which visitors close their tabs.
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)

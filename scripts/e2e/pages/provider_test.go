@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,44 +10,90 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// openCheckout holds a seat, whose checkout leads to the page of the sandbox.
-func openCheckout(t *testing.T, p variant) (b *tab, user string) {
+// payPage is the page of a provider, and how a buyer chooses on it.
+type payPage struct {
+	provider string
+	// path is the beginning of the page's path, link a part of the address that leads there.
+	path, link string
+	servers    []string // beside the shop
+	// The ids of buttons: late approves after a while.
+	pay, late, decline, stay string
+	// ours: the page that goes to the provider's is one of ours, to which the back button leads.
+	ours bool
+	// unseen: who has paid and stays away is not known to have paid. again: after a decline the same page
+	// takes another card.
+	unseen, again bool
+	variants      []variant
+}
+
+// payPages returns those of the sandbox and of the fakes. Each walk at a fake has one language and device
+// of two, by turns.
+func payPages() []payPage {
+	w := services.Wiring()
+	sandbox, host := "http://"+services.Service(platform.Sandbox).Addr(0), "http://"+w.PayHost
+	return []payPage{
+		{provider: platform.Sandbox, path: "/pay/", link: "/pay/", servers: []string{sandbox}, pay: "approve", late: "slow", decline: "decline", stay: "stay"},
+		{
+			provider: platform.Stripe, path: "/c/pay/", link: "/c/pay/", servers: []string{w.StripeURL}, pay: "pay", late: "pay", decline: "decline",
+			stay: "close", again: true,
+		},
+		{
+			provider: platform.Toss, path: "/window/", link: host + "/toss#", servers: []string{host, w.TossURL}, pay: "pay", late: "pay",
+			decline: "decline", stay: "stay", ours: true, unseen: true,
+		},
+	}
+}
+
+func (p payPage) continues() string { return fmt.Sprintf(`main .card a.button[href*="%s"]`, p.link) }
+
+func (p payPage) stops() string {
+	return fmt.Sprintf(`main .card:has(a.button[href*="%s"]) > button.quiet`, p.link)
+}
+
+// openCheckout holds a seat, whose checkout leads to the provider's page.
+func openCheckout(t *testing.T, at payPage, p variant) (b *tab, user string) {
 	t.Helper()
 	user = uniqueID("payer")
 	b = openTab(t, platformURL, p.device, p.lang)
-	b.other = providerURL()
+	b.others = at.servers
 	b.reserveSeat(sale{}.open(t), user)
 	return b, user
 }
 
-func providerURL() string { return "http://" + services.Service(platform.Sandbox).Addr(0) }
-
-// goToPage presses pay.
-func (b *tab) goToPage() {
+// goToPage presses pay. The checkout may be read anew at that moment; then its link leads to the page.
+func (b *tab) goToPage(at payPage) {
 	b.t.Helper()
 	b.waitFor("form button[type=submit]:enabled")
+	b.click(fmt.Sprintf("form input[value=%s]", at.provider))
 	b.click("form button[type=submit]")
-	b.waitForPath("/pay/")
+	b.until("the page "+at.path, fmt.Sprintf("location.pathname.startsWith(%q) && document.readyState === 'complete' || "+
+		"document.querySelector('%s') && !window.follows && (window.follows = true) && document.querySelector('%[2]s').click()", at.path, at.continues()))
 }
 
-// choose decides on the page of the sandbox.
-func (b *tab) choose(choice string) {
+// choose decides on the provider's page, by the id of a button.
+func (b *tab) choose(at payPage, button string) {
 	b.t.Helper()
-	b.waitForPath("/pay/")
-	b.waitFor("#" + choice)
-	b.click("#" + choice)
+	b.waitForPath(at.path)
+	b.waitFor("#" + button)
+	b.click("#" + button)
 }
 
-// openPage is what the checkout shows of a payment that is open.
-const (
-	continuePaying = `main .card a.button[href*="/pay/"]`
-	stopPaying     = `main .card:has(a.button[href*="/pay/"]) > button.quiet`
-)
+// leavePage goes back to the checkout by the browser's button.
+func (b *tab) leavePage(at payPage) {
+	b.t.Helper()
+	b.back()
+	if at.ours {
+		b.waitForPath("/toss")
+		b.waitFor("#continue")
+		b.back()
+	}
+	b.waitForPath("/checkout/")
+}
 
-func eachVariant(t *testing.T, test func(t *testing.T, p variant)) {
+func eachVariant(t *testing.T, at payPage, test func(t *testing.T, p variant)) {
 	t.Helper()
 	t.Parallel()
-	for _, p := range variants {
+	for _, p := range at.variants {
 		t.Run(p.String(), func(t *testing.T) {
 			parallelTab(t)
 			test(t, p)
@@ -54,21 +101,25 @@ func eachVariant(t *testing.T, test func(t *testing.T, p variant)) {
 	}
 }
 
-// testDeclinedThenPaid: after a decline on the page the checkout leads to another one.
-func testDeclinedThenPaid(t *testing.T) {
-	eachVariant(t, func(t *testing.T, p variant) {
+// testDeclinedThenPaid: after a decline the page takes another card, or the checkout leads to another page.
+func testDeclinedThenPaid(t *testing.T, at payPage) {
+	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
-		b, _ := openCheckout(t, p)
+		b, _ := openCheckout(t, at, p)
 		says := words(t, p.lang)["checkout"]
 		b.checkPage("before the page")
-		b.goToPage()
-		b.choose("decline")
-		b.waitForPath("/checkout/")
-		b.waitForText(says["declined"])
-		require.Empty(t, b.link(), "a reload is to show the latest payment")
-		b.checkPage("declined on the page")
-		b.goToPage()
-		b.choose("approve")
+		b.goToPage(at)
+		b.choose(at, at.decline)
+		if at.again {
+			b.waitFor("#message")
+		} else {
+			b.waitForPath("/checkout/")
+			b.waitForText(says["declined"])
+			require.Empty(t, b.link(), "a reload is to show the latest payment")
+			b.checkPage("declined on the page")
+			b.goToPage(at)
+		}
+		b.choose(at, at.pay)
 		b.waitForPath("/checkout/")
 		b.waitForText(says["confirmed"])
 		b.checkTickets(1)
@@ -76,43 +127,50 @@ func testDeclinedThenPaid(t *testing.T) {
 }
 
 // testBackAndReload: the back button and a reload lead to the open payment, which goes on.
-func testBackAndReload(t *testing.T) {
-	eachVariant(t, func(t *testing.T, p variant) {
+func testBackAndReload(t *testing.T, at payPage) {
+	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
-		b, _ := openCheckout(t, p)
-		b.goToPage()
+		b, _ := openCheckout(t, at, p)
+		b.goToPage(at)
 		page := b.path()
-		b.back()
-		b.waitForPath("/checkout/")
-		b.waitFor(continuePaying)
+		if at.ours {
+			page = at.path // each visit opens another one
+			b.back()
+			b.waitFor("#continue")
+			b.checkPage("before the page")
+			b.click("#continue")
+			b.waitForPath(page)
+		}
+		b.leavePage(at)
+		b.waitFor(at.continues())
 		b.checkPage("open payment")
 		b.reload()
-		b.waitFor(continuePaying)
-		b.click(continuePaying)
+		b.waitFor(at.continues())
+		b.click(at.continues())
 		b.waitForPath(page)
-		b.choose("back") // without paying
+		b.choose(at, "back") // without paying
 		b.waitForPath("/checkout/")
-		b.waitFor(continuePaying)
-		b.click(continuePaying)
+		b.waitFor(at.continues())
+		b.click(at.continues())
 		b.waitForPath(page)
-		b.choose("slow")
+		b.choose(at, at.late)
 		b.waitForPath("/checkout/")
 		b.waitForText(words(t, p.lang)["checkout"]["confirmed"])
 	})
 }
 
 // testSecondTab: another tab shows the open payment, and its outcome.
-func testSecondTab(t *testing.T) {
-	eachVariant(t, func(t *testing.T, p variant) {
+func testSecondTab(t *testing.T, at payPage) {
+	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
-		b, _ := openCheckout(t, p)
+		b, _ := openCheckout(t, at, p)
 		checkout := b.path()
-		b.goToPage()
+		b.goToPage(at)
 		other := b.openBeside()
-		other.other = b.other
+		other.others = b.others
 		other.visit(checkout)
-		other.waitFor(continuePaying)
-		b.choose("approve")
+		other.waitFor(at.continues())
+		b.choose(at, at.pay)
 		b.waitForPath("/checkout/")
 		for _, each := range []*tab{b, other} {
 			each.waitForText(words(t, p.lang)["checkout"]["confirmed"])
@@ -122,17 +180,16 @@ func testSecondTab(t *testing.T) {
 
 // testChangeOfMind: a payment can be stopped, three pages at most can be opened, and then the page
 // says why there is no other.
-func testChangeOfMind(t *testing.T) {
-	eachVariant(t, func(t *testing.T, p variant) {
+func testChangeOfMind(t *testing.T, at payPage) {
+	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
-		b, _ := openCheckout(t, p)
+		b, _ := openCheckout(t, at, p)
 		says := words(t, p.lang)["checkout"]
 		for range 3 {
-			b.goToPage()
-			b.back()
-			b.waitForPath("/checkout/")
-			b.waitFor(stopPaying)
-			b.click(stopPaying)
+			b.goToPage(at)
+			b.leavePage(at)
+			b.waitFor(at.stops())
+			b.click(at.stops())
 			b.waitForText(says["unpaid"])
 			b.waitFor("form button[type=submit]:enabled")
 		}
@@ -143,32 +200,39 @@ func testChangeOfMind(t *testing.T) {
 	})
 }
 
-// testNeverBack: whoever pays and closes the page has the ticket.
-func testNeverBack(t *testing.T) {
-	eachVariant(t, func(t *testing.T, p variant) {
+// testNeverBack: whoever pays and closes the page has the ticket. Where nobody learns of it, the payment
+// goes on at the checkout.
+func testNeverBack(t *testing.T, at payPage) {
+	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
-		b, _ := openCheckout(t, p)
+		b, _ := openCheckout(t, at, p)
 		checkout := b.path()
-		b.goToPage()
-		b.choose("stay")
+		b.goToPage(at)
+		b.choose(at, at.stay)
 		b.waitFor("#message")
 		b.visit(checkout)
+		if at.unseen {
+			b.waitFor(at.continues())
+			b.click(at.continues())
+			b.choose(at, at.pay)
+			b.waitForPath("/checkout/")
+		}
 		b.waitForText(words(t, p.lang)["checkout"]["confirmed"])
 	})
 }
 
 // testBackElsewhere: a browser without a session shows the outcome, and asks for the sign-in.
-func testBackElsewhere(t *testing.T) {
-	eachVariant(t, func(t *testing.T, p variant) {
+func testBackElsewhere(t *testing.T, at payPage) {
+	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
-		b, user := openCheckout(t, p)
+		b, user := openCheckout(t, at, p)
 		says := words(t, p.lang)["checkout"]
 		for _, how := range []struct{ choice, text string }{{"decline", "declinedThere"}, {"approve", "paidThere"}} {
-			b.goToPage()
+			b.goToPage(at)
 			app := openTab(t, platformURL, p.device, p.lang)
-			app.other = b.other
+			app.others = b.others
 			app.visitElsewhere(eval[string](b, "location.href"))
-			app.choose(how.choice)
+			app.choose(at, how.choice)
 			app.waitForPath("/checkout/")
 			app.waitForText(says[how.text])
 			app.checkPage(how.text)
@@ -188,23 +252,23 @@ func testBackElsewhere(t *testing.T) {
 }
 
 // testPlacesGivenUp: giving the tickets back ends an open payment too, on its page as well.
-func testPlacesGivenUp(t *testing.T) {
-	eachVariant(t, func(t *testing.T, p variant) {
+func testPlacesGivenUp(t *testing.T, at payPage) {
+	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
-		b, _ := openCheckout(t, p)
+		b, _ := openCheckout(t, at, p)
 		says := words(t, p.lang)["checkout"]
-		b.goToPage()
+		b.goToPage(at)
 		page := b.path()
 		b.back()
 		b.waitForPath("/checkout/")
 		id := strings.TrimPrefix(b.path(), "/checkout/")
-		b.waitFor(continuePaying)
+		b.waitFor(at.continues())
 		payment := eval[string](b, "fetch('/api/v1/my/reservations/"+id+"').then(r => r.json()).then(r => r.paymentId)")
 		b.click(`section[aria-labelledby="order"] button`)
 		b.waitForText(says["CANCELLED"])
 		b.until("the end of the payment", "(window.ended ||= fetch('/api/v1/payments/"+payment+
 			"').then(r => r.json()).then(p => (window.ended = p.status === 'EXPIRED'))) === true")
-		b.visitElsewhere(providerURL() + page)
+		b.visitElsewhere(at.servers[0] + page)
 		if b.untilAny("the page", visible("#approve"), visible("#return")) == 0 {
 			b.click("#approve")
 		}

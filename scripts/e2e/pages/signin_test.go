@@ -18,7 +18,7 @@ func testSignInAtTheProvider(t *testing.T) {
 			b.visit("/my")
 			b.waitForPath("/login")
 			b.waitFor("#provider")
-			b.other = identityProvider
+			b.others = []string{identityProvider}
 			b.checkPage("sign-in")
 			b.click("#provider")
 			b.waitFor(`input[name="user"]`)

@@ -44,7 +44,7 @@ type tab struct {
 	base     string
 	device   device
 	lang     string
-	other    string // URL of another server that the test leads to; empty: none
+	others   []string // URLs of other servers that the test leads to
 	requests *traffic
 
 	mu          sync.Mutex
@@ -123,7 +123,7 @@ func (b *tab) watch(event any) {
 			b.addProblem(fmt.Sprintf("content security policy: %+v", e.Issue.Details.ContentSecurityPolicyIssueDetails))
 		}
 	case *network.EventRequestWillBeSent:
-		if u := e.Request.URL; !strings.HasPrefix(u, b.base) && (b.other == "" || !strings.HasPrefix(u, b.other)) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
+		if u := e.Request.URL; !slices.ContainsFunc(append(b.others, b.base, "data:", "blob:"), func(at string) bool { return strings.HasPrefix(u, at) }) {
 			b.addProblem("request to another origin: " + u)
 		}
 	case *page.EventJavascriptDialogOpening:
