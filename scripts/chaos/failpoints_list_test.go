@@ -6,6 +6,7 @@ import (
 	gotoken "go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,23 +23,34 @@ var (
 	refunded = outcome{paid: 2 * seatPrice, givenBack: 2 * seatPrice}
 )
 
-// deaths lists a death, at least, at each failpoint of the services of a sale and their relays.
+// deaths lists a death, at least, at each failpoint of the services of a sale and their relays, and for
+// each provider at those between two writes of a payment.
 func deaths() []death {
-	checkout := steps(enter, hold, prepare)
-	buyNow := steps(checkout, pay("ok-"))
-	buy := steps(buyNow, haveTickets)
-	onPage := steps(prepare, payOnPage)
-	buyInLine := steps(hold, prepare, pay("ok-"), leaveLine)
-	disputed := steps(buy, dispute)
-	late := steps(checkout, payTooLate)
-	at := func(service, point, journey string, before, act, after step, want outcome) death {
-		return death{place: place{service, point}, journey: journey, before: before, act: act, after: after, want: want}
-	}
-	slow := func(d death) death {
-		d.slow = true
-		return d
-	}
-	const queue, stats, ticket, payment = platform.Queue, platform.Stats, platform.Ticket, platform.Payment
+	return slices.Concat(deathsInSale(), deathsInPayment(), deathsAt(platform.Sandbox), deathsAt(platform.Stripe), deathsAt(platform.Toss))
+}
+
+// at is the death of a service at a failpoint.
+func at(service, point, journey string, before, act, after step, want outcome) death {
+	return death{place: place{service, point}, journey: journey, before: before, act: act, after: after, want: want}
+}
+
+func slow(d death) death {
+	d.slow = true
+	return d
+}
+
+// What buyers do before and after a death.
+var (
+	checkout  = steps(enter, hold, prepare)
+	buy       = steps(checkout, pay("ok-"), haveTickets)
+	buyInLine = steps(hold, prepare, pay("ok-"), leaveLine)
+	disputed  = steps(buy, dispute)
+	late      = steps(checkout, payTooLate)
+)
+
+// deathsInSale are those of queue, stats and ticket.
+func deathsInSale() []death {
+	const queue, stats, ticket = platform.Queue, platform.Stats, platform.Ticket
 	return []death{
 		at(queue, "queue.open.after_ticket", "the first visitor comes", nil, enter, buyInLine, both),
 		at(queue, "queue.open.after_line", "the first visitor comes", nil, enter, buyInLine, both),
@@ -47,10 +59,8 @@ func deaths() []death {
 		at(queue, "queue.settings.after_ticket", "before anybody came", nil, setThreshold, steps(enter, haveThreshold, buyInLine), both),
 		at(queue, "queue.reservation.after_effect", "hold", enter, hold, steps(prepare, pay("ok-"), leaveLine), both),
 		at(queue, "queue.reservation.after_effect", "purchase", checkout, pay("ok-"), leaveLine, both),
-
 		at(stats, "stats.count.before_commit", "purchase", checkout, pay("ok-"), nil, both),
 		at(stats, "stats.count.after_commit", "refund by user", buy, refund(1), nil, one),
-
 		at(ticket, "ticket.hold.after_commit", "hold", enter, hold, steps(prepare, pay("ok-")), both),
 		at(ticket, "ticket.confirm.before_commit", "purchase", checkout, pay("ok-"), nil, both),
 		at(ticket, "ticket.confirm.before_commit", "refund by user", buy, refund(1), nil, one),
@@ -65,10 +75,13 @@ func deaths() []death {
 		slow(at(ticket, "ticket.walk.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
 		at(ticket, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
 		at(ticket, "outbox.after_publish", "refund by user", buy, refund(1), nil, one),
+	}
+}
 
-		at(payment, "payment.prepare.after_claim", "purchase on the page", steps(enter, hold), onPage, nil, both),
-		at(payment, "payment.prepare.after_page", "purchase on the page", steps(enter, hold), onPage, nil, both),
-		at(payment, "payment.prepare.after_open", "purchase on the page", steps(enter, hold), onPage, nil, both),
+// deathsInPayment are those of payment, of payments that are charged with a key.
+func deathsInPayment() []death {
+	const payment = platform.Payment
+	return []death{
 		slow(at(payment, "payment.confirm.after_confirming", "purchase", checkout, pay("ok-"), nil, both)), // charged again
 		slow(at(payment, "payment.confirm.after_begin", "purchase", checkout, pay("ok-"), nil, both)),
 		at(payment, "payment.confirm.after_provider", "purchase", checkout, pay("ok-"), nil, both),
@@ -90,6 +103,35 @@ func deaths() []death {
 		at(payment, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
 		at(payment, "outbox.after_publish", "refund by operator", buy, refundByOperator, nil, refunded),
 	}
+}
+
+// deathsAt are those of payment between two writes of a payment on a provider's page: from the claim of the
+// places to the charge, while it is ended, and while it is refunded.
+func deathsAt(provider string) []death {
+	const payment = platform.Payment
+	held := steps(enter, hold, chooseProvider(provider))
+	onPage := steps(held, preparePage)
+	bought := steps(onPage, payOnPage, haveTickets)
+	list := []death{
+		at(payment, "payment.prepare.after_claim", "purchase", held, steps(preparePage, payOnPage), nil, both),
+		at(payment, "payment.prepare.after_page", "purchase", held, steps(preparePage, payOnPage), nil, both),
+		at(payment, "payment.prepare.after_open", "purchase", held, steps(preparePage, payOnPage), nil, both),
+		at(payment, "payment.confirm.after_confirming", "purchase", onPage, payOnPage, nil, both),
+		at(payment, "payment.confirm.after_begin", "purchase", onPage, payOnPage, nil, both),
+		at(payment, "payment.confirm.after_provider", "purchase", onPage, payOnPage, nil, both),
+		at(payment, "payment.confirm.after_commit", "purchase", onPage, payOnPage, nil, both),
+		at(payment, "payment.end.after_abort", "change of mind", onPage, giveUp, payOnOtherPage, both),
+		at(payment, "payment.end.after_cancel", "change of mind", onPage, giveUp, payOnOtherPage, both),
+		at(payment, "payment.refund.requested", "refund by user", bought, refund(1), nil, one),
+		at(payment, "payment.refund.after_begin", "refund by operator", bought, refundByOperator, nil, refunded),
+		at(payment, "payment.refund.before_send", "refund by user", bought, refund(1), nil, one),
+		at(payment, "payment.refund.after_provider", "refund by user", bought, refund(1), nil, one),
+	}
+	for i := range list {
+		list[i].journey += " at " + provider
+		list[i].slow = list[i].point == "payment.confirm.after_confirming" || list[i].point == "payment.confirm.after_begin"
+	}
+	return list
 }
 
 // TestFailpointsAreListed compares the list of deaths with the failpoints that the code names: none is

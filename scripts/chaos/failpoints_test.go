@@ -58,6 +58,7 @@ func TestFailpoints(t *testing.T) {
 	seed, rng := order(t)
 	r := &deathRun{outcomes: map[place][]string{}, run: setup(t, shortSale, seed, func(o *harness.Options) {
 		o.Links, o.OwnBackends, o.Replicas, o.ProviderPage = false, false, nil, true
+		o.Providers = []string{platform.Sandbox, platform.Stripe, platform.Toss}
 		o.Services = []string{
 			platform.Gateway, platform.VWR, platform.Queue, platform.Ticket, platform.Payment, platform.Stats, platform.Sandbox,
 		}

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,6 +32,7 @@ type victim struct {
 	event                             string
 	ReservationID, PaymentID, OrderID string
 	Page                              *struct{ URL string }
+	provider                          string        // empty: the default one
 	orders                            []string      // of all payments
 	cancelled                         bool          // the sale was cancelled
 	died                              chan struct{} // closed when the process has died
@@ -146,9 +145,9 @@ func (v *victim) outcome(ctx context.Context) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	charges, _, err := v.run.Ledger(ctx)
-	for _, c := range charges {
-		if slices.Contains(v.orders, c.OrderID) && c.Status == sandbox.Captured {
+	charges, err := v.run.stores.Charges(ctx)
+	for _, order := range v.orders {
+		if c := charges[order]; c.Status == sandbox.Captured {
 			o.paid += c.Amount
 			o.givenBack += c.RefundedAmount
 		}
@@ -189,7 +188,9 @@ func hold(ctx context.Context, v *victim) error {
 
 func prepare(ctx context.Context, v *victim) error {
 	v.Page = nil
-	err := v.post(ctx, v.Client, "/api/v1/payments/prepare", map[string]any{"paymentType": "reservation", "referenceId": v.ReservationID}, v)
+	err := v.post(ctx, v.Client, "/api/v1/payments/prepare", map[string]any{
+		"paymentType": "reservation", "referenceId": v.ReservationID, "provider": v.provider,
+	}, v)
 	if err == nil && !slices.Contains(v.orders, v.OrderID) {
 		v.orders = append(v.orders, v.OrderID)
 	}
@@ -202,34 +203,6 @@ func pay(prefix string) step {
 		return v.post(ctx, v.Client, "/api/v1/payments/confirm",
 			map[string]any{"orderId": v.OrderID, "paymentKey": prefix + uuid.NewString(), "amount": 2 * seatPrice}, nil)
 	}
-}
-
-// payOnPage pays on the provider's page and does not come back: the provider's webhook does. While the
-// page is not open, prepare is repeated.
-func payOnPage(ctx context.Context, v *victim) error {
-	err := retry(ctx, func() error {
-		if v.Page != nil && v.Page.URL != "" {
-			return nil
-		}
-		return errors.Join(errors.New("no page yet"), prepare(ctx, v))
-	})
-	if err != nil {
-		return err
-	}
-	form := strings.NewReader(url.Values{"choice": {"stay"}}.Encode())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.Page.URL, form)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	if res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("page: %s", res.Status)
-	}
-	return errors.Join(err, res.Body.Close())
 }
 
 // payAgain pays the same reservation by another payment, once the first one has ended.
