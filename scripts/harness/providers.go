@@ -67,7 +67,7 @@ func (f *Fake) Control(method, what string, body any) {
 }
 
 // OnPage makes a choice on the page of a payment at a fake, and goes where that sends the buyer: again
-// while the platform is overloaded, or a replica of payment answers that has not that provider.
+// while the platform is overloaded.
 func (c *Client) OnPage(ctx context.Context, page string, choice payer.Choice) error {
 	to, err := payer.Choose(ctx, page, choice)
 	if err != nil || to == "" {
@@ -82,7 +82,7 @@ func (c *Client) OnPage(ctx context.Context, page string, choice payer.Choice) e
 		switch {
 		case err != nil || a.Status == http.StatusSeeOther:
 			return err
-		case !Overloaded(a.Status) && a.Code() != "PROVIDER_UNKNOWN" || !loop.Sleep(ctx, overloadPause):
+		case !Overloaded(a.Status) || !loop.Sleep(ctx, overloadPause):
 			return fmt.Errorf("back from the page: answered %d %s", a.Status, a.Body)
 		}
 	}

@@ -29,6 +29,11 @@ var clients = map[string]func(*Config, *slog.Logger) client{ //nolint:gochecknog
 	sandbox.Name: newSandbox, stripe.Name: newStripe, toss.Name: newToss,
 }
 
+// returns decode the addresses at which buyers come back from pages.
+var returns = map[string]func(map[string]string) (payment.Auth, error){ //nolint:gochecknoglobals // a constant
+	stripe.Name: stripe.DecodeReturn, toss.Name: toss.DecodeReturn,
+}
+
 func newSandbox(cfg *Config, _ *slog.Logger) client {
 	c := sandbox.NewClient(cfg.SandboxURL, cfg.WebhookSecret, sandbox.Options{
 		Timeout: cfg.ProviderTimeout, VoidAfter: cfg.VoidAfter, KeyLife: cfg.KeyLife,
@@ -98,7 +103,7 @@ func (p *providers) payment() payment.Providers {
 	for name, g := range p.guarded {
 		byName[name] = g
 	}
-	return payment.Providers{Default: p.first, ByName: byName}
+	return payment.Providers{Default: p.first, ByName: byName, Returns: returns}
 }
 
 // awaitRefund waits until a provider may be sent another refund; none for free payments.

@@ -182,13 +182,9 @@ func (s *Service) pageOf(ctx context.Context, p Payment) Page {
 // the provider. Whoever only looks again changes nothing. Errors: ErrProviderUnknown, ErrNotFound,
 // ErrAmountMismatch (another amount was paid on the page).
 func (s *Service) Return(ctx context.Context, providerName string, params map[string]string, looks bool) (Payment, error) {
-	provider, ok := s.providers.Of(providerName)
-	if !ok {
-		return Payment{}, ErrProviderUnknown
-	}
-	auth, err := provider.Return(params)
+	auth, err := s.providers.auth(providerName, params)
 	if err != nil {
-		return Payment{}, errors.Join(ErrNotFound, err)
+		return Payment{}, err
 	}
 	id, err := s.store.OfOrder(ctx, auth.OrderID)
 	if err != nil {

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -75,12 +76,31 @@ type Providers struct {
 	// Default is the name of the one for new payments.
 	Default string
 	ByName  map[string]Provider
+	// Returns decode what buyers bring back from pages of providers that are not configured here: other
+	// replicas may have them, or have opened the pages before an operator's switch.
+	Returns map[string]func(params map[string]string) (Auth, error)
 }
 
 // Of returns a payment's provider; false when it is not configured here.
 func (p Providers) Of(name string) (Provider, bool) {
 	found, ok := p.ByName[name]
 	return found, ok
+}
+
+// auth decodes what a buyer brings back from a page. Errors: ErrProviderUnknown, ErrNotFound.
+func (p Providers) auth(name string, params map[string]string) (Auth, error) {
+	decode := p.Returns[name]
+	if configured, ok := p.Of(name); ok {
+		decode = configured.Return
+	}
+	if decode == nil {
+		return Auth{}, ErrProviderUnknown
+	}
+	auth, err := decode(params)
+	if err != nil {
+		err = errors.Join(ErrNotFound, err)
+	}
+	return auth, err
 }
 
 // Names returns the names of the providers, the default one first.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -101,6 +102,31 @@ func (s *tossShop) returned() (*paymentv1.PrepareResponse, string) {
 	_, err := s.comeBack(s.choose(p, "pay"))
 	require.NoError(s.t, err)
 	return p, ref
+}
+
+// A buyer may come back to a replica that has another provider only: the charge is made by one that has
+// this one.
+func TestTossReturnElsewhere(t *testing.T) {
+	t.Parallel()
+	s := setupToss(t)
+	p, _ := s.prepared()
+	back := s.choose(p, "pay")
+	providers := only(s.sandbox)
+	service := func() *payment.Service {
+		return payment.New(s.store(), ticket.NewClient(s.dialTickets()), providers, slog.New(slog.DiscardHandler), payment.Options{Now: s.clock.Now})
+	}
+	_, err := service().Return(t.Context(), toss.Name, back, false)
+	require.ErrorIs(t, err, payment.ErrProviderUnknown)
+	providers.Returns = map[string]func(map[string]string) (payment.Auth, error){toss.Name: toss.DecodeReturn}
+	forged := maps.Clone(back)
+	forged["token"] = "another"
+	_, err = service().Return(t.Context(), toss.Name, forged, false)
+	require.ErrorIs(t, err, payment.ErrNotFound)
+	_, err = service().Return(t.Context(), toss.Name, back, false)
+	require.NoError(t, err)
+	s.sweep(0)
+	require.Equal(t, "CONFIRMED", s.get(p).GetStatus())
+	require.Equal(t, 1, s.charges(p))
 }
 
 // charges returns how many payments of an order Toss has taken.

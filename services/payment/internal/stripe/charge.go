@@ -58,8 +58,10 @@ func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, err
 // errNoOrder is returned for an address that names no order.
 var errNoOrder = errors.New("the address names no order")
 
-// Return decodes the address of a return. Who comes back may have paid or not: the session is asked.
-func (c *Client) Return(params map[string]string) (payment.Auth, error) {
+func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
+
+// DecodeReturn decodes the address of a return. Who comes back may have paid or not: the session is asked.
+func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	if params["orderId"] == "" {
 		return payment.Auth{}, errNoOrder
 	}

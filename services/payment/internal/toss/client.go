@@ -127,9 +127,11 @@ func (c *Client) Open(_ context.Context, p payment.Payment) (payment.Page, error
 // errReturn is returned for an address to which our page sends nobody back.
 var errReturn = errors.New("the address is none that our page has made")
 
-// Return decodes the addresses that our page names for a success, where Toss adds the payment key, the
-// order and the amount, and for a failure, where it adds no key, and no order if the buyer gave up.
-func (c *Client) Return(params map[string]string) (payment.Auth, error) {
+func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
+
+// DecodeReturn decodes the addresses that our page names for a success, where Toss adds the payment key,
+// the order and the amount, and for a failure, where it adds no key, and no order if the buyer gave up.
+func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	auth := payment.Auth{OrderID: params["order"], Token: params["token"], Key: params["paymentKey"]}
 	named, ok := params["orderId"]
 	if auth.OrderID == "" || ok && named != auth.OrderID || len(auth.Key) > maxKey {
