@@ -191,6 +191,7 @@ func TestProviderPages(t *testing.T) {
 		{"BackElsewhere", testBackElsewhere},
 		{"PlacesGivenUp", testPlacesGivenUp},
 	}
+	t.Run("Disputed", testDisputed)
 	for n, at := range payPages() {
 		at.variants = variants
 		t.Run(at.provider, func(t *testing.T) {

@@ -1,7 +1,10 @@
 package pages_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -278,5 +281,41 @@ func testPlacesGivenUp(t *testing.T, at payPage) {
 		}
 		b.waitForPath("/checkout/")
 		b.waitForText(says["CANCELLED"])
+	})
+}
+
+// testDisputed: a ticket whose payer disputes the charge is let in, and the door is told.
+func testDisputed(t *testing.T) {
+	stripe := payPages()[1]
+	stripe.variants = variants
+	eachVariant(t, stripe, func(t *testing.T, p variant) {
+		t.Helper()
+		b, _ := openCheckout(t, stripe, p)
+		b.goToPage(stripe)
+		b.choose(stripe, stripe.pay)
+		b.waitForPath("/checkout/")
+		b.waitForText(words(t, p.lang)["checkout"]["confirmed"])
+		id := strings.TrimPrefix(b.path(), "/checkout/")
+		ticket := eval[[]string](b, "fetch('/api/v1/my/tickets').then(r => r.json()).then(l => [l.items[0].ticketId, l.items[0].code, l.items[0].eventId])")
+		at := services.For(t)
+		var order string
+		require.NoError(t, at.DB(platform.Payment).QueryRow(t.Context(), `SELECT order_id FROM payments WHERE reference_id = $1`, id).Scan(&order))
+		at.Fake(platform.Stripe).Control(http.MethodPost, "dispute", map[string]string{"order": order})
+		tickets := at.DB(platform.Ticket)
+		at.Eventually(func(ctx context.Context) error {
+			var disputed bool
+			err := tickets.QueryRow(ctx, `SELECT disputed FROM tickets WHERE ticket_id = $1`, ticket[0]).Scan(&disputed)
+			if err == nil && !disputed {
+				err = errors.New("the ticket is not disputed")
+			}
+			return err
+		})
+		b.startSession(uniqueID("door"), "staff")
+		b.visit("/check-in?event=" + ticket[2])
+		b.waitFor("#code")
+		b.checkIn(ticket[1])
+		b.waitFor(".notice.warn #disputed")
+		b.waitForText(words(t, p.lang)["check-in"]["admitted"])
+		b.checkPage("disputed")
 	})
 }
