@@ -121,11 +121,13 @@ func deathsAt(provider string) []death {
 		at(payment, "payment.confirm.after_provider", "purchase", onPage, payOnPage, nil, both),
 		at(payment, "payment.confirm.after_commit", "purchase", onPage, payOnPage, nil, both),
 		at(payment, "payment.end.after_abort", "change of mind", onPage, giveUp, payOnOtherPage, both),
-		at(payment, "payment.end.after_cancel", "change of mind", onPage, giveUp, payOnOtherPage, both),
 		at(payment, "payment.refund.requested", "refund by user", bought, refund(1), nil, one),
 		at(payment, "payment.refund.after_begin", "refund by operator", bought, refundByOperator, nil, refunded),
 		at(payment, "payment.refund.before_send", "refund by user", bought, refund(1), nil, one),
 		at(payment, "payment.refund.after_provider", "refund by user", bought, refund(1), nil, one),
+	}
+	if provider != platform.Toss { // where nothing can be closed: a cancellation is a refund
+		list = append(list, at(payment, "payment.end.after_cancel", "change of mind", onPage, giveUp, payOnOtherPage, both))
 	}
 	for i := range list {
 		list[i].journey += " at " + provider
