@@ -106,6 +106,7 @@ func eachVariant(t *testing.T, at payPage, test func(t *testing.T, p variant)) {
 
 // testDeclinedThenPaid: after a decline the page takes another card, or the checkout leads to another page.
 func testDeclinedThenPaid(t *testing.T, at payPage) {
+	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
 		b, _ := openCheckout(t, at, p)
@@ -131,6 +132,7 @@ func testDeclinedThenPaid(t *testing.T, at payPage) {
 
 // testBackAndReload: the back button and a reload lead to the open payment, which goes on.
 func testBackAndReload(t *testing.T, at payPage) {
+	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
 		b, _ := openCheckout(t, at, p)
@@ -164,6 +166,7 @@ func testBackAndReload(t *testing.T, at payPage) {
 
 // testSecondTab: another tab shows the open payment, and its outcome.
 func testSecondTab(t *testing.T, at payPage) {
+	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
 		b, _ := openCheckout(t, at, p)
@@ -184,6 +187,7 @@ func testSecondTab(t *testing.T, at payPage) {
 // testChangeOfMind: a payment can be stopped, three pages at most can be opened, and then the page
 // says why there is no other.
 func testChangeOfMind(t *testing.T, at payPage) {
+	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
 		b, _ := openCheckout(t, at, p)
@@ -206,6 +210,7 @@ func testChangeOfMind(t *testing.T, at payPage) {
 // testNeverBack: whoever pays and closes the page has the ticket. Where nobody learns of it, the payment
 // goes on at the checkout.
 func testNeverBack(t *testing.T, at payPage) {
+	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
 		b, _ := openCheckout(t, at, p)
@@ -226,6 +231,7 @@ func testNeverBack(t *testing.T, at payPage) {
 
 // testBackElsewhere: a browser without a session shows the outcome, and asks for the sign-in.
 func testBackElsewhere(t *testing.T, at payPage) {
+	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
 		b, user := openCheckout(t, at, p)
@@ -256,6 +262,7 @@ func testBackElsewhere(t *testing.T, at payPage) {
 
 // testPlacesGivenUp: giving the tickets back ends an open payment too, on its page as well.
 func testPlacesGivenUp(t *testing.T, at payPage) {
+	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
 		b, _ := openCheckout(t, at, p)

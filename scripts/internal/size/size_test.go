@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 		require.True(t, f.WithinLimit(), f.Name)
 	}
 	require.Equal(t, map[string]int{
-		"hand-written lines of Go": 114_000, "lines of tests": 86, "hand-written lines of Go of scripts": 21_800,
+		"hand-written lines of Go": 114_000, "lines of tests": 86, "hand-written lines of Go of scripts": 22_200,
 		"words of documents": 52_000, "columns of the longest line of a document": 160, "rows of make bench": 20,
 	}, limits)
 
