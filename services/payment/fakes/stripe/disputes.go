@@ -1,6 +1,10 @@
 package stripe
 
-import "urr.guru/services/payment/fakes"
+import (
+	"time"
+
+	"urr.guru/services/payment/fakes"
+)
 
 // dispute is a dispute of a charge, as docs.stripe.com/api/disputes/object describes it: it names the charge
 // and its intent, and has no metadata of theirs.
@@ -8,6 +12,7 @@ type dispute struct {
 	id, status string
 	intent     *intent
 	amount     int64
+	created    time.Time
 }
 
 const (
@@ -19,7 +24,7 @@ const (
 func (d *dispute) object() map[string]any {
 	return map[string]any{
 		"id": d.id, "object": "dispute", "charge": d.intent.charge, "payment_intent": d.intent.id, "amount": d.amount, "currency": d.intent.currency,
-		"status": d.status, "reason": "fraudulent", "metadata": map[string]string{},
+		"created": d.created.Unix(), "status": d.status, "reason": "fraudulent", "metadata": map[string]string{},
 	}
 }
 
@@ -27,9 +32,14 @@ func (d *dispute) object() map[string]any {
 func (s *Server) listDisputes(c call) fakes.Reply {
 	objects := []map[string]any{}
 	for _, d := range s.disputes {
-		if d.intent.id == c.form.Get("payment_intent") {
-			objects = append(objects, d.object())
+		if of := c.form.Get("payment_intent"); of != "" && d.intent.id != of {
+			continue
 		}
+		object := d.object()
+		if c.expand == "data.payment_intent" {
+			object["payment_intent"] = s.intentObject(d.intent, "")
+		}
+		objects = append(objects, object)
 	}
 	return c.list("/v1/disputes", objects)
 }
@@ -65,7 +75,7 @@ func (s *Server) dispute(order, closed string, amount int64) error {
 		if amount == 0 {
 			amount = x.intent.received
 		}
-		d := &dispute{id: newID("dp_"), status: needsResponse, intent: x.intent, amount: amount}
+		d := &dispute{id: newID("dp_"), status: needsResponse, intent: x.intent, amount: amount, created: s.opts.Now()}
 		s.disputes, x.intent.disputed = append(s.disputes, d), true
 		s.event("charge.dispute.created", d.object())
 		return nil

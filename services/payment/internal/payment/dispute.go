@@ -10,8 +10,9 @@ const reasonDisputed = "DISPUTED"
 
 // recordDispute records whether the payer disputes the charge, as the provider was asked under p's
 // lease.
-func (s *Service) recordDispute(ctx context.Context, p Payment, open bool) error {
-	after, err := s.store.Apply(ctx, p.ID, disputed(p.Lease, open))
+func (s *Service) recordDispute(ctx context.Context, p Payment, report RefundReport) error {
+	open := report.Disputed
+	after, err := s.store.Apply(ctx, p.ID, disputed(p.Lease, open, report.lostDispute()))
 	if err != nil || p.DisputedAt.IsZero() == after.DisputedAt.IsZero() {
 		return err
 	}
@@ -21,8 +22,9 @@ func (s *Service) recordDispute(ctx context.Context, p Payment, open bool) error
 }
 
 // disputed records a dispute, or its end, unless a later webhook has taken a lease: then the answer may
-// be older than the webhook, and the provider is asked again.
-func disputed(lease int64, open bool) Decide {
+// be older than the webhook, and the provider is asked again. The end of one that was lost is not
+// published: tickets that are still valid, though the bank took the money, stay marked.
+func disputed(lease int64, open, lost bool) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Lease != lease || p.DisputedAt.IsZero() != open {
 			return nil, nil //nolint:nilnil // somebody asks again, or it is known
@@ -33,7 +35,7 @@ func disputed(lease int64, open bool) Decide {
 		}
 		c := p.withMoney(0, 0, 0, note)
 		c.Disputed = &open
-		if p.Captured == p.Amount { // else it was never published as paid
+		if p.Captured == p.Amount && (open || !lost) { // of another amount it was never published as paid
 			c.Event = event
 		}
 		return c, nil

@@ -9,7 +9,7 @@ import (
 
 // Lister lists the account at a provider, with which payments are reconciled.
 type Lister interface {
-	// List returns the captures and refunds that were made at or after from and before to, by the
+	// List returns the captures, refunds and disputes that were made at or after from and before to, by the
 	// provider's clock, in any order and perhaps more than once. It begins with an empty cursor, and
 	// goes on with next until that is empty; a page may be empty. What was authorised, declined or
 	// voided is left out, and a refund stays in the list when it fails. The account may have orders of
@@ -24,9 +24,11 @@ type LedgerKind int
 const (
 	LedgerCapture LedgerKind = iota + 1
 	LedgerRefund
+	// LedgerDispute says that there is a dispute of the order's charge, whatever has become of it.
+	LedgerDispute
 )
 
-// LedgerEntry is a capture or a refund at a provider.
+// LedgerEntry is a capture or a refund at a provider, or a dispute that began.
 type LedgerEntry struct {
 	Kind LedgerKind
 	// OrderID is that of the charge, also of a refund. It is empty, or foreign, for another shop's.

@@ -187,6 +187,13 @@ type ProviderRefund struct {
 	RefundID uuid.UUID
 	Amount   int64
 	State    ProviderState // accepted, done or failed
+	// Lost says that it is what a lost dispute took.
+	Lost bool
+}
+
+// lostDispute reports whether a dispute has been lost.
+func (r RefundReport) lostDispute() bool {
+	return slices.ContainsFunc(r.Refunds, func(x ProviderRefund) bool { return x.Lost })
 }
 
 // Left returns what the provider could still refund.

@@ -82,7 +82,7 @@ func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (
 func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 	report, err := s.reconcileRefunds(ctx, p)
 	if err == nil {
-		err = s.recordDispute(ctx, p, report.Disputed)
+		err = s.recordDispute(ctx, p, report)
 	}
 	if err != nil {
 		return s.retryHint(ctx, p, err)

@@ -177,10 +177,14 @@ func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefu
 			c.Payment = p.withMoney(0, 0, covered, "a refund by hand counts for a refund of ours")
 			return c, nil
 		}
+		note := "refund refused by the provider"
+		if refusal.Code == reasonDisputed {
+			note = "refund not sent: the payer disputes the charge"
+		}
 		r.DoubtAt, r.Reason = time.Time{}, refusal.Code // for operators: payers see the timeline's notes only
 		if r.Cause.undone() && !r.Published {
 			// The tickets become valid again, so no refund uses what was given by hand any more.
-			c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, r.Send-r.Amount, "refund refused by the provider")}
+			c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, r.Send-r.Amount, note)}
 			c.Refund.Status, c.Refund.AbortDue = RefundRefused, true
 			return c, nil
 		}
@@ -236,16 +240,22 @@ type ByHandRefunds struct {
 
 // Refund returns the new refund that records x, one of the refunds made by hand.
 func (b ByHandRefunds) Refund(p Payment, x ProviderRefund) Refund {
+	reason := manualRefundReason
+	if x.Lost {
+		reason = lostDisputeReason
+	}
 	return Refund{
-		ID: uuid.Must(uuid.NewV7()), PaymentID: p.ID, Provider: p.Provider, Cause: ByHand, Request: x.ID, Reason: manualRefundReason,
+		ID: uuid.Must(uuid.NewV7()), PaymentID: p.ID, Provider: p.Provider, Cause: ByHand, Request: x.ID, Reason: reason,
 		Status: RefundRequested, Amount: x.Amount, ProviderID: x.ID, Want: Want{Whole: b.Whole},
 	}
 }
 
-// The reason and the timeline's note of a refund that a person made at the provider.
+// The reasons and the timeline's note of a refund that a person made at the provider, and of what a lost
+// dispute took.
 const (
 	manualRefundReason = "REFUNDED_AT_PROVIDER"
-	manualRefundNote   = "refunded by hand at the provider"
+	lostDisputeReason  = "DISPUTE_LOST"
+	manualRefundNote   = "refunded at the provider, not by this service"
 )
 
 // Adopted returns the change of a payment when refunds by hand, of amount in all, are recorded.

@@ -241,6 +241,9 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 			return err
 		}
 	}
+	if answer.State == ProviderRefused && !report.Disputed && report.Left() < r.Send {
+		answer.State = ProviderTooMuch // a lost dispute took the money, say: it counts as given back by hand
+	}
 	after, _, err := s.store.ApplyRefund(ctx, r.ID, refusedByProvider(r.Lease, answer, report.Left()))
 	if err == nil {
 		s.logHeld(ctx, p, after)

@@ -180,6 +180,16 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 	}
 	for order, list := range byOrder {
 		here, ok := known[order]
+		if isDisputed := func(e payment.LedgerEntry) bool { return e.Kind == payment.LedgerDispute }; slices.ContainsFunc(list, isDisputed) {
+			if ok && here.Payment.DisputedAt.IsZero() { // its webhook may have been lost
+				if err := r.books.Hint(ctx, order, true); err != nil {
+					return err
+				}
+			}
+			if list = slices.DeleteFunc(list, isDisputed); len(list) == 0 {
+				continue
+			}
+		}
 		if !ok && !Ours(order) {
 			r.sum.Foreign += len(list)
 			continue

@@ -34,6 +34,7 @@ const (
 	// chargeTime is long, since an abandoned capture has to be looked for. A look-up or refund takes less.
 	chargeTime = 30 * time.Second
 	callTime   = 10 * time.Second
+	listTime   = time.Minute // its objects bring others along
 	// keyLife is less than the 24 h for which Stripe keeps a key at least.
 	keyLife  = 20 * time.Hour
 	inFlight = 2 * time.Minute
@@ -120,8 +121,8 @@ func (c *Client) api() *api.Client { return c.current.Load().api }
 // final as soon as its call has ended.
 func (c *Client) Caps() payment.Caps {
 	return payment.Caps{
-		Void: true, NoKeys: true, PageTime: c.opts.PageTime, Finality: chargeTime, ChargeTime: chargeTime, CallTime: callTime, KeyLife: keyLife,
-		InFlight: inFlight,
+		Void: true, NoKeys: true, PageTime: c.opts.PageTime, Finality: chargeTime, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime,
+		KeyLife: keyLife, InFlight: inFlight,
 	}
 }
 

@@ -15,15 +15,23 @@ import (
 // captures, is the id after which the page begins.
 const refundsFrom = "refunds:"
 
-// listed is the number of entries of a page, the most that Stripe gives.
-const listed = 100
+// disputesFrom begins the cursor of a page of disputes.
+const disputesFrom = "disputes:"
+
+// listed is the number of entries of a page. Stripe gives up to 100, but an answer is bounded, and each
+// brings another object along.
+const listed = 50
 
 // List lists the captures first. They are found by the movements of the balance, since the time of a charge
 // is that of its authorisation. Refunds are listed as such: one that is pending has not moved anything yet.
+// Disputes come last.
 func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
 	created := &api.RangeQueryParams{GreaterThanOrEqual: seconds(from), LesserThan: seconds(to)}
 	if after, ok := strings.CutPrefix(cursor, refundsFrom); ok {
 		return c.listRefunds(ctx, created, after)
+	}
+	if after, ok := strings.CutPrefix(cursor, disputesFrom); ok {
+		return c.listDisputes(ctx, created, after)
 	}
 	return c.listCaptures(ctx, created, cursor)
 }
@@ -75,7 +83,7 @@ func (c *Client) listRefunds(ctx context.Context, created *api.RangeQueryParams,
 		return nil, "", failed("list refunds", list.Err())
 	}
 	var entries []payment.LedgerEntry
-	next := ""
+	next := disputesFrom
 	for _, r := range list.Data() {
 		if list.Meta().HasMore {
 			next = refundsFrom + r.ID
@@ -93,6 +101,28 @@ func (c *Client) listRefunds(ctx context.Context, created *api.RangeQueryParams,
 		}
 		e.OrderID = cmp.Or(e.OrderID, r.Metadata[orderMember])
 		entries = append(entries, e)
+	}
+	return entries, next, nil
+}
+
+func (c *Client) listDisputes(ctx context.Context, created *api.RangeQueryParams, after string) ([]payment.LedgerEntry, string, error) {
+	params := &api.DisputeListParams{ListParams: page(after), CreatedRange: created}
+	params.AddExpand("data.payment_intent") // a dispute names no order
+	list := c.api().V1Disputes.List(ctx, params)
+	if list.Err() != nil {
+		return nil, "", failed("list disputes", list.Err())
+	}
+	var entries []payment.LedgerEntry
+	next := ""
+	for _, x := range list.Data() {
+		if list.Meta().HasMore {
+			next = disputesFrom + x.ID
+		}
+		if x.PaymentIntent != nil {
+			entries = append(entries, payment.LedgerEntry{
+				Kind: payment.LedgerDispute, OrderID: x.PaymentIntent.Metadata[orderMember], ID: x.ID, At: time.Unix(x.Created, 0),
+			})
+		}
 	}
 	return entries, next, nil
 }

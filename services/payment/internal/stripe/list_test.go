@@ -104,8 +104,8 @@ func TestListManyPages(t *testing.T) {
 		ids[e.ID] = true
 	}
 	require.Len(t, ids, 201)
-	require.Equal(t, 4, b.fake.Calls.Count(fake.ListBalance))
-	require.Equal(t, 1, b.fake.Calls.Count(fake.ListRefunds))
+	require.Equal(t, 7, b.fake.Calls.Count(fake.ListBalance))
+	require.Equal(t, 2, b.fake.Calls.Count(fake.ListRefunds))
 	for call, cursor := range map[string]string{fake.ListBalance: "", fake.ListRefunds: "refunds:"} {
 		b.fake.Calls.Inject(call, fakes.Garbled)
 		_, _, err := b.List(t.Context(), from, from.Add(time.Hour), cursor)

@@ -89,7 +89,7 @@ func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report 
 		case api.DisputeStatusWon, api.DisputeStatusPrevented, api.DisputeStatusWarningNeedsResponse, api.DisputeStatusWarningUnderReview,
 			api.DisputeStatusWarningClosed:
 		case api.DisputeStatusLost:
-			report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: d.ID, Amount: lostBy(d, pi), State: payment.ProviderDone})
+			report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: d.ID, Amount: lostBy(d, pi), State: payment.ProviderDone, Lost: true})
 		default:
 			report.Disputed = true
 		}

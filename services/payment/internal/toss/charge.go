@@ -140,7 +140,7 @@ func (c *Client) find(ctx context.Context, p payment.Payment) (got object, err e
 	}
 	err = c.call(ctx, request{method: http.MethodGet, path: path}, &got)
 	if err == nil && got.OrderID != p.OrderID {
-		err = errOrder
+		err = errors.Join(payment.ErrOtherCharge, errOrder)
 	}
 	return got, err
 }
@@ -150,7 +150,7 @@ func (c *Client) outcome(ctx context.Context, p payment.Payment, got object) (pa
 	out := payment.Outcome{ChargeID: got.PaymentKey}
 	switch {
 	case got.OrderID != p.OrderID:
-		return payment.Outcome{}, errOrder
+		return payment.Outcome{}, errors.Join(payment.ErrOtherCharge, errOrder)
 	case got.captured() && got.Currency != p.Currency:
 		return payment.Outcome{}, fmt.Errorf("%w: order %s was charged in %q", payment.ErrOtherCharge, p.OrderID, got.Currency)
 	case got.captured():

@@ -71,14 +71,15 @@ func (o object) report(paymentKey string) (payment.RefundReport, error) {
 // Refund cancels a part of a payment. The reason begins with the refund's id, by which it is found again.
 func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.RefundAnswer, error) {
 	var got object
+	charged := cmp.Or(r.ChargeID, r.PaymentKey)
 	err := c.call(ctx, request{
-		method: http.MethodPost, path: "/v1/payments/" + url.PathEscape(r.PaymentKey) + "/cancel", key: r.Key, notAfter: r.NotAfter,
+		method: http.MethodPost, path: "/v1/payments/" + url.PathEscape(charged) + "/cancel", key: r.Key, notAfter: r.NotAfter,
 		body: map[string]any{"cancelReason": r.RefundID.String() + " refund of the shop", "cancelAmount": r.Amount},
 	}, &got)
 	if err != nil {
 		return refusedRefund(err)
 	}
-	report, err := got.report(r.PaymentKey)
+	report, err := got.report(charged)
 	if err != nil {
 		return payment.RefundAnswer{}, err
 	}

@@ -28,7 +28,7 @@ const (
 // Topic payment-events, key order_id.
 type PaymentEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "PAYMENT_CONFIRMED" or "PAYMENT_REFUNDED".
+	// "PAYMENT_CONFIRMED", "PAYMENT_REFUNDED", "PAYMENT_DISPUTED" or "PAYMENT_DISPUTE_CLOSED".
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	// "reservation" (also when absent), "transfer" or "membership".
 	PaymentType string `protobuf:"bytes,2,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`

@@ -31,8 +31,8 @@ CREATE TABLE payments (
     captured        bigint      NOT NULL DEFAULT 0 CHECK (captured >= 0),
     -- Since when that is known here.
     captured_at     timestamptz,
-    -- What the provider gave back, as far as it is known here. It may exceed captured for a moment: a refund fails at the provider, its
-    -- money is refunded again, and the failure is heard last.
+    -- What the provider gave back, or the bank took, as far as it is known here. It may exceed captured: a bank takes the whole charge after a
+    -- part was refunded; or, for a moment, a refund fails, its money is refunded again, and the failure is heard last.
     refunded        bigint      NOT NULL DEFAULT 0 CHECK (refunded >= 0),
     -- The part of it that a person gave back at the provider, and of that the part that counts for a refund of this service.
     hand            bigint      NOT NULL DEFAULT 0,

@@ -129,7 +129,8 @@ ORDER BY t.id;
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
        coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
-       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used) AS by_hand,
+       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used
+            AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.payment_id = p.id AND r.cause = 'BY_HAND' AND r.reason = 'DISPUTE_LOST')) AS by_hand,
        (SELECT count(*) FROM payments AS p WHERE p.disputed_at IS NOT NULL) AS disputed,
        (SELECT count(*) FROM payments AS p WHERE p.check_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '1 minute'
             AND p.provider <> ALL (coalesce(sqlc.narg('providers')::text[], ARRAY[p.provider]))) AS unserved;
