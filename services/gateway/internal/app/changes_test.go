@@ -117,7 +117,7 @@ func (w *fixture) stream(addr, event string, c credentials) *http.Response {
 	for name, value := range c {
 		req.Header.Set(name, value)
 	}
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := open(req)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer

@@ -3,6 +3,8 @@ package app_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -56,6 +58,16 @@ func liveServer(t *testing.T, w *fixture) (addr string, srv *http.Server) {
 	return "http://" + l.Addr().String(), srv
 }
 
+// open opens a stream, again if the server has not begun it within its 100 ms, as on a slow machine.
+func open(req *http.Request) (answer *http.Response, err error) {
+	for {
+		answer, err = http.DefaultClient.Do(req)
+		if !errors.Is(err, io.EOF) || req.Context().Err() != nil {
+			return answer, err
+		}
+	}
+}
+
 func listen(t *testing.T, addr, event string, c credentials) *listener {
 	t.Helper()
 	ctx, cancel := testkit.Context(t)
@@ -65,7 +77,7 @@ func listen(t *testing.T, addr, event string, c credentials) *listener {
 	for name, value := range c {
 		req.Header.Set(name, value)
 	}
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := open(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	require.Equal(t, http.StatusOK, answer.StatusCode)
