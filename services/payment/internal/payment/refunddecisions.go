@@ -3,6 +3,7 @@ package payment
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -250,15 +251,20 @@ func (b ByHandRefunds) Refund(p Payment, x ProviderRefund) Refund {
 	}
 }
 
-// The reasons and the timeline's note of a refund that a person made at the provider, and of what a lost
+// The reasons and the timeline's notes of a refund that a person made at the provider, and of what a lost
 // dispute took.
 const (
 	manualRefundReason = "REFUNDED_AT_PROVIDER"
 	lostDisputeReason  = "DISPUTE_LOST"
-	manualRefundNote   = "refunded at the provider, not by this service"
+	manualRefundNote   = "refunded by hand at the provider"
+	lostDisputeNote    = "taken by the bank: the dispute is lost"
 )
 
 // Adopted returns the change of a payment when refunds by hand, of amount in all, are recorded.
 func (b ByHandRefunds) Adopted(p Payment, amount int64) *Change {
-	return p.withMoney(amount, amount, 0, manualRefundNote)
+	note := manualRefundNote
+	if slices.ContainsFunc(b.Refunds, func(x ProviderRefund) bool { return x.Lost }) {
+		note = lostDisputeNote
+	}
+	return p.withMoney(amount, amount, 0, note)
 }
