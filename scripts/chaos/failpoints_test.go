@@ -23,7 +23,7 @@ import (
 )
 
 // deathLimit bounds a death with all that follows it; some 4 s are usual.
-const deathLimit = 2 * time.Minute
+const deathLimit = 3 * time.Minute
 
 // place is a failpoint of a service. Several services have those of the relay.
 type place struct{ service, point string }
