@@ -6,8 +6,8 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// dispute is a dispute of a charge, as docs.stripe.com/api/disputes/object describes it: it names the charge
-// and its intent, and has no metadata of theirs.
+// dispute is a dispute of a charge, as docs.stripe.com/api/disputes/object describes it: it names
+// the charge and its intent, and has no metadata of theirs.
 type dispute struct {
 	id, status string
 	intent     *intent
@@ -32,14 +32,7 @@ func (d *dispute) object() map[string]any {
 func (s *Server) listDisputes(c call) fakes.Reply {
 	objects := []map[string]any{}
 	for _, d := range s.disputes {
-		if of := c.form.Get("payment_intent"); of != "" && d.intent.id != of {
-			continue
-		}
-		object := d.object()
-		if c.expand == "data.payment_intent" {
-			object["payment_intent"] = s.intentObject(d.intent, "")
-		}
-		objects = append(objects, object)
+		objects = s.addOf(objects, c, d.intent, d.object())
 	}
 	return c.list("/v1/disputes", objects)
 }
@@ -55,8 +48,8 @@ func (s *Server) refusesRefunds(pi *intent) bool {
 	return false
 }
 
-// Dispute lets the bank of an order's payer dispute its charge, or close the dispute with a status: won or
-// lost. A charge that was disputed stays so (docs.stripe.com/api/charges/object).
+// Dispute lets the bank of an order's payer dispute its charge, or close the dispute with a status:
+// won or lost. A charge that was disputed stays so (docs.stripe.com/api/charges/object).
 func (s *Server) Dispute(order, closed string) error {
 	return s.dispute(order, closed, 0)
 }

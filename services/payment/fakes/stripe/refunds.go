@@ -89,16 +89,21 @@ func (r *refund) object() map[string]any {
 func (s *Server) listRefunds(c call) fakes.Reply {
 	objects := []map[string]any{}
 	for _, r := range s.refunds {
-		if of := c.form.Get("payment_intent"); of != "" && r.intent.id != of {
-			continue
-		}
-		object := r.object()
-		if c.expand == "data.payment_intent" {
-			object["payment_intent"] = s.intentObject(r.intent, "")
-		}
-		objects = append(objects, object)
+		objects = s.addOf(objects, c, r.intent, r.object())
 	}
 	return c.list("/v1/refunds", objects)
+}
+
+// addOf adds an object of an intent to a list, unless it is to have those of another one. The intent is
+// expanded if the call asks for that.
+func (s *Server) addOf(list []map[string]any, c call, of *intent, object map[string]any) []map[string]any {
+	if wanted := c.form.Get("payment_intent"); wanted != "" && wanted != of.id {
+		return list
+	}
+	if c.expand == "data.payment_intent" {
+		object["payment_intent"] = s.intentObject(of, "")
+	}
+	return append(list, object)
 }
 
 var errUnknown = errors.New("no such order or refund")

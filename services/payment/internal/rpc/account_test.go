@@ -28,8 +28,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// account is a provider's account beside the payments of a service. What its functions do the service
-// does not know, until it asks.
+// account is a provider's account beside the payments of a service. What its functions do the
+// service does not know, until it asks.
 type account struct {
 	*bundle
 
@@ -37,14 +37,15 @@ type account struct {
 	config func(*app.Config)
 	// pay returns a payment that was charged; decline one that was not.
 	pay, decline func() *paymentv1.PrepareResponse
-	// charge takes an amount for an order that has no charge; again takes the amount of a payment once more.
+	// charge takes an amount for an order that has no charge; again takes the amount of a payment once
+	// more.
 	charge func(order string, amount int64)
 	again  func(p *paymentv1.PrepareResponse) (kinds []string)
 	// refundByHand and refundAgain give a part back, without our id and under one that is used.
 	refundByHand func(order string, amount int64)
 	refundAgain  func(order, refund string, amount int64)
-	// failRefund makes the latest refund of an order fail, pend makes later ones only accepted; nil: the
-	// provider's do not.
+	// failRefund makes the latest refund of an order fail, pend makes later ones only accepted; nil:
+	// the provider's do not.
 	failRefund func(order string)
 	pend       func(bool)
 }

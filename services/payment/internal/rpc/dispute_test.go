@@ -57,8 +57,8 @@ func (s *stripeShop) requireLost(p *paymentv1.PrepareResponse) {
 	require.Equal(s.t, int64(1), s.count(`SELECT count(*) FROM refunds WHERE payment_id = $1 AND reason = 'DISPUTE_LOST'`, uuid.MustParse(p.GetPaymentId())))
 }
 
-// While the payer disputes the charge, nothing is sent; the tickets stay valid. When the shop has won,
-// refunds go on.
+// While the payer disputes the charge, nothing is sent; the tickets stay valid. When the shop has
+// won, refunds go on.
 func TestDisputeStopsRefunds(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -88,8 +88,8 @@ func TestDisputeStopsRefunds(t *testing.T) {
 	s.requireRefunded(p, amount, 1)
 }
 
-// What a lost dispute took has left: it is recorded as refunded by hand, ends the tickets, and is not
-// refunded again.
+// What a lost dispute took has left: it is recorded as refunded by hand, ends the tickets, and is
+// not refunded again.
 func TestDisputeIsLost(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -109,8 +109,8 @@ func TestDisputeIsLost(t *testing.T) {
 	require.Contains(t, out, "differences=0\n")
 }
 
-// A part that was refunded before stays, and a call that was under way when the dispute began is found:
-// whatever happens to it, and however the dispute ends, no refund is made twice.
+// A part that was refunded before stays, and a call that was under way when the dispute began is
+// found: whatever happens to it, and however the dispute ends, no refund is made twice.
 func TestDisputeWhileARefundIsUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Late} {
@@ -260,8 +260,8 @@ func TestDisputeSurvivesCrashes(t *testing.T) {
 	}
 }
 
-// A dispute all of whose webhooks were lost is found by the nightly comparison, and what it took counts for
-// a refund that is asked for later.
+// A dispute all of whose webhooks were lost is found by the nightly comparison, and what it took
+// counts for a refund that is asked for later.
 func TestDisputeIsFoundAtNight(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)

@@ -65,12 +65,21 @@ func TestPageWalks(t *testing.T) {
 	eachSeed(t, 20, func(t *testing.T, seed uint64) {
 		t.Helper()
 		w := newPageWalk(t, seed)
-		for range 120 {
-			w.act()
-		}
-		w.settle()
-		w.check()
+		walkThrough(w)
 	})
+}
+
+// walkThrough makes 120 random steps, lets all come to its end, and requires that the books agree.
+func walkThrough(w interface {
+	act()
+	settle()
+	check()
+}) {
+	for range 120 {
+		w.act()
+	}
+	w.settle()
+	w.check()
 }
 
 var full = flag.Bool("full", false, "the long form of the walks: make chaos")
@@ -348,116 +357,4 @@ func (w *pageWalk) hasEnded(id uuid.UUID) (ended bool) {
 	require.NoError(w.t, w.pool.QueryRow(w.t.Context(),
 		`SELECT EXISTS (SELECT FROM payment_timeline WHERE payment_id = $1 AND status IN ('EXPIRED', 'DECLINED'))`, id).Scan(&ended))
 	return ended
-}
-
-// staysAway lets somebody pay on the page and never come back, while no webhook arrives: the places are
-// bought long before the page ends.
-func (w *pageWalk) staysAway(pay func(b *buyer)) {
-	w.t.Helper()
-	w.between.Lock()
-	defer w.between.Unlock()
-	b := &buyer{name: "who stays away"}
-	w.buyers = append(w.buyers, b)
-	for b.page.URL == "" {
-		w.prepares(b)
-	}
-	pay(b)
-	w.rest(32, 15*time.Second)
-	require.NotZero(w.t, w.sold[b.ref], "nobody asked the provider about %s", b.open.OrderID)
-}
-
-// settle ends all faults and lets two days pass.
-func (w *pageWalk) settle() {
-	w.t.Helper()
-	w.mend()
-	for _, call := range []string{paymenttest.Charges, paymenttest.Lookups, paymenttest.Voids, paymenttest.Refunds} {
-		w.provider.Fail(call, 0)
-		w.provider.Lose(call, 0)
-		w.provider.Delay(call, 0)
-	}
-	w.provider.Arrive()
-	if w.desk != nil {
-		w.staysAway(func(b *buyer) { w.desk.authorize(b.open.OrderID) })
-	}
-	w.rest(30, 5*time.Second)
-	for _, p := range w.all() {
-		if w.provider.Order(p.OrderID).Status == "PENDING" {
-			w.provider.Settle(p.OrderID, []string{"CAPTURED", "DECLINED"}[w.rand.IntN(2)])
-		}
-	}
-	w.rest(30, 30*time.Second)
-	w.rest(26, time.Hour)
-	w.rest(5, time.Second)
-}
-
-// rest lets time pass in rounds in which nobody dies.
-func (w *pageWalk) rest(rounds int, d time.Duration) {
-	w.t.Helper()
-	for range rounds {
-		w.clock.Advance(d)
-		w.service.ExtendDue(w.t.Context())
-		w.service.SweepOnce(w.t.Context())
-		w.deliver()
-	}
-}
-
-func (w *pageWalk) all() (list []payment.Payment) {
-	w.t.Helper()
-	store := postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now})
-	for _, b := range w.buyers {
-		for _, ref := range b.refs {
-			ids, err := store.OfReference(w.t.Context(), payment.Reference{Type: payment.Reservation, ID: uuid.MustParse(ref)})
-			require.NoError(w.t, err)
-			for _, id := range ids {
-				p, err := store.Get(w.t.Context(), id)
-				require.NoError(w.t, err)
-				list = append(list, p)
-			}
-		}
-	}
-	return list
-}
-
-// check requires that the books agree with the provider, and that nothing is left undone.
-func (w *pageWalk) check() {
-	w.t.Helper()
-	kept := map[uuid.UUID]int64{} // what the provider has kept, by reference
-	for _, p := range w.all() {
-		order := w.provider.Order(p.OrderID)
-		w.requireEnded(p)
-		require.Equal(w.t, order.Status == "CAPTURED", p.Captured > 0, "%s is %s, and %s at the provider", p.OrderID, p.Status, order.Status)
-		require.Equal(w.t, order.RefundedAmount, p.Refunded, p.OrderID)
-		if order.Status == "CAPTURED" {
-			kept[p.Reference.ID] += order.Amount - order.RefundedAmount
-			require.Equal(w.t, p.PaymentKey, order.PaymentKey, "one key")
-		} else if w.desk != nil {
-			require.False(w.t, w.desk.isAuthorized(p.OrderID), "%s: an authorisation is left open", p.OrderID)
-		}
-	}
-	w.requireMoney(kept)
-}
-
-// requireEnded requires that nothing of a payment is left undone.
-func (w *pageWalk) requireEnded(p payment.Payment) {
-	w.t.Helper()
-	require.False(w.t, p.Status.Uncharged() || p.Status.Unsettled(), "%s is left %s", p.OrderID, p.Status)
-	require.False(w.t, p.AbortDue || p.CancelDue || p.Hinted, "%s: %+v", p.OrderID, p)
-	if p.Captured == 0 { // else ticket has settled it
-		require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
-	}
-}
-
-// requireMoney requires that of each reference the provider has kept the price if there are tickets, and
-// else nothing.
-func (w *pageWalk) requireMoney(kept map[uuid.UUID]int64) {
-	w.t.Helper()
-	for _, b := range w.buyers {
-		for _, ref := range b.refs {
-			want := int64(0)
-			if w.sold[ref] != uuid.Nil {
-				want = amount
-			}
-			require.Equal(w.t, want, kept[uuid.MustParse(ref)], "money and tickets of %s", ref)
-		}
-	}
 }

@@ -32,11 +32,7 @@ func TestStripeWalks(t *testing.T) {
 			Seed: seed, Lost: 0.03, Dropped: 0.03, Late: 0.03, Broken: 0.02, Failed: 0.02, Limited: 0.03, Garbled: 0.03,
 			Missing: 0.2, Repeated: 0.2, Delayed: 0.2, Forged: 0.2, LateFor: 5e9,
 		}))
-		for range 120 {
-			w.act()
-		}
-		w.settle()
-		w.check()
+		walkThrough(w)
 	})
 }
 

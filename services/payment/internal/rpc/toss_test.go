@@ -104,8 +104,8 @@ func (s *tossShop) returned() (*paymentv1.PrepareResponse, string) {
 	return p, ref
 }
 
-// A buyer may come back to a replica that has another provider only: the charge is made by one that has
-// this one.
+// A buyer may come back to a replica that has another provider only: the charge is made by one that
+// has this one.
 func TestTossReturnElsewhere(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)

@@ -27,11 +27,7 @@ func TestTossWalks(t *testing.T) {
 	eachSeed(t, 20, func(t *testing.T, seed uint64) {
 		t.Helper()
 		w := newTossWalk(t, seed)
-		for range 120 {
-			w.act()
-		}
-		w.settle()
-		w.check()
+		walkThrough(w)
 	})
 }
 

@@ -74,8 +74,8 @@ func (t *Tickets) Fail(method string, answers ...error) {
 	t.fail[method] = answers
 }
 
-// Lengthen makes charges lengthen holds, as in ticket. Otherwise only pages do, so that tests reach the
-// ends of holds soon.
+// Lengthen makes charges lengthen holds, as in ticket. Otherwise only pages do, so that tests reach
+// the ends of holds soon.
 func (t *Tickets) Lengthen() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
