@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// Charges reads what providers have taken and given back, by order: the ledger of the sandbox, and the
-// accounts of the fakes of others.
+// Charges reads what providers have taken and given back, by order: the ledger of the sandbox, and
+// the accounts of the fakes of others.
 func (s *Stores) Charges(ctx context.Context) (map[string]sandbox.Charge, error) {
 	var ledger struct {
 		Charges []sandbox.Charge `json:"charges"`

@@ -23,8 +23,8 @@ var (
 	refunded = outcome{paid: 2 * seatPrice, givenBack: 2 * seatPrice}
 )
 
-// deaths lists a death, at least, at each failpoint of the services of a sale and their relays, and for
-// each provider at those between two writes of a payment.
+// deaths lists a death, at least, at each failpoint of the services of a sale and their relays, and
+// for each provider at those between two writes of a payment.
 func deaths() []death {
 	return slices.Concat(deathsInSale(), deathsInPayment(), deathsAt(platform.Sandbox), deathsAt(platform.Stripe), deathsAt(platform.Toss))
 }
@@ -105,8 +105,8 @@ func deathsInPayment() []death {
 	}
 }
 
-// deathsAt are those of payment between two writes of a payment on a provider's page: from the claim of the
-// places to the charge, while it is ended, and while it is refunded.
+// deathsAt are those of payment between two writes of a payment on a provider's page: from the
+// claim of the places to the charge, while it is ended, and while it is refunded.
 func deathsAt(provider string) []death {
 	const payment = platform.Payment
 	held := steps(enter, hold, chooseProvider(provider))

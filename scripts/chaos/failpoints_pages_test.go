@@ -30,7 +30,8 @@ func preparePage(ctx context.Context, v *victim) error {
 	})
 }
 
-// payOnPage pays on the provider's page. From that of the sandbox nobody comes back: its webhook does.
+// payOnPage pays on the provider's page. From that of the sandbox nobody comes back: its webhook
+// does.
 func payOnPage(ctx context.Context, v *victim) error {
 	if v.provider != platform.Sandbox {
 		return v.OnPage(ctx, v.Page.URL, payer.Pay)

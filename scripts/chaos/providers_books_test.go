@@ -19,8 +19,8 @@ const (
 	hasDifferences = 3
 )
 
-// plants make differences between payment's tables and a provider's account: each by a payment that is
-// paid, or given back. Without a statement the provider charges once more. Some make two kinds.
+// plants make differences between payment's tables and a provider's account: each by a payment that
+// is paid, or given back. Without a statement the provider charges once more. Some make two kinds.
 var plants = []struct {
 	refunded bool
 	sql      string

@@ -22,8 +22,8 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// switchedSize is the size of a sale in which the provider is switched. kafkaAway is longer than a claim
-// of the places that is not extended; 0: Kafka stays.
+// switchedSize is the size of a sale in which the provider is switched. kafkaAway is longer than a
+// claim of the places that is not extended; 0: Kafka stays.
 type switchedSize struct {
 	visitors, rivals    int // rivals try to get the places of others
 	kafkaAway, pageTime time.Duration
@@ -56,11 +56,12 @@ type payingBuyer struct {
 	paid           bool
 }
 
-// TestSwitchOfProviders lets visitors pay at Stripe and Toss Payments, of whose calls and webhooks a tenth
-// goes wrong. Operators switch the default provider by a rolling restart, with pages open at the one before,
-// and then one replica of payment has only the new one. In the full form Kafka is away, from before the
-// buyers pay until after the end of the claims of their places, which others try to get. Whoever has paid
-// gets the places, payments of both providers are settled, and the books agree.
+// TestSwitchOfProviders lets visitors pay at Stripe and Toss Payments, of whose calls and webhooks
+// a tenth goes wrong. Operators switch the default provider by a rolling restart, with pages open
+// at the one before, and then one replica of payment has only the new one. In the full form Kafka
+// is away, from before the buyers pay until after the end of the claims of their places, which
+// others try to get. Whoever has paid gets the places, payments of both providers are settled, and
+// the books agree.
 func TestSwitchOfProviders(t *testing.T) {
 	sideBySide(t)
 	seed, _ := order(t)
@@ -99,8 +100,8 @@ func TestSwitchOfProviders(t *testing.T) {
 	s.requireReconciled(day, names)
 }
 
-// faults are a tenth of the calls, and of the webhooks. Toss keeps the error of a confirmation that it did
-// not make: such a payment ends a quarter of an hour later.
+// faults are a tenth of the calls, and of the webhooks. Toss keeps the error of a confirmation that
+// it did not make: such a payment ends a quarter of an hour later.
 func (s *switched) faults(seed uint64, provider string) fakes.Faults {
 	f := s.webhooks
 	f.Seed, f.LateFor = seed, faults.Duration(2*time.Second)
@@ -201,7 +202,8 @@ func (s *switched) payWhileKafkaIsAway() {
 // pay lets all buyers do at their pages what they have in mind.
 func (s *switched) pay() { forEach(s.buyers, s.act) }
 
-// act is what a buyer does: most pay. Whoever pays at Stripe and never comes back has paid all the same.
+// act is what a buyer does: most pay. Whoever pays at Stripe and never comes back has paid all the
+// same.
 func (s *switched) act(b *payingBuyer) {
 	choices := []payer.Choice{payer.Pay}
 	switch b.plan % 16 {
@@ -227,8 +229,8 @@ func (s *switched) act(b *payingBuyer) {
 const leastClaim = 3 * time.Minute
 
 // compete lets rivals try to get places until ctx ends. All claims are cut to the time that each is
-// lengthened by, as those are that have been lengthened once; so all end before ctx does, unless they are
-// lengthened again.
+// lengthened by, as those are that have been lengthened once; so all end before ctx does, unless
+// they are lengthened again.
 func (s *switched) compete(ctx context.Context, rivals []*buyer) {
 	answers := map[string]int{}
 	for ctx.Err() == nil {
@@ -265,8 +267,8 @@ func (s *switched) requireClaims() {
 	require.Equal(s.t, len(paid), kept, "claims of the places of those who have paid")
 }
 
-// payAgain lets buyers whose payment has ended without a charge pay by another one, as long as they have
-// their places, and waits until all know how theirs has ended.
+// payAgain lets buyers whose payment has ended without a charge pay by another one, as long as they
+// have their places, and waits until all know how theirs has ended.
 func (s *switched) payAgain() {
 	var mu sync.Mutex
 	ends := map[string]int{}
@@ -308,8 +310,8 @@ func (s *switched) finish(b *payingBuyer) (end string) {
 	}
 }
 
-// requireBooks waits until all is settled, and requires that nobody was charged for places that were
-// lost, and that the providers, payment and ticket agree.
+// requireBooks waits until all is settled, and requires that nobody was charged for places that
+// were lost, and that the providers, payment and ticket agree.
 func (s *switched) requireBooks() {
 	s.requireSettled()
 	s.requireNoFaults()

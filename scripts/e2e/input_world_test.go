@@ -214,8 +214,8 @@ func (w *inputWorld) sendOnce(method, target, body string, who person, key strin
 	return harness.Answer{Status: res.StatusCode, Header: res.Header, Body: answer}
 }
 
-// rowsOf counts and hashes a table's rows, except those of some events, and without the times at which
-// payment itself looks at a row again.
+// rowsOf counts and hashes a table's rows, except those of some events, and without the times at
+// which payment itself looks at a row again.
 const rowsOf = `SELECT count(*) || ':' || coalesce(md5(string_agg(r, chr(10) ORDER BY r)), '') FROM (
 	SELECT (to_jsonb(t) - '{extend_at,check_at,checks,looks,lease}'::text[])::text r FROM %s t WHERE event_id <> ALL ($1)) x`
 

@@ -36,8 +36,8 @@ func (b *buyer) prepareAt(p *harness.Platform, provider string, r reservation) (
 	return paying, page
 }
 
-// TestProviders lets buyers pay at Stripe and Toss Payments: one goes back, one never does, one has a
-// declined card and pays with another one, and one gives the ticket back.
+// TestProviders lets buyers pay at Stripe and Toss Payments: one goes back, one never does, one has
+// a declined card and pays with another one, and one gives the ticket back.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)

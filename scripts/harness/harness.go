@@ -67,8 +67,8 @@ type Options struct {
 	OIDC bool
 	// ProviderPage lets buyers pay on the sandbox's page; without it, they choose the payment key.
 	ProviderPage bool
-	// Providers are payment's, the default one first; empty: the sandbox. With stripe or toss, their fakes
-	// run beside the platform (Platform.Fake).
+	// Providers are payment's, the default one first; empty: the sandbox. With stripe or toss, their
+	// fakes run beside the platform (Platform.Fake).
 	Providers []string
 	// Links puts proxies between the services and their backends and callees, for Platform.Link.
 	Links bool

@@ -20,8 +20,8 @@ import (
 )
 
 // Link is the network connection of a service (all its replicas) with a backend or callee: redis,
-// postgres, dynamodb, sqs, the sandbox, stripe, toss, or a service with one replica. Kafka has no link, because
-// its clients use the address that the broker advertises; tests pause or kill it
+// postgres, dynamodb, sqs, the sandbox, stripe, toss, or a service with one replica. Kafka has no
+// link, because its clients use the address that the broker advertises; tests pause or kill it
 // (Platform.Backend).
 type Link struct {
 	p     *Platform

@@ -20,7 +20,8 @@ func (o *Options) fakes() bool {
 	return slices.ContainsFunc(o.Providers, func(name string) bool { return name != platform.Sandbox })
 }
 
-// Fake is the fake of a payment provider, stripe or toss: audit reads its account. It loses its orders when its process ends.
+// Fake is the fake of a payment provider, stripe or toss: audit reads its account. It loses its
+// orders when its process ends.
 type Fake struct {
 	p   *Platform
 	url string
@@ -66,8 +67,8 @@ func (f *Fake) Control(method, what string, body any) {
 	}
 }
 
-// OnPage makes a choice on the page of a payment at a fake, and goes where that sends the buyer: again
-// while the platform is overloaded.
+// OnPage makes a choice on the page of a payment at a fake, and goes where that sends the buyer:
+// again while the platform is overloaded.
 func (c *Client) OnPage(ctx context.Context, page string, choice payer.Choice) error {
 	to, err := payer.Choose(ctx, page, choice)
 	if err != nil || to == "" {

@@ -29,8 +29,8 @@ var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 var sharedStarted atomic.Bool
 
 // Shared returns the platform that all tests of the process share: one replica of every service, on
-// the checkout's backends; buyers may pay at the sandbox, on its page or by a key, and at the fakes of
-// other providers. Tests use their own events and change neither its processes nor its faults.
+// the checkout's backends; buyers may pay at the sandbox, on its page or by a key, and at the fakes
+// of other providers. Tests use their own events and change neither its processes nor its faults.
 func Shared(tb testing.TB) *Platform {
 	tb.Helper()
 	sharedStarted.Store(true)

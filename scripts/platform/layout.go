@@ -184,8 +184,8 @@ func OtherOffset(start int, free func(port int) bool) (offset int, found bool) {
 	return 0, false
 }
 
-// Ports returns the base ports of a platform's services, fakes and backends, without the backends that
-// only tests use.
+// Ports returns the base ports of a platform's services, fakes and backends, without the backends
+// that only tests use.
 func Ports() []int {
 	ports := []int{RedisPort, PostgresPort, KafkaPort, KafkaControllerPort, DynamoDBPort, SQSPort}
 	for _, s := range append(Services(), FakeProviders()) {

@@ -78,8 +78,8 @@ func Services() []Service {
 	return all
 }
 
-// FakeProviders describes the process with the fakes of payment providers: Stripe's has Port, that of
-// Toss Payments OpsPort.
+// FakeProviders describes the process with the fakes of payment providers: Stripe's has Port, that
+// of Toss Payments OpsPort.
 func FakeProviders() Service {
 	return Service{Name: PSP, Package: "./scripts/cmd/psp", Port: 8100, OpsPort: 8101}
 }

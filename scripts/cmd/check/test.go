@@ -169,8 +169,8 @@ func (c *checker) prepareBrowser(ctx context.Context) error {
 	return nil
 }
 
-// faultFolders have the fault tests. Of a service those count that walk through many seeds; they need the
-// checkout's backends.
+// faultFolders have the fault tests. Of a service those count that walk through many seeds; they
+// need the checkout's backends.
 var faultFolders = []string{scriptsModule + "/chaos", "services/payment/internal/rpc"}
 
 // runFaultTests runs the fault tests in their long form, which `make test` does not run.

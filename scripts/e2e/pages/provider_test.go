@@ -23,14 +23,14 @@ type payPage struct {
 	pay, late, decline, stay string
 	// ours: the page that goes to the provider's is one of ours, to which the back button leads.
 	ours bool
-	// unseen: who has paid and stays away is not known to have paid. again: after a decline the same page
-	// takes another card.
+	// unseen: who has paid and stays away is not known to have paid. again: after a decline the same
+	// page takes another card.
 	unseen, again bool
 	variants      []variant
 }
 
-// payPages returns those of the sandbox and of the fakes. Each walk at a fake has one language and device
-// of two, by turns.
+// payPages returns those of the sandbox and of the fakes. Each walk at a fake has one language and
+// device of two, by turns.
 func payPages() []payPage {
 	w := services.Wiring()
 	sandbox, host := "http://"+services.Service(platform.Sandbox).Addr(0), "http://"+w.PayHost
@@ -63,7 +63,8 @@ func openCheckout(t *testing.T, at payPage, p variant) (b *tab, user string) {
 	return b, user
 }
 
-// goToPage presses pay. The checkout may be read anew at that moment; then its link leads to the page.
+// goToPage presses pay. The checkout may be read anew at that moment; then its link leads to the
+// page.
 func (b *tab) goToPage(at payPage) {
 	b.t.Helper()
 	b.waitFor("form button[type=submit]:enabled")
@@ -104,7 +105,8 @@ func eachVariant(t *testing.T, at payPage, test func(t *testing.T, p variant)) {
 	}
 }
 
-// testDeclinedThenPaid: after a decline the page takes another card, or the checkout leads to another page.
+// testDeclinedThenPaid: after a decline the page takes another card, or the checkout leads to
+// another page.
 func testDeclinedThenPaid(t *testing.T, at payPage) {
 	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
@@ -207,8 +209,8 @@ func testChangeOfMind(t *testing.T, at payPage) {
 	})
 }
 
-// testNeverBack: whoever pays and closes the page has the ticket. Where nobody learns of it, the payment
-// goes on at the checkout.
+// testNeverBack: whoever pays and closes the page has the ticket. Where nobody learns of it, the
+// payment goes on at the checkout.
 func testNeverBack(t *testing.T, at payPage) {
 	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {

@@ -1,4 +1,5 @@
-// Package payer acts as a buyer in a browser on the payment pages of the fakes of Stripe and Toss Payments.
+// Package payer acts as a buyer in a browser on the payment pages of the fakes of Stripe and Toss
+// Payments.
 package payer
 
 import (
@@ -31,9 +32,9 @@ const (
 // timeLimit bounds a request. There may be thousands at once.
 const timeLimit = time.Minute
 
-// Choose makes a choice on the page that a payment has been given. It returns the address to which the
-// buyer is sent. It is "" if the page keeps the buyer: after Stay, when nothing can be paid there any more,
-// and at Stripe after Decline, where another card can be tried.
+// Choose makes a choice on the page that a payment has been given. It returns the address to which
+// the buyer is sent. It is "" if the page keeps the buyer: after Stay, when nothing can be paid
+// there any more, and at Stripe after Decline, where another card can be tried.
 func Choose(ctx context.Context, page string, choice Choice) (to string, err error) {
 	at, err := url.Parse(page)
 	if err != nil {
@@ -60,8 +61,8 @@ func Choose(ctx context.Context, page string, choice Choice) (to string, err err
 
 var pageData = regexp.MustCompile(`(?s)<script type="application/json" id="page">(.*?)</script>`)
 
-// openToss does what our page with the vendor's script does: it opens a payment of the order that the
-// fragment of its address names, and goes to the page of it.
+// openToss does what our page with the vendor's script does: it opens a payment of the order that
+// the fragment of its address names, and goes to the page of it.
 func openToss(ctx context.Context, at *url.URL) (*url.URL, error) {
 	order, err := url.ParseQuery(at.EscapedFragment())
 	if err != nil {

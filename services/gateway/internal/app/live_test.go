@@ -58,7 +58,8 @@ func liveServer(t *testing.T, w *fixture) (addr string, srv *http.Server) {
 	return "http://" + l.Addr().String(), srv
 }
 
-// open opens a stream, again if the server has not begun it within its 100 ms, as on a slow machine.
+// open opens a stream, again if the server has not begun it within its 100 ms, as on a slow
+// machine.
 func open(req *http.Request) (answer *http.Response, err error) {
 	for {
 		answer, err = http.DefaultClient.Do(req)

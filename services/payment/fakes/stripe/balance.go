@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// movement is a movement of the account's balance, as docs.stripe.com/api/balance_transactions/object
-// describes it.
+// movement is a movement of the account's balance, as
+// docs.stripe.com/api/balance_transactions/object describes it.
 type movement struct {
 	id, kind string
 	at       int64
@@ -50,8 +50,8 @@ func (s *Server) listBalance(c call) fakes.Reply {
 	return c.list("/v1/balance_transactions", objects)
 }
 
-// list answers with a page of objects, which are given oldest first and listed newest first, of the times
-// that a call asks for (docs.stripe.com/api/pagination).
+// list answers with a page of objects, which are given oldest first and listed newest first, of the
+// times that a call asks for (docs.stripe.com/api/pagination).
 func (c call) list(url string, objects []map[string]any) fakes.Reply {
 	limit, after, before := c.number("limit"), c.number("created[gte]"), c.number("created[lt]")
 	if limit == 0 {
@@ -73,8 +73,8 @@ func (c call) list(url string, objects []map[string]any) fakes.Reply {
 	return fakes.JSON(http.StatusOK, map[string]any{"object": "list", "url": url, "has_more": len(objects) > len(data), "data": data})
 }
 
-// Charge takes money for an order by another intent than its page's, as another program with the account's
-// key could, and returns the intent.
+// Charge takes money for an order by another intent than its page's, as another program with the
+// account's key could, and returns the intent.
 func (s *Server) Charge(order, currency string, amount int64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,16 +66,16 @@ func (s *Server) Payments() (list []Payment) {
 	return list
 }
 
-// Confirm takes an authorised payment, as another program with the shop's key could. The code is that of a
-// refusal.
+// Confirm takes an authorised payment, as another program with the shop's key could. The code is
+// that of a refusal.
 func (s *Server) Confirm(paymentKey string) (code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.take(s.current(paymentKey))
 }
 
-// Charge takes money for an order by another payment than the shop's, as another program with its keys could.
-// The code is that of a refusal.
+// Charge takes money for an order by another payment than the shop's, as another program with its
+// keys could. The code is that of a refusal.
 func (s *Server) Charge(order string, amount int64) (code string) {
 	q := Request{
 		ClientKey: s.opts.ClientKey, Method: "CARD", OrderID: order, OrderName: order, SuccessURL: "https://other.test", FailURL: "https://other.test",

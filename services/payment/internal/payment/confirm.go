@@ -23,7 +23,8 @@ var ErrNotAdmitted = errors.New("charges are not sent at present")
 // accepted.
 var ErrChargeRejected = errors.New("the provider rejects the charge")
 
-// ErrOtherCharge is returned by a Provider for a charge that is not the payment's, or in another currency.
+// ErrOtherCharge is returned by a Provider for a charge that is not the payment's, or in another
+// currency.
 var ErrOtherCharge = errors.New("the charge has another order or currency")
 
 // declineUnreachable is the decline code of a charge that was not sent.

@@ -21,9 +21,9 @@ func (s *Service) recordDispute(ctx context.Context, p Payment, report RefundRep
 	return nil
 }
 
-// disputed records a dispute, or its end, unless a later webhook has taken a lease: then the answer may
-// be older than the webhook, and the provider is asked again. The end of one that was lost is not
-// published: tickets that are still valid, though the bank took the money, stay marked.
+// disputed records a dispute, or its end, unless a later webhook has taken a lease: then the answer
+// may be older than the webhook, and the provider is asked again. The end of one that was lost is
+// not published: tickets that are still valid, though the bank took the money, stay marked.
 func disputed(lease int64, open, lost bool) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Lease != lease || p.DisputedAt.IsZero() != open {
@@ -42,8 +42,8 @@ func disputed(lease int64, open, lost bool) Decide {
 	}
 }
 
-// unlessDisputed refuses a refund of a disputed charge before it is sent; otherwise it calls decide. While
-// an earlier call may have made the refund, the provider decides, by the same key.
+// unlessDisputed refuses a refund of a disputed charge before it is sent; otherwise it calls
+// decide. While an earlier call may have made the refund, the provider decides, by the same key.
 func unlessDisputed(lease int64, decide DecideRefund) DecideRefund {
 	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if p.DisputedAt.IsZero() || !r.DoubtAt.IsZero() {

@@ -9,11 +9,11 @@ import (
 
 // Lister lists the account at a provider, with which payments are reconciled.
 type Lister interface {
-	// List returns the captures, refunds and disputes that were made at or after from and before to, by the
-	// provider's clock, in any order and perhaps more than once. It begins with an empty cursor, and
-	// goes on with next until that is empty; a page may be empty. What was authorised, declined or
-	// voided is left out, and a refund stays in the list when it fails. The account may have orders of
-	// other shops.
+	// List returns the captures, refunds and disputes that were made at or after from and before to,
+	// by the provider's clock, in any order and perhaps more than once. It begins with an empty
+	// cursor, and goes on with next until that is empty; a page may be empty. What was authorised,
+	// declined or voided is left out, and a refund stays in the list when it fails. The account may
+	// have orders of other shops.
 	List(ctx context.Context, from, to time.Time, cursor string) (entries []LedgerEntry, next string, err error)
 }
 

@@ -108,7 +108,8 @@ type Payment struct {
 	AbortDue bool
 	// CancelDue says that the provider must still close its page or authorisation.
 	CancelDue bool
-	// DisputedAt is since when the payer disputes the charge at the bank; zero: not, or that is decided.
+	// DisputedAt is since when the payer disputes the charge at the bank; zero: not, or that is
+	// decided.
 	DisputedAt time.Time
 	// Hinted says that a webhook came and the provider has not been asked since.
 	Hinted bool

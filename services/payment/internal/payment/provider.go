@@ -23,8 +23,8 @@ type Provider interface {
 	Return(params map[string]string) (Auth, error)
 	// Charge takes the money, once per order: with the payment's key or reference.
 	Charge(ctx context.Context, p Payment) (Outcome, error)
-	// Ask returns the outcome of a payment, by its reference or order. ErrOtherCharge: what was found is not
-	// this payment's charge, or in another currency.
+	// Ask returns the outcome of a payment, by its reference or order. ErrOtherCharge: what was found
+	// is not this payment's charge, or in another currency.
 	Ask(ctx context.Context, p Payment) (Outcome, error)
 	// Cancel makes a later charge impossible, and never refunds. The outcome is Void, Captured (the
 	// order was already charged) or NotPossible.
@@ -76,8 +76,8 @@ type Providers struct {
 	// Default is the name of the one for new payments.
 	Default string
 	ByName  map[string]Provider
-	// Returns decode what buyers bring back from pages of providers that are not configured here: other
-	// replicas may have them, or have opened the pages before an operator's switch.
+	// Returns decode what buyers bring back from pages of providers that are not configured here:
+	// other replicas may have them, or have opened the pages before an operator's switch.
 	Returns map[string]func(params map[string]string) (Auth, error)
 }
 

@@ -76,9 +76,9 @@ func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (
 	return true, nil
 }
 
-// followRefundHint asks the provider about refunds and a dispute after a webhook, and records that it
-// has asked. What a lost dispute took is recorded before the dispute counts as closed: until then
-// nothing is refunded.
+// followRefundHint asks the provider about refunds and a dispute after a webhook, and records that
+// it has asked. What a lost dispute took is recorded before the dispute counts as closed: until
+// then nothing is refunded.
 func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 	report, err := s.reconcileRefunds(ctx, p)
 	if err == nil {

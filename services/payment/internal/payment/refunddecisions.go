@@ -251,8 +251,8 @@ func (b ByHandRefunds) Refund(p Payment, x ProviderRefund) Refund {
 	}
 }
 
-// The reasons and the timeline's notes of a refund that a person made at the provider, and of what a lost
-// dispute took.
+// The reasons and the timeline's notes of a refund that a person made at the provider, and of what
+// a lost dispute took.
 const (
 	manualRefundReason = "REFUNDED_AT_PROVIDER"
 	lostDisputeReason  = "DISPUTE_LOST"

@@ -135,8 +135,8 @@ func TestSpentKeyIsNotUsedAgain(t *testing.T) {
 	require.Equal(t, 2, change.Refund.Gen)
 }
 
-// A refund of a disputed charge is not sent, unless an earlier call may have made it: then the provider
-// says, under the same key.
+// A refund of a disputed charge is not sent, unless an earlier call may have made it: then the
+// provider says, under the same key.
 func TestUnlessDisputed(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

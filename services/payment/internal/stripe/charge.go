@@ -60,7 +60,8 @@ var errNoOrder = errors.New("the address names no order")
 
 func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
 
-// DecodeReturn decodes the address of a return. Who comes back may have paid or not: the session is asked.
+// DecodeReturn decodes the address of a return. Who comes back may have paid or not: the session is
+// asked.
 func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	if params["orderId"] == "" {
 		return payment.Auth{}, errNoOrder

@@ -11,20 +11,20 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// refundsFrom begins the cursor of a page of refunds. What follows it, or is the whole cursor of a page of
-// captures, is the id after which the page begins.
+// refundsFrom begins the cursor of a page of refunds. What follows it, or is the whole cursor of a
+// page of captures, is the id after which the page begins.
 const refundsFrom = "refunds:"
 
 // disputesFrom begins the cursor of a page of disputes.
 const disputesFrom = "disputes:"
 
-// listed is the number of entries of a page. Stripe gives up to 100, but an answer is bounded, and each
-// brings another object along.
+// listed is the number of entries of a page. Stripe gives up to 100, but an answer is bounded, and
+// each brings another object along.
 const listed = 50
 
-// List lists the captures first. They are found by the movements of the balance, since the time of a charge
-// is that of its authorisation. Refunds are listed as such: one that is pending has not moved anything yet.
-// Disputes come last.
+// List lists the captures first. They are found by the movements of the balance, since the time of
+// a charge is that of its authorisation. Refunds are listed as such: one that is pending has not
+// moved anything yet. Disputes come last.
 func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
 	created := &api.RangeQueryParams{GreaterThanOrEqual: seconds(from), LesserThan: seconds(to)}
 	if after, ok := strings.CutPrefix(cursor, refundsFrom); ok {
@@ -36,7 +36,8 @@ func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) ([
 	return c.listCaptures(ctx, created, cursor)
 }
 
-// seconds returns the first whole second that is not before a time: Stripe's times have no fractions.
+// seconds returns the first whole second that is not before a time: Stripe's times have no
+// fractions.
 func seconds(at time.Time) int64 { return at.Add(time.Second - 1).Unix() }
 
 // page returns what a list needs for one page after an id; "": the first one.
@@ -61,7 +62,8 @@ func (c *Client) listCaptures(ctx context.Context, created *api.RangeQueryParams
 		if list.Meta().HasMore {
 			next = x.ID
 		}
-		// The amounts of the movement are in the account's currency, and those of the charge in the buyer's.
+		// The amounts of the movement are in the account's currency, and those of the charge in the
+		// buyer's.
 		if isCapture := x.Type == api.BalanceTransactionTypeCharge || x.Type == api.BalanceTransactionTypePayment; !isCapture ||
 			x.Source == nil || x.Source.Charge == nil || x.Source.Charge.PaymentIntent == nil {
 			continue

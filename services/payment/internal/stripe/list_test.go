@@ -35,8 +35,8 @@ func listed(ctx context.Context, t *testing.T, l payment.Lister, from, to time.T
 	return entries
 }
 
-// A capture is listed at its own time, with what was captured; refunds stay in the list when they fail, and
-// are in it before they move anything.
+// A capture is listed at its own time, with what was captured; refunds stay in the list when they
+// fail, and are in it before they move anything.
 func TestList(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)

@@ -76,8 +76,8 @@ func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.Ref
 	return report, err
 }
 
-// addDisputes adds an intent's disputes to a report. An inquiry (warning_…) takes no money and stops no
-// refund; a status that is new counts as a dispute that is open.
+// addDisputes adds an intent's disputes to a report. An inquiry (warning_…) takes no money and
+// stops no refund; a status that is new counts as a dispute that is open.
 func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report *payment.RefundReport) error {
 	params := &api.DisputeListParams{PaymentIntent: api.String(pi.ID)}
 	params.Limit = api.Int64(listed)

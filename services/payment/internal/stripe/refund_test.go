@@ -146,8 +146,8 @@ func TestRefundTwiceAtOnce(t *testing.T) {
 	require.Len(t, b.fake.Order(p.OrderID).Refunds, 1)
 }
 
-// A dispute that is open stops refunds; what a lost one took counts as given back, without our id. A new
-// status counts as open.
+// A dispute that is open stops refunds; what a lost one took counts as given back, without our id.
+// A new status counts as open.
 func TestDisputes(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]struct {

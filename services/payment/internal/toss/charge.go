@@ -97,8 +97,8 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	}
 }
 
-// Ask looks the payment up by its order, or by the key with which it was charged. Whether Toss shows a payment that was never confirmed is not
-// documented: it may be Absent all the same.
+// Ask looks the payment up by its order, or by the key with which it was charged. Whether Toss
+// shows a payment that was never confirmed is not documented: it may be Absent all the same.
 func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	got, err := c.find(ctx, p)
 	if code := codeOf(err); code == "NOT_FOUND_PAYMENT" || code == "NOT_FOUND" {
@@ -131,8 +131,8 @@ func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome
 // errOrder is returned for an answer about another order.
 var errOrder = errors.New("toss answers with another order")
 
-// find looks a payment up. An order may have been paid twice, and the look-up by it shows one of them: that
-// of a payment which is known to be charged is found by its key.
+// find looks a payment up. An order may have been paid twice, and the look-up by it shows one of
+// them: that of a payment which is known to be charged is found by its key.
 func (c *Client) find(ctx context.Context, p payment.Payment) (got object, err error) {
 	path := "/v1/payments/orders/" + url.PathEscape(p.OrderID)
 	if p.ChargeID != "" {

@@ -129,8 +129,9 @@ var errReturn = errors.New("the address is none that our page has made")
 
 func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
 
-// DecodeReturn decodes the addresses that our page names for a success, where Toss adds the payment key,
-// the order and the amount, and for a failure, where it adds no key, and no order if the buyer gave up.
+// DecodeReturn decodes the addresses that our page names for a success, where Toss adds the payment
+// key, the order and the amount, and for a failure, where it adds no key, and no order if the buyer
+// gave up.
 func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	auth := payment.Auth{OrderID: params["order"], Token: params["token"], Key: params["paymentKey"]}
 	named, ok := params["orderId"]

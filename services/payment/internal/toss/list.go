@@ -32,8 +32,8 @@ type transaction struct {
 	TransactionAt  time.Time `json:"transactionAt"`
 }
 
-// List lists transactions. Both ends of their time count, in whole seconds. The reasons of cancellations
-// are not told, so that no refund has our id.
+// List lists transactions. Both ends of their time count, in whole seconds. The reasons of
+// cancellations are not told, so that no refund has our id.
 func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (entries []payment.LedgerEntry, next string, err error) {
 	end := to.Add(-1)
 	query := url.Values{"startDate": {local(from)}, "endDate": {local(end)}, "limit": {strconv.Itoa(listed)}}

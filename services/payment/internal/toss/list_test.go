@@ -29,7 +29,8 @@ func listed(t *testing.T, c *toss.Client, from, to time.Time) (entries []payment
 	}
 }
 
-// Confirmations and cancellations are listed by the ids that look-ups have; what was not confirmed is not.
+// Confirmations and cancellations are listed by the ids that look-ups have; what was not confirmed
+// is not.
 func TestList(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -96,8 +97,8 @@ func TestListManyPages(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Whether the amount of a cancellation has a sign is not documented: either is the same. A status of which
-// nothing is known is an error, not an empty day.
+// Whether the amount of a cancellation has a sign is not documented: either is the same. A status
+// of which nothing is known is an error, not an empty day.
 func TestListIsCareful(t *testing.T) {
 	t.Parallel()
 	body := ""

@@ -1,5 +1,6 @@
 // Package settlement applies what the payment service reports: a confirmed payment confirms its
-// reservation or is rejected, a refund ends the tickets that it has claimed, and a dispute marks them.
+// reservation or is rejected, a refund ends the tickets that it has claimed, and a dispute marks
+// them.
 package settlement
 
 import (
@@ -9,8 +10,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// PaymentEvent is the Kafka event that a payment was confirmed or refunded, or that its payer disputes
-// the charge.
+// PaymentEvent is the Kafka event that a payment was confirmed or refunded, or that its payer
+// disputes the charge.
 type PaymentEvent struct {
 	// Key is the id of the Kafka event. An event whose Key was applied before is skipped.
 	Key           string
