@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/page"
 	"github.com/stretchr/testify/require"
 )
 
@@ -49,9 +48,7 @@ func testCampaignOpens(t *testing.T) {
 	closed := words(t, "ko")["campaign"]["SCHEDULED"]
 	b := openTab(t, platformURL, phone, "ko")
 	b.startSession(uniqueID("early"))
-	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: "const real = Date.now; Date.now = () => real() + 7 * 60_000",
-	})
+	b.shiftClock(7 * time.Minute)
 	counting := fmt.Sprintf(`%s && /^[1-9]\d*초|^[1-5]분/.test(document.querySelector(".countdown").textContent)`, says(closed))
 	for ahead := 4 * time.Second; ; ahead *= 2 {
 		b.visit("/rewards/" + campaign{opens: ahead}.open(t))

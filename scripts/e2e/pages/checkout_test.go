@@ -5,8 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/chromedp/cdproto/page"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,9 +38,7 @@ func testWrongClock(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	b := openTab(t, platformURL, desktop, "en")
-	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: "const real = Date.now; Date.now = () => real() + 7 * 60_000",
-	})
+	b.shiftClock(7 * time.Minute)
 	b.reserveSeat(event, uniqueID("fast"))
 	b.until("five minutes or little less", "/^(5|4) min/.test(document.querySelector('.countdown').textContent)")
 	b.payWith("ok")

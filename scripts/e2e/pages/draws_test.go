@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/page"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -107,10 +106,7 @@ func (s *drawServer) requestIDs() (ids []string) {
 // clock sets the clock of the browser to a time between the root and the round of the vectors: by the
 // real one their results are overdue.
 func (s *drawServer) clock(b *tab) {
-	shift := time.Until(time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)).Milliseconds()
-	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: fmt.Sprintf("const real = Date.now; Date.now = () => real() + %d", shift),
-	})
+	b.shiftClock(time.Until(time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)))
 }
 
 // publish publishes the draw of a case, and returns the code of what is wrong with it.

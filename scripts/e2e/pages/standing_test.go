@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/page"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/testkit"
@@ -25,14 +24,14 @@ func requireNoMorePolls(t *testing.T, s *saleStatus, event, another string) {
 // on, and returns a function that reads their original lengths in seconds.
 func (b *tab) shortenLongPauses() (skipped func() []float64) {
 	b.t.Helper()
-	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+	b.runFirst(`
 		window.skippedPauses = [];
 		const post = Worker.prototype.postMessage;
 		Worker.prototype.postMessage = function (pause) {
 			if (pause.ms < 30_000) return post.call(this, pause);
 			window.skippedPauses.push(pause.ms / 1000);
 			return post.call(this, { ...pause, ms: 100 });
-		}`})
+		}`)
 	return func() []float64 { return eval[[]float64](b, "window.skippedPauses") }
 }
 

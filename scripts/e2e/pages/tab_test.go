@@ -189,6 +189,18 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	require.NoError(b.t, chromedp.Do(ctx, steps...))
 }
 
+// runFirst runs a script in each document that is opened from now on, before those of the page.
+func (b *tab) runFirst(script string) {
+	b.t.Helper()
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+}
+
+// shiftClock makes the clock of documents that are opened from now on differ from the real one.
+func (b *tab) shiftClock(by time.Duration) {
+	b.t.Helper()
+	b.runFirst(fmt.Sprintf("const real = Date.now; Date.now = () => real() + %d", by.Milliseconds()))
+}
+
 // visit opens a path of the platform.
 func (b *tab) visit(path string) {
 	b.t.Helper()
