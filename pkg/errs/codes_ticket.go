@@ -31,6 +31,16 @@ var (
 	ErrTicketCodeInvalid   = declare(Invalid, "TICKET_CODE_INVALID", "The ticket code is not genuine")
 )
 
+// Tickets that pass from one user to another.
+var (
+	ErrTransferNotFound = declare(NotFound, "TRANSFER_NOT_FOUND", "The offer does not exist")
+	ErrNotTransferable  = declare(Conflict, "NOT_TRANSFERABLE", "The ticket cannot be passed on like this")
+	ErrTransferEnded    = declare(Conflict, "TRANSFER_ENDED", "The offer has ended")
+	ErrTransferTaken    = declare(Conflict, "TRANSFER_TAKEN", "Somebody else has accepted the offer")
+	ErrOwnTransfer      = declare(Conflict, "OWN_TRANSFER", "The ticket is the caller's own")
+	ErrBuyerBlocked     = declare(Forbidden, "BUYER_BLOCKED", "The user is blocked at the event")
+)
+
 // Errors of scanning tickets at the doors.
 var (
 	ErrAlreadyUsed  = declare(Conflict, "ALREADY_USED", "The ticket has been used")

@@ -31,6 +31,25 @@ const (
 	PaymentDisputeClosed = "PAYMENT_DISPUTE_CLOSED"
 )
 
+// Transfers is ticket's topic of tickets that pass from one user to another, with these types; the
+// key is the transfer's id.
+const (
+	Transfers = "transfer-events"
+
+	TransferCompleted = "TRANSFER_COMPLETED"
+	TransferCancelled = "TRANSFER_CANCELLED"
+	TransferRejected  = "TRANSFER_REJECTED"
+)
+
+// Memberships is ticket's topic of memberships, with these types; the key is the membership's id.
+const (
+	Memberships = "membership-events"
+
+	MembershipActivated = "MEMBERSHIP_ACTIVATED"
+	MembershipRejected  = "MEMBERSHIP_REJECTED"
+	MembershipEnded     = "MEMBERSHIP_ENDED"
+)
+
 // Rewards is reward's topic, with these types; the key is the allocation's id.
 const (
 	Rewards = "reward-events"
@@ -65,6 +84,8 @@ func Consumers(topic string) []string {
 		return []string{"payment", "queue", "stats"}
 	case Payments:
 		return []string{"stats", "ticket"}
+	case Transfers, Memberships:
+		return []string{"payment", "stats"}
 	case Requests:
 		return []string{"reward", "stats"}
 	case Rewards, Audit:
@@ -75,7 +96,7 @@ func Consumers(topic string) []string {
 }
 
 // Topics returns all topics.
-func Topics() []string { return []string{Payments, Reservations, Rewards, Requests, Audit} }
+func Topics() []string { return []string{Payments, Reservations, Transfers, Memberships, Rewards, Requests, Audit} }
 
 // ConsumedBy returns the topics that a service consumes.
 func ConsumedBy(service string) []string {

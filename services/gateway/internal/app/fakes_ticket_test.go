@@ -22,6 +22,7 @@ type fakeTicket struct {
 	ticketv1.UnimplementedReservationServiceServer
 	ticketv1.UnimplementedTicketServiceServer
 	ticketv1.UnimplementedCompServiceServer
+	ticketv1.UnimplementedTransferServiceServer
 	ticketv1.UnimplementedCheckInServiceServer
 	ticketv1.UnimplementedOrderAdminServiceServer
 	callLog
@@ -138,6 +139,31 @@ func (f *fakeTicket) ListComps(_ context.Context, in *ticketv1.ListCompsRequest)
 func (f *fakeTicket) ClaimComp(_ context.Context, in *ticketv1.ClaimCompRequest) (*ticketv1.ClaimedComp, error) {
 	f.add("ClaimComp", in.GetCaller(), in)
 	return &ticketv1.ClaimedComp{ReservationId: "r"}, nil
+}
+
+func (f *fakeTicket) OfferTicket(_ context.Context, in *ticketv1.OfferTicketRequest) (*ticketv1.Transfer, error) {
+	f.add("OfferTicket", in.GetCaller(), in)
+	return &ticketv1.Transfer{}, nil
+}
+
+func (f *fakeTicket) CancelTransfer(_ context.Context, in *ticketv1.CancelTransferRequest) (*ticketv1.Transfer, error) {
+	f.add("CancelTransfer", in.GetCaller(), in)
+	return &ticketv1.Transfer{}, nil
+}
+
+func (f *fakeTicket) ListMyTransfers(_ context.Context, in *ticketv1.ListMyTransfersRequest) (*ticketv1.ListMyTransfersResponse, error) {
+	f.add("ListMyTransfers", in.GetCaller(), in)
+	return &ticketv1.ListMyTransfersResponse{}, nil
+}
+
+func (f *fakeTicket) LookAtTransfer(_ context.Context, in *ticketv1.LookAtTransferRequest) (*ticketv1.Transfer, error) {
+	f.add("LookAtTransfer", in.GetCaller(), in)
+	return &ticketv1.Transfer{}, nil
+}
+
+func (f *fakeTicket) AcceptTransfer(_ context.Context, in *ticketv1.AcceptTransferRequest) (*ticketv1.Transfer, error) {
+	f.add("AcceptTransfer", in.GetCaller(), in)
+	return &ticketv1.Transfer{}, nil
 }
 
 func (f *fakeTicket) GetHouse(_ context.Context, in *ticketv1.GetHouseRequest) (*ticketv1.House, error) {

@@ -214,6 +214,7 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterReservationServiceServer(r, w.ticket)
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
 			ticketv1.RegisterCompServiceServer(r, w.ticket)
+			ticketv1.RegisterTransferServiceServer(r, w.ticket)
 			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
 			ticketv1.RegisterOrderAdminServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")

@@ -292,6 +292,14 @@ var inputs = map[string]input{
 		},
 	},
 	"CompService.ClaimComp": {required: map[string]string{"claim": "INVALID_REQUEST"}},
+	"TransferService.OfferTicket": {bad: []badValue{
+		{member: "price", value: `-1`, code: "INVALID_REQUEST"},
+		{member: "price", value: `"free"`, code: "INVALID_REQUEST"},
+		{member: "deadline", value: `"tomorrow"`, code: "INVALID_REQUEST"},
+	}},
+	"TransferService.CancelTransfer": {},
+	"TransferService.LookAtTransfer": {bad: []badValue{{member: "claim", value: `7`, code: "INVALID_REQUEST"}}},
+	"TransferService.AcceptTransfer": {bad: []badValue{{member: "transferId", value: `7`, code: "INVALID_REQUEST"}}},
 	"EventAdminService.PutHouse": {bad: []badValue{
 		{member: "take", value: `"A-1-1"`, code: "INVALID_REQUEST"},
 		{member: "release", value: `"A-1-1"`, code: "INVALID_REQUEST"},

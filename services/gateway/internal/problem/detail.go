@@ -97,6 +97,12 @@ var details = map[string]sentences{
 	"RESERVATION_NOT_FOUND": {"This reservation does not exist.", "존재하지 않는 예약입니다."},
 	"RESERVATION_NOT_HELD":  {"This reservation is not held any more.", "더 이상 선점 상태가 아닌 예약입니다."},
 	"HOLD_EXPIRED":          {"The time to pay is over and the tickets are on sale again.", "결제 시간이 지나 선점이 해제되었습니다."},
+	"TRANSFER_NOT_FOUND":    {"There is no such offer, or it is for somebody else.", "제안을 찾을 수 없거나 다른 사람에게 보낸 제안입니다."},
+	"NOT_TRANSFERABLE":      {"This ticket cannot be passed on like this.", "이 티켓은 이 조건으로 양도할 수 없습니다."},
+	"TRANSFER_ENDED":        {"This offer has ended.", "종료된 제안입니다."},
+	"TRANSFER_TAKEN":        {"Somebody else has accepted this offer. It may be open again in a while.", "다른 사람이 먼저 수락했습니다. 결제가 이루어지지 않으면 다시 열립니다."},
+	"OWN_TRANSFER":          {"This is your own ticket.", "본인의 티켓입니다."},
+	"BUYER_BLOCKED":         {"You cannot take tickets of this event.", "이 공연의 티켓을 받을 수 없습니다."},
 	"TICKET_NOT_FOUND":      {"This ticket does not exist.", "존재하지 않는 티켓입니다."},
 	"TICKET_CODE_INVALID":   {"This ticket code is not genuine.", "유효하지 않은 티켓 코드입니다."},
 

@@ -49,6 +49,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	payments := postgres.NewStore(pool, postgres.Options{Reads: reads, Providers: providers.payment().Rows()})
 	service := payment.New(payments, ticket.NewClient(conn), providers.payment(), log, payment.Options{
 		ChargesAtOnce: cfg.ChargesAtOnce, AwaitRefund: providers.awaitRefund, Observe: observer(), Published: relay.Signal,
+		PayoutAfter: cfg.TransferPayoutAfter,
 	})
 	a.Ready("time of holds", service.CheckHolds)
 	a.Go("sweeper", service.Sweep)

@@ -44,6 +44,9 @@ type Config struct {
 	// RefundsPerSecond bounds the refunds that one replica sends to the provider; those of cancelled
 	// events get half of it.
 	RefundsPerSecond int `env:"PAYMENT_REFUNDS_PER_SECOND, default=20" min:"1" max:"10000"`
+	// TransferPayoutAfter is the time after which the seller of a ticket that was passed on is paid. 72h
+	// are advised where buyers may dispute their charges.
+	TransferPayoutAfter time.Duration `env:"TRANSFER_PAYOUT_AFTER, default=0s" min:"0s" max:"2160h"`
 	// LookupsPerSecond bounds the look-ups of charges and refunds of one replica.
 	LookupsPerSecond int `env:"PAYMENT_LOOKUPS_PER_SECOND, default=100" min:"1" max:"10000"`
 	// Sandbox allows the sandbox provider, which takes no money; required with it.

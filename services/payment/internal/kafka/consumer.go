@@ -1,5 +1,5 @@
-// Package kafka consumes reservation events, which reject payments that cannot be honoured, name
-// tickets whose money is owed, and tell of places that were given up.
+// Package kafka consumes events of reservations and transfers, which reject payments that cannot be
+// honoured, name tickets whose money is owed, and tell of places that were given up.
 package kafka
 
 import (
@@ -24,16 +24,18 @@ type Refunder interface {
 	Compensate(ctx context.Context, r payment.Rejection) error
 	// RefundPromised makes a refund that the ticket service has decided.
 	RefundPromised(ctx context.Context, r payment.PromisedRefund) error
+	// PayOut pays the seller of a ticket that was passed on.
+	PayOut(ctx context.Context, p payment.Payout) error
 	// EndGivenUp ends a payment whose places were given up before anything was charged.
 	EndGivenUp(ctx context.Context, eventKey string, paymentID uuid.UUID) error
 }
 
 // NewConsumer makes the consumer of rejections and of refunds that the ticket service has decided.
 func NewConsumer(cfg kafka.Config, refunds Refunder, log *slog.Logger) (*kafka.Consumer, error) {
-	return kafka.NewConsumer(cfg, payment.Group, []string{events.Reservations}, kafka.Each(Handle(refunds)), log)
+	return kafka.NewConsumer(cfg, payment.Group, events.ConsumedBy("payment"), kafka.Each(Handle(refunds)), log)
 }
 
-// Handle returns the handler of reservation-events.
+// Handle returns the handler of the events.
 func Handle(refunds Refunder) func(context.Context, kafka.Record) error {
 	return func(ctx context.Context, rec kafka.Record) error { return handle(ctx, refunds, rec) }
 }
@@ -41,6 +43,8 @@ func Handle(refunds Refunder) func(context.Context, kafka.Record) error {
 func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
 	switch rec.Type {
 	case events.ReservationRejected, events.TicketsRefundDue, events.ReservationCancelled:
+	case events.TransferCompleted, events.TransferCancelled, events.TransferRejected:
+		return handleTransfer(ctx, refunds, rec)
 	default:
 		return nil // most of the topic; not worth decoding
 	}
@@ -64,12 +68,52 @@ func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
 		reason := cmp.Or(e.GetReason(), events.ReservationRejected)
 		err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
 	}
-	// The payment's row is committed before ticket sees the payment, so it is missing only after a
-	// loss of data. A retry would not help; an operator redrives the record.
+	return poisonUnknown(err, rec, id)
+}
+
+// poisonUnknown sends a record about an unknown payment to the dead-letter topic. The payment's row is
+// committed before ticket sees the payment, so it is missing only after a loss of data. A retry would
+// not help; an operator redrives the record.
+func poisonUnknown(err error, rec kafka.Record, id uuid.UUID) error {
 	if errors.Is(err, payment.ErrNotFound) {
 		return kafka.Poison(fmt.Errorf("payment %s of %s is not known here: %w", id, rec.Type, err))
 	}
 	return err
+}
+
+func handleTransfer(ctx context.Context, refunds Refunder, rec kafka.Record) error {
+	var e eventsv1.TransferEvent
+	if err := kafka.Decode(rec, &e); err != nil {
+		return err
+	}
+	if e.GetPaymentId() == "" {
+		return nil // a gift, or no payment was open
+	}
+	id, err := uuid.Parse(e.GetPaymentId())
+	if err != nil {
+		return kafka.Poison(fmt.Errorf("%s of transfer %s names no payment: %w", rec.Type, e.GetTransferId(), err))
+	}
+	switch rec.Type {
+	case events.TransferCompleted:
+		return payOut(ctx, refunds, rec, id, &e)
+	case events.TransferCancelled:
+		err = refunds.EndGivenUp(ctx, rec.EventID, id)
+	default:
+		err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: cmp.Or(e.GetReason(), events.TransferRejected)})
+	}
+	return poisonUnknown(err, rec, id)
+}
+
+func payOut(ctx context.Context, refunds Refunder, rec kafka.Record, buyer uuid.UUID, e *eventsv1.TransferEvent) error {
+	p := payment.Payout{EventKey: rec.EventID, BuyerPaymentID: buyer, Item: payment.RefundItem{Amount: e.GetPrice()}}
+	var errs [3]error
+	p.TransferID, errs[0] = uuid.Parse(e.GetTransferId())
+	p.PaymentID, errs[1] = uuid.Parse(e.GetSellerPaymentId())
+	p.Item.TicketID, errs[2] = uuid.Parse(e.GetTicketId())
+	if err := errors.Join(errs[:]...); err != nil {
+		return kafka.Poison(fmt.Errorf("transfer %q that is to be paid out: %w", e.GetTransferId(), err))
+	}
+	return poisonUnknown(refunds.PayOut(ctx, p), rec, p.PaymentID)
 }
 
 func refundPromised(ctx context.Context, refunds Refunder, rec kafka.Record, paymentID uuid.UUID, e *eventsv1.ReservationEvent) error {

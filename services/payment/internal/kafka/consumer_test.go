@@ -29,6 +29,14 @@ type compensator struct {
 	got      []payment.Rejection
 	promised []payment.PromisedRefund
 	ended    []uuid.UUID
+	payouts  []payment.Payout
+}
+
+func (c *compensator) PayOut(_ context.Context, p payment.Payout) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.payouts = append(c.payouts, p)
+	return nil
 }
 
 func (c *compensator) EndGivenUp(_ context.Context, _ string, id uuid.UUID) error {
@@ -127,4 +135,30 @@ func TestGivenUpPlacesEndThePayment(t *testing.T) {
 		require.NoError(t, kafka.Handle(c)(t.Context(), rec))
 	}
 	require.Equal(t, []uuid.UUID{id}, c.ended)
+}
+
+// Transfers pay sellers, give rejected payments back, and end those whose offer has ended. A gift has
+// no payment.
+func TestTransfers(t *testing.T) {
+	t.Parallel()
+	c := &compensator{}
+	transfer, seller, buyer, sold := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	handled := func(eventType string, members map[string]any) error {
+		members["transferId"], members["ticketId"], members["price"] = transfer, sold, "700"
+		rec := reservationRecord(t, eventType, members)
+		rec.Topic, rec.Type, rec.EventID = events.Transfers, eventType, "key"
+		return kafka.Handle(c)(t.Context(), rec)
+	}
+	for _, typ := range []string{"TRANSFER_COMPLETED", "TRANSFER_CANCELLED"} {
+		require.NoError(t, handled(typ, map[string]any{}))
+	}
+	require.NoError(t, handled("TRANSFER_COMPLETED", map[string]any{"paymentId": buyer, "sellerPaymentId": seller}))
+	require.NoError(t, handled("TRANSFER_CANCELLED", map[string]any{"paymentId": buyer, "reason": "SELLER"}))
+	require.NoError(t, handled("TRANSFER_REJECTED", map[string]any{"paymentId": buyer, "reason": "HOLD_EXPIRED"}))
+	require.Equal(t, []payment.Payout{{
+		EventKey: "key", TransferID: transfer, PaymentID: seller, BuyerPaymentID: buyer, Item: payment.RefundItem{TicketID: sold, Amount: 700},
+	}}, c.payouts)
+	require.Equal(t, []uuid.UUID{buyer}, c.ended)
+	require.Equal(t, []payment.Rejection{{EventKey: "key", PaymentID: buyer, Reason: "HOLD_EXPIRED"}}, c.all())
+	require.True(t, pkgkafka.IsPoison(handled("TRANSFER_COMPLETED", map[string]any{"paymentId": buyer})), "nobody to pay")
 }

@@ -42,11 +42,11 @@ func disputed(lease int64, open, lost bool) Decide {
 	}
 }
 
-// unlessDisputed refuses a refund of a disputed charge before it is sent; otherwise it calls
-// decide. While an earlier call may have made the refund, the provider decides, by the same key.
-func unlessDisputed(lease int64, decide DecideRefund) DecideRefund {
+// unlessDisputed refuses a refund of a disputed charge before it is sent, or one that pays a seller
+// whose buyer disputes; otherwise it calls decide. While an earlier call may have made the refund, the provider decides, by the same key.
+func unlessDisputed(lease int64, byBuyer bool, decide DecideRefund) DecideRefund {
 	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
-		if p.DisputedAt.IsZero() || !r.DoubtAt.IsZero() {
+		if p.DisputedAt.IsZero() && !byBuyer || !r.DoubtAt.IsZero() {
 			return decide(p, r, now)
 		}
 		return refusedByProvider(lease, RefundAnswer{State: ProviderRefused, Code: reasonDisputed}, 0)(p, r, now)

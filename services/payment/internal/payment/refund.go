@@ -76,6 +76,8 @@ type Want struct {
 	Fees *bool `json:"fees,omitempty"`
 	// Whole says of a refund by hand that nothing is left of the payment at the provider.
 	Whole bool `json:"whole,omitempty"`
+	// BuyerPaymentID is the payment of the buyer, of a refund that pays the seller of a ticket.
+	BuyerPaymentID *uuid.UUID `json:"buyerPaymentId,omitempty"`
 }
 
 // equal reports whether w and o ask for the same.
@@ -121,6 +123,8 @@ type Refund struct {
 	// not claimed.
 	Items []RefundItem
 	Left  []Left
+	// SendAfter is the time from its insertion until a refund is first due. Only new refunds have it.
+	SendAfter time.Duration
 }
 
 // Holds reports whether the refund has claimed its tickets, or will ask ticket for them.

@@ -142,11 +142,14 @@ func TestUnlessDisputed(t *testing.T) {
 	now := time.Now()
 	for _, tc := range []struct {
 		disputedAt, doubtAt time.Time
-		sent                bool
-	}{{time.Time{}, time.Time{}, true}, {now, time.Time{}, false}, {now, now, true}, {time.Time{}, now, true}} {
+		byBuyer, sent       bool
+	}{
+		{time.Time{}, time.Time{}, false, true}, {now, time.Time{}, false, false}, {now, now, false, true}, {time.Time{}, now, false, true},
+		{time.Time{}, time.Time{}, true, false}, {time.Time{}, now, true, true},
+	} {
 		p := Payment{Status: Confirmed, Captured: 1000, Amount: 1000, DisputedAt: tc.disputedAt}
 		r := Refund{Status: RefundPending, Cause: ByUser, Lease: 3, Amount: 1000, Send: 1000, DoubtAt: tc.doubtAt}
-		c, err := unlessDisputed(3, sending(3, time.Hour, time.Minute))(p, r, now)
+		c, err := unlessDisputed(3, tc.byBuyer, sending(3, time.Hour, time.Minute))(p, r, now)
 		require.NoError(t, err)
 		require.Equal(t, tc.sent, c.Refund.Status == RefundPending)
 		if !tc.sent {

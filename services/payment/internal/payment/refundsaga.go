@@ -174,7 +174,11 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	}
 	notAfter := s.opts.Now().Add(sendWithin) // taken before the record, so that it is not later than the record's time
 	var asked time.Time
-	decide := unlessDisputed(r.Lease, sending(r.Lease, s.caps(p).KeyLife, s.settledAfter(p)))
+	held, err := s.buyerDisputes(ctx, r)
+	if err != nil {
+		return err
+	}
+	decide := unlessDisputed(r.Lease, held, sending(r.Lease, s.caps(p).KeyLife, s.settledAfter(p)))
 	sent, recorded, err := s.store.ApplyRefund(ctx, r.ID, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		asked = now
 		return decide(p, r, now)

@@ -51,6 +51,8 @@ type Options struct {
 	// AwaitRefund waits until a provider may be sent another refund of a cause; nil: at once.
 	AwaitRefund func(ctx context.Context, provider string, c Cause) error
 	Observe     Observer
+	// PayoutAfter is the time after which the seller of a ticket is paid.
+	PayoutAfter time.Duration
 	// Published is called after each commit that wrote events; nil: the relay finds them by
 	// polling.
 	Published func()

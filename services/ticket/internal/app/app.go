@@ -34,10 +34,12 @@ import (
 	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 const (
@@ -72,7 +74,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
 	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
-	targets := settlement.Targets{settlement.Reservation: settlement.Reservations{Service: reservationService}}
+	transferService := transfer.NewService(transfers.NewStore(database), cfg.HoldMaxExtension)
+	targets := settlement.Targets{
+		settlement.Reservation: settlement.Reservations{Service: reservationService}, settlement.Transfer: settlement.Transfers{Service: transferService},
+	}
 	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, payments.NewStore(database), log)
 	if err != nil {
 		return err
@@ -83,6 +88,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 	startSweepers(a, cfg, database, eventStore, log)
+	a.Go("transfers", transferService.Sweeper(cfg.SweepInterval, log))
 	startCancellationWalker(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)
@@ -97,6 +103,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge, cfg.HoldMaxExtension))
+	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
 	ticketService := registerTickets(server, database, cfg.keys)
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
@@ -162,10 +169,10 @@ func Kafka() lifecycle.Command[Config] {
 	})
 }
 
-// Migrate creates and updates the tables and the topic of this service.
+// Migrate creates and updates the tables and the topics of this service.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: topics.Reservations})
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: topics.Reservations}, pkgkafka.Topic{Name: topics.Transfers}, pkgkafka.Topic{Name: topics.Memberships})
 }

@@ -91,7 +91,7 @@ func poisonIsDeadLettered(s *service) {
 	payment := uuid.NewString()
 	bad := []string{
 		`{`, `{"type":"PAYMENT_CONFIRMED"}`, `{"type":"PAYMENT_LOST","paymentId":"` + payment + `","referenceId":"` + payment + `"}`,
-		`{"type":"PAYMENT_CONFIRMED","paymentType":"transfer","paymentId":"` + payment + `","referenceId":"` + payment + `"}`,
+		`{"type":"PAYMENT_CONFIRMED","paymentType":"gift","paymentId":"` + payment + `","referenceId":"` + payment + `"}`,
 		`{"type":"PAYMENT_REFUNDED","cause":"USER","refundId":"` + payment + `","paymentId":"` + payment + `","referenceId":"` + payment + `"}`,
 	}
 	for _, value := range bad {

@@ -78,6 +78,8 @@ type Closing struct {
 	FeesUntil time.Time
 	// CancellationFees are kept, besides the fee, when a user gives a ticket back.
 	CancellationFees CancellationFees
+	// Transferable says whether holders may pass tickets on.
+	Transferable Transferable
 	// ReturnWithin is the longest time until a place that was given back is for sale again; 0: at once.
 	ReturnWithin time.Duration
 }

@@ -58,11 +58,23 @@ type Spec struct {
 	// limits a user's places in all these events together; 0: only MaxPerUser per event applies.
 	SeriesID           *string
 	MaxPerUserInSeries *int32
+	// Transferable says whether holders may pass tickets on.
+	Transferable *Transferable
 	// CancellationFees say what the organiser keeps of the price of tickets that users give back.
 	CancellationFees *CancellationFees
 	// Sections are in the order in which the operator put them.
 	Sections []Section
 }
+
+// Transferable says whether holders of tickets may pass them on to others, and how.
+type Transferable string
+
+// TransferFree allows gifts only; TransferPriced also prices up to the face value.
+const (
+	TransferNone   Transferable = "NONE"
+	TransferFree   Transferable = "FREE"
+	TransferPriced Transferable = "PRICED"
+)
 
 // UserRefunds says until when users may give tickets back, or (None) that they may not at all.
 type UserRefunds struct {
@@ -159,7 +171,7 @@ func (s *Section) Seating() Seating {
 func defaults() *Spec {
 	return &Spec{
 		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
-		CancellationFees: new(CancellationFees{}),
+		Transferable: new(TransferNone), CancellationFees: new(CancellationFees{}),
 	}
 }
 

@@ -89,7 +89,7 @@ func decode(rec kafka.Record, sold settlement.Targets) (settlement.PaymentEvent,
 		return bad("refund id: %w", err)
 	}
 	return settlement.PaymentEvent{
-		Key: rec.EventID, ReservationID: reference, Refunded: refunded, Cause: cause, RefundID: refundID, Dispute: dispute,
+		Key: rec.EventID, Kind: settlement.Kind(p.GetPaymentType()), ReferenceID: reference, Refunded: refunded, Cause: cause, RefundID: refundID, Dispute: dispute,
 		Payment: reservation.Payment{
 			ID: payment, UserID: p.GetUserId(), EventID: p.GetEventId(), Amount: p.GetAmount(), Currency: p.GetCurrency(),
 		},

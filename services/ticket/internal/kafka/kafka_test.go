@@ -49,11 +49,11 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 		record("5", `{"type":"PAYMENT_DISPUTE_CLOSED","version":8,`+ids+`}`),
 	}))
 	require.Equal(t, []settlement.PaymentEvent{
-		{Key: "1", ReservationID: reference, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
-		{Key: "2", ReservationID: reference, Refunded: true, Cause: refund.User, RefundID: refundID, Payment: reservation.Payment{ID: payment}},
-		{Key: "3", ReservationID: reference, Refunded: true, Cause: refund.Compensation, Payment: reservation.Payment{ID: payment}},
-		{Key: "4", ReservationID: reference, Dispute: &settlement.Dispute{Open: true, Version: 7}, Payment: reservation.Payment{ID: payment}},
-		{Key: "5", ReservationID: reference, Dispute: &settlement.Dispute{Version: 8}, Payment: reservation.Payment{ID: payment}},
+		{Key: "1", ReferenceID: reference, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
+		{Key: "2", Kind: settlement.Reservation, ReferenceID: reference, Refunded: true, Cause: refund.User, RefundID: refundID, Payment: reservation.Payment{ID: payment}},
+		{Key: "3", ReferenceID: reference, Refunded: true, Cause: refund.Compensation, Payment: reservation.Payment{ID: payment}},
+		{Key: "4", ReferenceID: reference, Dispute: &settlement.Dispute{Open: true, Version: 7}, Payment: reservation.Payment{ID: payment}},
+		{Key: "5", ReferenceID: reference, Dispute: &settlement.Dispute{Version: 8}, Payment: reservation.Payment{ID: payment}},
 	}, s.events)
 
 	s.err = errors.New("away")

@@ -18,7 +18,7 @@ func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[stri
 		now = r.Now.UTC()
 		closings[r.EventID] = event.Closing{
 			State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
-			FeesUntil: r.FeesUntil.UTC(), ReturnWithin: time.Duration(r.ReturnWithin) * time.Second,
+			FeesUntil: r.FeesUntil.UTC(), Transferable: event.Transferable(r.Transferable), ReturnWithin: time.Duration(r.ReturnWithin) * time.Second,
 			CancellationFees: CancellationFees(r.CancellationUntil, r.CancellationPercents),
 		}
 	}

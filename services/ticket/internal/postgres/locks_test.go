@@ -73,7 +73,7 @@ func TestLockOrderOfSeats(t *testing.T) {
 	r = svc.MustHoldSeats(t, "u", "A-1-5")
 	require.NoError(t, whileLocked(t, svc, lockLast,
 		func() error {
-			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{{Key: "k", ReservationID: r.ID, Payment: storetest.Payment(r)}})
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{{Key: "k", ReferenceID: r.ID, Payment: storetest.Payment(r)}})
 		},
 		func() { requireUnlocked(t, svc, reservations) }))
 	svc.RequireInvariants(t)
@@ -226,7 +226,7 @@ func TestRefundsByHandWaitForTheConfirmation(t *testing.T) {
 	var c *refund.Claim
 	require.NoError(t, whileLocked(t, svc, `SELECT 1 FROM reservations FOR UPDATE`,
 		func() error {
-			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{{Key: "k", ReservationID: r.ID, Payment: p}})
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{{Key: "k", ReferenceID: r.ID, Payment: p}})
 		},
 		func() {
 			go func() {

@@ -44,7 +44,7 @@ func (s shopper) visit(ctx context.Context) error {
 	cancel := func() error { return s.Reservations.Cancel(ctx, s.user, "", r.ID) }
 	begin := func() error { _, err := s.Reservations.BeginPayment(ctx, s.user, r.ID, p.ID); return err }
 	abort := func() error { return s.Reservations.AbortPayment(ctx, r.ID, p.ID) }
-	pay := func() error { return s.settle(ctx, settlement.PaymentEvent{ReservationID: r.ID, Payment: p}) }
+	pay := func() error { return s.settle(ctx, settlement.PaymentEvent{ReferenceID: r.ID, Payment: p}) }
 	giveBack := func() error { return s.giveBack(ctx, p, refund.User, rand.N(2) == 0) }
 	operator := func() error { return s.giveBack(ctx, p, refund.Operator, false) }
 	byHand := func() error { return s.giveBack(ctx, p, refund.ByHand, false) }

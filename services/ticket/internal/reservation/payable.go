@@ -66,13 +66,13 @@ func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.
 // MaxExtension is the most by which payments extend a hold.
 func (s *Service) MaxExtension() time.Duration { return s.maxExtension }
 
-// UnderWay is a payment that is under way for a reservation.
-type UnderWay struct{ ReservationID, PaymentID uuid.UUID }
+// UnderWay is a payment that is under way for a reservation, or for another reference.
+type UnderWay struct{ ReferenceID, PaymentID uuid.UUID }
 
 // ExtendPayments extends those of the payments that are under way (see Reservation.Extend), and
 // returns them. Only those that are short of time are locked.
 func (s *Service) ExtendPayments(ctx context.Context, payments []UnderWay) ([]UnderWay, error) {
-	paying, short, err := s.store.Paying(ctx, payments, extendTo)
+	paying, short, err := s.store.Paying(ctx, payments, ExtendTo)
 	if err != nil || len(short) == 0 {
 		return paying, err
 	}

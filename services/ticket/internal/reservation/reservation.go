@@ -44,8 +44,8 @@ const (
 	maxOpens = 3
 	// chargeWithin is what is left of the extension of a hold for a charge when a page's time is over.
 	chargeWithin = 4 * time.Minute
-	// extendTo is the time that an extended payment has at least. It is extended every minute.
-	extendTo = 3 * time.Minute
+	// ExtendTo is the time that an extended payment has at least. It is extended every minute.
+	ExtendTo = 3 * time.Minute
 )
 
 // Reasons for the end of a reservation or the rejection of a payment.

@@ -69,6 +69,29 @@ type PayTime struct {
 	Opens bool
 }
 
+// End returns the end of the time to pay that a payment gets: not before the present end, and not more
+// than maxExtension after the original one. ErrHoldExpired when that is less than the payment accepts.
+func (t PayTime) End(present, original, now time.Time, maxExtension time.Duration) (time.Time, error) {
+	if t.Within == 0 {
+		t.Within, t.AtLeast = PayWithin, PayWithin
+	}
+	last := original.Add(maxExtension)
+	if t.Opens {
+		last = last.Add(-chargeWithin)
+	}
+	end := latest(present, earliest(now.Add(t.Within), last))
+	if end.Before(now.Add(t.AtLeast)) {
+		return time.Time{}, ErrHoldExpired
+	}
+	return end, nil
+}
+
+// ExtendedTo returns the end of the time to pay that a payment under way gets, within maxExtension after
+// the original one.
+func ExtendedTo(now, original time.Time, maxExtension time.Duration) time.Time {
+	return earliest(now.Add(ExtendTo), original.Add(maxExtension))
+}
+
 // BeginPayment is ClaimFor without a PayTime.
 func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) error {
 	return r.ClaimFor(payment, now, maxExtension, PayTime{})
@@ -92,16 +115,10 @@ func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension ti
 		return nil
 	case t.Opens && r.Opens >= maxOpens:
 		return ErrNotPayable
-	case t.Within == 0:
-		t.Within, t.AtLeast = PayWithin, PayWithin
 	}
-	last := r.HoldEndsAt.Add(maxExtension)
-	if t.Opens {
-		last = last.Add(-chargeWithin)
-	}
-	end := latest(r.ExpiresAt, earliest(now.Add(t.Within), last))
-	if end.Before(now.Add(t.AtLeast)) {
-		return ErrHoldExpired
+	end, err := t.End(r.ExpiresAt, r.HoldEndsAt, now, maxExtension)
+	if err != nil {
+		return err
 	}
 	if renews && end.Equal(r.ExpiresAt) && r.Charging {
 		return nil
@@ -117,7 +134,7 @@ func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension ti
 // Extend gives a payment under way more time, within maxExtension. A payment whose time is over gets
 // none: its places may be somebody else's by now.
 func (r *Reservation) Extend(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
-	end := earliest(now.Add(extendTo), r.HoldEndsAt.Add(maxExtension))
+	end := ExtendedTo(now, r.HoldEndsAt, maxExtension)
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) || !end.After(r.ExpiresAt) {
 		return
 	}

@@ -24,7 +24,7 @@ func (c *client) codes(t *testing.T, user string, seats ...string) (codes []stri
 	t.Helper()
 	r := c.holdSeats(t, user, seats...)
 	require.NoError(t, c.settlement.Settle(t.Context(), "group", []settlement.PaymentEvent{{
-		Key: uuid.NewString(), ReservationID: uuid.MustParse(r.GetReservationId()),
+		Key: uuid.NewString(), ReferenceID: uuid.MustParse(r.GetReservationId()),
 		Payment: reservation.Payment{ID: uuid.New(), Amount: r.GetAmount(), Currency: "KRW"},
 	}}))
 	page, err := c.ListMyTickets(t.Context(), &ticketv1.ListMyTicketsRequest{Caller: signedIn(user)})

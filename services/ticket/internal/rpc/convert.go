@@ -11,6 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 func fromSections(s *event.Snapshot) []*ticketv1.Section {
@@ -88,6 +89,7 @@ func fromTicket(t *ticket.Shown, code string) *ticketv1.Ticket {
 		ReservationId: t.ReservationID.String(), IssuedAt: timestamp(t.IssuedAt), Price: t.Price, Fee: t.Fee, Currency: t.Currency,
 		Refundable: fromOffer(refund.OfferTo(&t.Ticket, refund.Terms{Closing: t.Closing, Now: t.Now})),
 	}
+	out.Transferable = fromPossible(transfer.PossibleFor(&t.Ticket, transfer.Terms{Closing: t.Closing, Now: t.Now}), t.Offer)
 	if t.PaymentID != uuid.Nil {
 		out.PaymentId = new(t.PaymentID.String())
 	}

@@ -109,7 +109,7 @@ func (s *Payables) ExtendPayments(ctx context.Context, req *ticketv1.ExtendPayme
 		if err != nil {
 			return nil, err
 		}
-		byKind[kind] = append(byKind[kind], reservation.UnderWay{ReservationID: id, PaymentID: payment})
+		byKind[kind] = append(byKind[kind], reservation.UnderWay{ReferenceID: id, PaymentID: payment})
 	}
 	out := &ticketv1.ExtendPaymentsResponse{}
 	for kind, payments := range byKind {

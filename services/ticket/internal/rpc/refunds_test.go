@@ -24,7 +24,7 @@ func TestRefundClaimsOverRPC(t *testing.T) {
 	r := c.holdSeats(t, "u", "A-1-1", "A-1-2")
 	payment := uuid.New()
 	require.NoError(t, c.settlement.Settle(ctx, "group", []settlement.PaymentEvent{{
-		Key: "k", ReservationID: uuid.MustParse(r.GetReservationId()),
+		Key: "k", ReferenceID: uuid.MustParse(r.GetReservationId()),
 		Payment: reservation.Payment{ID: payment, Amount: r.GetAmount(), Currency: "KRW"},
 	}}))
 	page, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u")})

@@ -33,6 +33,9 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 	if in.GetClosesAt() != nil {
 		s.ClosesAt = new(in.GetClosesAt().AsTime())
 	}
+	if in.Transferable != nil {
+		s.Transferable = new(event.Transferable(in.GetTransferable()))
+	}
 	s.CancellationFees = toCancellationFees(in.CancellationFees)
 	if in.RefundUntil == nil {
 		return s, nil
@@ -72,6 +75,7 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 	if s.ClosesAt != nil {
 		out.ClosesAt = timestamppb.New(*s.ClosesAt)
 	}
+	out.Transferable = new(string(*s.Transferable))
 	out.CancellationFees = fromCancellationFees(*s.CancellationFees)
 	switch r := s.UserRefunds; {
 	case r == nil:
@@ -92,7 +96,7 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 		SalesOpenAt: timestamppb.New(e.SalesOpenAt), SalesCloseAt: timestamppb.New(e.SalesCloseAt), Seating: string(e.Seating),
 		Sections: fromSections(s), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		TimeZone: e.TimeZone, Status: string(s.Status()), ClosesAt: timestamppb.New(closing.ClosesAt),
-		PostponedFrom: timestamp(e.PostponedFrom), RefundsAt: timestamp(e.RefundsAt),
+		PostponedFrom: timestamp(e.PostponedFrom), RefundsAt: timestamp(e.RefundsAt), Transferable: string(*e.Transferable),
 	}
 	if e.DoorsAt != nil {
 		out.DoorsAt = timestamppb.New(*e.DoorsAt)

@@ -24,7 +24,7 @@ func fullSpec(seating string) *ticketv1.EventSpec {
 		"seating": seating, "currency": "USD", "time_zone": "America/Argentina/Buenos_Aires",
 		"starts_at": timestamppb.New(opening.Add(48 * time.Hour)),
 		"doors_at":  timestamppb.New(opening.Add(46 * time.Hour)), "closes_at": timestamppb.New(opening.Add(45 * time.Hour)),
-		"refund_until":  opening.Add(44 * time.Hour).UTC().Format(time.RFC3339),
+		"transferable": "PRICED", "refund_until": opening.Add(44 * time.Hour).UTC().Format(time.RFC3339),
 		"sales_open_at": timestamppb.New(opening.Add(-time.Hour)), "sales_close_at": timestamppb.New(opening.Add(24 * time.Hour)),
 	}
 	if seating == "ASSIGNED" {
@@ -180,7 +180,7 @@ func TestTimesOfRefunds(t *testing.T) {
 	require.EqualValues(t, 56000, r.GetAmount())
 	pays := uuid.New()
 	require.NoError(t, c.settlement.Settle(t.Context(), "group", []settlement.PaymentEvent{{
-		Key: "k", ReservationID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: pays, Amount: r.GetAmount(), Currency: "KRW"},
+		Key: "k", ReferenceID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: pays, Amount: r.GetAmount(), Currency: "KRW"},
 	}}))
 	mine := func() *ticketv1.Ticket {
 		list, err := c.ListMyTickets(t.Context(), &ticketv1.ListMyTicketsRequest{Caller: signedIn("u")})

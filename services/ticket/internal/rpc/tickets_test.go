@@ -18,7 +18,7 @@ func TestTicketsOverRPC(t *testing.T) {
 	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
 	r := c.holdSeats(t, "u", "A-1-1", "A-1-2", "A-1-3")
 	require.NoError(t, c.settlement.Settle(ctx, "group", []settlement.PaymentEvent{{
-		Key: "k", ReservationID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: uuid.New(), Amount: r.GetAmount(), Currency: "KRW"},
+		Key: "k", ReferenceID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: uuid.New(), Amount: r.GetAmount(), Currency: "KRW"},
 	}}))
 	page, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 // ErrUnclaimed means that a refund was made for which no claim is stored, so that nobody knows
@@ -23,9 +24,10 @@ type Section struct{ EventID, Name string }
 
 // Batch applies Kafka events of payments to reservations, claims and tickets whose rows are locked.
 type Batch struct {
-	// Reservation and Ticket return a locked reservation or ticket, nil if it does not exist.
+	// These return what is locked, nil if it does not exist.
 	Reservation func(id uuid.UUID) *reservation.Reservation
 	Ticket      func(id uuid.UUID) *ticket.Ticket
+	Transfer    func(id uuid.UUID) *transfer.Transfer
 	Claims      map[uuid.UUID]*refund.Claim
 	// Ended has, by payment id, the reasons why payments can never pay for anything.
 	Ended    map[uuid.UUID]string
@@ -37,6 +39,10 @@ type Batch struct {
 	// Rejected has the Kafka events that reject payments whose reservation does not exist. All
 	// other events are in their reservations.
 	Rejected []reservation.Event
+	// RejectedTransfers are those that reject payments whose transfer does not exist. Passed has the
+	// tickets of new holders.
+	RejectedTransfers []transfer.Event
+	Passed            []*ticket.Ticket
 	// NewlyEnded has, by payment id, the reasons of the rejections that Apply has made.
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
@@ -49,6 +55,8 @@ type Batch struct {
 func (b *Batch) Apply(events []PaymentEvent) error {
 	for _, e := range events {
 		switch {
+		case e.Confirms() && e.Kind == Transfer:
+			b.settleTransfer(e)
 		case e.Confirms():
 			b.settle(e)
 		case e.Dispute != nil:
@@ -73,9 +81,9 @@ func (b *Batch) dispute(e PaymentEvent) {
 
 // settle applies a confirmed payment: it confirms the reservation, or rejects the payment.
 func (b *Batch) settle(e PaymentEvent) {
-	r := b.Reservation(e.ReservationID)
+	r := b.Reservation(e.ReferenceID)
 	if r == nil {
-		b.Rejected = append(b.Rejected, reservation.RejectUnknown(e.ReservationID, e.Payment, b.Now))
+		b.Rejected = append(b.Rejected, reservation.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
 		b.endPayment(e.Payment.ID, reservation.ReasonUnknown)
 		return
 	}
@@ -85,6 +93,25 @@ func (b *Batch) settle(e PaymentEvent) {
 	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
 	if reason := r.Settle(e.Payment, b.Now); reason != "" {
 		b.endPayment(e.Payment.ID, reason)
+	}
+}
+
+// settleTransfer applies a confirmed payment of a transfer: the ticket passes on, or the payment is
+// rejected.
+func (b *Batch) settleTransfer(e PaymentEvent) {
+	t := b.Transfer(e.ReferenceID)
+	if t == nil {
+		b.RejectedTransfers = append(b.RejectedTransfers, transfer.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
+		b.endPayment(e.Payment.ID, transfer.ReasonUnknown)
+		return
+	}
+	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
+	passed, reason := t.Settle(b.Ticket(t.TicketID), e.Payment, transfer.Terms{Closing: b.Closings[t.EventID], Now: b.Now})
+	if reason != "" {
+		b.endPayment(e.Payment.ID, reason)
+	}
+	if passed != nil {
+		b.Passed = append(b.Passed, passed)
 	}
 }
 

@@ -25,7 +25,7 @@ func held() *reservation.Reservation {
 }
 
 func paid(r *reservation.Reservation) settlement.PaymentEvent {
-	return settlement.PaymentEvent{ReservationID: r.ID, Payment: reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}}
+	return settlement.PaymentEvent{ReferenceID: r.ID, Payment: reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}}
 }
 
 // batchOf is a batch of one reservation and its tickets.
@@ -157,13 +157,13 @@ func TestApplyRejectsPaymentsOfUnknownReservations(t *testing.T) {
 	t.Parallel()
 	r := held()
 	stray := paid(r)
-	stray.ReservationID = uuid.New()
+	stray.ReferenceID = uuid.New()
 	compensated := stray
 	compensated.Refunded, compensated.Cause = true, refund.Compensation
 	b := batchOf(r)
 	require.NoError(t, b.Apply([]settlement.PaymentEvent{stray, compensated}))
 	require.Len(t, b.Rejected, 1, "a refund needs no answer")
-	require.Equal(t, stray.ReservationID, b.Rejected[0].Reservation.ID)
+	require.Equal(t, stray.ReferenceID, b.Rejected[0].Reservation.ID)
 	require.Equal(t, reservation.ReasonUnknown, b.Rejected[0].Reason)
 	require.Equal(t, map[uuid.UUID]string{stray.Payment.ID: reservation.ReasonUnknown}, b.NewlyEnded)
 	require.Equal(t, reservation.Held, r.Status)

@@ -14,9 +14,11 @@ import (
 // disputes the charge.
 type PaymentEvent struct {
 	// Key is the id of the Kafka event. An event whose Key was applied before is skipped.
-	Key           string
-	ReservationID uuid.UUID
-	Payment       reservation.Payment
+	Key string
+	// Kind and ReferenceID name what was paid; an empty Kind stands for Reservation.
+	Kind        Kind
+	ReferenceID uuid.UUID
+	Payment     reservation.Payment
 	// Refunded: the refund RefundID, for the cause Cause, was made. Otherwise the payment was
 	// confirmed, unless it is about a Dispute.
 	Refunded bool

@@ -9,12 +9,13 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 // Kind is what a payment is made for: its payment type.
 type Kind string
 
-// The kinds. Transfers and memberships are not sold yet.
+// The kinds. Memberships are not sold yet.
 const (
 	Reservation Kind = "reservation"
 	Transfer    Kind = "transfer"
@@ -93,4 +94,27 @@ func describe(p *reservation.Payable) string {
 		return p.EventTitle + ": " + strings.Join(r.SeatIDs(), ", ")
 	}
 	return p.EventTitle + ": " + strconv.Itoa(r.Quantity) + " × " + r.Section
+}
+
+// Transfers is the Target whose things are tickets that pass from one user to another.
+type Transfers struct{ *transfer.Service }
+
+var _ Target = Transfers{}
+
+func (t Transfers) Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error) {
+	return transferPayable(t.Service.Payable(ctx, userID, id))
+}
+
+func (t Transfers) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID, pt reservation.PayTime) (*Payable, error) {
+	return transferPayable(t.ClaimFor(ctx, userID, id, payment, pt))
+}
+
+func transferPayable(t *transfer.Shown, err error) (*Payable, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Payable{
+		Kind: Transfer, ID: t.ID, UserID: t.Buyer, EventID: t.EventID, Amount: t.Price, Currency: t.Currency, ExpiresAt: t.PayUntil,
+		Description: t.EventTitle,
+	}, nil
 }

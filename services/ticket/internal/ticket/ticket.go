@@ -28,6 +28,7 @@ var (
 //	VALID, USED → REFUNDED               of a cancelled event, if nothing is owed
 //	USED → VALID                         a scan is undone, or the event is postponed
 //	VALID → TRANSFERRING → TRANSFERRED   while a buyer pays for it; or back to VALID
+//	VALID → TRANSFERRED                  a gift
 //
 // Only the transaction that has locked the ticket's row may change it.
 type Status string
@@ -44,7 +45,9 @@ const (
 
 // Ticket admits one person.
 type Ticket struct {
-	ID            uuid.UUID
+	ID uuid.UUID
+	// Previous is the ticket that was passed on for this one; zero: none. Only new tickets have it.
+	Previous      uuid.UUID
 	ReservationID uuid.UUID
 	// N is the number of the ticket's place in the reservation, from 1.
 	N       int
@@ -93,11 +96,13 @@ func Issue(r *reservation.Reservation) []Ticket {
 	return tickets
 }
 
-// Shown is a ticket with the data that decide whether its holder can give it back.
+// Shown is a ticket with the data that decide whether its holder can give it back or pass it on.
 type Shown struct {
 	Ticket
 
 	Closing event.Closing
+	// Offer is its open offer to other users; zero: none.
+	Offer uuid.UUID
 	// Now is the database's time.
 	Now time.Time
 }

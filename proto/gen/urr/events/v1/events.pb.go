@@ -458,6 +458,308 @@ func (x *ReservationEvent) GetItems() []*RefundItem {
 	return nil
 }
 
+// Topic transfer-events, key transfer_id: a ticket that passes from one user to another.
+type TransferEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "TRANSFER_COMPLETED", "TRANSFER_CANCELLED" (also when its time is over) or "TRANSFER_REJECTED" (a
+	// payment that cannot be honoured).
+	Type       string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	TransferId string `protobuf:"bytes,2,opt,name=transfer_id,json=transferId,proto3" json:"transfer_id,omitempty"`
+	EventId    string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// The seller's ticket.
+	TicketId string `protobuf:"bytes,4,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
+	SellerId string `protobuf:"bytes,5,opt,name=seller_id,json=sellerId,proto3" json:"seller_id,omitempty"`
+	BuyerId  string `protobuf:"bytes,6,opt,name=buyer_id,json=buyerId,proto3" json:"buyer_id,omitempty"`
+	// Minor units; 0: a gift.
+	Price int64 `protobuf:"varint,7,opt,name=price,proto3" json:"price,omitempty"`
+	// ISO 4217.
+	Currency string `protobuf:"bytes,8,opt,name=currency,proto3" json:"currency,omitempty"`
+	// _COMPLETED and _REJECTED: the buyer's payment; absent for a gift. _CANCELLED: the payment whose
+	// page is open.
+	PaymentId *string `protobuf:"bytes,9,opt,name=payment_id,json=paymentId,proto3,oneof" json:"payment_id,omitempty"`
+	// _COMPLETED of a priced one: the payment from which the seller is paid.
+	SellerPaymentId *string `protobuf:"bytes,10,opt,name=seller_payment_id,json=sellerPaymentId,proto3,oneof" json:"seller_payment_id,omitempty"`
+	// _CANCELLED and _REJECTED: the reason, such as "SELLER", "USED", "UNPAID" or "DEADLINE".
+	Reason *string `protobuf:"bytes,11,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// _COMPLETED: the buyer's ticket.
+	NewTicketId *string `protobuf:"bytes,12,opt,name=new_ticket_id,json=newTicketId,proto3,oneof" json:"new_ticket_id,omitempty"`
+	// Grows with every change of the transfer; consumers skip versions older than the latest they know.
+	Version int64 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"`
+	// Time of the event by the database's clock; it selects the day of the figures.
+	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferEvent) Reset() {
+	*x = TransferEvent{}
+	mi := &file_urr_events_v1_events_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferEvent) ProtoMessage() {}
+
+func (x *TransferEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_events_v1_events_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferEvent.ProtoReflect.Descriptor instead.
+func (*TransferEvent) Descriptor() ([]byte, []int) {
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TransferEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetTransferId() string {
+	if x != nil {
+		return x.TransferId
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetTicketId() string {
+	if x != nil {
+		return x.TicketId
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetSellerId() string {
+	if x != nil {
+		return x.SellerId
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetBuyerId() string {
+	if x != nil {
+		return x.BuyerId
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetPrice() int64 {
+	if x != nil {
+		return x.Price
+	}
+	return 0
+}
+
+func (x *TransferEvent) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetPaymentId() string {
+	if x != nil && x.PaymentId != nil {
+		return *x.PaymentId
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetSellerPaymentId() string {
+	if x != nil && x.SellerPaymentId != nil {
+		return *x.SellerPaymentId
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetNewTicketId() string {
+	if x != nil && x.NewTicketId != nil {
+		return *x.NewTicketId
+	}
+	return ""
+}
+
+func (x *TransferEvent) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *TransferEvent) GetOccurredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurredAt
+	}
+	return nil
+}
+
+// Topic membership-events, key membership_id.
+type MembershipEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "MEMBERSHIP_ACTIVATED" (also when one is extended), "MEMBERSHIP_REJECTED" (a payment that cannot
+	// be honoured) or "MEMBERSHIP_ENDED" (by an operator's refund).
+	Type         string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	MembershipId string `protobuf:"bytes,2,opt,name=membership_id,json=membershipId,proto3" json:"membership_id,omitempty"`
+	PlanId       string `protobuf:"bytes,3,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	UserId       string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Minor units.
+	Price int64 `protobuf:"varint,5,opt,name=price,proto3" json:"price,omitempty"`
+	// ISO 4217.
+	Currency  string `protobuf:"bytes,6,opt,name=currency,proto3" json:"currency,omitempty"`
+	PaymentId string `protobuf:"bytes,7,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	// _REJECTED and _ENDED: the reason.
+	Reason *string `protobuf:"bytes,8,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// _ACTIVATED: the membership's time.
+	StartsAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	EndsAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	// Grows with every change of the membership; consumers skip versions older than the latest they know.
+	Version int64 `protobuf:"varint,11,opt,name=version,proto3" json:"version,omitempty"`
+	// Time of the event by the database's clock; it selects the day of the figures.
+	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipEvent) Reset() {
+	*x = MembershipEvent{}
+	mi := &file_urr_events_v1_events_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipEvent) ProtoMessage() {}
+
+func (x *MembershipEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_events_v1_events_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipEvent.ProtoReflect.Descriptor instead.
+func (*MembershipEvent) Descriptor() ([]byte, []int) {
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *MembershipEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *MembershipEvent) GetMembershipId() string {
+	if x != nil {
+		return x.MembershipId
+	}
+	return ""
+}
+
+func (x *MembershipEvent) GetPlanId() string {
+	if x != nil {
+		return x.PlanId
+	}
+	return ""
+}
+
+func (x *MembershipEvent) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *MembershipEvent) GetPrice() int64 {
+	if x != nil {
+		return x.Price
+	}
+	return 0
+}
+
+func (x *MembershipEvent) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *MembershipEvent) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+func (x *MembershipEvent) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *MembershipEvent) GetStartsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartsAt
+	}
+	return nil
+}
+
+func (x *MembershipEvent) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
+func (x *MembershipEvent) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *MembershipEvent) GetOccurredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurredAt
+	}
+	return nil
+}
+
 // Topic reward-events, key allocation_id.
 type RewardEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -488,7 +790,7 @@ type RewardEvent struct {
 
 func (x *RewardEvent) Reset() {
 	*x = RewardEvent{}
-	mi := &file_urr_events_v1_events_proto_msgTypes[3]
+	mi := &file_urr_events_v1_events_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +802,7 @@ func (x *RewardEvent) String() string {
 func (*RewardEvent) ProtoMessage() {}
 
 func (x *RewardEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_events_v1_events_proto_msgTypes[3]
+	mi := &file_urr_events_v1_events_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +815,7 @@ func (x *RewardEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RewardEvent.ProtoReflect.Descriptor instead.
 func (*RewardEvent) Descriptor() ([]byte, []int) {
-	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{3}
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RewardEvent) GetType() string {
@@ -620,7 +922,7 @@ type RequestEvent struct {
 
 func (x *RequestEvent) Reset() {
 	*x = RequestEvent{}
-	mi := &file_urr_events_v1_events_proto_msgTypes[4]
+	mi := &file_urr_events_v1_events_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +934,7 @@ func (x *RequestEvent) String() string {
 func (*RequestEvent) ProtoMessage() {}
 
 func (x *RequestEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_events_v1_events_proto_msgTypes[4]
+	mi := &file_urr_events_v1_events_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +947,7 @@ func (x *RequestEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestEvent.ProtoReflect.Descriptor instead.
 func (*RequestEvent) Descriptor() ([]byte, []int) {
-	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{4}
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RequestEvent) GetType() string {
@@ -757,7 +1059,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_urr_events_v1_events_proto_msgTypes[5]
+	mi := &file_urr_events_v1_events_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +1071,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_events_v1_events_proto_msgTypes[5]
+	mi := &file_urr_events_v1_events_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +1084,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{5}
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AuditEvent) GetType() string {
@@ -948,7 +1250,47 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\v_payment_idB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_claim_idB\b\n" +
-	"\x06_cause\"\xdb\x02\n" +
+	"\x06_cause\"\x9a\x04\n" +
+	"\rTransferEvent\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1f\n" +
+	"\vtransfer_id\x18\x02 \x01(\tR\n" +
+	"transferId\x12\x19\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12\x1b\n" +
+	"\tticket_id\x18\x04 \x01(\tR\bticketId\x12\x1b\n" +
+	"\tseller_id\x18\x05 \x01(\tR\bsellerId\x12\x19\n" +
+	"\bbuyer_id\x18\x06 \x01(\tR\abuyerId\x12\x14\n" +
+	"\x05price\x18\a \x01(\x03R\x05price\x12\x1a\n" +
+	"\bcurrency\x18\b \x01(\tR\bcurrency\x12\"\n" +
+	"\n" +
+	"payment_id\x18\t \x01(\tH\x00R\tpaymentId\x88\x01\x01\x12/\n" +
+	"\x11seller_payment_id\x18\n" +
+	" \x01(\tH\x01R\x0fsellerPaymentId\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\v \x01(\tH\x02R\x06reason\x88\x01\x01\x12'\n" +
+	"\rnew_ticket_id\x18\f \x01(\tH\x03R\vnewTicketId\x88\x01\x01\x12\x18\n" +
+	"\aversion\x18\r \x01(\x03R\aversion\x12;\n" +
+	"\voccurred_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"occurredAtB\r\n" +
+	"\v_payment_idB\x14\n" +
+	"\x12_seller_payment_idB\t\n" +
+	"\a_reasonB\x10\n" +
+	"\x0e_new_ticket_id\"\xba\x03\n" +
+	"\x0fMembershipEvent\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12#\n" +
+	"\rmembership_id\x18\x02 \x01(\tR\fmembershipId\x12\x17\n" +
+	"\aplan_id\x18\x03 \x01(\tR\x06planId\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x14\n" +
+	"\x05price\x18\x05 \x01(\x03R\x05price\x12\x1a\n" +
+	"\bcurrency\x18\x06 \x01(\tR\bcurrency\x12\x1d\n" +
+	"\n" +
+	"payment_id\x18\a \x01(\tR\tpaymentId\x12\x1b\n" +
+	"\x06reason\x18\b \x01(\tH\x00R\x06reason\x88\x01\x01\x127\n" +
+	"\tstarts_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x123\n" +
+	"\aends_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\x12\x18\n" +
+	"\aversion\x18\v \x01(\x03R\aversion\x12;\n" +
+	"\voccurred_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"occurredAtB\t\n" +
+	"\a_reason\"\xdb\x02\n" +
 	"\vRewardEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12#\n" +
 	"\rallocation_id\x18\x02 \x01(\tR\fallocationId\x12\x19\n" +
@@ -1016,31 +1358,37 @@ func file_urr_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_urr_events_v1_events_proto_rawDescData
 }
 
-var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_urr_events_v1_events_proto_goTypes = []any{
 	(*PaymentEvent)(nil),          // 0: urr.events.v1.PaymentEvent
 	(*RefundItem)(nil),            // 1: urr.events.v1.RefundItem
 	(*ReservationEvent)(nil),      // 2: urr.events.v1.ReservationEvent
-	(*RewardEvent)(nil),           // 3: urr.events.v1.RewardEvent
-	(*RequestEvent)(nil),          // 4: urr.events.v1.RequestEvent
-	(*AuditEvent)(nil),            // 5: urr.events.v1.AuditEvent
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*TransferEvent)(nil),         // 3: urr.events.v1.TransferEvent
+	(*MembershipEvent)(nil),       // 4: urr.events.v1.MembershipEvent
+	(*RewardEvent)(nil),           // 5: urr.events.v1.RewardEvent
+	(*RequestEvent)(nil),          // 6: urr.events.v1.RequestEvent
+	(*AuditEvent)(nil),            // 7: urr.events.v1.AuditEvent
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_urr_events_v1_events_proto_depIdxs = []int32{
-	6, // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	1, // 1: urr.events.v1.PaymentEvent.items:type_name -> urr.events.v1.RefundItem
-	6, // 2: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
-	6, // 3: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	1, // 4: urr.events.v1.ReservationEvent.items:type_name -> urr.events.v1.RefundItem
-	6, // 5: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	6, // 6: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	6, // 7: urr.events.v1.AuditEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	6, // 8: urr.events.v1.AuditEvent.ended_at:type_name -> google.protobuf.Timestamp
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	8,  // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	1,  // 1: urr.events.v1.PaymentEvent.items:type_name -> urr.events.v1.RefundItem
+	8,  // 2: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
+	8,  // 3: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	1,  // 4: urr.events.v1.ReservationEvent.items:type_name -> urr.events.v1.RefundItem
+	8,  // 5: urr.events.v1.TransferEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	8,  // 6: urr.events.v1.MembershipEvent.starts_at:type_name -> google.protobuf.Timestamp
+	8,  // 7: urr.events.v1.MembershipEvent.ends_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: urr.events.v1.MembershipEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	8,  // 9: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	8,  // 10: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	8,  // 11: urr.events.v1.AuditEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	8,  // 12: urr.events.v1.AuditEvent.ended_at:type_name -> google.protobuf.Timestamp
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_urr_events_v1_events_proto_init() }
@@ -1050,14 +1398,16 @@ func file_urr_events_v1_events_proto_init() {
 	}
 	file_urr_events_v1_events_proto_msgTypes[0].OneofWrappers = []any{}
 	file_urr_events_v1_events_proto_msgTypes[2].OneofWrappers = []any{}
-	file_urr_events_v1_events_proto_msgTypes[5].OneofWrappers = []any{}
+	file_urr_events_v1_events_proto_msgTypes[3].OneofWrappers = []any{}
+	file_urr_events_v1_events_proto_msgTypes[4].OneofWrappers = []any{}
+	file_urr_events_v1_events_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_events_v1_events_proto_rawDesc), len(file_urr_events_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -222,8 +222,10 @@ type Event struct {
 	MaxPerUserInSeries *int32  `protobuf:"varint,44,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
 	// What is kept of the price of a ticket that its user gives back; absent: nothing.
 	CancellationFees *CancellationFees `protobuf:"bytes,45,opt,name=cancellation_fees,json=cancellationFees,proto3" json:"cancellation_fees,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// "NONE", "FREE" or "PRICED".
+	Transferable  string `protobuf:"bytes,46,opt,name=transferable,proto3" json:"transferable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Event) Reset() {
@@ -443,6 +445,13 @@ func (x *Event) GetCancellationFees() *CancellationFees {
 		return x.CancellationFees
 	}
 	return nil
+}
+
+func (x *Event) GetTransferable() string {
+	if x != nil {
+		return x.Transferable
+	}
+	return ""
 }
 
 // Dated cancellation fees. An operator's refund and a cancelled event give everything back.
@@ -1969,8 +1978,11 @@ type EventSpec struct {
 	MaxPerUserInSeries *int32 `protobuf:"varint,20,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
 	// What is kept of the price of a ticket that its user gives back. Default: nothing, as without steps.
 	CancellationFees *CancellationFees `protobuf:"bytes,21,opt,name=cancellation_fees,json=cancellationFees,proto3,oneof" json:"cancellation_fees,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Whether holders may pass tickets on: "NONE" (default), "FREE" (as gifts) or "PRICED" (also for
+	// money, at most the face value).
+	Transferable  *string `protobuf:"bytes,22,opt,name=transferable,proto3,oneof" json:"transferable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EventSpec) Reset() {
@@ -2148,6 +2160,13 @@ func (x *EventSpec) GetCancellationFees() *CancellationFees {
 		return x.CancellationFees
 	}
 	return nil
+}
+
+func (x *EventSpec) GetTransferable() string {
+	if x != nil && x.Transferable != nil {
+		return *x.Transferable
+	}
+	return ""
 }
 
 // A section has rows × seats_per_row, or, with general admission, a capacity.
@@ -2981,7 +3000,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb4\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xd8\n" +
 	"\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
@@ -3013,7 +3032,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\rreturn_within\x18* \x01(\x05H\x05R\freturnWithin\x88\x01\x01\x12 \n" +
 	"\tseries_id\x18+ \x01(\tH\x06R\bseriesId\x88\x01\x01\x127\n" +
 	"\x16max_per_user_in_series\x18, \x01(\x05H\aR\x12maxPerUserInSeries\x88\x01\x01\x12L\n" +
-	"\x11cancellation_fees\x18- \x01(\v2\x1f.urr.ticket.v1.CancellationFeesR\x10cancellationFeesB\x0f\n" +
+	"\x11cancellation_fees\x18- \x01(\v2\x1f.urr.ticket.v1.CancellationFeesR\x10cancellationFees\x12\"\n" +
+	"\ftransferable\x18. \x01(\tR\ftransferableB\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3131,8 +3151,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xea\n" +
-	"\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xbf\v\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -3161,7 +3180,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\tseries_id\x18\x13 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$H\x06R\bseriesId\x88\x01\x01\x12C\n" +
 	"\x16max_per_user_in_series\x18\x14 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\aR\x12maxPerUserInSeries\x88\x01\x01\x12Q\n" +
-	"\x11cancellation_fees\x18\x15 \x01(\v2\x1f.urr.ticket.v1.CancellationFeesH\bR\x10cancellationFees\x88\x01\x01B\x0f\n" +
+	"\x11cancellation_fees\x18\x15 \x01(\v2\x1f.urr.ticket.v1.CancellationFeesH\bR\x10cancellationFees\x88\x01\x01\x12B\n" +
+	"\ftransferable\x18\x16 \x01(\tB\x19\xbaH\x16r\x14R\x04NONER\x04FREER\x06PRICEDH\tR\ftransferable\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3173,7 +3193,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"_series_idB\x19\n" +
 	"\x17_max_per_user_in_seriesB\x14\n" +
-	"\x12_cancellation_fees\"\xbc\x02\n" +
+	"\x12_cancellation_feesB\x0f\n" +
+	"\r_transferable\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +

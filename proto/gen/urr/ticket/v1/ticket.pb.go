@@ -212,8 +212,9 @@ type Ticket struct {
 	Price int64 `protobuf:"varint,10,opt,name=price,proto3" json:"price,omitempty"`
 	Fee   int64 `protobuf:"varint,11,opt,name=fee,proto3" json:"fee,omitempty"`
 	// ISO 4217.
-	Currency      string      `protobuf:"bytes,12,opt,name=currency,proto3" json:"currency,omitempty"`
-	Refundable    *Refundable `protobuf:"bytes,13,opt,name=refundable,proto3" json:"refundable,omitempty"`
+	Currency      string        `protobuf:"bytes,12,opt,name=currency,proto3" json:"currency,omitempty"`
+	Refundable    *Refundable   `protobuf:"bytes,13,opt,name=refundable,proto3" json:"refundable,omitempty"`
+	Transferable  *Transferable `protobuf:"bytes,14,opt,name=transferable,proto3" json:"transferable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +340,87 @@ func (x *Ticket) GetRefundable() *Refundable {
 	return nil
 }
 
+func (x *Ticket) GetTransferable() *Transferable {
+	if x != nil {
+		return x.Transferable
+	}
+	return nil
+}
+
+// Whether the caller could pass a ticket on now, and for how much.
+type Transferable struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when an offer can be accepted; absent: tickets of the event are not passed on.
+	Until *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=until,proto3" json:"until,omitempty"`
+	// Minor units; 0: as a gift only.
+	MaxPrice int64 `protobuf:"varint,2,opt,name=max_price,json=maxPrice,proto3" json:"max_price,omitempty"`
+	// Why it cannot be passed on: the ticket's status, "TOO_LATE", "NO_TRANSFERS", "EVENT_CANCELLED" or
+	// "DISPUTED". Absent: it can.
+	Reason *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// Its open offer.
+	TransferId    *string `protobuf:"bytes,4,opt,name=transfer_id,json=transferId,proto3,oneof" json:"transfer_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Transferable) Reset() {
+	*x = Transferable{}
+	mi := &file_urr_ticket_v1_ticket_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Transferable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Transferable) ProtoMessage() {}
+
+func (x *Transferable) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_ticket_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Transferable.ProtoReflect.Descriptor instead.
+func (*Transferable) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_ticket_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Transferable) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Transferable) GetMaxPrice() int64 {
+	if x != nil {
+		return x.MaxPrice
+	}
+	return 0
+}
+
+func (x *Transferable) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *Transferable) GetTransferId() string {
+	if x != nil && x.TransferId != nil {
+		return *x.TransferId
+	}
+	return ""
+}
+
 // What the caller would get back for a ticket now.
 type Refundable struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -355,7 +437,7 @@ type Refundable struct {
 
 func (x *Refundable) Reset() {
 	*x = Refundable{}
-	mi := &file_urr_ticket_v1_ticket_proto_msgTypes[4]
+	mi := &file_urr_ticket_v1_ticket_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +449,7 @@ func (x *Refundable) String() string {
 func (*Refundable) ProtoMessage() {}
 
 func (x *Refundable) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_ticket_proto_msgTypes[4]
+	mi := &file_urr_ticket_v1_ticket_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +462,7 @@ func (x *Refundable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refundable.ProtoReflect.Descriptor instead.
 func (*Refundable) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_ticket_proto_rawDescGZIP(), []int{4}
+	return file_urr_ticket_v1_ticket_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Refundable) GetUntil() *timestamppb.Timestamp {
@@ -419,7 +501,7 @@ const file_urr_ticket_v1_ticket_proto_rawDesc = "" +
 	"nextCursor\"j\n" +
 	"\x12GetMyTicketRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
-	"\tticket_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bticketId\"\xc1\x03\n" +
+	"\tticket_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bticketId\"\x82\x04\n" +
 	"\x06Ticket\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x19\n" +
@@ -437,8 +519,17 @@ const file_urr_ticket_v1_ticket_proto_rawDesc = "" +
 	"\bcurrency\x18\f \x01(\tR\bcurrency\x129\n" +
 	"\n" +
 	"refundable\x18\r \x01(\v2\x19.urr.ticket.v1.RefundableR\n" +
-	"refundableB\r\n" +
-	"\v_payment_id\"~\n" +
+	"refundable\x12?\n" +
+	"\ftransferable\x18\x0e \x01(\v2\x1b.urr.ticket.v1.TransferableR\ftransferableB\r\n" +
+	"\v_payment_id\"\xbb\x01\n" +
+	"\fTransferable\x120\n" +
+	"\x05until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1b\n" +
+	"\tmax_price\x18\x02 \x01(\x03R\bmaxPrice\x12\x1b\n" +
+	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12$\n" +
+	"\vtransfer_id\x18\x04 \x01(\tH\x01R\n" +
+	"transferId\x88\x01\x01B\t\n" +
+	"\a_reasonB\x0e\n" +
+	"\f_transfer_id\"~\n" +
 	"\n" +
 	"Refundable\x120\n" +
 	"\x05until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
@@ -465,34 +556,37 @@ func file_urr_ticket_v1_ticket_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_ticket_proto_rawDescData
 }
 
-var file_urr_ticket_v1_ticket_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_urr_ticket_v1_ticket_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_urr_ticket_v1_ticket_proto_goTypes = []any{
 	(*ListMyTicketsRequest)(nil),  // 0: urr.ticket.v1.ListMyTicketsRequest
 	(*ListMyTicketsResponse)(nil), // 1: urr.ticket.v1.ListMyTicketsResponse
 	(*GetMyTicketRequest)(nil),    // 2: urr.ticket.v1.GetMyTicketRequest
 	(*Ticket)(nil),                // 3: urr.ticket.v1.Ticket
-	(*Refundable)(nil),            // 4: urr.ticket.v1.Refundable
-	(*v1.Caller)(nil),             // 5: urr.common.v1.Caller
-	(*Seat)(nil),                  // 6: urr.ticket.v1.Seat
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*Transferable)(nil),          // 4: urr.ticket.v1.Transferable
+	(*Refundable)(nil),            // 5: urr.ticket.v1.Refundable
+	(*v1.Caller)(nil),             // 6: urr.common.v1.Caller
+	(*Seat)(nil),                  // 7: urr.ticket.v1.Seat
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_urr_ticket_v1_ticket_proto_depIdxs = []int32{
-	5, // 0: urr.ticket.v1.ListMyTicketsRequest.caller:type_name -> urr.common.v1.Caller
-	3, // 1: urr.ticket.v1.ListMyTicketsResponse.items:type_name -> urr.ticket.v1.Ticket
-	5, // 2: urr.ticket.v1.GetMyTicketRequest.caller:type_name -> urr.common.v1.Caller
-	6, // 3: urr.ticket.v1.Ticket.seat:type_name -> urr.ticket.v1.Seat
-	7, // 4: urr.ticket.v1.Ticket.issued_at:type_name -> google.protobuf.Timestamp
-	4, // 5: urr.ticket.v1.Ticket.refundable:type_name -> urr.ticket.v1.Refundable
-	7, // 6: urr.ticket.v1.Refundable.until:type_name -> google.protobuf.Timestamp
-	0, // 7: urr.ticket.v1.TicketService.ListMyTickets:input_type -> urr.ticket.v1.ListMyTicketsRequest
-	2, // 8: urr.ticket.v1.TicketService.GetMyTicket:input_type -> urr.ticket.v1.GetMyTicketRequest
-	1, // 9: urr.ticket.v1.TicketService.ListMyTickets:output_type -> urr.ticket.v1.ListMyTicketsResponse
-	3, // 10: urr.ticket.v1.TicketService.GetMyTicket:output_type -> urr.ticket.v1.Ticket
-	9, // [9:11] is the sub-list for method output_type
-	7, // [7:9] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	6,  // 0: urr.ticket.v1.ListMyTicketsRequest.caller:type_name -> urr.common.v1.Caller
+	3,  // 1: urr.ticket.v1.ListMyTicketsResponse.items:type_name -> urr.ticket.v1.Ticket
+	6,  // 2: urr.ticket.v1.GetMyTicketRequest.caller:type_name -> urr.common.v1.Caller
+	7,  // 3: urr.ticket.v1.Ticket.seat:type_name -> urr.ticket.v1.Seat
+	8,  // 4: urr.ticket.v1.Ticket.issued_at:type_name -> google.protobuf.Timestamp
+	5,  // 5: urr.ticket.v1.Ticket.refundable:type_name -> urr.ticket.v1.Refundable
+	4,  // 6: urr.ticket.v1.Ticket.transferable:type_name -> urr.ticket.v1.Transferable
+	8,  // 7: urr.ticket.v1.Transferable.until:type_name -> google.protobuf.Timestamp
+	8,  // 8: urr.ticket.v1.Refundable.until:type_name -> google.protobuf.Timestamp
+	0,  // 9: urr.ticket.v1.TicketService.ListMyTickets:input_type -> urr.ticket.v1.ListMyTicketsRequest
+	2,  // 10: urr.ticket.v1.TicketService.GetMyTicket:input_type -> urr.ticket.v1.GetMyTicketRequest
+	1,  // 11: urr.ticket.v1.TicketService.ListMyTickets:output_type -> urr.ticket.v1.ListMyTicketsResponse
+	3,  // 12: urr.ticket.v1.TicketService.GetMyTicket:output_type -> urr.ticket.v1.Ticket
+	11, // [11:13] is the sub-list for method output_type
+	9,  // [9:11] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_ticket_proto_init() }
@@ -503,13 +597,14 @@ func file_urr_ticket_v1_ticket_proto_init() {
 	file_urr_ticket_v1_reservation_proto_init()
 	file_urr_ticket_v1_ticket_proto_msgTypes[3].OneofWrappers = []any{}
 	file_urr_ticket_v1_ticket_proto_msgTypes[4].OneofWrappers = []any{}
+	file_urr_ticket_v1_ticket_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_ticket_proto_rawDesc), len(file_urr_ticket_v1_ticket_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

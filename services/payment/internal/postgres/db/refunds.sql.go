@@ -329,23 +329,24 @@ const InsertRefund = `-- name: InsertRefund :execrows
 INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, given_at, due_at, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11,
         CASE WHEN $3::text = 'BY_HAND' THEN coalesce($12::timestamptz, now()) END,
-        coalesce($12::timestamptz, now()), coalesce($12::timestamptz, now()))
+        coalesce($12::timestamptz, now()) + make_interval(secs => $13::float), coalesce($12::timestamptz, now()))
 ON CONFLICT DO NOTHING
 `
 
 type InsertRefundParams struct {
-	ID         uuid.UUID
-	PaymentID  uuid.UUID
-	Cause      string
-	Request    string
-	Reason     string
-	Amount     int64
-	Want       []byte
-	AskedBy    string
-	Status     string
-	Provider   string
-	ProviderID *string
-	Now        *time.Time
+	ID               uuid.UUID
+	PaymentID        uuid.UUID
+	Cause            string
+	Request          string
+	Reason           string
+	Amount           int64
+	Want             []byte
+	AskedBy          string
+	Status           string
+	Provider         string
+	ProviderID       *string
+	Now              *time.Time
+	SendAfterSeconds float64
 }
 
 // InsertRefund names no index of the conflict: while a row moves in the indexes, as a lease moves it, PostgreSQL may find it in another one only.
@@ -363,6 +364,7 @@ func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int
 		arg.Provider,
 		arg.ProviderID,
 		arg.Now,
+		arg.SendAfterSeconds,
 	)
 	if err != nil {
 		return 0, err

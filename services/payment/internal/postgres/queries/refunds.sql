@@ -3,7 +3,7 @@
 INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, given_at, due_at, created_at)
 VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @want, @asked_by, @status, @provider, sqlc.narg('provider_id'),
         CASE WHEN @cause::text = 'BY_HAND' THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
-        coalesce(sqlc.narg('now')::timestamptz, now()), coalesce(sqlc.narg('now')::timestamptz, now()))
+        coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @send_after_seconds::float), coalesce(sqlc.narg('now')::timestamptz, now()))
 ON CONFLICT DO NOTHING;
 
 -- name: InsertRefundItems :exec

@@ -16,9 +16,11 @@ import (
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 var _ cancellation.Store = (*Store)(nil)
@@ -50,8 +52,17 @@ func (s *Store) EndLease(ctx context.Context, next cancellation.Position, moreLe
 }
 
 func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
-	_, err := s.database.Queries().CancelOffers(ctx, eventID)
-	return pkgpostgres.Err(err)
+	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		_, now, err := postgres.Closings(ctx, tx, nil)
+		if err != nil {
+			return err
+		}
+		return transfers.EndOffersOfEvent(ctx, tx, eventID, transfer.ReasonEventCancelled, now)
+	})
+	if err == nil {
+		s.database.Published()
+	}
+	return err
 }
 
 // Orders returns orders of an event with tickets that must be refunded, sorted by user. If it has

@@ -82,7 +82,7 @@ func TestCancelDuringAPayment(t *testing.T) {
 	for range races {
 		r := svc.MustHoldSeats(t, "u", "A-1-1")
 		p := svc.BeginPayment(t, r)
-		paid := settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p}
+		paid := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
 		race(t, svc, func() error {
 			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{paid})
 		}, func() {

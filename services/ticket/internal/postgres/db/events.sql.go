@@ -16,7 +16,7 @@ SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, ''):
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
        coalesce(e.user_refunds, false)::boolean AS user_refunds,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
-       coalesce(e.return_within, 0)::integer AS return_within,
+       coalesce(e.return_within, 0)::integer AS return_within, coalesce(e.transferable, 'NONE')::text AS transferable,
        coalesce(e.cancellation_until, '{}')::timestamptz[] AS cancellation_until,
        coalesce(e.cancellation_percents, '{}')::integer[] AS cancellation_percents
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now) t
@@ -37,6 +37,7 @@ type ClosingsRow struct {
 	UserRefunds          bool
 	FeesUntil            time.Time
 	ReturnWithin         int32
+	Transferable         string
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
 }
@@ -61,6 +62,7 @@ func (q *Queries) Closings(ctx context.Context, arg ClosingsParams) ([]ClosingsR
 			&i.UserRefunds,
 			&i.FeesUntil,
 			&i.ReturnWithin,
+			&i.Transferable,
 			&i.CancellationUntil,
 			&i.CancellationPercents,
 		); err != nil {
@@ -247,8 +249,8 @@ func (q *Queries) HasLiveReservations(ctx context.Context, eventID string) (bool
 const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
-                    max_per_user_in_series, cancellation_until, cancellation_percents)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+                    max_per_user_in_series, cancellation_until, cancellation_percents, transferable)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 ON CONFLICT DO NOTHING
 `
 
@@ -274,6 +276,7 @@ type InsertEventParams struct {
 	MaxPerUserInSeries   *int32
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
+	Transferable         string
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -299,6 +302,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.MaxPerUserInSeries,
 		arg.CancellationUntil,
 		arg.CancellationPercents,
+		arg.Transferable,
 	)
 	if err != nil {
 		return 0, err
@@ -840,7 +844,7 @@ UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
-    cancellation_until = $20, cancellation_percents = $21, version = version + 1, updated_at = now()
+    cancellation_until = $20, cancellation_percents = $21, transferable = $22, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
@@ -866,6 +870,7 @@ type UpdateEventParams struct {
 	MaxPerUserInSeries   *int32
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
+	Transferable         string
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -891,6 +896,7 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.MaxPerUserInSeries,
 		arg.CancellationUntil,
 		arg.CancellationPercents,
+		arg.Transferable,
 	)
 	return err
 }

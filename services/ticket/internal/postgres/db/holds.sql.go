@@ -404,13 +404,21 @@ func (q *Queries) TryLockUsers(ctx context.Context, keys []int64) ([]TryLockUser
 }
 
 const UsedBy = `-- name: UsedBy :many
-SELECT u.user_id::text AS user_id, r.used::bigint AS used
+SELECT u.user_id::text AS user_id, (r.used + p.used)::bigint AS used
 FROM unnest($1::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(quantity - released), 0) AS used
     FROM reservations
-    WHERE event_id = $2 AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+    WHERE reservations.event_id = $2 AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
       AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))) r
+CROSS JOIN LATERAL (
+    SELECT count(*) AS used
+    FROM (SELECT k.reservation_id, k.n FROM tickets k WHERE k.event_id = $2 AND k.user_id = u.user_id AND k.prev IS NOT NULL
+          UNION
+          SELECT k.reservation_id, k.n FROM transfers t JOIN tickets k ON k.ticket_id = t.ticket_id
+          WHERE t.event_id = $2 AND t.buyer = u.user_id AND t.status = 'AWAITING_PAYMENT') k
+    JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
+    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p
 `
 
 type UsedByParams struct {
@@ -424,7 +432,8 @@ type UsedByRow struct {
 	Used   int64
 }
 
-// The number of places that users have bought and not given back, or hold. LATERAL makes each lookup use the index, even
+// The number of places that users have bought and not given back, hold, had from others, or are about to get from them. A place counts
+// once, whoever has it now: each counts for everybody through whose hands it went. LATERAL makes each lookup use the index, even
 // with a plan that was cached while the table was empty; that plan would read all reservations.
 func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, error) {
 	rows, err := q.db.Query(ctx, UsedBy, arg.UserIds, arg.EventID, arg.Now)
@@ -447,14 +456,25 @@ func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, er
 }
 
 const UsedInSeries = `-- name: UsedInSeries :many
-SELECT u.user_id::text AS user_id, r.used::bigint AS used
+SELECT u.user_id::text AS user_id, (r.used + p.used)::bigint AS used
 FROM unnest($1::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(quantity - released), 0) AS used
     FROM reservations
-    WHERE event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = $2::text)) AND reservations.user_id = u.user_id
+    WHERE reservations.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = $2::text)) AND reservations.user_id = u.user_id
       AND status IN ('HELD', 'PAYING', 'CONFIRMED')
       AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))) r
+CROSS JOIN LATERAL (
+    SELECT count(*) AS used
+    FROM (SELECT k.reservation_id, k.n FROM tickets k
+          WHERE k.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = $2::text)) AND k.user_id = u.user_id
+            AND k.prev IS NOT NULL
+          UNION
+          SELECT k.reservation_id, k.n FROM transfers t JOIN tickets k ON k.ticket_id = t.ticket_id
+          WHERE t.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = $2::text)) AND t.buyer = u.user_id
+            AND t.status = 'AWAITING_PAYMENT') k
+    JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
+    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p
 `
 
 type UsedInSeriesParams struct {

@@ -241,12 +241,20 @@ type Transfer struct {
 	TicketID   uuid.UUID
 	EventID    string
 	Seller     string
+	ClaimHash  []byte
+	ToUser     *string
 	Price      int64
+	Currency   string
 	Status     string
+	Reason     string
 	Deadline   time.Time
 	Buyer      *string
 	PayUntil   *time.Time
+	PayEndsAt  *time.Time
+	Unpaid     int32
 	PaymentID  uuid.NullUUID
+	Charging   bool
 	NewTicket  uuid.NullUUID
 	Version    int64
+	CreatedAt  time.Time
 }

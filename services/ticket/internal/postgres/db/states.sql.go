@@ -54,20 +54,6 @@ func (q *Queries) CancelEvent(ctx context.Context, arg CancelEventParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const CancelOffers = `-- name: CancelOffers :execrows
-UPDATE transfers SET status = 'CANCELLED', version = version + 1
-WHERE event_id = $1 AND status IN ('OPEN', 'AWAITING_PAYMENT') AND payment_id IS NULL
-`
-
-// Offers that nobody is paying for.
-func (q *Queries) CancelOffers(ctx context.Context, eventID string) (int64, error) {
-	result, err := q.db.Exec(ctx, CancelOffers, eventID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const EndCancelled = `-- name: EndCancelled :many
 UPDATE events
 SET state = 'ENDED', undo_to = NULL, version = version + 1, updated_at = now()

@@ -13,12 +13,14 @@ import (
 )
 
 const FindTicket = `-- name: FindTicket :one
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
-       e.cancellation_until, e.cancellation_percents
+       e.cancellation_until, e.cancellation_percents,
+       coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
+                '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
 CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = $2
@@ -34,12 +36,14 @@ type FindTicketRow struct {
 	Now                  time.Time
 	State                string
 	UserRefunds          bool
+	Transferable         string
 	UsedBefore           bool
 	ClosesAt             time.Time
 	RefundUntil          time.Time
 	FeesUntil            time.Time
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
+	Offer                uuid.UUID
 }
 
 // A ticket with what decides whether it can be given back, as Closings reads it. Of an empty table of events PostgreSQL would read all;
@@ -73,12 +77,14 @@ func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTic
 		&i.Now,
 		&i.State,
 		&i.UserRefunds,
+		&i.Transferable,
 		&i.UsedBefore,
 		&i.ClosesAt,
 		&i.RefundUntil,
 		&i.FeesUntil,
 		&i.CancellationUntil,
 		&i.CancellationPercents,
+		&i.Offer,
 	)
 	return i, err
 }
@@ -132,12 +138,14 @@ func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) er
 }
 
 const ListTickets = `-- name: ListTickets :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
-       e.cancellation_until, e.cancellation_percents
+       e.cancellation_until, e.cancellation_percents,
+       coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
+                '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
 CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = $2 AND t.ticket_id < $3::uuid
@@ -157,12 +165,14 @@ type ListTicketsRow struct {
 	Now                  time.Time
 	State                string
 	UserRefunds          bool
+	Transferable         string
 	UsedBefore           bool
 	ClosesAt             time.Time
 	RefundUntil          time.Time
 	FeesUntil            time.Time
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
+	Offer                uuid.UUID
 }
 
 func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]ListTicketsRow, error) {
@@ -205,12 +215,14 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 			&i.Now,
 			&i.State,
 			&i.UserRefunds,
+			&i.Transferable,
 			&i.UsedBefore,
 			&i.ClosesAt,
 			&i.RefundUntil,
 			&i.FeesUntil,
 			&i.CancellationUntil,
 			&i.CancellationPercents,
+			&i.Offer,
 		); err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
 		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, DoorsAt: utc(r.DoorsAt), ClosesAt: utc(r.ClosesAt),
 		ReturnWithin: &r.ReturnWithin, SeriesID: new(orEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
+		Transferable:     new(event.Transferable(r.Transferable)),
 		CancellationFees: new(postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents)),
 		Sections:         make([]event.Section, len(sections)),
 	}}
@@ -79,6 +80,7 @@ func toRow(e *event.Event) db.InsertEventParams {
 		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
 		ReturnWithin: *e.ReturnWithin, CancellationUntil: []time.Time{}, CancellationPercents: []int32{},
+		Transferable: string(*e.Transferable),
 	}
 	for _, f := range *e.CancellationFees {
 		row.CancellationUntil, row.CancellationPercents = append(row.CancellationUntil, f.Until), append(row.CancellationPercents, f.Percent)

@@ -9,6 +9,8 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 // actAttempts bounds how many times an act is tried again after another one has changed the state.
@@ -82,7 +84,6 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 		if err != nil {
 			return err
 		}
-		_, err = tx.CancelOffers(ctx, id)
-		return err
+		return transfers.EndOffersOfEvent(ctx, tx, id, transfer.ReasonPostponed, row.Now.UTC())
 	})
 }

@@ -129,9 +129,13 @@ func TestPostpone(t *testing.T) {
 	_, err = svc.Pool.Exec(t.Context(), `UPDATE tickets SET status = 'USED' WHERE ticket_id = $1`, ids[0])
 	require.NoError(t, err)
 	_, err = svc.Pool.Exec(t.Context(), `
-		INSERT INTO transfers (transfer_id, ticket_id, event_id, seller, price, status, deadline, buyer, pay_until, payment_id)
-		SELECT gen_random_uuid(), unnest($1::uuid[]), 'e', 'u', 70, unnest(ARRAY['OPEN', 'AWAITING_PAYMENT', 'AWAITING_PAYMENT']), now(), 'v', now(),
-		       unnest(ARRAY[NULL, NULL, gen_random_uuid()]::uuid[])`, ids)
+		INSERT INTO transfers (transfer_id, ticket_id, event_id, seller, claim_hash, price, currency, status, deadline, buyer, pay_until, pay_ends_at,
+		                       payment_id, charging, created_at)
+		SELECT gen_random_uuid(), o.ticket, 'e', 'u', o.ticket::text::bytea, 70, 'KRW', o.status, now(), 'v',
+		       CASE WHEN o.status <> 'OPEN' THEN now() END, CASE WHEN o.status <> 'OPEN' THEN now() END,
+		       CASE WHEN o.charging THEN gen_random_uuid() END, o.charging, now()
+		FROM (SELECT unnest($1::uuid[]) AS ticket, unnest(ARRAY['OPEN', 'AWAITING_PAYMENT', 'AWAITING_PAYMENT']) AS status,
+		             unnest(ARRAY[false, false, true]) AS charging) o`, ids)
 	require.NoError(t, err)
 	svc.Clock.Set(storetest.Start.Add(49 * time.Hour)) // an hour after its start
 	require.Equal(t, refund.Refused, svc.BeginRefund(t, svc.RefundRequest(p, refund.User)).Status)

@@ -335,6 +335,8 @@ CREATE INDEX tickets_by_event ON tickets (event_id, user_id, ticket_id);
 -- A door's list waits for them.
 CREATE INDEX tickets_transferring ON tickets (event_id) WHERE status = 'TRANSFERRING';
 CREATE UNIQUE INDEX tickets_passed_on_once ON tickets (prev) WHERE prev IS NOT NULL;
+-- Tickets that were passed on to a user count for the limit.
+CREATE INDEX tickets_passed_on ON tickets (event_id, user_id) WHERE prev IS NOT NULL;
 CREATE INDEX tickets_by_payment ON tickets (payment_id) WHERE payment_id IS NOT NULL;
 -- A place admits one person, seated or not.
 CREATE UNIQUE INDEX tickets_one_live ON tickets (reservation_id, n) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
@@ -349,20 +351,43 @@ CREATE TABLE transfers (
     ticket_id   uuid        NOT NULL REFERENCES tickets,
     event_id    text COLLATE "C" NOT NULL,
     seller      text COLLATE "C" NOT NULL,
+    -- SHA-256 of what its link carries; the link before is void.
+    claim_hash  bytea       NOT NULL UNIQUE,
+    -- Only this user may accept it; NULL: whoever has the link.
+    to_user     text COLLATE "C",
     price       bigint      NOT NULL CHECK (price >= 0),
+    currency    text        NOT NULL,
     status      text        NOT NULL CHECK (status IN ('OPEN', 'AWAITING_PAYMENT', 'COMPLETED', 'CANCELLED', 'EXPIRED')),
+    -- Why it is CANCELLED or EXPIRED.
+    reason      text        NOT NULL DEFAULT '',
+    -- Until when it can be accepted.
     deadline    timestamptz NOT NULL,
     buyer       text COLLATE "C",
-    -- End of the buyer's time to pay.
+    -- End of the buyer's time to pay, and what it was before payments extended it.
     pay_until   timestamptz,
+    pay_ends_at timestamptz,
+    -- How many buyers have not paid.
+    unpaid      integer     NOT NULL DEFAULT 0,
+    -- The payment that is under way, or has paid; charging: it may have been charged. Until then the offer may be given up.
     payment_id  uuid,
+    charging    boolean     NOT NULL DEFAULT false,
     new_ticket  uuid REFERENCES tickets,
     version     bigint      NOT NULL DEFAULT 1,
-    CHECK (status <> 'AWAITING_PAYMENT' OR num_nulls(buyer, pay_until) = 0),
-    CHECK ((status = 'COMPLETED') = (new_ticket IS NOT NULL))
-);
+    created_at  timestamptz NOT NULL,
+    CHECK ((status = 'AWAITING_PAYMENT') = (pay_until IS NOT NULL)),
+    CHECK (status <> 'AWAITING_PAYMENT' OR num_nulls(buyer, pay_ends_at) = 0),
+    CHECK (NOT charging OR (status = 'AWAITING_PAYMENT' AND payment_id IS NOT NULL)),
+    CHECK ((status = 'COMPLETED') = (new_ticket IS NOT NULL)),
+    CHECK ((status IN ('CANCELLED', 'EXPIRED')) = (reason <> ''))
+) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 CREATE UNIQUE INDEX transfers_one_open ON transfers (ticket_id) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
-CREATE INDEX transfers_by_buyer ON transfers (event_id, buyer) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
+-- Places that a user is about to get count for the limit.
+CREATE INDEX transfers_awaited ON transfers (event_id, buyer) WHERE status = 'AWAITING_PAYMENT';
+CREATE INDEX transfers_due ON transfers ((coalesce(pay_until, deadline))) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
+CREATE INDEX transfers_open_of_event ON transfers (event_id) WHERE status IN ('OPEN', 'AWAITING_PAYMENT');
+CREATE INDEX transfers_by_seller ON transfers (seller, transfer_id);
+CREATE INDEX transfers_by_buyer ON transfers (buyer, transfer_id) WHERE buyer IS NOT NULL;
+CREATE INDEX transfers_to_user ON transfers (to_user, transfer_id) WHERE to_user IS NOT NULL;
 
 CREATE TABLE memberships (
     membership_id uuid PRIMARY KEY,

@@ -123,8 +123,8 @@ WHERE seats.event_id = @event_id
 -- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
-                    max_per_user_in_series, cancellation_until, cancellation_percents)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+                    max_per_user_in_series, cancellation_until, cancellation_percents, transferable)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 ON CONFLICT DO NOTHING;
 
 -- name: UpdateEvent :exec
@@ -132,7 +132,7 @@ UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
-    cancellation_until = $20, cancellation_percents = $21, version = version + 1, updated_at = now()
+    cancellation_until = $20, cancellation_percents = $21, transferable = $22, version = version + 1, updated_at = now()
 WHERE event_id = $1;
 
 -- name: HasLiveReservations :one
@@ -183,7 +183,7 @@ SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, ''):
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
        coalesce(e.user_refunds, false)::boolean AS user_refunds,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
-       coalesce(e.return_within, 0)::integer AS return_within,
+       coalesce(e.return_within, 0)::integer AS return_within, coalesce(e.transferable, 'NONE')::text AS transferable,
        coalesce(e.cancellation_until, '{}')::timestamptz[] AS cancellation_until,
        coalesce(e.cancellation_percents, '{}')::integer[] AS cancellation_percents
 FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now) t

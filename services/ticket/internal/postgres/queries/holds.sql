@@ -13,27 +13,47 @@ SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, ho
 FROM events
 WHERE event_id = @event_id;
 
--- The number of places that users have bought and not given back, or hold. LATERAL makes each lookup use the index, even
+-- The number of places that users have bought and not given back, hold, had from others, or are about to get from them. A place counts
+-- once, whoever has it now: each counts for everybody through whose hands it went. LATERAL makes each lookup use the index, even
 -- with a plan that was cached while the table was empty; that plan would read all reservations.
 -- name: UsedBy :many
-SELECT u.user_id::text AS user_id, r.used::bigint AS used
+SELECT u.user_id::text AS user_id, (r.used + p.used)::bigint AS used
 FROM unnest(@user_ids::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(quantity - released), 0) AS used
     FROM reservations
-    WHERE event_id = @event_id AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
+    WHERE reservations.event_id = @event_id AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r
+CROSS JOIN LATERAL (
+    SELECT count(*) AS used
+    FROM (SELECT k.reservation_id, k.n FROM tickets k WHERE k.event_id = @event_id AND k.user_id = u.user_id AND k.prev IS NOT NULL
+          UNION
+          SELECT k.reservation_id, k.n FROM transfers t JOIN tickets k ON k.ticket_id = t.ticket_id
+          WHERE t.event_id = @event_id AND t.buyer = u.user_id AND t.status = 'AWAITING_PAYMENT') k
+    JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
+    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p;
 
 -- UsedBy of all events of a series.
 -- name: UsedInSeries :many
-SELECT u.user_id::text AS user_id, r.used::bigint AS used
+SELECT u.user_id::text AS user_id, (r.used + p.used)::bigint AS used
 FROM unnest(@user_ids::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(quantity - released), 0) AS used
     FROM reservations
-    WHERE event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = @series_id::text)) AND reservations.user_id = u.user_id
+    WHERE reservations.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = @series_id::text)) AND reservations.user_id = u.user_id
       AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r;
+      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))) r
+CROSS JOIN LATERAL (
+    SELECT count(*) AS used
+    FROM (SELECT k.reservation_id, k.n FROM tickets k
+          WHERE k.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = @series_id::text)) AND k.user_id = u.user_id
+            AND k.prev IS NOT NULL
+          UNION
+          SELECT k.reservation_id, k.n FROM transfers t JOIN tickets k ON k.ticket_id = t.ticket_id
+          WHERE t.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = @series_id::text)) AND t.buyer = u.user_id
+            AND t.status = 'AWAITING_PAYMENT') k
+    JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
+    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p;
 
 -- Seats before they are locked. held_by is the expired hold that may be taken over.
 -- name: SeenSeats :many

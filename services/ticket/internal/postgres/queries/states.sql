@@ -50,11 +50,6 @@ WHERE event_id = @event_id AND state = 'ENDED';
 -- name: HoldsOf :many
 SELECT reservation_id FROM reservations WHERE event_id = @event_id AND status IN ('HELD', 'PAYING') LIMIT @max::int;
 
--- Offers that nobody is paying for.
--- name: CancelOffers :execrows
-UPDATE transfers SET status = 'CANCELLED', version = version + 1
-WHERE event_id = @event_id AND status IN ('OPEN', 'AWAITING_PAYMENT') AND payment_id IS NULL;
-
 -- The tickets of an event whose money is owed, or that admit somebody, from a user on; those of a user one after the other.
 -- name: OwedTickets :many
 SELECT reservation_id, ticket_id, user_id

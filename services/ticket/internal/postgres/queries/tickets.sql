@@ -50,23 +50,27 @@ WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
 -- A ticket with what decides whether it can be given back, as Closings reads it. Of an empty table of events PostgreSQL would read all;
 -- OFFSET makes it look each up.
 -- name: FindTicket :one
-SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
-       e.cancellation_until, e.cancellation_percents
+       e.cancellation_until, e.cancellation_percents,
+       coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
+                '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = @ticket_id;
 
 -- name: ListTickets :many
-SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds,
+SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
        (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
-       e.cancellation_until, e.cancellation_percents
+       e.cancellation_until, e.cancellation_percents,
+       coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
+                '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = @user_id AND t.ticket_id < @before::uuid

@@ -104,7 +104,7 @@ func TestRefundByHandDuringTheConfirmation(t *testing.T) {
 	for range races {
 		r := svc.MustHoldSeats(t, "u", "A-1-1")
 		p := storetest.Payment(r)
-		confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p}
+		confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
 		var c *refund.Claim
 		acts := []func() error{
 			func() error {

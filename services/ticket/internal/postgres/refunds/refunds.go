@@ -15,6 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -97,6 +98,9 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	}
 	claim := refund.Decide(req, locked.All(), terms)
 	if err := locked.Save(ctx, tx.Queries); err != nil {
+		return nil, err
+	}
+	if err := transfers.EndOffersOf(ctx, tx, locked, terms.Now); err != nil {
 		return nil, err
 	}
 	return &claim, storeAnswer(ctx, tx.Queries, &claim)

@@ -377,7 +377,7 @@ func TestRejectionsAreForGood(t *testing.T) {
 	p.Currency = "USD"
 	svc.Confirm(t, r, p)
 	p.Currency = r.Currency
-	svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p})
+	svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p})
 	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status, "its money is on the way back")
 	events := svc.OutboxEvents(t, r.ID)
 	require.Len(t, events, 3)

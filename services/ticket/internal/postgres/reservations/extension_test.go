@@ -83,8 +83,8 @@ func TestPaymentsAreExtended(t *testing.T) {
 	require.NoError(t, err)
 	before := svc.Find(t, other.ID)
 	all := []reservation.UnderWay{
-		{ReservationID: seat.ID, PaymentID: short}, {ReservationID: other.ID, PaymentID: fresh}, {ReservationID: other.ID, PaymentID: paid},
-		{ReservationID: uuid.New(), PaymentID: uuid.New()},
+		{ReferenceID: seat.ID, PaymentID: short}, {ReferenceID: other.ID, PaymentID: fresh}, {ReferenceID: other.ID, PaymentID: paid},
+		{ReferenceID: uuid.New(), PaymentID: uuid.New()},
 	}
 	for range 2 { // repeated, it changes nothing
 		under, err := svc.Reservations.ExtendPayments(t.Context(), all)

@@ -108,7 +108,7 @@ func (s *Store) Paying(
 		return nil, nil, pkgpostgres.Err(err)
 	}
 	for _, row := range rows {
-		p := reservation.UnderWay{ReservationID: row.ReservationID, PaymentID: row.PaymentID.UUID}
+		p := reservation.UnderWay{ReferenceID: row.ReservationID, PaymentID: row.PaymentID.UUID}
 		if !slices.Contains(payments, p) {
 			continue
 		}
@@ -122,7 +122,7 @@ func (s *Store) Paying(
 func reservationsOf(payments []reservation.UnderWay) []uuid.UUID {
 	ids := make([]uuid.UUID, len(payments))
 	for i, p := range payments {
-		ids[i] = p.ReservationID
+		ids[i] = p.ReferenceID
 	}
 	return ids
 }
@@ -136,7 +136,7 @@ func (s *Store) ChangeAll(
 			return err
 		}
 		for _, p := range payments {
-			if r := locked.Find(p.ReservationID); r != nil {
+			if r := locked.Find(p.ReferenceID); r != nil {
 				decide(r, p.PaymentID, locked.Now)
 			}
 		}

@@ -45,7 +45,7 @@ func TestDisputeInOneBatch(t *testing.T) {
 	h := open(t)
 	r := h.MustHoldSeats(t, "u", "A-1-1", "A-1-2")
 	p := storetest.Payment(r)
-	h.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p}, disputed(p, true, 3))
+	h.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}, disputed(p, true, 3))
 	ids := h.TicketIDs(t, p)
 	require.Len(t, ids, 2)
 	require.True(t, h.find(t, ids[0]).Disputed)

@@ -16,6 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -45,6 +46,9 @@ func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin
 		}
 		outcomes = decide(&e, &b, locked, known)
 		if err := locked.Save(ctx, tx.Queries); err != nil {
+			return err
+		}
+		if err := transfers.EndOffersOf(ctx, tx, locked, e.Now); err != nil {
 			return err
 		}
 		if err := insertScans(ctx, tx, &e, &b, outcomes, known); err != nil || !b.Online() {

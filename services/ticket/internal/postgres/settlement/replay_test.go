@@ -31,7 +31,7 @@ func (h *history) add(e settlement.PaymentEvent) {
 
 func (h *history) paid(r *reservation.Reservation, p reservation.Payment) {
 	h.t.Helper()
-	h.add(settlement.PaymentEvent{ReservationID: r.ID, Payment: p})
+	h.add(settlement.PaymentEvent{ReferenceID: r.ID, Payment: p})
 }
 
 // pay confirms a new payment of the reservation's amount.
@@ -45,7 +45,7 @@ func (h *history) pay(r *reservation.Reservation) reservation.Payment {
 // compensate gives a rejected payment back.
 func (h *history) compensate(r *reservation.Reservation, p reservation.Payment) {
 	h.t.Helper()
-	h.add(settlement.PaymentEvent{ReservationID: r.ID, Payment: p, Refunded: true, Cause: refund.Compensation, RefundID: uuid.New()})
+	h.add(settlement.PaymentEvent{ReferenceID: r.ID, Payment: p, Refunded: true, Cause: refund.Compensation, RefundID: uuid.New()})
 }
 
 // refund gives the first ticket of a payment back, or all that it has.

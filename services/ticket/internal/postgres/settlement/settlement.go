@@ -14,6 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
@@ -70,7 +71,7 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	if err != nil {
 		return err
 	}
-	closings, now, err := postgres.Closings(ctx, tx, l.reservations.EventIDs())
+	closings, now, err := postgres.Closings(ctx, tx, l.eventIDs())
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 		return err
 	}
 	batch := settlement.Batch{
-		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
+		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Transfer: l.transfers.Find, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
 	}
 	if err := batch.Apply(events); err != nil {
 		return err
@@ -91,23 +92,26 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	return l.save(ctx, tx, &batch)
 }
 
-// locked has what payment events change: claims, reservations with their places, and tickets. They
-// were locked in this order.
+// locked has what payment events change: claims, reservations with their places, tickets, and
+// transfers. They were locked in this order.
 type locked struct {
 	payments     []uuid.UUID // confirmed payments
 	claims       map[uuid.UUID]*refund.Claim
 	reservations *reservations.Locked
 	tickets      *tickets.Locked
+	transfers    *transfers.Locked
 }
 
 func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent) (l locked, err error) {
-	var refundIDs, ids, ticketIDs, disputed []uuid.UUID
+	var refundIDs, ids, ticketIDs, disputed, transferIDs []uuid.UUID
 	for _, e := range events {
 		switch {
 		case e.Dispute != nil:
 			disputed = append(disputed, e.Payment.ID)
+		case e.Confirms() && e.Kind == settlement.Transfer:
+			l.payments, transferIDs = append(l.payments, e.Payment.ID), append(transferIDs, e.ReferenceID)
 		case e.Confirms():
-			l.payments, ids = append(l.payments, e.Payment.ID), append(ids, e.ReservationID)
+			l.payments, ids = append(l.payments, e.Payment.ID), append(ids, e.ReferenceID)
 		case e.EndsTickets():
 			refundIDs = append(refundIDs, e.RefundID)
 		}
@@ -123,6 +127,12 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	for _, c := range l.claims {
 		ticketIDs = append(ticketIDs, c.TicketIDs()...)
 	}
+	var keys []db.TransferKeysRow // they never change
+	if len(transferIDs) > 0 {
+		if keys, err = tx.TransferKeys(ctx, transferIDs); err != nil {
+			return l, err
+		}
+	}
 	if len(ticketIDs) > 0 { // needs no locks: a ticket's reservation never changes
 		of, err := tx.ReservationsOf(ctx, ticketIDs)
 		if err != nil {
@@ -134,8 +144,24 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	if l.reservations, err = reservations.Lock(ctx, tx, slices.Compact(ids), l.payments...); err != nil {
 		return l, err
 	}
-	l.tickets, err = tickets.Lock(ctx, tx.Queries, ticketIDs)
+	for _, k := range keys {
+		ticketIDs = append(ticketIDs, k.TicketID)
+	}
+	if l.tickets, err = tickets.Lock(ctx, tx.Queries, ticketIDs); err != nil {
+		return l, err
+	}
+	l.transfers, err = transfers.Lock(ctx, tx.Queries, transferIDs)
 	return l, err
+}
+
+// eventIDs returns the events of what is locked.
+func (l *locked) eventIDs() []string {
+	ids := l.reservations.EventIDs()
+	for _, t := range l.tickets.All() {
+		ids = append(ids, t.EventID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // save writes what the batch has changed.
@@ -147,6 +173,12 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 		return err
 	}
 	if err := l.tickets.Save(ctx, tx.Queries); err != nil {
+		return err
+	}
+	if err := tickets.InsertPassedOn(ctx, tx.Queries, b.Passed); err != nil {
+		return err
+	}
+	if err := l.transfers.Save(ctx, tx, b.RejectedTransfers...); err != nil {
 		return err
 	}
 	saved, err := l.reservations.Save(ctx, tx)

@@ -106,7 +106,7 @@ func TestRefund(t *testing.T) {
 		before := len(svc.OutboxEvents(t, r.ID))
 		for _, cause := range []refund.Cause{refund.Compensation, refund.Transfer} {
 			svc.Settle(t, settlement.PaymentEvent{
-				Key: uuid.NewString(), ReservationID: r.ID, Payment: p, Refunded: true, Cause: cause, RefundID: uuid.New(),
+				Key: uuid.NewString(), ReferenceID: r.ID, Payment: p, Refunded: true, Cause: cause, RefundID: uuid.New(),
 			})
 		}
 		unclaimed := storetest.MadeRefund(&refund.Claim{ID: uuid.New(), Cause: refund.Operator}, p)
@@ -159,7 +159,7 @@ func TestConfirmationAfterItsRefund(t *testing.T) {
 			c := svc.BeginRefund(t, svc.RefundRequest(p, refund.ByHand))
 			require.Equal(t, refund.Begun, c.Status)
 			require.Empty(t, c.Items, "no ticket of it is known")
-			confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p}
+			confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
 			refunded := storetest.MadeRefund(c, p)
 			deliver(t, svc, refunded, confirmed, refunded, confirmed)
 
@@ -181,7 +181,7 @@ func TestSettleEachEventOnce(t *testing.T) {
 	var batch []settlement.PaymentEvent
 	for i := range 5 {
 		r := svc.MustHoldSeats(t, fmt.Sprintf("u%d", i), fmt.Sprintf("A-1-%d", 2*i+1), fmt.Sprintf("A-1-%d", 2*i+2))
-		e := settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: storetest.Payment(r)}
+		e := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: storetest.Payment(r)}
 		batch = append(batch, e, e)
 	}
 	svc.Settle(t, batch[:2]...)
@@ -192,7 +192,7 @@ func TestSettleEachEventOnce(t *testing.T) {
 	svc.Settle(t, batch...)
 	svc.Settle(t, batch[3:]...)
 
-	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "RESERVATION_CANCELLED"}, svc.EventTypes(t, gone.ReservationID))
+	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "RESERVATION_CANCELLED"}, svc.EventTypes(t, gone.ReferenceID))
 	require.EqualValues(t, 4, svc.Count(t, `SELECT count(*) FROM reservations WHERE status = 'CONFIRMED'`))
 	require.EqualValues(t, 10, svc.Count(t, `SELECT count(*) FROM tickets`))
 	require.EqualValues(t, 8, svc.Count(t, `SELECT count(*) FROM tickets WHERE status = 'VALID'`))

@@ -11,6 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// usedPlaces selects the number of places that count for each user's limit, by event.
+const usedPlaces = `
+	SELECT r.event_id, r.user_id, sum(r.quantity - r.released) AS places
+	FROM reservations r
+	WHERE r.origin = 'SALE' AND (r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1))
+	GROUP BY r.event_id, r.user_id
+	UNION ALL
+	SELECT k.event_id, k.user_id, count(DISTINCT (k.reservation_id, k.n))
+	FROM (SELECT event_id, user_id, reservation_id, n FROM tickets
+	      UNION ALL SELECT f.event_id, f.buyer, t.reservation_id, t.n FROM transfers f JOIN tickets t USING (ticket_id) WHERE f.status = 'AWAITING_PAYMENT') k
+	JOIN places p ON p.reservation_id = k.reservation_id AND p.n = k.n AND p.live
+	JOIN reservations r ON r.reservation_id = k.reservation_id
+	WHERE r.origin = 'SALE' AND r.user_id <> k.user_id
+	GROUP BY k.event_id, k.user_id`
+
 // invariants has, by rule, a query that returns the rows that violate the rule; at any time there are
 // none. The queries use only SQL, so that they do not repeat a mistake of the Go code. $1 is the time.
 var invariants = map[string]string{
@@ -60,18 +75,12 @@ var invariants = map[string]string{
 		GROUP BY r.reservation_id, r.status, r.section, r.quantity, r.released
 		HAVING count(p.*) <> CASE WHEN r.status = 'CONFIRMED' THEN r.quantity - r.released
 		                          WHEN r.status IN ('HELD', 'PAYING') AND r.section = '' THEN r.quantity ELSE 0 END`,
-	"nobody has more than the limit": `
-		SELECT r.event_id || ' ' || r.user_id
-		FROM reservations r JOIN events e USING (event_id)
-		WHERE r.origin = 'SALE' AND (r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1))
-		GROUP BY r.event_id, r.user_id, e.max_per_user
-		HAVING sum(r.quantity - r.released) > e.max_per_user`,
+	"nobody has more than the limit, counting every place once that a user holds, has, had, or is to get": `
+		SELECT u.event_id || ' ' || u.user_id FROM (` + usedPlaces + `) u JOIN events e USING (event_id)
+		GROUP BY u.event_id, u.user_id, e.max_per_user HAVING sum(u.places) > e.max_per_user`,
 	"nobody has more than the limit of a series": `
-		SELECT e.series_id || ' ' || r.user_id
-		FROM reservations r JOIN events e USING (event_id)
-		WHERE r.origin = 'SALE' AND (r.status = 'CONFIRMED' OR (r.status IN ('HELD', 'PAYING') AND r.expires_at > $1))
-		GROUP BY e.series_id, r.user_id
-		HAVING sum(r.quantity - r.released) > min(e.max_per_user_in_series)`,
+		SELECT e.series_id || ' ' || u.user_id FROM (` + usedPlaces + `) u JOIN events e USING (event_id)
+		GROUP BY e.series_id, u.user_id HAVING sum(u.places) > min(e.max_per_user_in_series)`,
 	"every place that is paid admits one person": `
 		SELECT p.reservation_id || ' ' || p.n
 		FROM places p JOIN reservations r USING (reservation_id)
@@ -86,10 +95,11 @@ var invariants = map[string]string{
 		HAVING coalesce(sum(t.paid), 0) <> r.amount OR coalesce(sum(t.fee), 0) <> r.fee`,
 	"a payment that pays for nothing has no ticket": `
 		SELECT payment_id::text FROM ended_payments e WHERE EXISTS (SELECT 1 FROM tickets t WHERE t.payment_id = e.payment_id)`,
-	"what tickets give back is what claims have promised": `
+	"what tickets give back is what claims and buyers have promised": `
 		SELECT t.ticket_id::text
 		FROM tickets t LEFT JOIN (SELECT unnest(ticket_ids) AS ticket_id, unnest(amounts) AS amount
-		                          FROM refund_claims WHERE status IN ('BEGUN', 'DONE')) c USING (ticket_id)
+		                          FROM refund_claims WHERE status IN ('BEGUN', 'DONE')
+		                          UNION ALL SELECT ticket_id, price FROM transfers WHERE status = 'COMPLETED') c USING (ticket_id)
 		GROUP BY t.ticket_id, t.given
 		HAVING t.given <> coalesce(sum(c.amount), 0)`,
 	"a ticket is what its claim says": `
@@ -98,6 +108,23 @@ var invariants = map[string]string{
 		WHERE (t.status = 'REFUNDING' AND c.status IS DISTINCT FROM 'BEGUN')
 		   OR (t.status = 'REFUNDED' AND t.refund_id IS NOT NULL AND c.status IS DISTINCT FROM 'DONE')
 		   OR (t.status = 'REFUNDED' AND t.refund_id IS NULL AND t.given < t.paid)`,
+	"a ticket is what its transfer says": `
+		SELECT t.ticket_id || ' ' || t.status
+		FROM tickets t LEFT JOIN transfers f ON f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT', 'COMPLETED')
+		WHERE (t.status = 'TRANSFERRING') <> coalesce(f.charging, false)
+		   OR (t.status = 'TRANSFERRED') <> (f.status IS NOT DISTINCT FROM 'COMPLETED')
+		   OR (f.status IN ('OPEN', 'AWAITING_PAYMENT') AND t.status NOT IN ('VALID', 'TRANSFERRING'))`,
+	"a ticket that was passed on is another's, for what was paid": `
+		SELECT f.transfer_id::text
+		FROM transfers f JOIN tickets o USING (ticket_id) LEFT JOIN tickets n ON n.ticket_id = f.new_ticket
+		WHERE f.status = 'COMPLETED' AND ((n.prev, n.user_id, n.paid, n.reservation_id, n.n, n.seat_id, n.price)
+		      IS DISTINCT FROM (f.ticket_id, f.buyer, f.price, o.reservation_id, o.n, o.seat_id, o.price)
+		      OR (f.price > 0 AND n.payment_id IS DISTINCT FROM f.payment_id))`,
+	"every end of a transfer was published once": `
+		SELECT f.transfer_id || ' ' || f.status
+		FROM transfers f
+		WHERE f.status IN ('COMPLETED', 'CANCELLED', 'EXPIRED') AND 1 <> (
+			SELECT count(*) FROM outbox o WHERE o.key = f.transfer_id::text AND o.type = CASE f.status WHEN 'COMPLETED' THEN 'TRANSFER_COMPLETED' ELSE 'TRANSFER_CANCELLED' END)`,
 	"who was admitted has used the ticket": `
 		SELECT s.ticket_id || ' ' || t.status
 		FROM scans s JOIN events e USING (event_id) JOIN tickets t USING (ticket_id)

@@ -33,9 +33,11 @@ import (
 	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 const (
@@ -69,6 +71,8 @@ type Service struct {
 	Scans            *scans.Store
 	Comps            *comp.Service
 	Orders           *orders.Store
+	TransferStore    *transfers.Store
+	Transfers        *transfer.Service
 	Events           *event.Service
 	Reservations     *reservation.Service
 }
@@ -105,8 +109,9 @@ func (s *Service) Replica(t *testing.T) *Service {
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
 		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
 		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database), Orders: orders.NewStore(database),
-		Comps: comp.NewService(comps.NewStore(database)),
+		Comps: comp.NewService(comps.NewStore(database)), TransferStore: transfers.NewStore(database),
 	}
+	other.Transfers = transfer.NewService(other.TransferStore, MaxExtension)
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
 	other.Reservations = reservation.NewService(other.Events, other.Holds, other.ReservationStore, MaxExtension)
@@ -199,7 +204,7 @@ func Payment(r *reservation.Reservation) reservation.Payment {
 // Confirm applies the Kafka event that a payment of a reservation was confirmed.
 func (s *Service) Confirm(t *testing.T, r *reservation.Reservation, p reservation.Payment) {
 	t.Helper()
-	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReservationID: r.ID, Payment: p})
+	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p})
 }
 
 func (s *Service) Settle(t *testing.T, events ...settlement.PaymentEvent) {

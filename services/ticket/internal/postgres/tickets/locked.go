@@ -63,6 +63,16 @@ func (l *Locked) Find(id uuid.UUID) *ticket.Ticket {
 	return nil
 }
 
+// LeftValid returns the tickets that were VALID when they were locked, and are not any more.
+func (l *Locked) LeftValid() (left []*ticket.Ticket) {
+	for _, c := range l.changes {
+		if c.before.Status == ticket.Valid && c.current.Status != ticket.Valid {
+			left = append(left, c.current)
+		}
+	}
+	return left
+}
+
 // Save writes the changed tickets. The statement names the status that it expects in each row, and
 // fails if a row has another one.
 func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {

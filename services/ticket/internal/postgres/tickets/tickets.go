@@ -48,9 +48,9 @@ func (s *Store) ListTickets(ctx context.Context, userID string, limit int, befor
 }
 
 func toShown(r db.ListTicketsRow) ticket.Shown {
-	return ticket.Shown{Ticket: FromRow(r.Ticket, r.UsedBefore), Now: r.Now.UTC(), Closing: event.Closing{
+	return ticket.Shown{Ticket: FromRow(r.Ticket, r.UsedBefore), Now: r.Now.UTC(), Offer: r.Offer, Closing: event.Closing{
 		State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
-		FeesUntil: r.FeesUntil.UTC(), CancellationFees: postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents),
+		FeesUntil: r.FeesUntil.UTC(), Transferable: event.Transferable(r.Transferable), CancellationFees: postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents),
 	}}
 }
 
@@ -85,6 +85,24 @@ func Issue(ctx context.Context, q *postgres.Queries, confirmed []*reservation.Re
 		return nil
 	}
 	return q.InsertTickets(ctx, arg)
+}
+
+// InsertPassedOn inserts the tickets of new holders, whose places exist. The tickets before them must
+// have been saved.
+func InsertPassedOn(ctx context.Context, q *postgres.Queries, passed []*ticket.Ticket) error {
+	if len(passed) == 0 {
+		return nil
+	}
+	var own db.InsertTicketsParams
+	arg := db.InsertPassedOnParams{}
+	for _, t := range passed {
+		appendTicket(&own, *t)
+		arg.Prevs, arg.IssuedAt = append(arg.Prevs, t.Previous), append(arg.IssuedAt, t.IssuedAt)
+	}
+	arg.TicketIds, arg.ReservationIds, arg.Ns, arg.EventIds, arg.UserIds = own.TicketIds, own.ReservationIds, own.Ns, own.EventIds, own.UserIds
+	arg.Sections, arg.SeatIds, arg.Prices, arg.Paid = own.Sections, own.SeatIds, own.Prices, own.Paid
+	arg.Currencies, arg.PaymentIds = own.Currencies, own.PaymentIds
+	return q.InsertPassedOn(ctx, arg)
 }
 
 func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {

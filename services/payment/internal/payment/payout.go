@@ -1,0 +1,46 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// Payout is the money that a seller gets for a ticket that was passed on: a part of what the seller has
+// paid for it.
+type Payout struct {
+	// EventKey identifies the Kafka event of the transfer, which is processed once.
+	EventKey   string
+	TransferID uuid.UUID
+	// PaymentID is the seller's payment, BuyerPaymentID the buyer's.
+	PaymentID, BuyerPaymentID uuid.UUID
+	// Item is the seller's ticket and the price.
+	Item RefundItem
+}
+
+// PayOut stores the refund that pays a seller, once per transfer. It is sent when Options.PayoutAfter
+// is over, and not while the buyer disputes the charge. It fails with ErrNotFound when the seller's
+// payment does not exist.
+func (s *Service) PayOut(ctx context.Context, p Payout) error {
+	n := Refund{
+		ID: newID(), Cause: TransferPayout, Request: p.TransferID.String(), Reason: string(TransferPayout), Amount: p.Item.Amount,
+		Items: []RefundItem{p.Item}, Want: Want{BuyerPaymentID: &p.BuyerPaymentID}, SendAfter: s.opts.PayoutAfter,
+	}
+	err := s.store.ApplyOnce(ctx, p.EventKey, p.PaymentID, owed(n))
+	s.wakeSweeper(Requests)
+	return err
+}
+
+// buyerDisputes reports whether the buyer of a ticket whose seller this refund pays disputes the
+// charge at the bank.
+func (s *Service) buyerDisputes(ctx context.Context, r Refund) (bool, error) {
+	if r.Want.BuyerPaymentID == nil {
+		return false, nil
+	}
+	p, err := s.store.Get(ctx, *r.Want.BuyerPaymentID)
+	if err != nil {
+		return false, fmt.Errorf("payment of the buyer: %w", err)
+	}
+	return !p.DisputedAt.IsZero(), nil
+}

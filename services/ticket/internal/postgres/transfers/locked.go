@@ -1,0 +1,179 @@
+package transfers
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/outbox"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
+)
+
+// Locked has transfers whose rows one transaction has locked.
+type Locked struct{ changes []transferChange }
+
+// transferChange is a locked transfer with the version that it was read in.
+type transferChange struct {
+	version int64
+	current *transfer.Transfer
+}
+
+// Lock locks and reads transfers. Those that do not exist are left out. Their tickets must be locked
+// before, unless the transaction ends only offers that nobody is paying for.
+func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, error) {
+	if len(ids) == 0 {
+		return &Locked{}, nil
+	}
+	rows, err := q.LockTransfers(ctx, ids)
+	l := &Locked{}
+	for _, r := range rows {
+		l.add(r.Transfer)
+	}
+	return l, err
+}
+
+func (l *Locked) add(row db.Transfer) {
+	t := toTransfer(row)
+	l.changes = append(l.changes, transferChange{version: t.Version, current: &t})
+}
+
+// Find returns a locked transfer, nil when it is not locked.
+func (l *Locked) Find(id uuid.UUID) *transfer.Transfer {
+	for _, c := range l.changes {
+		if c.current.ID == id {
+			return c.current
+		}
+	}
+	return nil
+}
+
+// Save writes the changed transfers and their Kafka events, and those of others. The tickets must have
+// been saved, also new ones.
+func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.Event) error {
+	var arg db.UpdateTransfersParams
+	for _, c := range l.changes {
+		t := c.current
+		if t.Version == c.version {
+			continue
+		}
+		others = append(others, t.TakeEvents()...)
+		arg.TransferIds, arg.Was, arg.Versions = append(arg.TransferIds, t.ID), append(arg.Was, c.version), append(arg.Versions, t.Version)
+		arg.Statuses, arg.Reasons = append(arg.Statuses, string(t.Status)), append(arg.Reasons, t.Reason)
+		arg.Buyers, arg.Unpaid = append(arg.Buyers, t.Buyer), append(arg.Unpaid, int32(t.Unpaid)) //nolint:gosec // a small number
+		arg.PayUntils, arg.PayEnds = append(arg.PayUntils, orEpoch(t.PayUntil)), append(arg.PayEnds, orEpoch(t.PayEndsAt))
+		arg.PaymentIds, arg.Charging = append(arg.PaymentIds, t.PaymentID), append(arg.Charging, t.Charging)
+		arg.NewTickets = append(arg.NewTickets, t.NewTicket)
+	}
+	if len(arg.TransferIds) > 0 {
+		n, err := tx.UpdateTransfers(ctx, arg)
+		if err := postgres.ExpectRows(n, len(arg.TransferIds), "transfers", err); err != nil {
+			return err
+		}
+	}
+	return insertEvents(ctx, tx, others)
+}
+
+// EndOffersOf ends the offers of tickets that are not valid any more. Their rows must be locked.
+func EndOffersOf(ctx context.Context, tx *postgres.Tx, locked *tickets.Locked, now time.Time) error {
+	left := locked.LeftValid()
+	if len(left) == 0 {
+		return nil
+	}
+	ids, reasons := make([]uuid.UUID, len(left)), make(map[uuid.UUID]string, len(left))
+	for i, t := range left {
+		ids[i], reasons[t.ID] = t.ID, transfer.ReasonRefunded
+		if t.Status == ticket.Used {
+			reasons[t.ID] = transfer.ReasonUsed
+		}
+	}
+	rows, err := tx.LockOffersOf(ctx, ids)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	l := &Locked{}
+	for _, r := range rows {
+		l.add(r.Transfer)
+	}
+	for _, c := range l.changes {
+		c.current.EndWith(reasons[c.current.TicketID], now)
+	}
+	return l.Save(ctx, tx)
+}
+
+// eventBatch bounds the offers of an event that are locked at once.
+const eventBatch = 500
+
+// EndOffersOfEvent ends the offers of an event for which nobody may have been charged.
+func EndOffersOfEvent(ctx context.Context, tx *postgres.Tx, eventID, reason string, now time.Time) error {
+	for {
+		rows, err := tx.LockOffersOfEvent(ctx, db.LockOffersOfEventParams{EventID: eventID, Max: eventBatch})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		l := &Locked{}
+		for _, r := range rows {
+			l.add(r.Transfer)
+		}
+		for _, c := range l.changes {
+			c.current.EndWith(reason, now)
+		}
+		if err := l.Save(ctx, tx); err != nil || len(rows) < eventBatch {
+			return err
+		}
+	}
+}
+
+// source is the CloudEvents source of this service's events.
+const source = "ticket"
+
+func insertEvents(ctx context.Context, tx pgx.Tx, list []transfer.Event) error {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]outbox.Event, len(list))
+	for i := range list {
+		e := &list[i]
+		out[i] = outbox.Event{
+			Topic: events.Transfers, Key: e.Transfer.ID.String(), Type: string(e.Type), EntityVersion: e.Transfer.Version, Payload: payload(e),
+		}
+	}
+	return outbox.Insert(ctx, tx, source, out...)
+}
+
+func payload(e *transfer.Event) *eventsv1.TransferEvent {
+	t := &e.Transfer
+	p := &eventsv1.TransferEvent{
+		Type: string(e.Type), TransferId: t.ID.String(), EventId: t.EventID, TicketId: t.TicketID.String(), SellerId: t.Seller,
+		BuyerId: t.Buyer, Price: t.Price, Currency: t.Currency, Version: t.Version, OccurredAt: timestamppb.New(e.At),
+		PaymentId: orAbsent(e.PaymentID), SellerPaymentId: orAbsent(e.SellerPayment), NewTicketId: orAbsent(t.NewTicket),
+	}
+	if e.Reason != "" {
+		p.Reason = proto.String(e.Reason)
+	}
+	return p
+}
+
+func orAbsent(id uuid.UUID) *string {
+	if id == uuid.Nil {
+		return nil
+	}
+	return proto.String(id.String())
+}
+
+// orEpoch returns the time that stands for NULL in UpdateTransfers if t is zero.
+func orEpoch(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Unix(0, 0)
+	}
+	return t
+}

@@ -1,0 +1,298 @@
+// Package transfers stores transfers of tickets, and writes their changes together with those of the
+// tickets and the outbox.
+package transfers
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/idempotency/answers"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
+)
+
+var _ transfer.Store = (*Store)(nil)
+
+// Store stores transfers in PostgreSQL. Reads for users use a separate pool of connections.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store on the database d.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+func (s *Store) Offer(
+	ctx context.Context, req transfer.Request, key *idempotency.Key, claimHash []byte,
+) (id uuid.UUID, renewed bool, err error) {
+	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		made, err := answers.Claim(ctx, tx, key)
+		if err != nil {
+			return err
+		}
+		if made != "" {
+			if id, err = uuid.Parse(made); err != nil {
+				return err
+			}
+			n, err := tx.RenewTransferClaim(ctx, db.RenewTransferClaimParams{TransferID: id, ClaimHash: claimHash})
+			renewed = n == 1
+			return err
+		}
+		if id, err = insert(ctx, tx, req, claimHash); err != nil {
+			return err
+		}
+		renewed = true
+		return answers.Keep(ctx, tx, key, id.String())
+	})
+	return id, renewed, err
+}
+
+// insert makes and stores the offer of a ticket.
+func insert(ctx context.Context, tx *postgres.Tx, req transfer.Request, claimHash []byte) (uuid.UUID, error) {
+	locked, err := tickets.Lock(ctx, tx.Queries, []uuid.UUID{req.TicketID})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	tk := locked.Find(req.TicketID)
+	if tk == nil {
+		return uuid.Nil, ticket.ErrNotFound
+	}
+	terms, err := termsOf(ctx, tx, tk.EventID)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	t, err := transfer.Offer(req, tk, claimHash, terms)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	n, err := tx.InsertTransfer(ctx, db.InsertTransferParams{
+		TransferID: t.ID, TicketID: t.TicketID, EventID: t.EventID, Seller: t.Seller, ClaimHash: t.ClaimHash, ToUser: t.ToUser, Price: t.Price,
+		Currency: t.Currency, Status: string(t.Status), Deadline: t.Deadline, Version: t.Version, CreatedAt: t.CreatedAt,
+	})
+	if err == nil && n == 0 {
+		err = transfer.ErrNotTransferable.With("reason", transfer.Offered)
+	}
+	return t.ID, err
+}
+
+func termsOf(ctx context.Context, tx *postgres.Tx, eventID string) (transfer.Terms, error) {
+	closings, now, err := postgres.Closings(ctx, tx, []string{eventID})
+	return transfer.Terms{Closing: closings[eventID], Now: now}, err
+}
+
+func (s *Store) OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error) {
+	id, err := s.database.ReadQueries().TransferOfClaim(ctx, claimHash)
+	if err != nil {
+		return uuid.Nil, postgres.OrNotFound(err, transfer.ErrNotFound)
+	}
+	return id, nil
+}
+
+// Find reads with the connections of changes, since it follows them.
+func (s *Store) Find(ctx context.Context, id uuid.UUID) (*transfer.Shown, error) {
+	q := s.database.Queries()
+	row, err := q.FindTransfer(ctx, db.FindTransferParams{TransferID: id, Now: q.AsOf})
+	if err != nil {
+		return nil, postgres.OrNotFound(err, transfer.ErrNotFound)
+	}
+	t := toShown(db.ListTransfersRow(row))
+	return &t, nil
+}
+
+func (s *Store) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]transfer.Shown, error) {
+	q := s.database.ReadQueries()
+	rows, err := q.ListTransfers(ctx, db.ListTransfersParams{
+		Now: q.AsOf, UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
+	})
+	if err != nil {
+		return nil, pkgpostgres.Err(err)
+	}
+	list := make([]transfer.Shown, len(rows))
+	for i, r := range rows {
+		list[i] = toShown(r)
+	}
+	return list, nil
+}
+
+func (s *Store) Change(ctx context.Context, id uuid.UUID, decide transfer.Decide) error {
+	return s.change(ctx, id, nil, func(_ context.Context, c *changeTx) (*ticket.Ticket, error) {
+		return nil, decide(c.transfer, c.ticket, c.terms)
+	})
+}
+
+func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string) error {
+	return s.change(ctx, id, []string{userID}, func(ctx context.Context, c *changeTx) (*ticket.Ticket, error) {
+		b, err := c.buyer(ctx, userID)
+		if err != nil {
+			return nil, err
+		}
+		return c.transfer.Accept(c.ticket, b, c.terms)
+	})
+}
+
+// changeTx is a transaction that changes a transfer. It has locked the ticket and the transfer.
+type changeTx struct {
+	*postgres.Tx
+
+	key      db.TransferKeysRow
+	ticket   *ticket.Ticket
+	transfer *transfer.Transfer
+	terms    transfer.Terms
+}
+
+// change locks a transfer's ticket and the transfer, calls decide, and writes both and the ticket that
+// decide returns. Where users are given it locks them and the seller before.
+func (s *Store) change(
+	ctx context.Context, id uuid.UUID, users []string, decide func(context.Context, *changeTx) (*ticket.Ticket, error),
+) error {
+	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		keys, err := tx.TransferKeys(ctx, []uuid.UUID{id})
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			return transfer.ErrNotFound
+		}
+		c := &changeTx{Tx: tx, key: keys[0]}
+		if users != nil {
+			if err := c.lockUsers(ctx, append(users, c.key.Seller)); err != nil {
+				return err
+			}
+		}
+		lockedTickets, err := tickets.Lock(ctx, tx.Queries, []uuid.UUID{c.key.TicketID})
+		if err != nil {
+			return err
+		}
+		locked, err := Lock(ctx, tx.Queries, []uuid.UUID{id})
+		if err != nil {
+			return err
+		}
+		c.ticket, c.transfer = lockedTickets.Find(c.key.TicketID), locked.Find(id)
+		if c.terms, err = termsOf(ctx, tx, c.key.EventID); err != nil {
+			return err
+		}
+		passed, err := decide(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := save(ctx, tx, lockedTickets, locked, passed); err != nil {
+			return err
+		}
+		return failpoint.Err("ticket.transfer.before_commit")
+	})
+	if err == nil {
+		failpoint.Hit("ticket.transfer.after_commit")
+		s.database.Published()
+	}
+	return err
+}
+
+func save(ctx context.Context, tx *postgres.Tx, lockedTickets *tickets.Locked, locked *Locked, passed *ticket.Ticket) error {
+	if err := lockedTickets.Save(ctx, tx.Queries); err != nil {
+		return err
+	}
+	if passed != nil {
+		if err := tickets.InsertPassedOn(ctx, tx.Queries, []*ticket.Ticket{passed}); err != nil {
+			return err
+		}
+	}
+	return locked.Save(ctx, tx)
+}
+
+// lockUsers locks users of the transfer's event or series.
+func (c *changeTx) lockUsers(ctx context.Context, ids []string) error {
+	users := make([]postgres.User, len(ids))
+	for i, id := range ids {
+		users[i] = postgres.User{EventID: c.key.EventID, SeriesID: c.key.SeriesID, UserID: id}
+	}
+	return c.LockUsers(ctx, postgres.LockKeys(users))
+}
+
+// buyer reads what decides whether a user may get the ticket. The user must be locked.
+func (c *changeTx) buyer(ctx context.Context, userID string) (transfer.Buyer, error) {
+	row, err := c.AcceptTerms(ctx, db.AcceptTermsParams{UserID: userID, TicketID: c.key.TicketID})
+	b := transfer.Buyer{UserID: userID, Blocked: row.Blocked, CheckLimit: func() error { return nil }}
+	if err != nil || !row.Counts {
+		return b, err
+	}
+	used, err := c.UsedBy(ctx, db.UsedByParams{UserIds: []string{userID}, EventID: c.key.EventID, Now: c.ClockTime()})
+	if err != nil {
+		return b, err
+	}
+	inSeries := int64(0)
+	if row.MaxPerUserInSeries > 0 {
+		all, err := c.UsedInSeries(ctx, db.UsedInSeriesParams{UserIds: []string{userID}, SeriesID: row.SeriesID, Now: c.ClockTime()})
+		if err != nil {
+			return b, err
+		}
+		inSeries = all[0].Used
+	}
+	b.CheckLimit = func() error {
+		if err := reservation.CheckLimit(used[0].Used, 1, int(row.MaxPerUser)); err != nil || row.MaxPerUserInSeries == 0 {
+			return err
+		}
+		return reservation.CheckLimit(inSeries, 1, int(row.MaxPerUserInSeries))
+	}
+	return b, nil
+}
+
+func (s *Store) Paying(
+	ctx context.Context, payments []reservation.UnderWay, left time.Duration,
+) (paying, short []reservation.UnderWay, err error) {
+	q := s.database.Queries()
+	arg := db.PayingTransfersParams{Now: q.AsOf, ShortSeconds: int32(left / time.Second)} //nolint:gosec // minutes
+	for _, p := range payments {
+		arg.TransferIds, arg.PaymentIds = append(arg.TransferIds, p.ReferenceID), append(arg.PaymentIds, p.PaymentID)
+	}
+	rows, err := q.PayingTransfers(ctx, arg)
+	for _, r := range rows {
+		p := reservation.UnderWay{ReferenceID: r.TransferID, PaymentID: r.PaymentID}
+		paying = append(paying, p)
+		if r.Short {
+			short = append(short, p)
+		}
+	}
+	return paying, short, pkgpostgres.Err(err)
+}
+
+func (s *Store) Due(ctx context.Context, max int) ([]uuid.UUID, error) {
+	q := s.database.Queries()
+	ids, err := q.DueTransfers(ctx, db.DueTransfersParams{Now: q.AsOf, Max: int32(max)}) //nolint:gosec // a batch
+	return ids, pkgpostgres.Err(err)
+}
+
+func toTransfer(r db.Transfer) transfer.Transfer {
+	return transfer.Transfer{
+		ID: r.TransferID, TicketID: r.TicketID, EventID: r.EventID, Seller: r.Seller, ToUser: orEmpty(r.ToUser), ClaimHash: r.ClaimHash,
+		Price: r.Price, Currency: r.Currency, Status: transfer.Status(r.Status), Reason: r.Reason, Deadline: r.Deadline.UTC(),
+		Buyer: orEmpty(r.Buyer), PayUntil: orZero(r.PayUntil), PayEndsAt: orZero(r.PayEndsAt), Unpaid: int(r.Unpaid),
+		PaymentID: r.PaymentID.UUID, Charging: r.Charging, NewTicket: r.NewTicket.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+func toShown(r db.ListTransfersRow) transfer.Shown {
+	return transfer.Shown{
+		Transfer: toTransfer(r.Transfer), Ticket: tickets.FromRow(r.Ticket, false), EventTitle: r.Title, StartsAt: r.StartsAt.UTC(),
+		TimeZone: r.TimeZone, Now: r.Now.UTC(),
+	}
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

@@ -1,0 +1,469 @@
+package transfers_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
+)
+
+// shop is a sale whose tickets may be passed on for money.
+type shop struct {
+	*storetest.Service
+
+	t *testing.T
+}
+
+func open(t *testing.T, change ...func(*event.Event)) *shop {
+	t.Helper()
+	s := &shop{Service: storetest.New(t), t: t}
+	e := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 40, 10))
+	e.Transferable = new(event.TransferPriced)
+	for _, f := range change {
+		f(&e)
+	}
+	s.Put(t, e)
+	return s
+}
+
+// buy sells seats to a user, and returns the payment and the tickets.
+func (s *shop) buy(user string, seats ...string) (p reservation.Payment, ids []uuid.UUID) {
+	s.t.Helper()
+	r := s.MustHoldSeats(s.t, user, seats...)
+	p = storetest.Payment(r)
+	s.Confirm(s.t, r, p)
+	return p, s.TicketIDs(s.t, p)
+}
+
+// offer offers a ticket to whoever has the link.
+func (s *shop) offer(seller string, ticketID uuid.UUID, price int64) (*transfer.Shown, string) {
+	s.t.Helper()
+	t, claim, err := s.Transfers.Offer(s.t.Context(), transfer.Request{TicketID: ticketID, Seller: seller, Price: price}, nil)
+	require.NoError(s.t, err)
+	return t, claim
+}
+
+func (s *shop) accept(user, claim string) (*transfer.Shown, error) {
+	return s.Transfers.Accept(s.t.Context(), user, claim, uuid.Nil)
+}
+
+// charge claims the ticket for a new payment of its buyer, as payment does before it charges.
+func (s *shop) charge(t *transfer.Shown, buyer string) (settlement.PaymentEvent, error) {
+	e := settlement.PaymentEvent{
+		Key: uuid.NewString(), Kind: settlement.Transfer, ReferenceID: t.ID,
+		Payment: reservation.Payment{ID: uuid.New(), UserID: buyer, EventID: t.EventID, Amount: t.Price, Currency: "KRW"},
+	}
+	_, err := s.Transfers.ClaimFor(s.t.Context(), buyer, t.ID, e.Payment.ID, reservation.PayTime{})
+	return e, err
+}
+
+// pass lets a ticket pass to a buyer who pays, and returns the buyer's ticket and payment.
+func (s *shop) pass(seller, buyer string, ticketID uuid.UUID, price int64) (uuid.UUID, reservation.Payment) {
+	s.t.Helper()
+	t, claim := s.offer(seller, ticketID, price)
+	t, err := s.accept(buyer, claim)
+	require.NoError(s.t, err)
+	if price == 0 {
+		return t.NewTicket, reservation.Payment{}
+	}
+	e, err := s.charge(t, buyer)
+	require.NoError(s.t, err)
+	s.Settle(s.t, e, e)
+	t, err = s.TransferStore.Find(s.t.Context(), t.ID)
+	require.NoError(s.t, err)
+	return t.NewTicket, e.Payment
+}
+
+func (s *shop) ticket(id uuid.UUID) *ticket.Shown {
+	s.t.Helper()
+	t, err := s.Tickets.FindTicket(s.t.Context(), id)
+	require.NoError(s.t, err)
+	return t
+}
+
+func (s *shop) status(id uuid.UUID) transfer.Status {
+	s.t.Helper()
+	t, err := s.TransferStore.Find(s.t.Context(), id)
+	require.NoError(s.t, err)
+	return t.Status
+}
+
+func (s *shop) requireReason(err error, reason string) {
+	s.t.Helper()
+	require.ErrorIs(s.t, err, transfer.ErrNotTransferable)
+	require.Equal(s.t, reason, errs.From(err).Metadata["reason"])
+}
+
+// A ticket passes on for money and as a gift: the code changes, the seller is promised the price, and
+// each later holder gives back what that holder has paid.
+func TestAChainOfHolders(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	p, ids := s.buy("a", "A-1-1", "A-1-2")
+	second, paidB := s.pass("a", "b", ids[0], 60)
+	sold := s.ticket(ids[0])
+	require.Equal(t, ticket.Transferred, sold.Status)
+	require.EqualValues(t, 60, sold.Given)
+	_, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: second, Seller: "b", Price: 61}, nil)
+	s.requireReason(err, transfer.PriceTooHigh) // more than b has paid
+	third, _ := s.pass("b", "c", second, 0)
+	fourth, paidD := s.pass("c", "d", third, 0)
+	require.Zero(t, paidD.Amount)
+	last := s.ticket(fourth)
+	require.Equal(t, "d", last.UserID)
+	require.EqualValues(t, 70, last.Price)
+	require.Zero(t, last.Paid)
+	require.Equal(t, "A-1-1", last.Seat.ID)
+	require.Equal(t, refund.Refused, s.BeginRefund(t, s.RefundRequest(paidB, refund.User)).Status, "b's ticket is d's now")
+	s.Refund(t, p, refund.User) // the other ticket of a
+	require.Equal(t, ticket.Valid, s.ticket(fourth).Status)
+	s.RequireInvariants(t)
+}
+
+// Who buys a ticket from another may give it back, and the place is for sale again.
+func TestTheBuyerGivesTheTicketBack(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	_, paid := s.pass("a", "b", ids[0], 50)
+	c := s.Refund(t, paid, refund.User)
+	require.EqualValues(t, 50, c.Items[0].Amount)
+	s.MustHoldSeats(t, "c", "A-1-1")
+	s.RequireInvariants(t)
+}
+
+// What may be offered, and by whom.
+func TestOfferRefused(t *testing.T) {
+	t.Parallel()
+	offer := func(s *shop, r transfer.Request) error {
+		_, _, err := s.Transfers.Offer(t.Context(), r, nil)
+		return err
+	}
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1", "A-1-2", "A-1-3")
+	require.ErrorIs(t, offer(s, transfer.Request{TicketID: ids[0], Seller: "b"}), ticket.ErrNotFound)
+	require.ErrorIs(t, offer(s, transfer.Request{TicketID: uuid.New(), Seller: "a"}), ticket.ErrNotFound)
+	require.ErrorIs(t, offer(s, transfer.Request{TicketID: ids[0], Seller: "a", ToUser: "a"}), transfer.ErrOwn)
+	s.requireReason(offer(s, transfer.Request{TicketID: ids[0], Seller: "a", Price: 71}), transfer.PriceTooHigh)
+	closes := storetest.Start.Add(47 * time.Hour)
+	for _, deadline := range []time.Time{s.Clock.Now(), closes.Add(time.Second)} {
+		s.requireReason(offer(s, transfer.Request{TicketID: ids[0], Seller: "a", Deadline: deadline}), transfer.BadDeadline)
+	}
+	s.offer("a", ids[0], 70)
+	s.requireReason(offer(s, transfer.Request{TicketID: ids[0], Seller: "a"}), transfer.Offered)
+	_, err := s.Pool.Exec(t.Context(), `UPDATE tickets SET disputed = true WHERE ticket_id = $1`, ids[1])
+	require.NoError(t, err)
+	s.requireReason(offer(s, transfer.Request{TicketID: ids[1], Seller: "a"}), transfer.Disputed)
+	s.Clock.Set(closes.Add(-transfer.PayWithin))
+	s.requireReason(offer(s, transfer.Request{TicketID: ids[2], Seller: "a", Price: 1}), transfer.TooLate)
+	s.offer("a", ids[2], 0)
+	s.Clock.Set(closes)
+	s.requireReason(offer(s, transfer.Request{TicketID: ids[2], Seller: "a"}), transfer.TooLate)
+
+	for setting, want := range map[event.Transferable]string{event.TransferNone: transfer.NoTransfers, event.TransferFree: transfer.PriceTooHigh} {
+		s := open(t, func(e *event.Event) { e.Transferable = &setting })
+		_, ids := s.buy("a", "A-1-1")
+		s.requireReason(offer(s, transfer.Request{TicketID: ids[0], Seller: "a", Price: 1}), want)
+	}
+}
+
+// A repeated request makes a new link, and the one before is void.
+func TestARepeatedOfferMakesANewLink(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	req, key := transfer.Request{TicketID: ids[0], Seller: "a"}, idempotencyKey(t)
+	first, void, err := s.Transfers.Offer(t.Context(), req, key)
+	require.NoError(t, err)
+	again, claim, err := s.Transfers.Offer(t.Context(), req, key)
+	require.NoError(t, err)
+	require.Equal(t, first.ID, again.ID)
+	_, err = s.accept("b", void)
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+	_, err = s.accept("b", claim)
+	require.NoError(t, err)
+	_, claim, err = s.Transfers.Offer(t.Context(), req, key)
+	require.NoError(t, err)
+	require.Empty(t, claim, "it has ended")
+}
+
+func idempotencyKey(t *testing.T) *idempotency.Key {
+	t.Helper()
+	key, err := idempotency.Require("a", "OfferTicket", uuid.NewString(), "offer")
+	require.NoError(t, err)
+	return key
+}
+
+// Who may accept an offer.
+func TestAcceptRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1", "A-1-2", "A-1-3")
+	offered, claim := s.offer("a", ids[0], 70)
+	_, err := s.accept("a", claim)
+	require.ErrorIs(t, err, transfer.ErrOwn)
+	_, err = s.accept("b", "made up")
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+	_, err = s.Transfers.Accept(t.Context(), "b", "", offered.ID)
+	require.ErrorIs(t, err, transfer.ErrNotFound, "it is not for b by name")
+	_, err = s.Pool.Exec(t.Context(), `UPDATE line_settings SET blocked_users = '{blocked}' WHERE event_id = 'e'`)
+	require.NoError(t, err)
+	_, err = s.accept("blocked", claim)
+	require.ErrorIs(t, err, transfer.ErrBlocked)
+	s.buy("full", "A-2-1", "A-2-2", "A-2-3", "A-2-4")
+	_, err = s.accept("full", claim)
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
+	mine, err := s.accept("b", claim)
+	require.NoError(t, err)
+	again, err := s.accept("b", claim)
+	require.NoError(t, err)
+	require.Equal(t, mine.PayUntil, again.PayUntil, "it may be repeated")
+	_, err = s.accept("c", claim)
+	require.ErrorIs(t, err, transfer.ErrTaken)
+
+	named, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[1], Seller: "a", ToUser: "c"}, nil)
+	require.NoError(t, err)
+	_, err = s.Transfers.Accept(t.Context(), "b", "", named.ID)
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+	_, err = s.Transfers.Accept(t.Context(), "c", "", named.ID)
+	require.NoError(t, err)
+
+	_, late := s.offer("a", ids[2], 0)
+	s.Clock.Set(storetest.Start.Add(47 * time.Hour))
+	_, err = s.accept("d", late)
+	require.ErrorIs(t, err, transfer.ErrEnded)
+	s.RequireInvariants(t)
+}
+
+// A place counts for everybody through whose hands it went, once.
+func TestTheLimitCountsPlaces(t *testing.T) {
+	t.Parallel()
+	s := open(t, func(e *event.Event) { e.MaxPerUser = 2 })
+	_, ids := s.buy("a", "A-1-1", "A-1-2")
+	second, _ := s.pass("a", "b", ids[0], 70)
+	_, err := s.HoldSeats(t.Context(), "a", "A-1-3")
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded, "what was passed on still counts")
+	back, _ := s.pass("b", "a", second, 70) // A→B→A is one place
+	third, _ := s.pass("a", "b", back, 0)
+	s.pass("b", "c", third, 0)
+	s.buy("b", "A-2-1")
+	_, err = s.HoldSeats(t.Context(), "b", "A-2-2")
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
+	_, claim := s.offer("a", ids[1], 70)
+	_, err = s.accept("b", claim)
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
+	_, err = s.accept("c", claim)
+	require.NoError(t, err)
+	_, err = s.HoldSeats(t.Context(), "c", "A-2-2")
+	require.ErrorIs(t, err, reservation.ErrLimitExceeded, "a place that is to be paid counts")
+	s.RequireInvariants(t)
+}
+
+// A buyer who does not pay, or gives it up, loses the ticket to others; after two the offer ends.
+func TestBuyersWhoDoNotPay(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	offered, claim := s.offer("a", ids[0], 70)
+	_, err := s.accept("b", claim)
+	require.NoError(t, err)
+	_, err = s.Transfers.Cancel(t.Context(), "c", offered.ID)
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+	_, err = s.Transfers.Cancel(t.Context(), "b", offered.ID)
+	require.NoError(t, err)
+	require.Equal(t, transfer.Open, s.status(offered.ID))
+	_, err = s.accept("c", claim)
+	require.NoError(t, err)
+	e, err := s.charge(offered, "c")
+	require.NoError(t, err)
+	require.Equal(t, ticket.Transferring, s.ticket(ids[0]).Status)
+	s.Clock.Advance(storetest.MaxExtension + transfer.PayWithin)
+	require.NoError(t, s.Transfers.ExpireDue(t.Context()))
+	require.Equal(t, transfer.Expired, s.status(offered.ID))
+	require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
+	s.Settle(t, e) // taken all the same: it is given back
+	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM ended_payments WHERE payment_id = $1`, e.Payment.ID))
+	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox WHERE type = 'TRANSFER_REJECTED'`))
+	s.RequireInvariants(t)
+}
+
+// The claim of a page keeps the ticket valid, that before a charge does not; both can be repeated, and
+// undone.
+func TestClaimsOfPayments(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	offered, claim := s.offer("a", ids[0], 70)
+	_, err := s.Transfers.Payable(t.Context(), "b", offered.ID)
+	require.ErrorIs(t, err, reservation.ErrReferenceNotFound, "not accepted")
+	_, err = s.accept("b", claim)
+	require.NoError(t, err)
+	payment := uuid.New()
+	begin := func(pt reservation.PayTime) (*transfer.Shown, error) {
+		return s.Transfers.ClaimFor(t.Context(), "b", offered.ID, payment, pt)
+	}
+	page := reservation.PayTime{Within: 20 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	for range 2 {
+		opened, err := begin(page)
+		require.NoError(t, err)
+		s.RequireFromNow(t, 20*time.Minute, opened.PayUntil)
+	}
+	require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
+	for range 2 {
+		_, err = begin(reservation.PayTime{Within: 10 * time.Minute})
+		require.NoError(t, err)
+	}
+	require.Equal(t, ticket.Transferring, s.ticket(ids[0]).Status)
+	_, err = s.Transfers.ClaimFor(t.Context(), "b", offered.ID, uuid.New(), reservation.PayTime{})
+	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
+	_, err = s.Transfers.Cancel(t.Context(), "a", offered.ID)
+	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
+	s.Clock.Advance(19 * time.Minute)
+	under := reservation.UnderWay{ReferenceID: offered.ID, PaymentID: payment}
+	extended, err := s.Transfers.ExtendPayments(t.Context(), []reservation.UnderWay{under, {ReferenceID: offered.ID, PaymentID: uuid.New()}})
+	require.NoError(t, err)
+	require.Equal(t, []reservation.UnderWay{under}, extended)
+	now, err := s.TransferStore.Find(t.Context(), offered.ID)
+	require.NoError(t, err)
+	s.RequireFromNow(t, 3*time.Minute, now.PayUntil)
+	for range 2 {
+		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
+		require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
+	}
+	payment = uuid.New()
+	_, err = begin(reservation.PayTime{})
+	require.NoError(t, err, "the buyer may try again")
+	s.RequireInvariants(t)
+}
+
+// Whatever takes the ticket from its holder ends its offer, also an accepted one while nothing was
+// charged. The payment whose page is open is named, so that payment closes it.
+func TestWhatEndsOffers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		end    func(s *shop, p reservation.Payment, id uuid.UUID)
+	}{
+		"its seller": {transfer.ReasonSeller, func(s *shop, _ reservation.Payment, id uuid.UUID) {
+			for range 2 {
+				_, err := s.Transfers.Cancel(t.Context(), "a", id)
+				require.NoError(t, err)
+			}
+		}},
+		"a refund": {transfer.ReasonRefunded, func(s *shop, p reservation.Payment, _ uuid.UUID) { s.Refund(t, p, refund.User) }},
+		"the door": {transfer.ReasonUsed, func(s *shop, p reservation.Payment, _ uuid.UUID) {
+			s.Clock.Set(storetest.Start.Add(47 * time.Hour))
+			require.True(t, s.admit(s.TicketIDs(t, p)[0]))
+		}},
+		"the deadline": {transfer.ReasonDeadline, func(s *shop, _ reservation.Payment, _ uuid.UUID) {
+			s.Clock.Set(storetest.Start.Add(47 * time.Hour))
+			require.NoError(t, s.Transfers.ExpireDue(t.Context()))
+		}},
+		"the end of the event": {transfer.ReasonEventCancelled, func(s *shop, _ reservation.Payment, _ uuid.UUID) {
+			require.NoError(t, s.EventStore.Act(t.Context(), "e", event.Cancel, 0))
+			require.NoError(t, s.Walker.Walk(t.Context()))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			p, ids := s.buy("a", "A-1-1")
+			offered, claim := s.offer("a", ids[0], 70)
+			payment := uuid.New()
+			if c.reason != transfer.ReasonDeadline {
+				_, err := s.accept("b", claim)
+				require.NoError(t, err)
+				_, err = s.Transfers.ClaimFor(t.Context(), "b", offered.ID, payment, reservation.PayTime{Within: 12 * time.Minute, Opens: true})
+				require.NoError(t, err)
+			}
+			c.end(s, p, offered.ID)
+			ended, err := s.TransferStore.Find(t.Context(), offered.ID)
+			require.NoError(t, err)
+			require.Equal(t, c.reason, ended.Reason)
+			_, err = s.accept("b", claim)
+			require.ErrorIs(t, err, transfer.ErrEnded)
+			if c.reason != transfer.ReasonDeadline {
+				_, err = s.charge(offered, "b")
+				require.ErrorIs(t, err, reservation.ErrNotPayable)
+				require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox
+					WHERE type = 'TRANSFER_CANCELLED' AND payload::json->>'paymentId' = $1 AND payload::json->>'reason' = $2`, payment.String(), c.reason))
+			}
+			s.RequireInvariants(t)
+		})
+	}
+}
+
+// Payments that cannot be honoured are rejected for good, once, whatever is repeated.
+func TestRejectedPayments(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*settlement.PaymentEvent){
+		"another amount":    func(e *settlement.PaymentEvent) { e.Payment.Amount-- },
+		"another currency":  func(e *settlement.PaymentEvent) { e.Payment.Currency = "USD" },
+		"another buyer":     func(e *settlement.PaymentEvent) { e.Payment.UserID = "c" },
+		"no such transfer":  func(e *settlement.PaymentEvent) { e.ReferenceID = uuid.New() },
+		"another's payment": func(e *settlement.PaymentEvent) { e.Payment.ID = uuid.New() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			_, ids := s.buy("a", "A-1-1")
+			offered, claim := s.offer("a", ids[0], 70)
+			_, err := s.accept("b", claim)
+			require.NoError(t, err)
+			e, err := s.charge(offered, "b")
+			require.NoError(t, err)
+			right := e
+			change(&e)
+			s.Settle(t, e)
+			if again := e; again.ReferenceID == right.ReferenceID {
+				again.Key = uuid.NewString()
+				s.Settle(t, again)
+			}
+			require.NotZero(t, s.Count(t, `SELECT count(*) FROM outbox WHERE type = 'TRANSFER_REJECTED'`))
+			if e.Payment.ID == right.Payment.ID { // it is given back, so it never buys anything
+				right.Key = uuid.NewString()
+				s.Settle(t, right)
+				require.NotEqual(t, transfer.Completed, s.status(offered.ID))
+			}
+			s.RequireInvariants(t)
+		})
+	}
+}
+
+// A refund of a cancelled event gives every holder what is left of what that holder has paid.
+func TestCancelledEventPaysEveryHolder(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1", "A-1-2", "A-1-3")
+	s.pass("a", "b", ids[0], 50)
+	s.pass("a", "b", ids[1], 0)
+	offered, claim := s.offer("a", ids[2], 60)
+	_, err := s.accept("c", claim)
+	require.NoError(t, err)
+	e, err := s.charge(offered, "c")
+	require.NoError(t, err)
+	require.NoError(t, s.EventStore.Act(t.Context(), "e", event.Cancel, 0))
+	require.NoError(t, s.Walker.Walk(t.Context()))
+	s.Settle(t, e) // the refunds have begun: c gets the money back, and a that of the ticket
+	for range 3 {
+		s.Clock.Advance(time.Hour)
+		require.NoError(t, s.Walker.Walk(t.Context()))
+	}
+	require.EqualValues(t, 20+70+70, s.Count(t, `SELECT sum(i.amount) FROM refund_claims c, unnest(c.amounts) AS i (amount), tickets k
+		WHERE k.ticket_id = c.ticket_ids[1] AND k.user_id = 'a'`))
+	require.EqualValues(t, 50, s.Count(t, `SELECT sum(i.amount) FROM refund_claims c, unnest(c.amounts) AS i (amount), tickets k
+		WHERE k.ticket_id = c.ticket_ids[1] AND k.user_id = 'b'`))
+	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox WHERE type = 'TRANSFER_REJECTED'`))
+	s.RequireInvariants(t)
+}

@@ -1,0 +1,168 @@
+package transfer
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// Reasons why a ticket cannot be passed on, besides its status.
+const (
+	NoTransfers  = "NO_TRANSFERS" // the event's tickets are not passed on
+	TooLate      = "TOO_LATE"
+	EventGone    = "EVENT_CANCELLED"
+	Disputed     = "DISPUTED"       // its payer disputes the charge at the bank
+	PriceTooHigh = "PRICE_TOO_HIGH" // more than the face value, or than what its holder has paid
+	BadDeadline  = "DEADLINE"       // not between now and the close
+	Offered      = "OFFERED"        // it has an open offer
+)
+
+// Possible says whether a ticket's holder could pass it on now.
+type Possible struct {
+	// Until is until when an offer can be accepted; zero: tickets of the event are not passed on.
+	Until time.Time
+	// MaxPrice is the highest price, in the currency's minor unit; 0: as a gift only.
+	MaxPrice int64
+	// Reason is why it cannot be passed on; empty: it can.
+	Reason string
+}
+
+// PossibleFor says whether the holder of a ticket could pass it on now, and for how much.
+func PossibleFor(tk *ticket.Ticket, terms Terms) (p Possible) {
+	if terms.Transferable == event.TransferFree || terms.Transferable == event.TransferPriced {
+		p.Until = terms.ClosesAt
+	}
+	if terms.Transferable == event.TransferPriced {
+		p.MaxPrice = max(0, min(tk.Price, tk.Owed()))
+	}
+	switch {
+	case tk.Status != ticket.Valid:
+		p.Reason = string(tk.Status)
+	case p.Until.IsZero():
+		p.Reason = NoTransfers
+	case !terms.State.TakesPlace():
+		p.Reason = EventGone
+	case !terms.Now.Before(terms.ClosesAt):
+		p.Reason = TooLate
+	case tk.Disputed:
+		p.Reason = Disputed
+	}
+	return p
+}
+
+// Request is the wish of a ticket's holder to pass it on.
+type Request struct {
+	TicketID uuid.UUID
+	Seller   string
+	ToUser   string
+	Price    int64
+	// Deadline is until when the offer can be accepted; zero: until the event closes.
+	Deadline time.Time
+}
+
+// Offer makes the offer of a ticket, whose row is locked. Errors: ticket.ErrNotFound when it is not the
+// seller's, ErrOwn for an offer to oneself, ErrNotTransferable with its reason.
+func Offer(req Request, tk *ticket.Ticket, claimHash []byte, terms Terms) (*Transfer, error) {
+	if tk == nil || tk.UserID != req.Seller {
+		return nil, ticket.ErrNotFound
+	}
+	possible := PossibleFor(tk, terms)
+	if req.Deadline.IsZero() {
+		req.Deadline = possible.Until
+	}
+	reason := possible.Reason
+	switch {
+	case reason != "":
+	case req.ToUser == req.Seller:
+		return nil, ErrOwn
+	case req.Price > possible.MaxPrice:
+		reason = PriceTooHigh
+	case !req.Deadline.After(terms.Now) || req.Deadline.After(possible.Until):
+		reason = BadDeadline
+	case req.Price > 0 && !terms.Now.Before(terms.ClosesAt.Add(-PayWithin)):
+		reason = TooLate
+	}
+	if reason != "" {
+		return nil, ErrNotTransferable.With("reason", reason)
+	}
+	return &Transfer{
+		ID: uuid.Must(uuid.NewV7()), TicketID: tk.ID, EventID: tk.EventID, Seller: req.Seller, ToUser: req.ToUser, ClaimHash: claimHash,
+		Price: req.Price, Currency: tk.Currency, Status: Open, Deadline: req.Deadline, Version: 1, CreatedAt: terms.Now,
+	}, nil
+}
+
+// Buyer is a user who accepts an offer.
+type Buyer struct {
+	UserID string
+	// Blocked: the user is blocked at the event. CheckLimit refuses one more place of the event, if it
+	// counts for the user's limit.
+	Blocked    bool
+	CheckLimit func() error
+}
+
+// Accept accepts an offer: a gift passes on at once, and its new ticket is returned; else the buyer has
+// time to pay. A repeated call of the buyer changes nothing. The rows of the ticket and the transfer
+// are locked, and both users.
+func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Ticket, error) {
+	t.Expire(tk, terms.Now)
+	switch {
+	case b.UserID == t.Seller:
+		return nil, ErrOwn
+	case t.Status.Lasts() && t.ToUser != "" && t.ToUser != b.UserID:
+		return nil, ErrNotFound
+	case t.Buyer == b.UserID && (t.Status == Awaiting || t.Status == Completed):
+		return nil, nil //nolint:nilnil // accepted before
+	case t.Status == Awaiting:
+		return nil, ErrTaken
+	case t.Status != Open || tk.Status != ticket.Valid || tk.UserID != t.Seller:
+		return nil, ErrEnded
+	case !terms.State.TakesPlace():
+		return nil, event.ErrCancelled
+	case !terms.Now.Before(t.acceptUntil(terms)):
+		return nil, ErrEnded
+	case b.Blocked:
+		return nil, ErrBlocked
+	case tk.Disputed:
+		return nil, ErrNotTransferable.With("reason", Disputed)
+	}
+	if err := b.CheckLimit(); err != nil {
+		return nil, err
+	}
+	t.Buyer = b.UserID
+	if t.Price == 0 {
+		return t.complete(tk, uuid.Nil, terms.Now), nil
+	}
+	t.Status, t.PayUntil = Awaiting, terms.Now.Add(PayWithin)
+	t.PayEndsAt = t.PayUntil
+	t.Version++
+	return nil, nil //nolint:nilnil // it is to be paid
+}
+
+// acceptUntil is until when an offer can be accepted: a buyer who pays needs time before the close.
+func (t *Transfer) acceptUntil(terms Terms) time.Time {
+	until := terms.ClosesAt
+	if t.Price > 0 {
+		until = until.Add(-PayWithin)
+	}
+	if t.Deadline.Before(until) {
+		return t.Deadline
+	}
+	return until
+}
+
+// complete passes the ticket on to the buyer, and returns the buyer's ticket.
+func (t *Transfer) complete(tk *ticket.Ticket, payment uuid.UUID, now time.Time) *ticket.Ticket {
+	seller := tk.PaymentID
+	if t.Price == 0 {
+		seller = uuid.Nil
+	}
+	passed := tk.PassOn(t.Buyer, t.Price, payment, now)
+	t.Status, t.PaymentID, t.Charging, t.NewTicket = Completed, payment, false, passed.ID
+	t.PayUntil, t.PayEndsAt = time.Time{}, time.Time{}
+	t.Version++
+	t.emit(EventCompleted, "", payment, seller, now)
+	return &passed
+}

@@ -1,0 +1,141 @@
+package transfer
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// ReasonUnknown is the reason of the rejection of a payment whose transfer does not exist.
+const ReasonUnknown = "TRANSFER_NOT_FOUND"
+
+// Payable returns nil while this buyer can pay: the offer is accepted, its time is not over, and the
+// ticket is still the seller's. Errors: reservation.ErrReferenceNotFound, ErrAlreadyPaid, ErrNotPayable,
+// ErrHoldExpired; event.ErrCancelled.
+func (t *Transfer) Payable(tk *ticket.Ticket, buyer string, terms Terms) error {
+	switch {
+	case t.Buyer != buyer:
+		return reservation.ErrReferenceNotFound
+	case t.Status == Completed:
+		return reservation.ErrAlreadyPaid
+	case t.Status != Awaiting:
+		return reservation.ErrNotPayable
+	case t.Due(terms.Now):
+		return reservation.ErrHoldExpired
+	case !t.Charging && !terms.State.TakesPlace():
+		return event.ErrCancelled
+	case !t.Charging && (tk.Status != ticket.Valid || !terms.Now.Before(terms.ClosesAt)):
+		return reservation.ErrNotPayable
+	default:
+		return nil
+	}
+}
+
+// ClaimFor gives a payment its time, as reservation.ClaimFor does. When the payment is about to be
+// charged, the ticket is TRANSFERRING, so that nothing else can happen to it; while only a page is
+// opened it stays valid.
+func (t *Transfer) ClaimFor(
+	tk *ticket.Ticket, buyer string, payment uuid.UUID, terms Terms, maxExtension time.Duration, pt reservation.PayTime,
+) error {
+	if err := t.Payable(tk, buyer, terms); err != nil {
+		return err
+	}
+	renews := t.PaymentID != uuid.Nil
+	switch {
+	case renews && t.PaymentID != payment:
+		return reservation.ErrPaymentInProgress
+	case renews && (pt.Opens || pt.Within == 0 && t.Charging):
+		return nil
+	}
+	end, err := pt.End(t.PayUntil, t.PayEndsAt, terms.Now, maxExtension)
+	if err != nil {
+		return err
+	}
+	if !pt.Opens && !t.Charging {
+		tk.Reserve()
+		t.Charging = true
+	}
+	t.PaymentID, t.PayUntil = payment, end
+	t.Version++
+	return nil
+}
+
+// Extend gives a payment under way more time, within maxExtension, unless its time is over.
+func (t *Transfer) Extend(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
+	if t.Status != Awaiting || t.PaymentID != payment || t.Due(now) {
+		return
+	}
+	if end := reservation.ExtendedTo(now, t.PayEndsAt, maxExtension); end.After(t.PayUntil) {
+		t.PayUntil = end
+		t.Version++
+	}
+}
+
+// AbortPayment undoes ClaimFor for a payment that was definitely not taken. The buyer may try again
+// until the original end of the time to pay, at least for reservation.RetryWithin.
+func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.Time) {
+	if t.Status != Awaiting || t.PaymentID != payment {
+		return
+	}
+	t.release(tk)
+	t.PayUntil = t.PayEndsAt
+	if least := now.Add(reservation.RetryWithin); t.PayUntil.Before(least) {
+		t.PayUntil = least
+	}
+	t.Version++
+}
+
+// Settle applies a payment that the provider has taken: the ticket passes on, and the new one is
+// returned, or the payment is rejected, which then is refunded. It is idempotent. A payment whose claim
+// was never stored here completes too while its buyer could still pay, but not when doors may have
+// the seller's ticket on their lists.
+func (t *Transfer) Settle(tk *ticket.Ticket, p reservation.Payment, terms Terms) (passed *ticket.Ticket, rejected string) {
+	if t.Status == Completed && t.PaymentID == p.ID {
+		return nil, ""
+	}
+	reason := t.refusal(tk, p, terms)
+	if reason == "" {
+		return t.complete(tk, p.ID, terms.Now), ""
+	}
+	if t.Status == Awaiting && t.PaymentID == p.ID { // it is not honoured, so it is not under way
+		t.release(tk)
+	}
+	t.Version++
+	t.emit(EventRejected, reason, p.ID, uuid.Nil, terms.Now)
+	return nil, reason
+}
+
+// refusal returns why a payment cannot be honoured; empty: it can.
+func (t *Transfer) refusal(tk *ticket.Ticket, p reservation.Payment, terms Terms) string {
+	own := t.Status == Awaiting && t.Buyer == p.UserID
+	switch {
+	case p.EndedWhy != "":
+		return p.EndedWhy
+	case t.Status == Completed:
+		return reservation.ReasonAlreadyPaid
+	case terms.State == event.Ended:
+		return reservation.ReasonEventCancelled
+	case !own:
+		return reservation.ReasonHoldExpired
+	case t.Price != p.Amount || t.Currency != p.Currency:
+		return reservation.ReasonAmountMismatch
+	case t.Charging && t.PaymentID == p.ID:
+		return ""
+	case t.Charging, tk.Status != ticket.Valid, !terms.Now.Before(terms.ClosesAt):
+		return reservation.ReasonHoldExpired
+	default:
+		return ""
+	}
+}
+
+// RejectUnknown returns the event that rejects a payment whose transfer does not exist.
+func RejectUnknown(id uuid.UUID, p reservation.Payment, now time.Time) Event {
+	return Event{
+		Type: EventRejected, Transfer: Transfer{ID: id, EventID: p.EventID, Buyer: p.UserID, Price: p.Amount, Currency: p.Currency, Version: 1},
+		PaymentID: p.ID, Reason: ReasonUnknown, At: now,
+	}
+}

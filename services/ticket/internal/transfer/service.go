@@ -1,0 +1,212 @@
+package transfer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/loop"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// claimBytes is the length of a claim, the secret in an offer's link: 128 random bits cannot be guessed.
+const claimBytes = 16
+
+// sweepBatch bounds the transfers that are looked up at once.
+const sweepBatch = 200
+
+// Decide changes a transfer and its ticket, whose rows are locked.
+type Decide func(t *Transfer, tk *ticket.Ticket, terms Terms) error
+
+// Store stores transfers.
+type Store interface {
+	// Offer stores the offer that make returns for the locked ticket. A repeated request returns the
+	// first offer; renewed: claimHash is stored now, which it is not once the offer has ended.
+	Offer(ctx context.Context, req Request, key *idempotency.Key, claimHash []byte) (id uuid.UUID, renewed bool, err error)
+	// Find returns a transfer, or ErrNotFound.
+	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
+	// OfClaim returns the transfer whose link carries the claim with this hash, or ErrNotFound.
+	OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error)
+	// List returns transfers of a user, newest first, with ids below before (zero: all).
+	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
+	// Change changes a transfer and its ticket; ErrNotFound.
+	Change(ctx context.Context, id uuid.UUID, decide Decide) error
+	// Accept lets a user accept an offer (see Transfer.Accept).
+	Accept(ctx context.Context, id uuid.UUID, userID string) error
+	// Paying returns those of the payments that are under way, and of them those that have less than
+	// the given time left.
+	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
+	// Due returns up to max transfers whose time is over.
+	Due(ctx context.Context, max int) ([]uuid.UUID, error)
+}
+
+// Service lets users pass their tickets on. It draws the claims of links, of which only hashes are
+// stored.
+type Service struct {
+	store        Store
+	maxExtension time.Duration
+}
+
+// NewService makes a Service. Payments extend a buyer's time to pay by maxExtension at most.
+func NewService(store Store, maxExtension time.Duration) *Service {
+	return &Service{store: store, maxExtension: maxExtension}
+}
+
+// Offer offers a ticket, and returns the offer with the claim of its link; the claim is empty when the
+// request is repeated after the offer has ended. Errors: those of transfer.Offer and of idempotency.
+func (s *Service) Offer(ctx context.Context, req Request, key *idempotency.Key) (*Shown, string, error) {
+	secret := make([]byte, claimBytes)
+	_, _ = rand.Read(secret) // never fails
+	claim := base64.RawURLEncoding.EncodeToString(secret)
+	id, renewed, err := s.store.Offer(ctx, req, key, hash(claim))
+	if err != nil {
+		return nil, "", err
+	}
+	if !renewed {
+		claim = ""
+	}
+	shown, err := s.store.Find(ctx, id)
+	return shown, claim, err
+}
+
+func hash(claim string) []byte {
+	sum := sha256.Sum256([]byte(claim))
+	return sum[:]
+}
+
+// Look returns the offer that a link carries (its claim), or one that is made to the user by name (its
+// id). ErrNotFound for offers to others.
+func (s *Service) Look(ctx context.Context, userID, claim string, id uuid.UUID) (*Shown, error) {
+	if claim != "" {
+		var err error
+		if id, err = s.store.OfClaim(ctx, hash(claim)); err != nil {
+			return nil, err
+		}
+	}
+	t, err := s.store.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	party := userID == t.Seller || userID == t.Buyer || userID == t.ToUser
+	if !party && (claim == "" || t.ToUser != "") {
+		return nil, ErrNotFound
+	}
+	return t, nil
+}
+
+// Accept accepts the offer that Look finds, and returns it (see Transfer.Accept).
+func (s *Service) Accept(ctx context.Context, userID, claim string, id uuid.UUID) (*Shown, error) {
+	t, err := s.Look(ctx, userID, claim, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.store.Accept(ctx, t.ID, userID); err != nil {
+		return nil, err
+	}
+	return s.store.Find(ctx, t.ID)
+}
+
+// Cancel ends an offer of its seller, or gives it up for its buyer (see Transfer.Cancel).
+func (s *Service) Cancel(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
+	err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error { return t.Cancel(tk, userID, terms.Now) })
+	if err != nil {
+		return nil, err
+	}
+	return s.store.Find(ctx, id)
+}
+
+// List returns a page of a user's transfers, newest first, and before for the next page (zero: none).
+func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
+	list, err := s.store.List(ctx, userID, limit+1, before)
+	if err != nil || len(list) <= limit {
+		return list, uuid.Nil, err
+	}
+	return list[:limit], list[limit-1].ID, nil
+}
+
+// Payable returns the transfer if this buyer can pay it now (see Transfer.Payable).
+func (s *Service) Payable(ctx context.Context, buyer string, id uuid.UUID) (*Shown, error) {
+	return s.forPayment(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error { return t.Payable(tk, buyer, terms) })
+}
+
+// ClaimFor gives a payment its time, and the ticket once it is about to be charged (see
+// Transfer.ClaimFor).
+func (s *Service) ClaimFor(ctx context.Context, buyer string, id, payment uuid.UUID, pt reservation.PayTime) (*Shown, error) {
+	return s.forPayment(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
+		return t.ClaimFor(tk, buyer, payment, terms, s.maxExtension, pt)
+	})
+}
+
+func (s *Service) forPayment(ctx context.Context, id uuid.UUID, decide Decide) (*Shown, error) {
+	err := s.store.Change(ctx, id, decide)
+	if err == nil {
+		return s.store.Find(ctx, id)
+	}
+	return nil, asReference(err)
+}
+
+// asReference returns the error that payment knows for a reference that does not exist.
+func asReference(err error) error {
+	if err == ErrNotFound { //nolint:errorlint // it is returned as it is
+		return reservation.ErrReferenceNotFound
+	}
+	return err
+}
+
+// AbortPayment undoes ClaimFor for a payment that was definitely not taken.
+func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
+	return asReference(s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
+		t.AbortPayment(tk, payment, terms.Now)
+		return nil
+	}))
+}
+
+// ExtendPayments extends those of the payments that are under way, and returns them.
+func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error) {
+	paying, short, err := s.store.Paying(ctx, payments, reservation.ExtendTo)
+	for i := 0; i < len(short) && err == nil; i++ {
+		err = s.store.Change(ctx, short[i].ReferenceID, func(t *Transfer, _ *ticket.Ticket, terms Terms) error {
+			t.Extend(short[i].PaymentID, terms.Now, s.maxExtension)
+			return nil
+		})
+	}
+	return paying, err
+}
+
+// ExpireDue ends what is over of transfers (see Transfer.Expire), until nothing is due. Any number of
+// replicas may call it at the same time.
+func (s *Service) ExpireDue(ctx context.Context) error {
+	for ctx.Err() == nil {
+		ids, err := s.store.Due(ctx, sweepBatch)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
+				t.Expire(tk, terms.Now)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if len(ids) < sweepBatch {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// Sweeper returns a worker that calls ExpireDue, until its context ends.
+func (s *Service) Sweeper(every time.Duration, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, every, log, "transfers whose time is over not ended", s.ExpireDue)
+	}
+}

@@ -1,0 +1,240 @@
+// Package transfer has the rules by which a ticket passes from one user to another: its holder offers
+// it, as a gift or for money, somebody accepts the offer, and the new holder gets a new ticket.
+package transfer
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// Errors of requests about transfers.
+var (
+	ErrNotFound        = errs.ErrTransferNotFound
+	ErrNotTransferable = errs.ErrNotTransferable
+	ErrEnded           = errs.ErrTransferEnded
+	ErrTaken           = errs.ErrTransferTaken
+	ErrOwn             = errs.ErrOwnTransfer
+	ErrBlocked         = errs.ErrBuyerBlocked
+)
+
+// Status is the status of a transfer. Its transitions:
+//
+//	OPEN → COMPLETED                        a gift is accepted
+//	OPEN → AWAITING_PAYMENT → COMPLETED     its buyer has paid
+//	AWAITING_PAYMENT → OPEN                 its buyer has not paid in time, or gives it up
+//	OPEN, AWAITING_PAYMENT → CANCELLED      by the seller, or since the ticket was used or refunded
+//	OPEN, AWAITING_PAYMENT → EXPIRED        nobody accepted it in time, or too many did not pay
+//
+// Only the transaction that has locked the rows of the ticket and the transfer may change it.
+type Status string
+
+// The statuses of a transfer.
+const (
+	Open      Status = "OPEN"
+	Awaiting  Status = "AWAITING_PAYMENT"
+	Completed Status = "COMPLETED"
+	Cancelled Status = "CANCELLED"
+	Expired   Status = "EXPIRED"
+)
+
+// Lasts reports whether a transfer in this status may still be completed.
+func (s Status) Lasts() bool { return s == Open || s == Awaiting }
+
+// Reasons for the end of an offer.
+const (
+	ReasonSeller         = "SELLER"
+	ReasonUsed           = "USED"
+	ReasonRefunded       = "REFUNDED"
+	ReasonEventCancelled = "EVENT_CANCELLED"
+	ReasonPostponed      = "POSTPONED"
+	ReasonDeadline       = "DEADLINE"
+	ReasonUnpaid         = "UNPAID"
+)
+
+const (
+	// PayWithin is the buyer's time to pay. Offers that cost something can be accepted until as long
+	// before the event closes.
+	PayWithin = 15 * time.Minute
+	// maxUnpaid is the number of buyers who do not pay after which an offer ends.
+	maxUnpaid = 2
+)
+
+// Transfer is the offer of a ticket to another user, and what became of it.
+type Transfer struct {
+	ID, TicketID uuid.UUID
+	EventID      string
+	Seller       string
+	// ToUser is the only user who may accept it; empty: whoever has the link.
+	ToUser string
+	// ClaimHash is the hash of the secret in its link.
+	ClaimHash []byte
+	// Price is in the currency's minor unit; 0: a gift.
+	Price    int64
+	Currency string
+	Status   Status
+	// Reason is why it has ended without a new holder.
+	Reason string
+	// Deadline is until when it can be accepted.
+	Deadline time.Time
+	// Buyer is who has accepted it; empty: nobody.
+	Buyer string
+	// PayUntil is the end of the buyer's time to pay, PayEndsAt what it was before payments extended
+	// it; both are zero unless a payment is awaited.
+	PayUntil, PayEndsAt time.Time
+	// Unpaid counts the buyers who have not paid.
+	Unpaid int
+	// PaymentID is the payment that is under way, or has paid; zero: none. Charging says that it may
+	// have been charged. Until then the offer may be given up.
+	PaymentID uuid.UUID
+	Charging  bool
+	// NewTicket is the buyer's ticket; zero: none yet.
+	NewTicket uuid.UUID
+	Version   int64
+	CreatedAt time.Time
+
+	events []Event
+}
+
+// Shown is a transfer with its ticket and event, for its parties.
+type Shown struct {
+	Transfer
+
+	Ticket     ticket.Ticket
+	EventTitle string
+	StartsAt   time.Time
+	TimeZone   string
+	// Now is the database's time.
+	Now time.Time
+}
+
+// Due reports whether the time to accept or to pay is over, although the status may not say so yet.
+func (t *Transfer) Due(now time.Time) bool {
+	switch t.Status {
+	case Open:
+		return !now.Before(t.Deadline)
+	case Awaiting:
+		return !now.Before(t.PayUntil)
+	default:
+		return false
+	}
+}
+
+// Expire ends what is over: a buyer's time to pay, so that the ticket is its holder's alone again and
+// the offer open, or the offer itself.
+func (t *Transfer) Expire(tk *ticket.Ticket, now time.Time) {
+	if t.Status == Awaiting && t.Due(now) {
+		t.reopen(tk, now)
+	}
+	if t.Status == Open && t.Due(now) {
+		t.end(Expired, ReasonDeadline, now)
+	}
+}
+
+// reopen makes an accepted offer open again; it ends if too many buyers have not paid.
+func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
+	t.Unpaid++
+	if t.Unpaid >= maxUnpaid {
+		t.release(tk)
+		t.end(Expired, ReasonUnpaid, now)
+		return
+	}
+	t.release(tk)
+	t.Status, t.Buyer, t.PayUntil, t.PayEndsAt = Open, "", time.Time{}, time.Time{}
+	t.Version++
+}
+
+// release takes the ticket from the payment that was under way.
+func (t *Transfer) release(tk *ticket.Ticket) {
+	if t.Charging {
+		tk.Return()
+	}
+	t.PaymentID, t.Charging = uuid.Nil, false
+}
+
+// end ends an offer without a new holder. The event names the payment whose page is open.
+func (t *Transfer) end(s Status, reason string, now time.Time) {
+	t.Status, t.Reason, t.PayUntil, t.PayEndsAt = s, reason, time.Time{}, time.Time{}
+	t.Version++
+	t.emit(EventCancelled, reason, t.PaymentID, uuid.Nil, now)
+	t.PaymentID = uuid.Nil
+}
+
+// Cancel ends an offer for its seller; for its buyer it makes it open again. It may be repeated.
+// Errors: ErrNotFound for other users; ErrEnded; reservation.ErrPaymentInProgress while the buyer may
+// have been charged.
+func (t *Transfer) Cancel(tk *ticket.Ticket, user string, now time.Time) error {
+	seller := user == t.Seller
+	switch {
+	case !seller && (t.Status != Awaiting || user != t.Buyer):
+		return ErrNotFound
+	case seller && t.Status == Cancelled && t.Reason == ReasonSeller:
+		return nil
+	}
+	t.Expire(tk, now)
+	switch {
+	case !t.Status.Lasts():
+		return ErrEnded
+	case t.Charging:
+		return reservation.ErrPaymentInProgress
+	case seller:
+		t.end(Cancelled, ReasonSeller, now)
+	case t.Status == Awaiting: // else its time was over just now, and it is open again
+		t.reopen(tk, now)
+	}
+	return nil
+}
+
+// EndWith ends an offer whose ticket is not valid any more, or whose event was cancelled or
+// postponed; not one whose buyer may have been charged.
+func (t *Transfer) EndWith(reason string, now time.Time) {
+	if t.Status.Lasts() && !t.Charging {
+		t.end(Cancelled, reason, now)
+	}
+}
+
+// Terms are what decisions about transfers need to know about the event. They are read after all
+// locks are taken.
+type Terms struct {
+	event.Closing
+
+	Now time.Time
+}
+
+// EventType is the type of a Kafka event about a transfer.
+type EventType string
+
+// The types of the Kafka events about transfers.
+const (
+	EventCompleted EventType = "TRANSFER_COMPLETED"
+	EventCancelled EventType = "TRANSFER_CANCELLED"
+	EventRejected  EventType = "TRANSFER_REJECTED"
+)
+
+// Event is a Kafka event about a transfer, as it was then.
+type Event struct {
+	Type     EventType
+	Transfer Transfer
+	// PaymentID is the buyer's payment, SellerPayment the one from which the seller is paid; zero: none.
+	PaymentID, SellerPayment uuid.UUID
+	Reason                   string
+	At                       time.Time
+}
+
+func (t *Transfer) emit(typ EventType, reason string, payment, sellerPayment uuid.UUID, at time.Time) {
+	now := *t
+	now.events = nil
+	t.events = append(t.events, Event{Type: typ, Transfer: now, PaymentID: payment, SellerPayment: sellerPayment, Reason: reason, At: at})
+}
+
+// TakeEvents returns the events since the transfer was read, once.
+func (t *Transfer) TakeEvents() []Event {
+	events := t.events
+	t.events = nil
+	return events
+}
