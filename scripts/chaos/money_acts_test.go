@@ -32,6 +32,7 @@ var moneyActs = []struct {
 	{32, "buy", (*moneyActor).buy},
 	{4, "hold", func(a *moneyActor, ctx context.Context) { a.hold(ctx, a.user()) }},
 	{24, "refund", (*moneyActor).refund},
+	{30, "pass on", (*moneyActor).passOn},
 	{4, "check in", (*moneyActor).checkIn},
 	{4, "refund by hand", func(a *moneyActor, _ context.Context) { a.provider.byHand(a.rng.IntN(2) == 0) }},
 	{5, "settle a refund", func(a *moneyActor, _ context.Context) { a.provider.settleRefund(a.rng.IntN(2) == 0) }},
@@ -127,7 +128,7 @@ func (a *moneyActor) buy(ctx context.Context) {
 		return
 	}
 	for range 1 + a.rng.IntN(5)/4 {
-		a.pay(ctx, id, user)
+		a.pay(ctx, "reservation", id, user)
 	}
 }
 
@@ -136,9 +137,10 @@ var moneyKeys = []string{
 	"ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "decline-", "timeout-", "lost-", "late-", "late-decline-",
 }
 
-func (a *moneyActor) pay(ctx context.Context, reservation, user string) {
+// pay pays for a reservation or a transfer.
+func (a *moneyActor) pay(ctx context.Context, kind, id, user string) {
 	p, err := paymentv1.NewPaymentServiceClient(a.payment(a.replica()).server).Prepare(ctx, &paymentv1.PrepareRequest{
-		Caller: &commonv1.Caller{UserId: user, IdempotencyKey: a.key()}, PaymentType: "reservation", ReferenceId: reservation,
+		Caller: &commonv1.Caller{UserId: user, IdempotencyKey: a.key()}, PaymentType: kind, ReferenceId: id,
 	})
 	if err != nil {
 		return
@@ -148,7 +150,7 @@ func (a *moneyActor) pay(ctx context.Context, reservation, user string) {
 	}
 	_, _ = paymentv1.NewPaymentServiceClient(a.payment(a.replica()).server).Confirm(ctx, &paymentv1.ConfirmRequest{
 		Caller:  &commonv1.Caller{UserId: user, IdempotencyKey: a.key()},
-		OrderId: p.GetOrderId(), PaymentKey: moneyKeys[a.rng.IntN(len(moneyKeys))] + reservation, Amount: proto.Int64(p.GetAmount()),
+		OrderId: p.GetOrderId(), PaymentKey: moneyKeys[a.rng.IntN(len(moneyKeys))] + id, Amount: proto.Int64(p.GetAmount()),
 	})
 }
 
@@ -196,13 +198,72 @@ func (a *moneyActor) refund(ctx context.Context) {
 	}
 }
 
-// checkIn uses a ticket, as a door does: one conditional write of its row.
+// checkIn uses a ticket at a door.
 func (a *moneyActor) checkIn(ctx context.Context) {
-	if t, ok := a.someTicket(ctx, "VALID"); ok {
-		if _, err := a.ticketDB.Exec(ctx, `UPDATE tickets SET status = 'USED' WHERE ticket_id = $1 AND status = 'VALID'`, t.id); err != nil {
-			a.violate("check in: %v", err)
+	t, ok := a.someTicket(ctx, "VALID")
+	if !ok {
+		return
+	}
+	server := a.ticket(a.replica()).server
+	own, err := ticketv1.NewTicketServiceClient(server).GetMyTicket(ctx, &ticketv1.GetMyTicketRequest{
+		Caller: &commonv1.Caller{UserId: t.user}, TicketId: t.id.String(),
+	})
+	if err == nil {
+		_, _ = ticketv1.NewCheckInServiceClient(server).CheckIn(ctx, &ticketv1.CheckInRequest{
+			Caller: &commonv1.Caller{UserId: "staff", Roles: []string{"staff"}}, EventId: own.GetEventId(), Code: own.GetCode(),
+		})
+	}
+}
+
+// passOn offers a ticket, as a gift or for money, and lets somebody accept and pay for it, who passes it on
+// again. Sometimes one of them gives it up, or nobody pays.
+func (a *moneyActor) passOn(ctx context.Context) {
+	t, ok := a.someTicket(ctx, "VALID")
+	if !ok {
+		return
+	}
+	id, seller := t.id.String(), t.user
+	for range 1 + a.rng.IntN(3) {
+		buyer := a.user()
+		id = a.passTo(ctx, id, seller, buyer)
+		if seller = buyer; id == "" {
+			return
 		}
 	}
+}
+
+// passTo lets a ticket pass from a seller to a buyer, and returns the buyer's ticket; empty: it did not.
+func (a *moneyActor) passTo(ctx context.Context, id, seller, buyer string) string {
+	client := ticketv1.NewTransferServiceClient(a.ticket(a.replica()).server)
+	offer, err := client.OfferTicket(ctx, &ticketv1.OfferTicketRequest{
+		Caller: &commonv1.Caller{UserId: seller, IdempotencyKey: a.key()}, TicketId: id, Price: []int64{0, 20, 50, 60}[a.rng.IntN(4)],
+	})
+	if err != nil || offer.GetClaim() == "" {
+		return ""
+	}
+	accepting := &ticketv1.AcceptTransferRequest{Caller: &commonv1.Caller{UserId: buyer}, Claim: offer.GetClaim()}
+	accepted, err := client.AcceptTransfer(ctx, accepting)
+	if err != nil {
+		return ""
+	}
+	giveUp := func(user string) {
+		_, _ = client.CancelTransfer(ctx, &ticketv1.CancelTransferRequest{Caller: &commonv1.Caller{UserId: user}, TransferId: offer.GetTransferId()})
+	}
+	switch a.rng.IntN(12) {
+	case 0:
+		giveUp(buyer)
+	case 1:
+		giveUp(seller) // and the buyer pays all the same
+	case 2:
+		a.advance(time.Duration(a.rng.IntN(30)) * time.Minute)
+	}
+	if accepted.GetStatus() == "AWAITING_PAYMENT" {
+		a.pay(ctx, "transfer", offer.GetTransferId(), buyer)
+	}
+	if accepted, err = client.AcceptTransfer(ctx, accepting); err != nil { // tells what became of it
+		return ""
+	}
+	return accepted.GetTicketId()
 }
 
 // person decides about a held refund.

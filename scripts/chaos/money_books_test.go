@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -50,6 +51,7 @@ func (m *money) unended(ctx context.Context) (list []string) {
 	add("refund", texts(ctx, m.payDB, `SELECT id || ' ' || cause || ' ' || status || ' ' || last_error FROM refunds
 		WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due`))
 	add("reservation", texts(ctx, m.ticketDB, `SELECT reservation_id::text FROM reservations WHERE status IN ('HELD', 'PAYING')`))
+	add("transfer", texts(ctx, m.ticketDB, `SELECT transfer_id || ' ' || status FROM transfers WHERE status IN ('OPEN', 'AWAITING_PAYMENT')`))
 	held := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE status = 'HELD' AND NOT published`)
 	add("ticket", texts(ctx, m.ticketDB, `SELECT ticket_id || ' ' || status FROM tickets
 		WHERE status = 'TRANSFERRING' OR (status = 'REFUNDING' AND NOT refund_id = ANY ($1::uuid[]))`, held))
@@ -86,7 +88,7 @@ func read[T any](m *money, db *pgxpool.Pool, sql string) []T {
 // what is still owed, less what a person gave that counts for nothing yet.
 func (m *money) checkBooks() {
 	tickets := make(map[string]ticketBook)
-	for _, t := range read[ticketBook](m, m.ticketDB, `SELECT payment_id::text, sum(paid)::bigint, sum(paid - given)::bigint FROM tickets GROUP BY 1`) {
+	for _, t := range read[ticketBook](m, m.ticketDB, `SELECT payment_id::text, sum(paid)::bigint, sum(paid - given)::bigint FROM tickets WHERE payment_id IS NOT NULL GROUP BY 1`) {
 		tickets[t.ID] = t
 	}
 	byHand := make(map[string]int64)
@@ -118,6 +120,26 @@ func (m *money) checkBooks() {
 		}
 	}
 	m.checkLedger(given)
+	m.checkSellers()
+}
+
+// saleBook is a transfer that was completed for money, or the refund that pays its seller.
+type saleBook struct {
+	Transfer, SellerPayment, Ticket string
+	Price                           int64
+}
+
+// checkSellers checks that each seller is paid once, from the own payment.
+func (m *money) checkSellers() {
+	sold := read[saleBook](m, m.ticketDB, `
+		SELECT f.transfer_id::text, t.payment_id::text, t.ticket_id::text, f.price
+		FROM transfers f JOIN tickets t USING (ticket_id) WHERE f.status = 'COMPLETED' AND f.price > 0 ORDER BY 1`)
+	paid := read[saleBook](m, m.payDB, `
+		SELECT r.request, r.payment_id::text, i.ticket_id::text, i.amount
+		FROM refunds r JOIN refund_items i ON i.refund_id = r.id WHERE r.cause = 'TRANSFER' ORDER BY 1`)
+	if !slices.Equal(sold, paid) {
+		m.violate("sellers are paid %+v for %+v", paid, sold)
+	}
 }
 
 // refundBook is a refund of payment.
@@ -159,12 +181,13 @@ func (m *money) checkLedger(given []sandbox.Refund) {
 func (m *money) countEnds(ctx context.Context) {
 	for sql, db := range map[string]*pgxpool.Pool{
 		`SELECT 'refund ' || cause || ' ' || status FROM refunds`:           m.payDB,
-		`SELECT 'payment ' || status FROM payments`:                         m.payDB,
+		`SELECT 'payment ' || status || ' ' || decline_code FROM payments`:  m.payDB,
 		`SELECT 'hand used' FROM payments WHERE hand_used > 0`:              m.payDB,
 		`SELECT 'new key' FROM refunds WHERE gen > 1`:                       m.payDB,
 		`SELECT 'ticket ' || status FROM tickets`:                           m.ticketDB,
 		`SELECT 'claim ' || status FROM refund_claims`:                      m.ticketDB,
 		`SELECT 'reservation ' || status FROM reservations`:                 m.ticketDB,
+		`SELECT 'transfer ' || status || ' ' || reason FROM transfers`:      m.ticketDB,
 		`SELECT 'ended ' || why FROM ended_payments`:                        m.ticketDB,
 		`SELECT 'house seat' FROM seats WHERE status = 'HOUSE'`:             m.ticketDB,
 		`SELECT 'house place' FROM sections WHERE house > 0 AND NOT seated`: m.ticketDB,

@@ -84,6 +84,7 @@ func (m *money) loops() []func(context.Context) {
 		loops = append(loops,
 			func(ctx context.Context) { m.topics.deliver(ctx, events.Payments) },
 			func(ctx context.Context) { m.topics.deliver(ctx, events.Reservations) },
+			func(ctx context.Context) { m.topics.deliver(ctx, events.Transfers) },
 			func(ctx context.Context) { m.sweepTicket(ctx, i) },
 			func(ctx context.Context) { m.payment(i).code.Sweep(ctx) },
 		)
@@ -116,7 +117,7 @@ func (m *money) calm(ctx context.Context) {
 		for _, db := range []*pgxpool.Pool{m.ticketDB, m.payDB} {
 			m.topics.relay(ctx, db)
 		}
-		for _, topic := range []string{events.Payments, events.Reservations} {
+		for _, topic := range []string{events.Payments, events.Reservations, events.Transfers} {
 			for m.topics.deliver(ctx, topic) {
 			}
 		}
@@ -153,6 +154,7 @@ func (m *money) check(ctx context.Context) {
 		}
 	}
 	m.countEnds(ctx)
+	require.NotZero(m.t, texts(ctx, m.ticketDB, `SELECT ticket_id::text FROM tickets`), "nobody could buy: -seed %d", m.seed)
 	found, counts := m.report()
 	m.t.Log(counts)
 	require.Empty(m.t, found, "-seed %d", m.seed)

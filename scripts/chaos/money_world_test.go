@@ -25,6 +25,7 @@ import (
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/testkit"
+	"urr.guru/pkg/token/tokentest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	paymentreplica "urr.guru/services/payment/replicatest"
@@ -162,7 +163,9 @@ func (m *money) ticket(i int) *ticketProcess {
 	}
 	p := &ticketProcess{moneyProcess: m.newProcess("ticket")}
 	pool := m.open(m.urls[0], p.moneyProcess)
-	p.code = ticketreplica.New(pool, m.now)
+	var err error
+	p.code, err = ticketreplica.New(pool, m.now, config.Secret("k:"+tokentest.Seed('m')))
+	require.NoError(m.t, err)
 	p.server = newMoneyServer(p.moneyProcess, p.code.Register)
 	p.end = func() { _ = p.code.Close(context.Background()); pool.Close() }
 	if m.tickets[i] = p; old != nil {
@@ -277,7 +280,7 @@ func (m *money) openSales(rng *rand.Rand) {
 			Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}, EventId: id, Spec: &ticketv1.EventSpec{
 				Title: id, Artist: "a", Venue: "v", StartsAt: timestamppb.New(moneyStart.Add(240 * time.Hour)),
 				SalesOpenAt: timestamppb.New(moneyStart.Add(-time.Hour)), SalesCloseAt: timestamppb.New(moneyStart.Add(200 * time.Hour)),
-				Seating: seating, Currency: "KRW", MaxPerUser: 4, ReturnWithin: n(600), Sections: []*ticketv1.SectionSpec{section},
+				Seating: seating, Currency: "KRW", MaxPerUser: 4, ReturnWithin: n(600), Transferable: proto.String("PRICED"), Sections: []*ticketv1.SectionSpec{section},
 			},
 		})
 		require.NoError(m.t, err)

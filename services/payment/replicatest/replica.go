@@ -49,14 +49,14 @@ type Replica struct {
 	consume func(context.Context, kafka.Record) error
 }
 
-// noTimeout is the time limit of calls: none in effect, since the test decides which calls get no
-// answer.
-const noTimeout = time.Hour
+// callTime is the time limit of calls, far more than any takes: the test decides which calls get no
+// answer. A reference is kept for as long, so it must be less than what holds are extended by.
+const callTime = 2 * time.Minute
 
 // New returns a Replica.
 func New(o Options) *Replica {
 	provider := sandbox.NewClient("http://sandbox", config.Secret(o.Secret), sandbox.Options{
-		Timeout: noTimeout, KeyLife: o.KeyLife, Now: o.Now, Transport: o.Provider,
+		Timeout: callTime, KeyLife: o.KeyLife, Now: o.Now, Transport: o.Provider,
 	})
 	guarded := guard.New(provider, guard.Limits{ChargesAtOnce: 64, Refunds: 1e6, Lookups: 1e6})
 	store := postgres.NewStore(o.Pool, postgres.Options{Now: o.Now})

@@ -11,8 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
+	"urr.guru/pkg/config"
 	"urr.guru/pkg/kafka"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
 	ticketkafka "urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/postgres"
@@ -21,11 +23,16 @@ import (
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
 	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 // Migrations creates the tables of the service's database.
@@ -43,13 +50,20 @@ type Replica struct {
 	reservations *reservation.Service
 	targets      settlement.Targets
 	refunds      *refunds.Store
+	transfers    *transfer.Service
+	codes        *ticket.Service
+	doors        *checkin.Service
 	settle       func(context.Context, []kafka.Record) error
 	expirer      *expiry.Store
 	holds        *holds.Store
 }
 
-// New makes a replica on a database; now is its clock.
-func New(pool *pgxpool.Pool, now func() time.Time) *Replica {
+// New makes a replica on a database; now is its clock. the seed's keys sign the codes of tickets.
+func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica, error) {
+	keys, err := ticket.ParseKeys(seed)
+	if err != nil {
+		return nil, err
+	}
 	database := postgres.New(pool, postgres.Options{Now: now})
 	store := events.NewStore(database)
 	r := &Replica{
@@ -57,16 +71,25 @@ func New(pool *pgxpool.Pool, now func() time.Time) *Replica {
 		holds: holds.NewStore(database, holdConcurrency, storetest.HoldFor),
 	}
 	r.reservations = reservation.NewService(r.events, r.holds, reservations.NewStore(database), storetest.MaxExtension)
-	r.targets = settlement.Targets{settlement.Reservation: settlement.Reservations{Service: r.reservations}}
+	r.transfers = transfer.NewService(transfers.NewStore(database), storetest.MaxExtension)
+	r.targets = settlement.Targets{
+		settlement.Reservation: settlement.Reservations{Service: r.reservations}, settlement.Transfer: settlement.Transfers{Service: r.transfers},
+	}
+	r.codes = ticket.NewService(tickets.NewStore(database), keys)
+	r.doors = checkin.NewService(scans.NewStore(database), r.codes)
 	r.settle = ticketkafka.Handle(r.targets, payments.NewStore(database))
-	return r
+	return r, nil
 }
 
-// Register registers the RPC services for events, holds, reservations and payments.
+// Register registers the RPC services for events, holds, reservations, payments, tickets, transfers and
+// doors.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	ticketv1.RegisterEventAdminServiceServer(s, rpc.NewEventAdmin(r.events))
 	ticketv1.RegisterHoldServiceServer(s, rpc.NewHolds(r.reservations))
 	ticketv1.RegisterReservationServiceServer(s, rpc.NewReservations(r.reservations))
+	ticketv1.RegisterTicketServiceServer(s, rpc.NewTickets(r.codes))
+	ticketv1.RegisterTransferServiceServer(s, rpc.NewTransfers(r.transfers))
+	ticketv1.RegisterCheckInServiceServer(s, rpc.NewCheckIns(r.doors))
 	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, emptyBacklog{}, storetest.MaxExtension))
 }
 
@@ -78,10 +101,14 @@ func (emptyBacklog) Age() (oldest, measuredAgo time.Duration, known bool) { retu
 // Consume applies records of the topic payment-events.
 func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.settle(ctx, recs) }
 
-// Sweep expires holds whose time is over, and puts places on sale again that users have given back.
+// Sweep ends holds and transfers whose time is over, and puts places on sale again that users have given
+// back.
 func (r *Replica) Sweep(ctx context.Context) error {
 	if _, err := r.expirer.ExpireDue(ctx, sweepBatch); err != nil {
 		return fmt.Errorf("sweep: %w", err)
+	}
+	if err := r.transfers.ExpireDue(ctx); err != nil {
+		return fmt.Errorf("transfers: %w", err)
 	}
 	if err := r.eventStore.ReleaseReturns(ctx); err != nil {
 		return fmt.Errorf("release: %w", err)
