@@ -13,7 +13,7 @@ import (
 
 // payment is a row of payment's table.
 type payment struct {
-	ID, OrderID, ReferenceID, Status string
+	ID, OrderID, PaymentType, ReferenceID, Status string
 	// Open is the amount of the refunds that the provider has not made: refunds to come, and those
 	// paid back in another way. ByHand is the amount that a person refunded at the provider and that
 	// matches no ticket yet.
@@ -28,6 +28,9 @@ type reservation struct {
 	Places, Tickets       int
 }
 
+// transfer is a row of ticket's table: a ticket that passes from one user to another.
+type transfer struct{ ID, PaymentID, Status string }
+
 // ticketMoney is what was paid for a payment's tickets, except those that are or will be refunded.
 type ticketMoney struct {
 	PaymentID string
@@ -39,6 +42,7 @@ type saleRecords struct {
 	charges      map[string]sandbox.Charge // by order; of all sales
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
+	transfers    map[string]transfer       // by id
 	money        map[string]ticketMoney    // by payment
 }
 
@@ -49,11 +53,11 @@ func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRec
 		return b, err
 	}
 	b.payments, err = queryByID(ctx, s.payment, func(p payment) string { return p.ID }, `
-		SELECT id::text, order_id, reference_id::text, status,
+		SELECT id::text, order_id, payment_type, reference_id::text, status,
 		       coalesce((SELECT sum(send) FROM refunds r
 		                 WHERE r.payment_id = payments.id AND r.status IN ('PENDING', 'HELD', 'RESOLVED')), 0)::bigint, hand - hand_used
 		FROM payments
-		WHERE event_id = $1 AND payment_type = 'reservation'`, eventID)
+		WHERE event_id = $1`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("payments of %s: %w", eventID, unavailable(postgresStore(platform.Payment), err))
 	}
@@ -64,6 +68,11 @@ func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRec
 		FROM reservations r WHERE event_id = $1`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
+	}
+	b.transfers, err = queryByID(ctx, s.ticket, func(t transfer) string { return t.ID }, `
+		SELECT transfer_id::text, coalesce(payment_id::text, ''), status FROM transfers WHERE event_id = $1`, eventID)
+	if err != nil {
+		return b, fmt.Errorf("transfers of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
 	b.money, err = queryByID(ctx, s.ticket, func(m ticketMoney) string { return m.PaymentID }, `
 		SELECT payment_id::text, sum(paid - given)::bigint FROM tickets WHERE event_id = $1 AND payment_id IS NOT NULL GROUP BY 1`, eventID)
@@ -96,12 +105,20 @@ func (b saleRecords) chargedNet(orderID string) int64 {
 }
 
 // paidWithoutTicket lists the payments that were charged, according to payment or the provider, and
-// that have neither a refund nor all tickets of their reservation.
+// that have neither a refund nor what they are for: all tickets of their reservation, or a ticket that
+// was passed on.
 func (b saleRecords) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
 		chargedNet := b.chargedNet(p.OrderID)
 		if chargedNet == 0 && p.Status != "CONFIRMED" {
+			continue
+		}
+		if p.PaymentType == "transfer" {
+			if t := b.transfers[p.ReferenceID]; t.Status != "COMPLETED" || t.PaymentID != p.ID {
+				out = append(out, fmt.Sprintf("order %s (%s, the provider keeps %d) of transfer %s (%s, paid by %q)",
+					p.OrderID, p.Status, chargedNet, p.ReferenceID, t.Status, t.PaymentID))
+			}
 			continue
 		}
 		r := b.reservations[p.ReferenceID]
@@ -118,7 +135,7 @@ func (b saleRecords) openPayments() []string {
 	var out []string
 	for _, p := range b.payments {
 		if p.Status == "OPEN" || p.Status == "CONFIRMING" || p.Status == "UNKNOWN" {
-			out = append(out, fmt.Sprintf("order %s (%s) of reservation %s (%s)", p.OrderID, p.Status, p.ReferenceID, b.reservations[p.ReferenceID].Status))
+			out = append(out, fmt.Sprintf("order %s (%s) of %s %s", p.OrderID, p.Status, p.PaymentType, p.ReferenceID))
 		}
 	}
 	return out

@@ -30,6 +30,7 @@ var (
 	noPosition    = want{http.StatusNotFound, "VWR_REQUEST_UNKNOWN"}
 	noReservation = want{http.StatusNotFound, "RESERVATION_NOT_FOUND"}
 	noTicket      = want{http.StatusNotFound, "TICKET_NOT_FOUND"}
+	noTransfer    = want{http.StatusNotFound, "TRANSFER_NOT_FOUND"}
 	noPayment     = want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}
 	noRefund      = want{http.StatusNotFound, "REFUND_NOT_FOUND"}
 	noDifference  = want{http.StatusNotFound, "DIFFERENCE_NOT_FOUND"}
@@ -155,6 +156,17 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/my/tickets/{ticketId}/qr.svg":                         {stranger: noTicket},
 
 	"POST /api/v1/my/tickets/claim": {body: text(`{"claim":"unknown"}`), misused: noTicket},
+
+	"GET /api/v1/my/transfers": {queries: badPages},
+	"POST /api/v1/my/tickets/{ticketId}/transfers": {
+		body: text(`{"price":0}`), keyed: true, stranger: noTicket, bad: []badValue{
+			{"toUserId", `"a b"`, invalidID, "toUserId"},
+			{"price", `1000000000001`, invalid, "price"},
+		},
+	},
+	"POST /api/v1/my/transfers/{transferId}/cancel": {body: text(`{}`), stranger: noTransfer},
+	"POST /api/v1/transfers/look":                   {body: text(`{"claim":"unknown"}`), misused: noTransfer, bad: []badValue{{"claim", ``, invalid, "claim"}}},
+	"POST /api/v1/transfers/accept":                 {body: text(`{"claim":"unknown"}`), misused: noTransfer, bad: []badValue{{"claim", ``, invalid, "claim"}}},
 
 	// Payments
 	"POST /api/v1/payments/prepare": {

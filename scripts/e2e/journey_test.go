@@ -25,7 +25,7 @@ func newSale(t *testing.T, p *harness.Platform) string {
 	id := "e2e-" + uuid.NewString()[:8]
 	now := time.Now().UTC()
 	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/events/"+id, map[string]any{
-		"title": "An evening", "artist": "Somebody", "venue": "Hall 1", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 4, "returnWithin": 0,
+		"title": "An evening", "artist": "Somebody", "venue": "Hall 1", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 4, "returnWithin": 0, "transferable": "PRICED",
 		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20),
 		"holdSeconds": 3600, "slotSeconds": 3600, "threshold": 100,
 		"sections": []map[string]any{{"section": "A", "price": 55000, "rows": 2, "seatsPerRow": 10}},
@@ -81,10 +81,16 @@ type preparedPayment struct {
 
 func (b *buyer) prepare(r reservation) preparedPayment {
 	b.t.Helper()
-	var p preparedPayment
-	b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/payments/prepare",
-		map[string]any{"paymentType": "reservation", "referenceId": r.ReservationID}, &p)
+	p := b.prepareFor("reservation", r.ReservationID)
 	require.Equal(b.t, r.Amount, p.Amount)
+	return p
+}
+
+// prepareFor prepares the payment of a reservation or a transfer.
+func (b *buyer) prepareFor(kind, id string) (p preparedPayment) {
+	b.t.Helper()
+	b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/payments/prepare",
+		map[string]any{"paymentType": kind, "referenceId": id}, &p)
 	return p
 }
 
