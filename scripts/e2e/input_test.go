@@ -201,6 +201,7 @@ func (c asker) fill(param, value string) string {
 		"{requestId}": request, "{topic}": "payment-events", "{provider}": "sandbox", "{allocationId}": c.w.reward, "{name}": "point",
 		"{chunk}":        "0",
 		"{refundId}":     absentID,
+		"{transferId}":   absentID,
 		"{differenceId}": absentID,
 	}
 	if param != "" {
