@@ -20,6 +20,7 @@ import (
 var (
 	both     = outcome{tickets: 2, paid: 2 * seatPrice}
 	one      = outcome{tickets: 1, paid: 2 * seatPrice, givenBack: seatPrice}
+	sold     = outcome{tickets: 1, passedOn: 1, paid: 2 * seatPrice, givenBack: seatPrice}
 	refunded = outcome{paid: 2 * seatPrice, givenBack: 2 * seatPrice}
 )
 
@@ -73,6 +74,10 @@ func deathsInSale() []death {
 		slow(at(ticket, "ticket.abort.after_commit", "refused refund", disputed, refund(2), settleDispute, both)),
 		slow(at(ticket, "ticket.walk.before_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
 		slow(at(ticket, "ticket.walk.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
+		at(ticket, "ticket.transfer.before_commit", "ticket sold", buy, sell, nil, sold),
+		at(ticket, "ticket.transfer.after_commit", "ticket sold", buy, sell, nil, sold),
+		at(ticket, "ticket.confirm.before_commit", "ticket sold", buy, sell, nil, sold),
+		at(ticket, "ticket.confirm.after_commit", "ticket sold", buy, sell, nil, sold),
 		at(ticket, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
 		at(ticket, "outbox.after_publish", "refund by user", buy, refund(1), nil, one),
 	}
@@ -100,6 +105,9 @@ func deathsInPayment() []death {
 		slow(at(payment, "payment.refund.after_abort", "refused refund", disputed, refund(1), settleDispute, both)),
 		slow(at(payment, "payment.event.before_commit", "charge after the hold's end", late, resumeSandbox, nil, refunded)),
 		slow(at(payment, "payment.event.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
+		at(payment, "payment.event.before_commit", "ticket sold", buy, sell, nil, sold),
+		at(payment, "payment.event.after_commit", "ticket sold", buy, sell, nil, sold),
+		at(payment, "payment.refund.after_provider", "ticket sold", buy, sell, nil, sold),
 		at(payment, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
 		at(payment, "outbox.after_publish", "refund by operator", buy, refundByOperator, nil, refunded),
 	}

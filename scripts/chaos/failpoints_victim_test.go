@@ -38,14 +38,15 @@ type victim struct {
 	died                              chan struct{} // closed when the process has died
 }
 
-// outcome is what a buyer has in the end: tickets that admit, and the provider's ledger.
+// outcome is what a buyer has in the end: tickets that admit, those that others have now, and the
+// provider's ledger.
 type outcome struct {
-	tickets         int
-	paid, givenBack int64
+	tickets, passedOn int
+	paid, givenBack   int64
 }
 
 func (o outcome) String() string {
-	return fmt.Sprintf("%d tickets, %d paid, %d given back", o.tickets, o.paid, o.givenBack)
+	return fmt.Sprintf("%d tickets, %d passed on, %d paid, %d given back", o.tickets, o.passedOn, o.paid, o.givenBack)
 }
 
 // step is a part of a buyer's journey; nil does nothing.
@@ -82,7 +83,7 @@ func retry(ctx context.Context, try func() error) error {
 func (v *victim) putSale() {
 	now := time.Now().UTC()
 	v.run.Operator().Must(v.run.t.Context(), http.MethodPut, "/api/v1/admin/events/"+v.event, map[string]any{
-		"title": "Death", "artist": "Nobody", "venue": "Hall", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "returnWithin": 0,
+		"title": "Death", "artist": "Nobody", "venue": "Hall", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "returnWithin": 0, "transferable": "PRICED",
 		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20), "holdSeconds": 3600,
 		"slotSeconds": 3600, "threshold": 10, "sections": []map[string]any{{"section": "A", "price": seatPrice, "rows": 1, "seatsPerRow": 10}},
 	}, nil)
@@ -145,6 +146,10 @@ func (v *victim) outcome(ctx context.Context) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
+	passed, err := v.ticketsIn(ctx, "TRANSFERRED")
+	if err != nil {
+		return o, err
+	}
 	charges, err := v.run.stores.Charges(ctx)
 	for _, order := range v.orders {
 		if c := charges[order]; c.Status == sandbox.Captured {
@@ -152,18 +157,21 @@ func (v *victim) outcome(ctx context.Context) (o outcome, err error) {
 			o.givenBack += c.RefundedAmount
 		}
 	}
-	o.tickets = len(tickets)
+	o.tickets, o.passedOn = len(tickets), len(passed)
 	return o, err
 }
 
 // tickets returns those that admit.
-func (v *victim) tickets(ctx context.Context) (ids []string, err error) {
+func (v *victim) tickets(ctx context.Context) ([]string, error) { return v.ticketsIn(ctx, "VALID") }
+
+// ticketsIn returns those with a status.
+func (v *victim) ticketsIn(ctx context.Context, status string) (ids []string, err error) {
 	var list struct {
 		Items []struct{ TicketID, Status string }
 	}
 	err = v.get(ctx, v.Client, "/api/v1/my/tickets", &list)
 	for _, t := range list.Items {
-		if t.Status == "VALID" {
+		if t.Status == status {
 			ids = append(ids, t.TicketID)
 		}
 	}
@@ -265,6 +273,28 @@ func refundByHand(ctx context.Context, v *victim) error {
 func cancelSale(ctx context.Context, v *victim) error {
 	v.cancelled = true
 	return v.post(ctx, v.run.Operator(), "/api/v1/admin/events/"+v.event+"/cancel", map[string]any{"graceSeconds": 0}, nil)
+}
+
+// sell passes a ticket on to a friend, at its price.
+func sell(ctx context.Context, v *victim) error {
+	ids, err := v.tickets(ctx)
+	if err != nil || len(ids) == 0 {
+		return fmt.Errorf("%d tickets: %w", len(ids), err)
+	}
+	var offer struct{ TransferID, Claim string }
+	if err := v.post(ctx, v.Client, "/api/v1/my/tickets/"+ids[0]+"/transfers", map[string]any{"price": seatPrice}, &offer); err != nil {
+		return err
+	}
+	friend := v.run.Client("friend-" + uuid.NewString()[:8])
+	if err := v.post(ctx, friend, "/api/v1/transfers/accept", map[string]any{"claim": offer.Claim}, nil); err != nil {
+		return err
+	}
+	var paying struct{ OrderID string }
+	if err := v.post(ctx, friend, "/api/v1/payments/prepare", map[string]any{"paymentType": "transfer", "referenceId": offer.TransferID}, &paying); err != nil {
+		return err
+	}
+	return v.post(ctx, friend, "/api/v1/payments/confirm",
+		map[string]any{"orderId": paying.OrderID, "paymentKey": "ok-" + uuid.NewString(), "amount": seatPrice}, nil)
 }
 
 // dispute makes the provider refuse all refunds; settleDispute ends that.

@@ -23,7 +23,7 @@ type moneyActor struct {
 	keys int
 }
 
-// moneyActs are what people do, with their weights. What cancels an event belongs here.
+// moneyActs are what people do, with their weights.
 var moneyActs = []struct {
 	weight int
 	name   string
@@ -39,6 +39,7 @@ var moneyActs = []struct {
 	{6, "settle a charge", func(a *moneyActor, _ context.Context) { a.provider.settleCharge() }},
 	{4, "person", (*moneyActor).person},
 	{4, "house", (*moneyActor).keepPlaces},
+	{1, "cancel or undo", (*moneyActor).cancel},
 	{2, "forget", (*moneyActor).forget},
 	{3, "change the provider", func(a *moneyActor, _ context.Context) { a.provider.change(a.rng.IntN(4) == 0) }},
 	{6, "late calls", func(a *moneyActor, _ context.Context) { a.arriveLate() }},
@@ -264,6 +265,17 @@ func (a *moneyActor) passTo(ctx context.Context, id, seller, buyer string) strin
 		return ""
 	}
 	return accepted.GetTicketId()
+}
+
+// cancel cancels an event, or undoes that while its refunds have not begun.
+func (a *moneyActor) cancel(ctx context.Context) {
+	admin := ticketv1.NewEventAdminServiceClient(a.ticket(a.replica()).server)
+	event, caller := a.event(), &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
+	if a.rng.IntN(3) == 0 {
+		_, _ = admin.UndoCancelEvent(ctx, &ticketv1.UndoCancelEventRequest{Caller: caller, EventId: event})
+		return
+	}
+	_, _ = admin.CancelEvent(ctx, &ticketv1.CancelEventRequest{Caller: caller, EventId: event, GraceSeconds: proto.Int32(60)})
 }
 
 // person decides about a held refund.

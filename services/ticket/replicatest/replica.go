@@ -6,6 +6,7 @@ package replicatest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,10 +15,12 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/kafka"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
 	ticketkafka "urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
@@ -53,6 +56,7 @@ type Replica struct {
 	transfers    *transfer.Service
 	codes        *ticket.Service
 	doors        *checkin.Service
+	walker       *cancellation.Walker
 	settle       func(context.Context, []kafka.Record) error
 	expirer      *expiry.Store
 	holds        *holds.Store
@@ -71,6 +75,7 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 		holds: holds.NewStore(database, holdConcurrency, storetest.HoldFor),
 	}
 	r.reservations = reservation.NewService(r.events, r.holds, reservations.NewStore(database), storetest.MaxExtension)
+	r.walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: r.expirer, Log: slog.New(slog.DiscardHandler)}
 	r.transfers = transfer.NewService(transfers.NewStore(database), storetest.MaxExtension)
 	r.targets = settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: r.reservations}, settlement.Transfer: settlement.Transfers{Service: r.transfers},
@@ -101,14 +106,17 @@ func (emptyBacklog) Age() (oldest, measuredAgo time.Duration, known bool) { retu
 // Consume applies records of the topic payment-events.
 func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.settle(ctx, recs) }
 
-// Sweep ends holds and transfers whose time is over, and puts places on sale again that users have given
-// back.
+// Sweep ends holds and transfers whose time is over and what is left of cancelled events, and puts places
+// on sale again that users have given back.
 func (r *Replica) Sweep(ctx context.Context) error {
 	if _, err := r.expirer.ExpireDue(ctx, sweepBatch); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	if err := r.transfers.ExpireDue(ctx); err != nil {
 		return fmt.Errorf("transfers: %w", err)
+	}
+	if err := r.walker.Walk(ctx); err != nil {
+		return fmt.Errorf("cancelled events: %w", err)
 	}
 	if err := r.eventStore.ReleaseReturns(ctx); err != nil {
 		return fmt.Errorf("release: %w", err)
