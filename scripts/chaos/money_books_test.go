@@ -53,7 +53,7 @@ func (m *money) unended(ctx context.Context) (list []string) {
 	add("reservation", texts(ctx, m.ticketDB, `SELECT reservation_id::text FROM reservations WHERE status IN ('HELD', 'PAYING')`))
 	add("transfer", texts(ctx, m.ticketDB, `SELECT transfer_id || ' ' || status FROM transfers WHERE status IN ('OPEN', 'AWAITING_PAYMENT')`))
 	add("ticket of an ended event", texts(ctx, m.ticketDB, `SELECT ticket_id || ' ' || t.status FROM tickets t JOIN events e USING (event_id)
-		WHERE e.state IN ('CANCELLED', 'ENDED') AND (t.status IN ('VALID', 'USED') OR t.given < t.paid)`))
+		WHERE e.state IN ('CANCELLED', 'ENDED') AND (t.status IN ('VALID', 'USED') OR (t.status = 'TRANSFERRED' AND t.given < t.paid))`))
 	held := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE status = 'HELD' AND NOT published`)
 	add("ticket", texts(ctx, m.ticketDB, `SELECT ticket_id || ' ' || status FROM tickets
 		WHERE status = 'TRANSFERRING' OR (status = 'REFUNDING' AND NOT refund_id = ANY ($1::uuid[]))`, held))
