@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -32,11 +33,14 @@ const (
 	// assigned is the number of visitors in a round, and assigning the number of them who wait for a
 	// position at the same time. With hundreds, DynamoDB Local fails concurrent writes of one item.
 	assigned, assigning = 640, 64
+	// crowdVisitors is the number of visitors in a round of "assign_cpu", and crowdClients that of those who wait
+	// at the same time.
+	crowdVisitors, crowdClients = 4000, 1000
 	// refusedPause is how long a visitor waits after a refusal.
 	refusedPause = 100 * time.Millisecond
 )
 
-// runRooms measures the row "assign": two replicas of vwr give positions, with make up's settings.
+// runRooms measures the rows of assigns: two replicas of vwr give positions, with make up's settings.
 func runRooms(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -55,10 +59,18 @@ func runRooms(ctx context.Context, opts Options, wanted []string, addResult func
 		if err != nil {
 			return err
 		}
+		direct, err := newUnbatchedRoom(ctx, p, layout.DynamoDBEndpoint())
+		if err != nil {
+			return err
+		}
 		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
 			Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
 			Besides: "one UpdateItem and one PutItem per visitor", Must: 1.5, Limits: map[string]float64{"calls": 0.25},
-		}, subject: r.measureAssign, baseline: r.measureAssignBaseline})
+		}, subject: r.measureAssign, baseline: r.measureAssignBaseline}, benchRow{result: rounds.Result{
+			Name: "assign_cpu", What: "vwr gives positions to a crowd of new visitors, 1,000 clients", Unit: "CPU-µs per position",
+			Besides: "a program that makes one UpdateItem and one PutItem per visitor, without RPC", Must: 5,
+			Limits: map[string]float64{platform.VWR: 60},
+		}, subject: r.measureCrowd, baseline: direct.measureCPU})
 	})
 }
 
@@ -74,12 +86,11 @@ type positionBenchmark struct {
 }
 
 func newPositionBenchmark(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positionBenchmark, error) {
-	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: counter.URL("bench"), Prefix: p.Wiring().DynamoDBPrefix}
-	db, err := pkgdynamo.Open(ctx, tables)
+	plain, err := newUnbatchedRoom(ctx, p, counter.URL("bench"))
 	if err != nil {
 		return nil, err
 	}
-	r := &positionBenchmark{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes, plain: unbatchedRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}}
+	r := &positionBenchmark{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes, plain: plain}
 	for i := range r.vwr {
 		conn := p.Dial(platform.Gateway, platform.VWR, i, longTimeout())
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
@@ -91,16 +102,19 @@ func newPositionBenchmark(ctx context.Context, p *harness.Platform, counter *aws
 }
 
 // takeInNewRoom activates a room that serves only one position per hour, has all visitors take a
-// position, and ends the room. It returns the positions and the elapsed time.
-func (r *positionBenchmark) takeInNewRoom(ctx context.Context) (givenPositions, time.Duration, error) {
+// position, at most `clients` of them at once, and ends the room. It returns the elapsed time.
+func (r *positionBenchmark) takeInNewRoom(ctx context.Context, visitors, clients int) (time.Duration, error) {
 	eventID := newEventID()
 	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operatorCaller(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	given, took, err := takePositions(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) { return r.takePosition(ctx, eventID, i) })
+	given, took, err := takePositions(ctx, visitors, clients, func(ctx context.Context, i int) (int64, error) { return r.takePosition(ctx, eventID, i) })
+	if err == nil {
+		err = given.requireExact()
+	}
 	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operatorCaller(), EventId: eventID})
-	return given, took, errors.Join(err, ended)
+	return took, errors.Join(err, ended)
 }
 
 func newEventID() string { return "bench-" + ids.NewV7().String() }
@@ -127,31 +141,39 @@ func (r *positionBenchmark) takePosition(ctx context.Context, eventID string, vi
 
 func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d", eventID, visitor) }
 
-// measureAssign measures the time until all visitors of a new room have a position. The part calls
-// is the number of DynamoDB calls per visitor that increment counters or store positions.
+// measureAssign measures the time until all visitors of a new room have a position.
 func (r *positionBenchmark) measureAssign(ctx context.Context) (float64, map[string]float64, error) {
-	var took time.Duration
+	took, used, err := r.measureRoom(ctx, assigned, assigning)
+	return microsPerItem(took, assigned), used, err
+}
+
+// measureCrowd measures the CPU time that vwr uses until all visitors of a new room have a position.
+func (r *positionBenchmark) measureCrowd(ctx context.Context) (float64, map[string]float64, error) {
+	_, used, err := r.measureRoom(ctx, crowdVisitors, crowdClients)
+	return used[platform.VWR], used, err
+}
+
+// measureRoom has visitors of a new room take a position each. It returns the elapsed time and, per
+// visitor, the CPU time by process, the calls of DynamoDB that increment counters or store positions
+// (calls), and the refused calls.
+func (r *positionBenchmark) measureRoom(ctx context.Context, visitors, clients int) (took time.Duration, used map[string]float64, err error) {
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
-	used, err := r.vwrCPU.perRequest(ctx, assigned, func() error {
-		given, all, err := r.takeInNewRoom(ctx)
-		took = all
-		return errors.Join(err, given.requireExact())
+	used, err = r.vwrCPU.perRequest(ctx, visitors, func() (err error) {
+		took, err = r.takeInNewRoom(ctx, visitors, clients)
+		return err
 	})
 	if err != nil {
 		return 0, nil, err
 	}
-	used["calls"] = float64(r.counter.CallsSince(before, "UpdateItem", "PutItem", "BatchWriteItem", "BatchGetItem", "TransactWriteItems")) / assigned
-	used["refused"] = float64(r.refused.Load()-refused) / assigned
-	return microsPerItem(took, assigned), used, nil
+	used["calls"] = float64(r.counter.CallsSince(before, "UpdateItem", "PutItem", "BatchGetItem", "TransactWriteItems", "BatchExecuteStatement")) / float64(visitors)
+	used["refused"] = float64(r.refused.Load()-refused) / float64(visitors)
+	return took, used, nil
 }
 
 // measureAssignBaseline measures the baseline: an unbatchedRoom gives the positions.
 func (r *positionBenchmark) measureAssignBaseline(ctx context.Context) (float64, map[string]float64, error) {
-	eventID := newEventID()
-	_, took, err := takePositions(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
-		return r.plain.assign(ctx, eventID, visitorID(eventID, i))
-	})
+	took, err := r.plain.takeInNewRoom(ctx)
 	return microsPerItem(took, assigned), nil, err
 }
 
@@ -197,6 +219,30 @@ func takePositions(ctx context.Context, visitors, clients int, take func(context
 type unbatchedRoom struct {
 	db                  *dynamodb.Client
 	counters, positions string
+}
+
+func newUnbatchedRoom(ctx context.Context, p *harness.Platform, endpoint string) (unbatchedRoom, error) {
+	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: endpoint, Prefix: p.Wiring().DynamoDBPrefix}
+	db, err := pkgdynamo.Open(ctx, tables)
+	return unbatchedRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}, err
+}
+
+// takeInNewRoom has visitors of a new room take a position each. It returns the elapsed time.
+func (r unbatchedRoom) takeInNewRoom(ctx context.Context) (time.Duration, error) {
+	eventID := newEventID()
+	_, took, err := takePositions(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
+		return r.assign(ctx, eventID, visitorID(eventID, i))
+	})
+	return took, err
+}
+
+// measureCPU measures the CPU time of this process, which makes the calls.
+func (r unbatchedRoom) measureCPU(ctx context.Context) (float64, map[string]float64, error) {
+	used, err := cpuMeter(processes{"client": {os.Getpid()}}.cpuTimes).perRequest(ctx, assigned, func() error {
+		_, err := r.takeInNewRoom(ctx)
+		return err
+	})
+	return used["client"], nil, err
 }
 
 const (

@@ -53,7 +53,7 @@ func groups() []rowGroup {
 	}
 	return []rowGroup{
 		polled,
-		{[]string{"assign"}, runRooms},
+		{[]string{"assign", "assign_cpu"}, runRooms},
 		{[]string{"seat_hold", generalRow, "best_available"}, runSeats},
 		{[]string{availabilityRow}, runAvailability},
 		{[]string{"confirm"}, runConfirm},
