@@ -74,7 +74,7 @@ func (e Command[C]) name() string {
 }
 
 // Main is a service's main function: it reads the command (serve, the default; migrate; check,
-// which only reads the configuration; version; those of more), loads C from the environment, and
+// which only reads the configuration; version; those of more, which may replace one), loads C from the environment, and
 // runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or configuration. C must embed
 // Config. SIGTERM and SIGINT cancel the context; a second one ends the process.
 func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error, more ...Command[C]) int {
@@ -87,20 +87,24 @@ func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logge
 func runCommand[C any](ctx context.Context, name string, args []string, stdout, stderr io.Writer, run, migrate func(context.Context, *C, *slog.Logger) error,
 	more ...Command[C],
 ) int {
-	cmd, usage := "serve", "serve|migrate|check|version"
+	cmd, usages := "serve", []string{"serve", "migrate", "check", "version"}
 	if len(args) > 0 {
 		cmd = args[0]
 	}
 	do := run
 	for _, e := range more {
-		usage += "|" + e.Usage
+		if i := slices.Index(usages, e.name()); i >= 0 {
+			usages[i] = e.Usage
+		} else {
+			usages = append(usages, e.Usage)
+		}
 		if e.name() == cmd {
 			return runExtraCommand(ctx, e, args[1:], stdout, stderr)
 		}
 	}
 	switch {
 	case len(args) > 1, !slices.Contains([]string{"serve", "migrate", "check", "version"}, cmd):
-		fmt.Fprintf(stderr, "usage: %s [%s]\n", name, usage)
+		fmt.Fprintf(stderr, "usage: %s [%s]\n", name, strings.Join(usages, "|"))
 		return 2
 	case cmd == "version":
 		fmt.Fprintf(stdout, "%s %s %s %s/%s\n", name, telemetry.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)

@@ -105,6 +105,12 @@ func TestExtraCommands(t *testing.T) {
 	code, _, stderr = call("dance")
 	require.Equal(t, 2, code)
 	require.Equal(t, "usage: ticket [serve|migrate|check|version|outbox [parked]]\n", stderr)
+	replaced := Command[serviceConfig]{Usage: "migrate [--fast]", Run: outbox.Run}
+	var out, problems bytes.Buffer
+	require.Zero(t, runCommand(t.Context(), "ticket", []string{"migrate", "--fast"}, &out, &problems, nil, nil, replaced))
+	require.Equal(t, "[--fast] 5\n", out.String())
+	require.Equal(t, 2, runCommand(t.Context(), "ticket", []string{"dance"}, &out, &problems, nil, nil, replaced))
+	require.Equal(t, "usage: ticket [serve|migrate [--fast]|check|version]\n", problems.String())
 	t.Setenv("LIFECYCLE_TEST_THRESHOLD", "abc")
 	code, _, _ = call("outbox", "parked")
 	require.Equal(t, 2, code)

@@ -43,6 +43,8 @@ type Fault struct {
 	Swallow bool
 	// Refuse rejects every second message of a batch, beginning with the first.
 	Refuse bool
+	// Statements are the errors of statements of a batch, by their index.
+	Statements map[int]StatementFault
 	// Repeat is the number of times that received messages are delivered again, to other receivers.
 	Repeat int
 }
@@ -149,7 +151,7 @@ func (p *Proxy) chooseFault(c Call) (f Fault) {
 		return f
 	}
 	f = rule(c)
-	if f.Cut || f.Lost || f.Status != 0 || f.Swallow || f.Refuse || f.Repeat > 0 {
+	if f.Cut || f.Lost || f.Status != 0 || f.Swallow || f.Refuse || f.Repeat > 0 || len(f.Statements) > 0 {
 		p.mu.Lock()
 		p.faults++
 		p.mu.Unlock()
@@ -163,6 +165,8 @@ func (p *Proxy) handle(r *http.Request, c Call, f Fault) (answer, error) {
 		return p.sendBatch(r, c, f)
 	case c.Name == "ReceiveMessage":
 		return p.receive(r, c, f)
+	case c.Name == executeBatch && len(f.Statements) > 0:
+		return p.executeStatements(r, c, f.Statements)
 	default:
 		return p.forward(r.Context(), r.Header, c.Body)
 	}

@@ -206,3 +206,40 @@ func TestFaultsOfTheStore(t *testing.T) {
 	require.Equal(t, awsproxy.Fault{}, awsproxy.Canceled(awsproxy.Call{}, 0, awsproxy.Conflict), "there is no such item")
 	require.Equal(t, http.StatusInternalServerError, awsproxy.Unavailable().Status)
 }
+
+// Each statement of a batch fails by itself, executed or not.
+func TestFaultsOfStatements(t *testing.T) {
+	t.Parallel()
+	cfg, direct := dynamotest.Tables(t)
+	p, err := awsproxy.New(cfg.Endpoint)
+	require.NoError(t, err)
+	defer p.Close()
+	cfg.Endpoint = p.URL("me")
+	client, err := dynamo.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	table := cfg.Table("t")
+	require.NoError(t, dynamo.EnsureTable(t.Context(), direct, dynamo.Table{Name: table, Partition: dynamo.Key{Name: "PK", Type: ddb.ScalarAttributeTypeS}}))
+	keys := make([]dynamo.Item, 4)
+	for i := range keys {
+		keys[i] = dynamo.Item{"PK": dynamo.String(fmt.Sprint(i))}
+	}
+	p.Use(func(c awsproxy.Call) awsproxy.Fault {
+		require.Equal(t, 4, c.Statements())
+		return awsproxy.Fault{Statements: map[int]awsproxy.StatementFault{1: {Code: awsproxy.Internal}, 2: {Code: awsproxy.Internal, Executed: true}}}
+	})
+	results := dynamo.InsertNew(t.Context(), client, table, keys)
+	require.NoError(t, results[0])
+	require.ErrorContains(t, results[1], "injected")
+	require.ErrorContains(t, results[2], "injected")
+	require.NoError(t, results[3])
+	stored, err := dynamo.BatchGet(t.Context(), direct, table, keys)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []dynamo.Item{keys[0], keys[2], keys[3]}, stored)
+	_, faults := p.Calls()
+	require.Equal(t, 1, faults)
+	p.Use(func(awsproxy.Call) awsproxy.Fault {
+		return awsproxy.Fault{Statements: map[int]awsproxy.StatementFault{0: {Code: awsproxy.Internal}}}
+	})
+	require.ErrorContains(t, dynamo.InsertNew(t.Context(), client, table, keys[:1])[0], "injected", "nothing is passed on")
+	require.Zero(t, awsproxy.Call{Name: "GetItem"}.Statements())
+}

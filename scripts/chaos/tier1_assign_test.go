@@ -15,6 +15,7 @@ import (
 	"urr.guru/pkg/loop"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	"urr.guru/scripts/awsproxy"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
 )
@@ -34,7 +35,7 @@ var (
 )
 
 // TestTier1KeepsItsPositions kills a replica at each place of an assign, while each visitor calls two
-// replicas many times at once. No position has two holders, each visitor has one, and whoever was told
+// replicas many times at once, and DynamoDB refuses statements and loses responses. No position has two holders, each visitor has one, and whoever was told
 // one keeps it, with and without its ticket, in the default layout and with shards. Then the room is
 // closed and opened again: nothing of the old round counts.
 func TestTier1KeepsItsPositions(t *testing.T) {
@@ -44,7 +45,8 @@ func TestTier1KeepsItsPositions(t *testing.T) {
 	if *full {
 		size = longAssign
 	}
-	r := &assignRun{size: size, tier1: setupTier1(t, 2, rng, fmt.Sprintf("assign-%d", seed), harness.Options{Services: []string{platform.Gateway}})}
+	r := &assignRun{size: size, tier1: setupTier1(t, 2, rng, fmt.Sprintf("assign-%d", seed), harness.Options{Services: []string{platform.Gateway}, AWS: true})}
+	r.DynamoDB().Use(r.failStatements)
 	for round := range size.rounds {
 		shards := int32(1 + 3*((round+r.below(2))%2))
 		st := r.activate(&vwrv1.ActivateRequest{Shards: &shards})
@@ -74,6 +76,21 @@ type assignRun struct {
 
 	mu               sync.Mutex
 	answers, refused int
+}
+
+// failStatements lets one in ten inserts of a record fail, some of which are stored all the same, and
+// loses one in twenty responses.
+func (r *assignRun) failStatements(c awsproxy.Call) awsproxy.Fault {
+	f := awsproxy.Fault{Lost: c.Statements() > 0 && r.below(20) == 0, Statements: map[int]awsproxy.StatementFault{}}
+	for i := range c.Statements() {
+		switch r.below(20) {
+		case 0:
+			f.Statements[i] = awsproxy.StatementFault{Code: awsproxy.Capacity}
+		case 1:
+			f.Statements[i] = awsproxy.StatementFault{Code: awsproxy.Internal, Executed: r.below(2) == 0}
+		}
+	}
+	return f
 }
 
 // dieAt lets new visitors call both replicas at once until one dies at a place, and goes on until each

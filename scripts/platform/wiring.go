@@ -192,8 +192,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		w.addPayHost(env)
 	case VWR:
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
-		env["VWR_RECORDS_PER_WRITE"] = "100" // DynamoDB Local commits to a file on every write
-		env["VWR_LOBBY_LEAD"] = "80s"        // shorter than the default of minutes
+		env["VWR_LOBBY_LEAD"] = "80s" // shorter than the default of minutes
 		w.addDrawKeys(env)
 		env["DRAW_RECEIPT_KEYS"] = w.Secrets.DrawReceipt
 	case Queue:

@@ -8,4 +8,4 @@ import (
 	"urr.guru/services/vwr/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("vwr", app.Run, app.Migrate)) }
+func main() { os.Exit(lifecycle.Main("vwr", app.Run, nil, app.Migration())) }

@@ -37,12 +37,13 @@ metadata:
 spec:
   backoffLimit: 3
   activeDeadlineSeconds: {{ .Values.migration.deadlineSeconds }}
-  template: {{- include "urr-lib.task" (list $job $name (include "urr-lib.migrationLabels" .) "migrate") | nindent 4 }}
+  template: {{- include "urr-lib.task" (list $job $name (include "urr-lib.migrationLabels" .) (prepend .Values.migration.arguments "migrate")) | nindent 4 }}
 {{- end }}
 {{- end }}
 
 {{/*
-The pod of a Job that runs one of the service's commands: (list $ account "labels of the pod" command).
+The pod of a Job that runs one of the service's commands: (list $ account "labels of the pod" command),
+with the command and its arguments as a list.
 The labels are not those of the selector, so that no Service sends calls to it.
 */}}
 {{- define "urr-lib.task" -}}
@@ -63,10 +64,10 @@ spec:
   {{- . | nindent 2 }}
   {{- end }}
   containers:
-    - name: {{ $command }}
+    - name: {{ first $command }}
       image: {{ include "urr-lib.image" $root | quote }}
       imagePullPolicy: {{ include "urr-lib.pullPolicy" $root }}
-      args: [{{ $command }}]
+      args: {{- toYaml $command | nindent 8 }}
       {{- include "urr-lib.containerEnvironment" $root | nindent 6 }}
       securityContext: {{- include "urr-lib.containerSecurity" $root | nindent 8 }}
       resources: {{- toYaml $root.Values.resources | nindent 8 }}

@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("dynamodb: %w", err)
 	}
-	store := dynamo.New(db, cfg.Dynamo, cfg.RecordsPerWrite, failpoint.Now)
+	store := dynamo.New(db, cfg.Dynamo, failpoint.Now)
 	a.OnClose("store", store.Close)
 	entries := dynamo.NewLobbies(store)
 	a.OnClose("lobby entries", entries.Close)
@@ -145,17 +145,4 @@ func dialPeers(a *lifecycle.App, cfg *Config) (loads *queue.Client, d room.Desti
 		}
 		return errors.Join(all...)
 	}, nil
-}
-
-// Migrate creates the DynamoDB tables that do not exist yet.
-func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
-	if err != nil {
-		return fmt.Errorf("dynamodb: %w", err)
-	}
-	if err := dynamo.Migrate(ctx, db, cfg.Dynamo); err != nil {
-		return err
-	}
-	log.InfoContext(ctx, "tables are there", "prefix", cfg.Dynamo.Prefix)
-	return nil
 }

@@ -3,10 +3,13 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/backendtest"
@@ -33,7 +36,7 @@ func start(t *testing.T) (addr string, stop func() error) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	for range 2 {
-		require.NoError(t, app.Migrate(t.Context(), cfg, log))
+		require.NoError(t, app.Migration().Run(t.Context(), cfg, nil, io.Discard))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -92,4 +95,23 @@ func TestRun(t *testing.T) {
 		return err == nil && st.GetClaimed() == 1
 	}, "who came counts")
 	require.NoError(t, stop(), "an open stream that held the end up would be cut, which is an error")
+}
+
+// Without the index a position is one write; it changes nothing else, and an existing table stays.
+func TestMigrationWithoutPositionIndex(t *testing.T) {
+	t.Parallel()
+	tables, db := dynamotest.Tables(t)
+	cfg := &app.Config{Dynamo: tables}
+	var out strings.Builder
+	for _, args := range [][]string{{"--without-position-index"}, nil} {
+		require.NoError(t, app.Migration().Run(t.Context(), cfg, args, &out))
+		positions := tables.Table("vwr-positions")
+		got, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &positions})
+		require.NoError(t, err)
+		require.Empty(t, got.Table.GlobalSecondaryIndexes)
+	}
+	require.Contains(t, out.String(), tables.Prefix)
+	var exit *lifecycle.Exit
+	require.ErrorAs(t, app.Migration().Run(t.Context(), cfg, []string{"--fast"}, &out), &exit)
+	require.Equal(t, 2, exit.Code)
 }

@@ -32,9 +32,6 @@ type Config struct {
 	// Reward tells whether campaigns exist and have ended; without an address rooms that lead to one
 	// are not checked.
 	Reward rpc.OptionalPeer `env:", prefix=REWARD_"`
-	// RecordsPerWrite is how many new positions are stored by one call: 1 puts each by itself; more
-	// make one transaction, which saves calls and costs twice the write units.
-	RecordsPerWrite int `env:"VWR_RECORDS_PER_WRITE, default=1" min:"1" max:"100"`
 	// TokenSecret signs tokens and tickets and makes request ids: kid:secret[,kid:secret…], each
 	// secret at least 32 bytes.
 	TokenSecret config.Secret `env:"VWR_TOKEN_SECRET, required"`

@@ -15,7 +15,6 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.DevelopmentConfig[app.Config](t, "vwr")
 	require.Equal(t, "http://dynamodb:8000", dev.Dynamo.Endpoint)
-	require.Equal(t, 100, dev.RecordsPerWrite)
 	require.Equal(t, "dns:///urr-queue-headless:9000", dev.Queue.Addr)
 	require.Equal(t, "dns:///urr-ingest-headless:9000", dev.Ingest.Addr)
 	require.Equal(t, "dns:///urr-reward-headless:9000", dev.Reward.Addr)

@@ -27,7 +27,6 @@ func TestConfig(t *testing.T) {
 		"reward without key": {map[string]string{"VWR_TOKEN_SECRET": key, "REWARD_ADDR": "r:1"}, "REWARD_RPC_KEY"},
 		"the least lead":     {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_LOBBY_LEAD": lobby.MinLead.String()}, ""},
 		"too short a lead":   {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_LOBBY_LEAD": (lobby.MinLead - time.Second).String()}, "VWR_LOBBY_LEAD"},
-		"too many per write": {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_RECORDS_PER_WRITE": "101"}, "VWR_RECORDS_PER_WRITE"},
 		"a bad switch":       {map[string]string{"VWR_TOKEN_SECRET": key, "DYNAMODB_PITR": "perhaps"}, "DYNAMODB_PITR"},
 	} {
 		t.Run(name, func(t *testing.T) {

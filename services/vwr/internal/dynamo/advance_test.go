@@ -59,7 +59,7 @@ func stepConcurrently(t *testing.T, replicas ...testReplica) {
 func TestAdvancersOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
-	open := tables(t, dynamo.MaxPerWrite)
+	open := tables(t)
 	watch, clock := open(dynamotest.Hook{}), testkit.NewClock(epoch)
 	const event, people = "advance", 180
 	settings := room.Settings{Batch: 30, Interval: time.Second, Inlet: room.Periodic}
@@ -104,7 +104,7 @@ func withoutWinner(replicas []testReplica) []testReplica {
 // backwards nor in addition to the others.
 func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	t.Parallel()
-	open := tables(t, dynamo.MaxPerWrite)
+	open := tables(t)
 	g := newGate()
 	other := open(dynamotest.Hook{})
 	c := roomtest.StartRound(t, other, "paused", room.DefaultSettings())
@@ -138,7 +138,7 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 // many events the table has.
 func TestAdvancerNeverScans(t *testing.T) {
 	t.Parallel()
-	open := tables(t, dynamo.MaxPerWrite)
+	open := tables(t)
 	operator := open(dynamotest.Hook{})
 	const ended, active, steps = 12, 3, 5
 	for i := range ended {

@@ -43,7 +43,7 @@ func claimed(t *testing.T, claims *dynamo.Claims, c room.Counters) int64 {
 // a retry.
 func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	var all, sets atomic.Bool
 	var refused atomic.Int64
 	s := open(dynamotest.Hook{Before: func(in any) error {

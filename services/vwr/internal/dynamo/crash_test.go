@@ -31,7 +31,8 @@ const (
 	crashPrefix   = "VWR_TEST_CRASH_PREFIX"
 )
 
-const crashEvent, crashVisitors, crashAtPut = "crash", 20, 7
+// The visitors do not fit into one call.
+const crashEvent, crashVisitors, crashAtInsert = "crash", 40, 2
 
 func TestMain(m *testing.M) { processtest.Main(m, crashDuringGroup) }
 
@@ -43,11 +44,11 @@ func crashDuringGroup() int {
 	if err != nil {
 		panic(err)
 	}
-	var puts, answered atomic.Int64
+	var inserts, answered atomic.Int64
 	settled := make(chan struct{})
 	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{
 		Before: func(in any) error {
-			if isPut(in) && puts.Add(1) >= crashAtPut {
+			if isInsert(in) && inserts.Add(1) >= crashAtInsert {
 				// Wait for the writes in flight, which could be stored after the parent has read.
 				<-settled
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -55,12 +56,12 @@ func crashDuringGroup() int {
 			return nil
 		},
 		After: func(in, _ any) error {
-			if isPut(in) && answered.Add(1) == crashAtPut-1 {
+			if isInsert(in) && answered.Add(1) == crashAtInsert-1 {
 				close(settled)
 			}
 			return nil
 		},
-	}.Options), cfg, 1, time.Now)
+	}.Options), cfg, time.Now)
 	c, _, err := s.Read(context.Background(), crashEvent)
 	if err != nil {
 		panic(err)
@@ -92,8 +93,8 @@ func find(t *testing.T, s *dynamo.Store, visitor int) (r room.Record, found bool
 func TestKilledReplicaLeavesGaps(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
+	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, time.Now)
 	c := roomtest.StartRound(t, s, crashEvent, room.DefaultSettings())
 
 	out, err := processtest.Run(t, map[string]string{crashRegion: cfg.Region, crashEndpoint: cfg.Endpoint, crashPrefix: cfg.Prefix})

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -45,7 +47,7 @@ func requireStored(t *testing.T, s *dynamo.Store, want room.Record) {
 // retried, and the visitor is told to try again.
 func TestLostCounterResponseIsNotRetried(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	first := firstCall()
 	s := open(dynamotest.Hook{After: func(in, _ any) error {
 		if isUpdate(in) && first() {
@@ -63,14 +65,14 @@ func TestLostCounterResponseIsNotRetried(t *testing.T) {
 	require.Equal(t, int64(2), r.Position)
 }
 
-// A put whose response is lost is retried by the SDK and finds its own record, which the visitor
+// Inserts whose response is lost are repeated by the SDK and find their own record, which the visitor
 // gets: no gap, no error.
 func TestLostRecordResponseIsRetried(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	first := firstCall()
 	s := open(dynamotest.Hook{After: func(in, _ any) error {
-		if isPut(in) && first() {
+		if isInsert(in) && first() {
 			return dynamotest.ErrConnReset
 		}
 		return nil
@@ -84,14 +86,79 @@ func TestLostRecordResponseIsRetried(t *testing.T) {
 	requireStored(t, s, r)
 }
 
+// An error of one statement, which DynamoDB reports with status 200, fails only its visitor. Throttled
+// statements are sent again, and keep their positions.
+func TestFailedStatementFailsOnlyItsVisitor(t *testing.T) {
+	t.Parallel()
+	cfg, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
+	plain := awsdynamo.New(db.Options(), dynamotest.Hook{}.Options)
+	unlucky, slow := uuid.New(), uuid.New()
+	var throttled atomic.Int64
+	hook := dynamotest.Hook{Answer: func(in any) any {
+		inserts, ok := in.(*awsdynamo.BatchExecuteStatementInput)
+		if !ok {
+			return nil
+		}
+		out := &awsdynamo.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse, len(inserts.Statements))}
+		for i, statement := range inserts.Statements {
+			var code types.BatchStatementErrorCodeEnum
+			switch {
+			case names(statement, unlucky):
+				code = types.BatchStatementErrorCodeEnumInternalServerError
+			case names(statement, slow) && throttled.Add(1) <= 2:
+				code = types.BatchStatementErrorCodeEnumThrottlingError
+			default:
+				got, err := plain.BatchExecuteStatement(context.Background(), &awsdynamo.BatchExecuteStatementInput{Statements: []types.BatchStatementRequest{statement}})
+				if err != nil || got.Responses[0].Error != nil {
+					panic(fmt.Sprint(err, got))
+				}
+				continue
+			}
+			out.Responses[i].Error = &types.BatchStatementError{Code: code}
+		}
+		return out
+	}}
+	s := dynamo.New(awsdynamo.New(db.Options(), hook.Options), cfg, time.Now)
+	c := roomtest.StartRound(t, s, "statements", room.DefaultSettings())
+	ids := []uuid.UUID{unlucky, slow}
+	for range 28 {
+		ids = append(ids, uuid.New())
+	}
+	records, failures := make([]room.Record, len(ids)), make([]error, len(ids))
+	var work sync.WaitGroup
+	for i, id := range ids {
+		work.Go(func() { records[i], failures[i] = takeWithID(t.Context(), s, c, id) })
+	}
+	work.Wait()
+	require.Equal(t, errs.Unavailable, errs.From(failures[0]).Kind)
+	require.NoError(t, errors.Join(failures[1:]...))
+	require.Equal(t, int64(3), throttled.Load())
+	seen := map[int64]bool{}
+	for _, r := range records[1:] {
+		requireStored(t, s, r)
+		require.False(t, seen[r.Position], "position %d twice", r.Position)
+		seen[r.Position] = true
+	}
+	require.Equal(t, int64(len(ids)), roomtest.Read(t, s, c.EventID).Issued, "nobody got another position")
+	require.NoError(t, s.Close(t.Context()))
+}
+
+func names(statement types.BatchStatementRequest, id uuid.UUID) bool {
+	return slices.ContainsFunc(statement.Parameters, func(v types.AttributeValue) bool {
+		text, ok := v.(*types.AttributeValueMemberS)
+		return ok && text.Value == id.String()
+	})
+}
+
 // Two replicas issue a position to one visitor concurrently: both return the record that is stored
 // first.
 func TestRacingReplicasReturnStoredPosition(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	g := newGate()
 	slow, fast := open(dynamotest.Hook{Before: func(in any) error {
-		if isPut(in) {
+		if isInsert(in) {
 			g.block()
 		}
 		return nil
@@ -117,10 +184,10 @@ func TestRacingReplicasReturnStoredPosition(t *testing.T) {
 // A visitor who cancels while the position is written gets it by the next call.
 func TestPositionIsStoredAfterCallerCancels(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	g := newGate()
 	s := open(dynamotest.Hook{Before: func(in any) error {
-		if isPut(in) {
+		if isInsert(in) {
 			g.block()
 		}
 		return nil
@@ -145,7 +212,7 @@ func TestPositionIsStoredAfterCallerCancels(t *testing.T) {
 // Under load DynamoDB may return unprocessed keys, which do not mean absent items.
 func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	var reads atomic.Int64
 	s := open(dynamotest.Hook{After: func(in, out any) error {
 		asked, isRead := in.(*awsdynamo.BatchGetItemInput)
@@ -168,7 +235,7 @@ func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 // All reads of positions and counters are consistent and by key.
 func TestReadsAreConsistentAndByKey(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	var mu sync.Mutex
 	var others []string
 	s := open(dynamotest.Hook{Before: func(in any) error {
@@ -181,7 +248,7 @@ func TestReadsAreConsistentAndByKey(t *testing.T) {
 					others = append(others, "a read of "+table+" that may be old")
 				}
 			}
-		case *awsdynamo.UpdateItemInput, *awsdynamo.PutItemInput, *awsdynamo.TransactWriteItemsInput:
+		case *awsdynamo.UpdateItemInput, *awsdynamo.BatchExecuteStatementInput, *awsdynamo.TransactWriteItemsInput:
 		default:
 			others = append(others, fmt.Sprintf("%T", in))
 		}
@@ -204,7 +271,7 @@ func TestReadsAreConsistentAndByKey(t *testing.T) {
 // left. Positions at the boundaries of a set are counted.
 func TestClaimsRetryFailedWrites(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	var failed atomic.Int64
 	s := open(dynamotest.Hook{Before: func(in any) error {
 		if u, ok := in.(*awsdynamo.UpdateItemInput); ok && u.ReturnValues == types.ReturnValueUpdatedOld && failed.Add(1) <= 3 {

@@ -27,6 +27,7 @@ func (g *gate) awaitBlocked(t *testing.T) {
 	testkit.Receive(t, g.reached, "somebody at the gate")
 }
 
-func isPut(in any) bool { _, ok := in.(*awsdynamo.PutItemInput); return ok }
+// isInsert reports whether a call stores new records.
+func isInsert(in any) bool { _, ok := in.(*awsdynamo.BatchExecuteStatementInput); return ok }
 
 func isUpdate(in any) bool { _, ok := in.(*awsdynamo.UpdateItemInput); return ok }

@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -25,13 +26,16 @@ func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 			return eventOf(in) == event
 		},
 		"records": func(in any, event string) bool {
-			p, ok := in.(*awsdynamo.PutItemInput)
-			return ok && p.Item["eventId"].(*types.AttributeValueMemberS).Value == event
+			inserts, ok := in.(*awsdynamo.BatchExecuteStatementInput)
+			return ok && slices.ContainsFunc(inserts.Statements[0].Parameters, func(v types.AttributeValue) bool {
+				text, ok := v.(*types.AttributeValueMemberS)
+				return ok && text.Value == event
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			open := tables(t, 1)
+			open := tables(t)
 			plain := open(dynamotest.Hook{})
 			slow := roomtest.StartRound(t, plain, "slow", room.DefaultSettings())
 			fast := roomtest.StartRound(t, plain, "fast", room.DefaultSettings())
@@ -61,7 +65,7 @@ func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 // Claims of an event whose sets cannot be written stay queued; those of other events are counted.
 func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	plain := open(dynamotest.Hook{})
 	slow := roomtest.StartRound(t, plain, "slow-claims", room.DefaultSettings())
 	fast := roomtest.StartRound(t, plain, "fast-claims", room.DefaultSettings())
@@ -90,7 +94,7 @@ func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 // that the share stays unchanged and a burst does not raise the rate.
 func TestClaimedFailsWhileBurstIsQueued(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	g := newGate()
 	s := open(dynamotest.Hook{Before: func(in any) error {
 		if _, positions := toClaims(in); positions {

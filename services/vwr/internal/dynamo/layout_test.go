@@ -40,9 +40,9 @@ func get(t *testing.T, db *awsdynamo.Client, table string, key stored) stored {
 func TestItemLayout(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
 	now := time.UnixMilli(1_800_000_000_123)
-	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, func() time.Time { return now })
+	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, func() time.Time { return now })
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
 	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17, Next: room.NextQueue})
 	id := uuid.New()
@@ -84,8 +84,8 @@ func TestItemLayout(t *testing.T) {
 func TestRoundKeepsNothingOfAnEarlierOne(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	store := dynamo.New(db, cfg, 1, time.Now)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
+	store := dynamo.New(db, cfg, time.Now)
 	counters := cfg.Prefix + "-vwr-counters"
 	first := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 1, Interval: time.Second, Inlet: room.Periodic, ProofOfWork: 17, Next: room.NextPromo})
 	require.NoError(t, store.Stop(t.Context(), "demo", first.Round))
@@ -121,7 +121,7 @@ func TestMigrate(t *testing.T) {
 	var work sync.WaitGroup
 	var failures [4]error
 	for i := range failures { // concurrently, as replicas do
-		work.Go(func() { failures[i] = dynamo.Migrate(t.Context(), db, cfg) })
+		work.Go(func() { failures[i] = dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex) })
 	}
 	work.Wait()
 	require.NoError(t, errors.Join(failures[:]...))
@@ -165,9 +165,9 @@ func TestMigrateEnablesPITR(t *testing.T) {
 		}
 		return nil
 	}}.Options)
-	require.NoError(t, dynamo.Migrate(t.Context(), watched, cfg))
+	require.NoError(t, dynamo.Migrate(t.Context(), watched, cfg, dynamo.WithPositionIndex))
 	require.Empty(t, on)
 	cfg.PITR = true
-	require.NoError(t, dynamo.Migrate(t.Context(), watched, cfg))
+	require.NoError(t, dynamo.Migrate(t.Context(), watched, cfg, dynamo.WithPositionIndex))
 	require.Equal(t, map[string]bool{cfg.Prefix + "-vwr-counters": true, cfg.Prefix + "-vwr-positions": true}, on)
 }

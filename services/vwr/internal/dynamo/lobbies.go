@@ -17,6 +17,9 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
+// isAbsent is the condition that an item does not exist yet.
+const isAbsent = "attribute_not_exists(" + attrEvent + ")"
+
 // Lobbies stores lobbies and their shuffles in the tables of a Store. It is safe for concurrent use.
 type Lobbies struct {
 	*Store

@@ -84,8 +84,8 @@ const busy, busyRound = "busy", room.Round(1)
 func openStore(t *testing.T) *Store {
 	t.Helper()
 	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, Migrate(t.Context(), db, cfg))
-	s := New(db, cfg, MaxPerWrite, time.Now)
+	require.NoError(t, Migrate(t.Context(), db, cfg, WithPositionIndex))
+	s := New(db, cfg, time.Now)
 	c := room.Counters{EventID: busy, Round: busyRound, Active: true, Settings: room.DefaultSettings()}
 	require.NoError(t, s.Start(t.Context(), c, 0, nil))
 	return s

@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -73,7 +74,7 @@ func (s *Store) takePositions(ctx context.Context, eventID string, in []takeRequ
 
 // takeRound answers the requests in[i] for i in members, all of one round: one consistent read
 // finds stored records, one write of the counter issues positions to the others in order of
-// arrival, then their records are written in parallel. A crash between the two writes leaves only
+// arrival, then their records are written, 25 in a call. A crash between the two writes leaves only
 // gaps in the positions.
 func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
 	groupSize.Observe(float64(len(members)))
@@ -120,17 +121,20 @@ func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, mem
 	failpoint.Hit("vwr.records_stored")
 }
 
-// newRecord is a record to store, with the number of shards of its round.
+// newRecord is a record to store, with the number of shards of its round, and what became of it.
 type newRecord struct {
 	room.Record
 
 	shards int
+	result error
 }
 
 func (r newRecord) item(now time.Time) item { return fromRecord(r.Record, r.shards, now) }
 
+func (r newRecord) key() positionID { return shardedPositionID(r.EventID, r.shards, r.RequestID) }
+
 // putRecords stores a record for each unassigned request, with consecutive positions from first on,
-// and calls done after each.
+// and calls done for each.
 func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRequest, done func(uuid.UUID, room.Record, error)) {
 	records := make([]newRecord, len(unassigned))
 	for n, t := range unassigned {
@@ -139,59 +143,58 @@ func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRe
 		}}
 	}
 	var work sync.WaitGroup
-	puts := make(chan struct{}, maxParallelPuts)
-	for part := range slices.Chunk(records, s.perWrite) {
-		puts <- struct{}{}
+	for part := range slices.Chunk(records, dynamo.MaxInsert) {
 		work.Go(func() {
-			defer func() { <-puts }()
-			inTransaction := len(part) > 1 && s.putInTransaction(ctx, part) == nil
-			for _, r := range part {
-				stored, err := r.Record, error(nil)
-				if !inTransaction {
-					stored, err = s.putRecord(ctx, r)
-				}
-				failpoint.Hit("vwr.record_stored")
-				done(r.RequestID, stored, err)
-			}
+			s.insertRecords(ctx, part)
+			failpoint.Hit("vwr.record_stored")
 		})
 	}
 	work.Wait()
-}
-
-// putInTransaction stores new records in one transaction. After a failure the caller must put each
-// record separately: one of them may exist already, or all may be stored and the response lost.
-func (s *Store) putInTransaction(ctx context.Context, records []newRecord) error {
-	items := make([]types.TransactWriteItem, len(records))
-	for i, r := range records {
-		items[i].Put = &types.Put{TableName: &s.positions, Item: r.item(s.now()), ConditionExpression: aws.String(isAbsent)}
-	}
-	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
-	return err
-}
-
-// isAbsent is the condition that a record does not exist yet.
-const isAbsent = "attribute_not_exists(" + attrEvent + ")"
-
-// putRecord stores a new record. If two replicas store one for a visitor, both return the first.
-func (s *Store) putRecord(ctx context.Context, r newRecord) (room.Record, error) {
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                           &s.positions,
-		Item:                                r.item(s.now()),
-		ConditionExpression:                 aws.String(isAbsent),
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
-	if err == nil {
-		return r.Record, nil
-	}
-	if existing, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		stored, err := toRecord(existing.Item)
-		if stored != r.Record { // else it is our own, from an attempt whose response was lost
+	known, err := s.readExisting(ctx, records)
+	for _, r := range records {
+		switch {
+		case r.result == nil:
+			done(r.RequestID, r.Record, nil)
+		case !errors.Is(r.result, dynamo.ErrExists):
 			gaps.Inc()
+			done(r.RequestID, room.Record{}, toUnavailable(r.result))
+		default:
+			stored, found := known[r.key()]
+			if err == nil && !found {
+				err = fmt.Errorf("the record of position %d was there and is not", r.Position)
+			}
+			if found && stored != r.Record { // else it is our own, from an attempt whose response was lost
+				gaps.Inc()
+			}
+			done(r.RequestID, stored, toUnavailable(err))
 		}
-		return stored, toUnavailable(err)
 	}
-	gaps.Inc()
-	return room.Record{}, toUnavailable(err)
+}
+
+// insertRecords stores new records in one call, and sets their results.
+func (s *Store) insertRecords(ctx context.Context, records []newRecord) {
+	items, now := make([]item, len(records)), s.now()
+	for i, r := range records {
+		items[i] = r.item(now)
+	}
+	for i, err := range dynamo.InsertNew(ctx, s.db, s.positions, items) {
+		records[i].result = err
+	}
+}
+
+// readExisting reads the stored records of those that were there before. If two replicas store one
+// for a visitor, both return the first.
+func (s *Store) readExisting(ctx context.Context, records []newRecord) (map[positionID]room.Record, error) {
+	var ids []positionID
+	for _, r := range records {
+		if errors.Is(r.result, dynamo.ErrExists) {
+			ids = append(ids, r.key())
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil //nolint:nilnil // a nil map has no records
+	}
+	return s.readRecords(ctx, ids)
 }
 
 // issuePositions issues n positions and returns the first.

@@ -43,8 +43,8 @@ func indexed(t *testing.T, db *awsdynamo.Client, table, partition string) (posit
 func TestShardsDivideAllPositions(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
-	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
+	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, time.Now)
 	const event, shards, visitors = "large", 4, 80
 	c := roomtest.StartShardedRound(t, store, event, shards, room.DefaultSettings())
 	records := roomtest.TakeMany(t, store, c, visitors)
@@ -62,7 +62,7 @@ func TestShardsDivideAllPositions(t *testing.T) {
 	require.Equal(t, []int64{1, visitors}, []int64{all[0], all[visitors-1]})
 	require.Len(t, slices.Compact(all), visitors)
 
-	other := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, 1, time.Now)
+	other := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, time.Now)
 	for _, want := range records {
 		got, found, err := other.FindRecord(t.Context(), c, want.RequestID)
 		require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestShardsDivideAllPositions(t *testing.T) {
 // A new round has the number of shards that it is started with, whatever the earlier one had.
 func TestEachRoundHasItsShards(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	store := open(dynamotest.Hook{})
 	c := roomtest.StartShardedRound(t, store, "rounds", 8, room.DefaultSettings())
 	for _, shards := range []int{1, 5, 2} {

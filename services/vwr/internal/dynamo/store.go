@@ -24,12 +24,9 @@ const (
 	maxTakesPerGroup   = 500             // the maximum number of assigns that share one counter write
 	// takesTimeout bounds a group of assigns. It exceeds the callers' deadlines, so that an issued
 	// position is stored late rather than lost; the visitor finds it by the next call.
-	takesTimeout    = 10 * time.Second
-	maxParallelPuts = 128 // bounds a replica's parallel writes of records of one event
+	takesTimeout = 10 * time.Second
 	// maxEvents bounds the events with assigns in progress. Only active events count.
 	maxEvents = 4096
-	// MaxPerWrite is DynamoDB's limit of items in a transaction.
-	MaxPerWrite = 100
 )
 
 var (
@@ -44,7 +41,6 @@ type Store struct {
 	counters  string
 	positions string
 	now       func() time.Time
-	perWrite  int
 
 	reads    *batch.Coalescer[string, readResult]
 	finds    *batch.Coalescer[positionID, findResult]
@@ -59,14 +55,11 @@ type readResult struct {
 	ok       bool
 }
 
-// New returns a store over the tables that cfg names. perWrite is how many new records one call
-// writes (1–100, DynamoDB's limit for a transaction). With 1 each is a conditional PutItem; with
-// more there are fewer calls, at twice the write units.
-func New(db *dynamodb.Client, cfg dynamo.Config, perWrite int, now func() time.Time) *Store {
+// New returns a store over the tables that cfg names.
+func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	s := &Store{
 		db: db, counters: cfg.Table(countersTable), positions: cfg.Table(positionsTable), now: now,
-		perWrite: max(1, min(perWrite, MaxPerWrite)),
-		pacer:    writePacer{gap: minCounterInterval, last: make(map[string]time.Time)},
+		pacer: writePacer{gap: minCounterInterval, last: make(map[string]time.Time)},
 	}
 	s.reads = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 2, Timeout: readTimeout}, s.readCounterGroup)
 	s.finds = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findRecordGroup)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -25,14 +26,13 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// tables creates tables and returns a function that opens stores over them, which write perWrite
-// records per call.
-func tables(t *testing.T, perWrite int) func(dynamotest.Hook) *dynamo.Store {
+// tables creates tables and returns a function that opens stores over them.
+func tables(t *testing.T) func(dynamotest.Hook) *dynamo.Store {
 	t.Helper()
 	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg))
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
 	return func(p dynamotest.Hook) *dynamo.Store {
-		s := dynamo.New(awsdynamo.New(db.Options(), p.Options), cfg, perWrite, time.Now)
+		s := dynamo.New(awsdynamo.New(db.Options(), p.Options), cfg, time.Now)
 		t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 		return s
 	}
@@ -40,17 +40,11 @@ func tables(t *testing.T, perWrite int) func(dynamotest.Hook) *dynamo.Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ perWrite, shards int }{
-		"record by record":     {1, 1},
-		"together":             {dynamo.MaxPerWrite, 1},
-		"sharded":              {1, 3},
-		"sharded and together": {dynamo.MaxPerWrite, 7},
-		"the most shards":      {1, room.MaxShards},
-	} {
+	for name, shards := range map[string]int{"one partition": 1, "sharded": 7, "the most shards": room.MaxShards} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			open := tables(t, c.perWrite)
-			roomtest.Suite(t, c.shards, func(*testing.T) roomtest.Store { return open(dynamotest.Hook{}) })
+			open := tables(t)
+			roomtest.Suite(t, shards, func(*testing.T) roomtest.Store { return open(dynamotest.Hook{}) })
 		})
 	}
 }
@@ -59,10 +53,10 @@ func TestStore(t *testing.T) {
 // another's, and a retry gets a later position.
 func TestLostPutsLeaveGaps(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	var down atomic.Bool
 	dying, other := open(dynamotest.Hook{Before: func(in any) error {
-		if isPut(in) && down.Load() {
+		if isInsert(in) && down.Load() {
 			return dynamotest.ErrConnReset
 		}
 		return nil
@@ -100,7 +94,7 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 // written in groups.
 func TestGroupsKeepOrder(t *testing.T) {
 	t.Parallel()
-	s := tables(t, dynamo.MaxPerWrite)(dynamotest.Hook{})
+	s := tables(t)(dynamotest.Hook{})
 	const event, visitors = "order", 200
 	c := roomtest.StartRound(t, s, event, room.DefaultSettings())
 	positions, failures := make([]int64, visitors), make([]error, visitors)
@@ -131,7 +125,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 func TestGroupsShareCounterWrite(t *testing.T) {
 	t.Parallel()
 	var writes atomic.Int64
-	s := tables(t, dynamo.MaxPerWrite)(dynamotest.Hook{Before: func(in any) error {
+	s := tables(t)(dynamotest.Hook{Before: func(in any) error {
 		if isUpdate(in) {
 			writes.Add(1)
 		}
@@ -150,18 +144,20 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 		start := time.Now()
 		var written []time.Duration
 		fast := dynamotest.Hook{Answer: func(in any) any {
-			switch in.(type) {
+			switch in := in.(type) {
 			case *awsdynamo.BatchGetItemInput:
 				return &awsdynamo.BatchGetItemOutput{}
+			case *awsdynamo.BatchExecuteStatementInput:
+				return &awsdynamo.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse, len(in.Statements))}
 			case *awsdynamo.UpdateItemInput:
 				written = append(written, time.Since(start))
 				return &awsdynamo.UpdateItemOutput{Attributes: stored{"nextPosition": n(int64(len(written)))}}
 			default:
-				return &awsdynamo.PutItemOutput{}
+				panic(fmt.Sprintf("%T", in))
 			}
 		}}
 		db := awsdynamo.New(awsdynamo.Options{Region: "local", Credentials: aws.AnonymousCredentials{}}, fast.Options)
-		s := dynamo.New(db, pkgdynamo.Config{Prefix: "fast"}, 1, time.Now)
+		s := dynamo.New(db, pkgdynamo.Config{Prefix: "fast"}, time.Now)
 		for i := range 4 {
 			r, err := s.TakePosition(t.Context(), room.Counters{EventID: "e", Round: 1}, "v", []uuid.UUID{uuid.New()})
 			require.NoError(t, err)
@@ -177,7 +173,7 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 // token.
 func TestClaimsCountOnce(t *testing.T) {
 	t.Parallel()
-	open := tables(t, 1)
+	open := tables(t)
 	a, b := open(dynamotest.Hook{}), open(dynamotest.Hook{})
 	const event, visitors = "claims", 30
 	c := roomtest.StartRound(t, a, event, room.DefaultSettings())

@@ -18,22 +18,36 @@ const (
 // positionIndex finds the visitor of a position. Only operators use it, by hand.
 const positionIndex = "eventId-position-index"
 
-// Migrate creates both tables unless they exist. It is idempotent and may run concurrently.
-func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error {
+// PositionIndex says whether a new table of positions has the index, which DynamoDB writes for each
+// position too.
+type PositionIndex bool
+
+// The values of PositionIndex.
+const (
+	WithPositionIndex    PositionIndex = true  // as operators expect it
+	WithoutPositionIndex PositionIndex = false // half the writes
+)
+
+// Migrate creates both tables unless they exist. It is idempotent and may run concurrently. It neither
+// adds the index to an existing table nor removes it.
+func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config, index PositionIndex) error {
 	event := dynamo.Key{Name: attrEvent, Type: types.ScalarAttributeTypeS}
 	if err := dynamo.EnsureTable(ctx, db, dynamo.Table{
 		Name: cfg.Table(countersTable), Partition: event, PITR: cfg.PITR,
 	}); err != nil {
 		return err
 	}
-	return dynamo.EnsureTable(ctx, db, dynamo.Table{
+	positions := dynamo.Table{
 		Name:      cfg.Table(positionsTable),
 		Partition: event,
 		Sort:      dynamo.Key{Name: attrRequest, Type: types.ScalarAttributeTypeS},
-		Indexes: []dynamo.Index{{
+		TTL:       attrTTL,
+		PITR:      cfg.PITR,
+	}
+	if index == WithPositionIndex {
+		positions.Indexes = []dynamo.Index{{
 			Name: positionIndex, Partition: event, Sort: dynamo.Key{Name: attrPosition, Type: types.ScalarAttributeTypeN},
-		}},
-		TTL:  attrTTL,
-		PITR: cfg.PITR,
-	})
+		}}
+	}
+	return dynamo.EnsureTable(ctx, db, positions)
 }

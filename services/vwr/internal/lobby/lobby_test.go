@@ -58,7 +58,7 @@ func newKit(t *testing.T) *kit {
 	t.Helper()
 	k := &kit{clock: testkit.NewClock(opening), lead: lobby.DefaultLead}
 	k.cfg, k.db = dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), k.db, k.cfg))
+	require.NoError(t, dynamo.Migrate(t.Context(), k.db, k.cfg, dynamo.WithPositionIndex))
 	var err error
 	k.beacon, err = beacontest.New([]byte(secret), beacontest.Options{Now: k.clock.Now})
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func keys(t *testing.T, drawSecret string) lobby.Keys {
 func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 	t.Helper()
 	r := &replica{kit: k, cache: room.NewStateCache()}
-	r.store = dynamo.New(awsdynamo.New(k.db.Options(), hook.Options), k.cfg, 1, k.clock.Now)
+	r.store = dynamo.New(awsdynamo.New(k.db.Options(), hook.Options), k.cfg, k.clock.Now)
 	entries := dynamo.NewLobbies(r.store)
 	t.Cleanup(func() {
 		require.NoError(t, entries.Close(context.Background()))

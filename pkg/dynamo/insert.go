@@ -1,0 +1,91 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"urr.guru/pkg/loop"
+)
+
+// MaxInsert is DynamoDB's limit of statements in one call.
+const MaxInsert = 25
+
+const (
+	insertTries = 5
+	insertPause = 25 * time.Millisecond // the least pause before the second try; it doubles with each
+)
+
+// ErrExists is the result of an insert for whose key there is an item already.
+var ErrExists = errors.New("an item with this key exists")
+
+// InsertNew stores 1 to MaxInsert items with the same attributes in one call, each unless its key
+// exists. It is not atomic: the result at i is nil if items[i] is stored, ErrExists if there was
+// one with its key, and another error if it may be stored or not. Items that DynamoDB throttles are
+// sent again, at most 4 times. An item of which a response was lost is its own ErrExists: the
+// caller compares what is stored.
+func InsertNew(ctx context.Context, client *dynamodb.Client, table string, items []Item) []error {
+	results := make([]error, len(items))
+	names := slices.Sorted(maps.Keys(items[0]))
+	statement := aws.String(insertStatement(table, names))
+	left := make([]int, len(items))
+	for i := range left {
+		left[i] = i
+	}
+	pause := insertPause
+	for try := 1; ; try++ {
+		left = insertOnce(ctx, client, statement, names, items, left, results)
+		if len(left) == 0 || try == insertTries || !loop.Sleep(ctx, pause+rand.N(pause)) { //nolint:gosec // jitter
+			return results
+		}
+		pause *= 2
+	}
+}
+
+// insertStatement is the PartiQL of an insert, which fails if the key exists.
+func insertStatement(table string, names []string) string {
+	return fmt.Sprintf(`INSERT INTO "%s" VALUE {'%s': ?}`, table, strings.Join(names, "': ?, '"))
+}
+
+// insertOnce inserts items[i] for each i in left, sets results[i], and returns the throttled ones.
+func insertOnce(ctx context.Context, client *dynamodb.Client, statement *string, names []string, items []Item, left []int, results []error) (throttled []int) {
+	statements := make([]types.BatchStatementRequest, len(left))
+	values := make([]types.AttributeValue, 0, len(left)*len(names))
+	for n, i := range left {
+		for _, name := range names {
+			values = append(values, items[i][name])
+		}
+		statements[n] = types.BatchStatementRequest{Statement: statement, Parameters: values[n*len(names) : (n+1)*len(names)]}
+	}
+	out, err := client.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: statements})
+	if err == nil && len(out.Responses) != len(left) {
+		err = fmt.Errorf("%d statements have %d responses", len(left), len(out.Responses))
+	}
+	for n, i := range left {
+		results[i] = err
+		if err != nil || out.Responses[n].Error == nil {
+			continue
+		}
+		failed := out.Responses[n].Error
+		switch failed.Code {
+		case types.BatchStatementErrorCodeEnumDuplicateItem:
+			results[i] = ErrExists
+			continue
+		case types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
+			types.BatchStatementErrorCodeEnumRequestLimitExceeded:
+			throttled = append(throttled, i)
+		default: // not repeated
+		}
+		results[i] = fmt.Errorf("insert: %s: %s", failed.Code, aws.ToString(failed.Message))
+	}
+	return throttled
+}
