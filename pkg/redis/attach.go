@@ -25,6 +25,11 @@ type App interface {
 // Attach opens the Redis client of a service and closes it at shutdown. It adds no readiness check:
 // the service does so itself.
 func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, error) {
+	return AttachAs(ctx, a, "redis", cfg)
+}
+
+// AttachAs is Attach for one of several clients of a service, which its figures distinguish by name.
+func AttachAs(ctx context.Context, a App, name string, cfg Config) (redis.UniversalClient, error) {
 	client, err := Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -32,9 +37,9 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 	// Reading the figures may connect to a cluster, so it is not done at a scrape.
 	var latest atomic.Pointer[telemetry.Pool]
 	latest.Store(&telemetry.Pool{Max: cfg.PoolSize})
-	pool := a.Name() + "-redis"
+	pool := a.Name() + "-" + name
 	unwatch := telemetry.WatchPool(pool, func() telemetry.Pool { return *latest.Load() })
-	a.Go("redis figures", func(ctx context.Context) error {
+	a.Go(name+" figures", func(ctx context.Context) error {
 		defer forgetMemory(pool)
 		return loop.Every(ctx, statsEvery, func(ctx context.Context) {
 			p := poolStats(client.PoolStats(), cfg.PoolSize)
@@ -42,7 +47,7 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 			exportMemory(ctx, client, pool)
 		})
 	})
-	a.OnClose("redis", func(context.Context) error {
+	a.OnClose(name, func(context.Context) error {
 		unwatch()
 		return client.Close()
 	})

@@ -58,6 +58,7 @@ func groups() []rowGroup {
 		{[]string{availabilityRow}, runAvailability},
 		{[]string{"confirm"}, runConfirm},
 		{[]string{"overload_goodput"}, runOverload},
+		{[]string{"limits"}, runLimits},
 		{[]string{"accept", "first_come_settle"}, runRequests},
 		packages,
 	}

@@ -190,9 +190,9 @@ true
 {{- range $peer := .Values.rpc.calls -}}
 {{- if ne $peer.address "none" -}}{{- $places = append $places $peer.address -}}{{- end -}}
 {{- end -}}
-{{- range $value := .Values.config -}}
+{{- range $name, $value := .Values.config -}}
 {{- range $text := ternary $value (list $value) (kindIs "slice" $value) -}}
-{{- if regexMatch "^https?://" (toString $text) -}}{{- $places = append $places $text -}}{{- end -}}
+{{- if or (regexMatch "^https?://" (toString $text)) (hasSuffix "_ADDRS" $name) -}}{{- $places = append $places $text -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- compact $places | toYaml -}}

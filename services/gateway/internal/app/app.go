@@ -48,6 +48,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	limits := rdb
+	if own, separate := cfg.limitsRedis(); separate {
+		if limits, err = redis.AttachAs(ctx, a, "redis-limits", own); err != nil {
+			return err
+		}
+	}
 	producer, err := kafka.NewProducer(cfg.Kafka, a.Name())
 	if err != nil {
 		return err
@@ -57,7 +63,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	g, err := Assemble(ctx, cfg, services, pages, Stores{Redis: rdb, Acts: producer}, log, failpoint.Now)
+	g, err := Assemble(ctx, cfg, services, pages, Stores{Redis: rdb, Limits: limits, Acts: producer}, log, failpoint.Now)
 	if err != nil {
 		return err
 	}

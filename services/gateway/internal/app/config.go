@@ -121,6 +121,13 @@ type Limits struct {
 	// ProofMaxBits is the most that such a visitor owes; at least LIMIT_PROOF_MIN_BITS.
 	ProofMaxBits int `env:"LIMIT_PROOF_MAX_BITS, default=20" min:"1" max:"24"`
 
+	// RedisAddrs are host:port of a Redis only for these counts, which may forget what it has; empty: that
+	// of REDIS_ADDRS. It has the same user, password and TLS.
+	RedisAddrs []string `env:"LIMIT_REDIS_ADDRS"`
+	// RedisCluster treats a single address of LIMIT_REDIS_ADDRS as the configuration endpoint of a
+	// cluster.
+	RedisCluster bool `env:"LIMIT_REDIS_CLUSTER"`
+
 	// Keys is how many networks, visitors and users a replica keeps counts of; it bounds the
 	// memory.
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
@@ -177,6 +184,16 @@ func (c *Config) parseKeys() (identity.Keys, error) {
 		parse(&k.Tier1, "VWR_TOKEN_SECRET", c.VWRTokenSecret)
 	}
 	return k, errors.Join(all...)
+}
+
+// limitsRedis returns the Redis of the limits; own is false if it is that of everything else.
+func (c *Config) limitsRedis() (cfg redis.Config, own bool) {
+	if len(c.Limits.RedisAddrs) == 0 {
+		return c.Redis, false
+	}
+	cfg = c.Redis
+	cfg.Addrs, cfg.Cluster, cfg.DB = c.Limits.RedisAddrs, c.Limits.RedisCluster, 0
+	return cfg, true
 }
 
 // limiterConfig returns the settings as the limiter takes them.

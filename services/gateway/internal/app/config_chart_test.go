@@ -32,7 +32,7 @@ func TestChartForProduction(t *testing.T) {
 		"--set", "kafka.brokers={k1:9092}", "--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
 		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn",
 		"--set", "config.OIDC_ISSUER=https://accounts.example", "--set", "config.OIDC_CLIENT_ID=urr", "--set", "config.PUBLIC_URL=https://tickets.example",
-		"--set", "secrets.OIDC_CLIENT_SECRET.name=oidc")
+		"--set", "secrets.OIDC_CLIENT_SECRET.name=oidc", "--set", "config.LIMIT_REDIS_ADDRS={limits.example:6379}")
 	require.Greater(t, prod.ShutdownTimeout/2, app.ConfirmTimeout, "the share of requests in progress at the end of the drain")
 	require.Equal(t, "stats:9000", prod.Stats.Addr)
 	require.Empty(t, prod.VWR.Addr, "tier 2 alone")
@@ -45,6 +45,8 @@ func TestChartForProduction(t *testing.T) {
 	require.Equal(t, []string{"profile"}, prod.OIDC.Scopes)
 	require.True(t, prod.SecureCookies)
 	require.True(t, prod.Redis.Cluster)
+	require.Equal(t, []string{"limits.example:6379"}, prod.Limits.RedisAddrs)
+	require.False(t, prod.Limits.RedisCluster)
 	require.Equal(t, []string{"k1:9092"}, prod.Kafka.Brokers)
 	require.Equal(t, []string{"10.0.0.0/8", "fd00::/8"}, prod.TrustedProxies)
 }

@@ -71,8 +71,9 @@ func (c *Config) Pages(s Services) web.Config {
 
 // Stores are the Redis and the Kafka in which the gateway keeps its own state.
 type Stores struct {
-	Redis redis.UniversalClient // nil in tests: the gateway keeps the state in its process
-	Acts  audit.Publisher       // takes the records of operators' acts: Kafka
+	Redis  redis.UniversalClient // nil in tests: the gateway keeps the state in its process
+	Limits redis.UniversalClient // of the rate limits; nil as above
+	Acts   audit.Publisher       // takes the records of operators' acts: Kafka
 }
 
 // Assemble makes a Gateway from its parts. It is ready only once Rooms.Watch has read the waiting
@@ -98,7 +99,7 @@ func Assemble(
 	g := &Gateway{
 		services: s, Rooms: s.newRooms(), Revoked: list, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
 		tokens: tokens, provider: cfg.OIDC.Provider(now), captcha: captcha.New(cfg.Captcha),
-		limits: limit.New(cfg.Limits.limiterConfig(), stores.Redis, now),
+		limits: limit.New(cfg.Limits.limiterConfig(), stores.Limits, now),
 	}
 	g.live = live.NewHub((&live.Sources{
 		Rooms: g.Rooms, Line: queuev1.NewQueueAdminServiceClient(s.Queue), Events: ticketv1.NewEventServiceClient(s.Ticket),

@@ -1,7 +1,7 @@
 // Package limit bounds the request rate per network, visitor and user by GCRA (the generic cell
 // rate algorithm of ITU-T I.371): an even rate with a burst, from one number per key. Mutations are
-// counted in Redis, over all gateways. Polls, and mutations while Redis is unavailable, are counted in
-// the process.
+// counted in Redis, over all gateways; each process may allow a small part by itself, and remembers
+// which keys were refused. Polls, and mutations while Redis is unavailable, are counted in the process.
 package limit
 
 import (
@@ -81,18 +81,22 @@ var scopeNames = [pollOffset]string{byNetwork: "net", byVisitor: "visitor", byUs
 
 // Limiter counts requests and refuses those beyond the rules. It is safe for concurrent use.
 type Limiter struct {
-	cfg       Config
-	local     *localCounts
-	shared    *redisCounts
+	cfg    Config
+	local  *localCounts
+	shared *redisCounts // nil: all counts are in the process
+	parts  *localParts
+	// refused has the times until which keys are refused, or until which Redis decides about a meter.
+	refused   *localCounts
 	now       func() time.Time
 	downUntil atomic.Int64 // ns
 }
 
 // New makes a Limiter. Without a client (nil) all counts are in the process.
 func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
-	l := &Limiter{cfg: cfg, local: newLocal(cfg.Keys), now: now}
+	l := &Limiter{cfg: cfg, local: newLocal(cfg.Keys), refused: newLocal(cfg.Keys), now: now}
 	if rdb != nil {
 		l.shared = newShared(rdb, cfg.Timeout)
+		l.parts = &localParts{send: l.sendReport, limit: cfg.Keys, keys: make(map[partKey]*part)}
 	}
 	return l
 }
@@ -170,24 +174,95 @@ func (l *Limiter) countOrRefuse(ctx context.Context, checks []keyCheck) ([]time.
 	return excess, rateLimitedError(wait)
 }
 
-// count counts a request by all checks: in Redis, or in the process while Redis is unavailable.
+// count counts a request by all checks: by this process's parts, in Redis, or in the process while
+// Redis is unavailable. A request with a key that Redis has refused is not counted.
 func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration, error) {
-	now := l.now()
-	if l.shared != nil && now.UnixNano() >= l.downUntil.Load() {
-		excess, err := l.shared.calls.Do(ctx, checks)
-		switch {
-		case err == nil:
-			return excess, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		}
-		l.downUntil.Store(now.Add(l.cfg.Pause).UnixNano())
+	now, excess := l.now(), make([]time.Duration, len(checks))
+	if l.shared == nil {
+		l.countAlone(checks, now, excess)
+		return excess, nil
 	}
-	excess := make([]time.Duration, len(checks))
+	isAsked, refused := l.recall(checks, now, excess)
+	switch {
+	case refused:
+		countDecision(byRefusal)
+		return excess, nil
+	case now.UnixNano() < l.downUntil.Load():
+		l.countAlone(checks, now, excess)
+		countDecision(byProcess)
+		return excess, nil
+	}
+	counts, indexes := l.parts.allow(checks, isAsked)
+	if len(counts) == 0 {
+		countDecision(byPart)
+		return excess, nil
+	}
+	answers, err := l.shared.calls.Do(ctx, counts)
+	l.parts.settle(counts)
+	switch {
+	case err == nil:
+		countDecision(byRedis)
+		l.remember(counts, answers)
+		for k, i := range indexes {
+			excess[i] = answers[k].excess
+		}
+		return excess, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	l.downUntil.Store(now.Add(l.cfg.Pause).UnixNano())
+	l.countAlone(checks, now, excess)
+	countDecision(byProcess)
+	return excess, nil
+}
+
+func (l *Limiter) countAlone(checks []keyCheck, now time.Time, excess []time.Duration) {
 	for i, c := range checks {
 		excess[i] = l.local.count(l.local.hashKey(c.scope, c.key), c, now)
 	}
-	return excess, nil
+}
+
+// recall finds what Redis has answered about the keys before. It sets the excess of refused ones, and
+// isAsked for meters that are above their allowance.
+func (l *Limiter) recall(checks []keyCheck, now time.Time, excess []time.Duration) (isAsked []bool, refused bool) {
+	isAsked = make([]bool, len(checks))
+	for i, c := range checks {
+		left := l.refused.timeLeft(l.refused.hashKey(c.scope, c.key), now)
+		switch {
+		case left <= 0:
+		case c.isMeter():
+			isAsked[i] = true
+		default:
+			excess[i], refused = left, true
+		}
+	}
+	return isAsked, refused
+}
+
+// remember notes the keys of which no more is allowed for some time.
+func (l *Limiter) remember(counts []keyCount, answers []keyAnswer) {
+	now := l.now()
+	for i, c := range counts {
+		wait := answers[i].next
+		if !c.isMeter() {
+			wait = max(wait, answers[i].excess)
+		}
+		if wait > 0 {
+			l.refused.setTime(l.refused.hashKey(c.scope, c.key), now.Add(wait), now)
+		}
+	}
+}
+
+// sendReport tells Redis what this process has allowed by itself. A report that fails is not repeated.
+func (l *Limiter) sendReport(ctx context.Context, counts []keyCount) {
+	answers, err := l.shared.count(ctx, counts)
+	if err != nil {
+		l.downUntil.Store(l.now().Add(l.cfg.Pause).UnixNano())
+		countDecision(byLoss)
+		return
+	}
+	countDecision(byReport)
+	l.remember(counts, answers)
 }
 
 // CountPoll counts a request that changes nothing, in the process only. It fails as CountMutation does.
@@ -210,20 +285,31 @@ func (l *Limiter) Close(ctx context.Context) error {
 	if l.shared == nil {
 		return nil
 	}
+	l.parts.close(ctx)
 	return l.shared.calls.Close(ctx)
 }
+
+// What a process may allow of a key before it reports.
+const (
+	// personPart is the share of the burst of a visitor or user: a fifth.
+	personPart = 5
+	// networkPart is that of a network's requests: a hundredth.
+	networkPart = 100
+	// newcomersPart is the number of new visitors or sign-ins of a network, at most a fifth of a burst.
+	newcomersPart = 3
+)
 
 func (s Subject) keyChecks(cfg Config) []keyCheck {
 	r := cfg.Mutations
 	buf := make([]keyCheck, 0, 6)
 	if s.Address.IsValid() && r.Network.Rate > 0 {
-		buf = append(buf, keyCheck{scope: byNetwork, key: networkOf(s.Address).String(), rule: r.Network})
+		buf = append(buf, keyCheck{scope: byNetwork, key: networkOf(s.Address).String(), rule: r.Network, part: r.Network.Burst / networkPart})
 	}
 	if s.Visitor != "" && r.Visitor.Rate > 0 {
-		buf = append(buf, keyCheck{scope: byVisitor, key: s.Visitor, rule: r.Visitor})
+		buf = append(buf, keyCheck{scope: byVisitor, key: s.Visitor, rule: r.Visitor, part: r.Visitor.Burst / personPart})
 	}
 	if s.User != "" && r.User.Rate > 0 {
-		buf = append(buf, keyCheck{scope: byUser, key: s.User, rule: r.User})
+		buf = append(buf, keyCheck{scope: byUser, key: s.User, rule: r.User, part: r.User.Burst / personPart})
 	}
 	return buf
 }
@@ -231,14 +317,15 @@ func (s Subject) keyChecks(cfg Config) []keyCheck {
 // appendNetworkChecks appends the check c for each network of the address a. The owner of an IPv6
 // /48 has 65,536 networks of /64, so wider prefixes are counted too.
 func appendNetworkChecks(buf []keyCheck, a netip.Addr, c keyCheck) []keyCheck {
+	newcomers := min(newcomersPart, c.rule.Burst/personPart)
 	if !a.Is6() {
-		c.key = a.String()
+		c.key, c.part = a.String(), newcomers
 		return append(buf, c)
 	}
 	narrow := c.rule
 	for _, wide := range [...]struct{ bits, times int }{{64, 1}, {56, 4}, {48, 16}} {
 		if p, err := a.Prefix(wide.bits); err == nil {
-			c.key, c.rule = p.String(), narrow.multipliedBy(wide.times)
+			c.key, c.rule, c.part = p.String(), narrow.multipliedBy(wide.times), newcomers*wide.times
 			buf = append(buf, c)
 		}
 	}

@@ -132,7 +132,7 @@ func TestGatewaysShareRedis(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 4, allowed)
-	ttl, err := rdb.PTTL(t.Context(), "limit:user:"+user).Result()
+	ttl, err := rdb.PTTL(t.Context(), limit.UserKey(user)).Result()
 	require.NoError(t, err)
 	require.InDelta(t, 4*day, ttl, float64(day))
 	require.NoError(t, one.Close(t.Context()))
@@ -143,12 +143,12 @@ func TestGatewaysShareRedis(t *testing.T) {
 func TestScriptIsReloaded(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)
-	l := limit.New(redisConfig(100), rdb, newClock().Now)
+	l := limit.New(redisConfig(4), rdb, newClock().Now)
 	for range 3 {
 		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
 		require.NoError(t, l.CountMutation(t.Context(), limit.Subject{User: user}))
 	}
-	n, err := rdb.Exists(t.Context(), "limit:user:"+user).Result()
+	n, err := rdb.Exists(t.Context(), limit.UserKey(user)).Result()
 	require.NoError(t, err)
 	require.Equal(t, int64(1), n, "counted in Redis, not in the process")
 }
@@ -165,12 +165,12 @@ func TestScriptIsReloadedOnOneNode(t *testing.T) {
 		return n
 	}
 	s := limit.Subject{User: prefix + "-0"}
-	for i := 0; s.Visitor == "" || node("limit:visitor:"+s.Visitor) == node("limit:user:"+s.User); i++ {
+	for i := 0; s.Visitor == "" || node(limit.VisitorKey(s.Visitor)) == node(limit.UserKey(s.User)); i++ {
 		s.Visitor = prefix + "-" + strconv.Itoa(i)
 	}
 	l := limit.New(redisConfig(4), rdb, newClock().Now)
 	for range 4 {
-		require.NoError(t, node("limit:visitor:"+s.Visitor).ScriptFlush(t.Context()).Err())
+		require.NoError(t, node(limit.VisitorKey(s.Visitor)).ScriptFlush(t.Context()).Err())
 		require.NoError(t, l.CountMutation(t.Context(), s))
 	}
 	require.ErrorIs(t, l.CountMutation(t.Context(), s), errs.ErrRateLimited)
@@ -330,12 +330,14 @@ func TestNewVisitorsInRedis(t *testing.T) {
 	for _, bits := range []int{64, 56, 48} {
 		p, err := address.Prefix(bits)
 		require.NoError(t, err)
-		n, err := rdb.Del(t.Context(), "limit:new:"+p.String()).Result()
+		n, err := rdb.Del(t.Context(), limit.NewVisitorKey(p)).Result()
 		require.NoError(t, err)
 		require.Equal(t, int64(1), n, "%v", p)
 	}
 	require.NoError(t, rdb.Close())
-	require.NoError(t, spend(one), "the process counts alone")
-	require.NoError(t, spend(one))
-	require.ErrorIs(t, spend(one), errs.ErrRateLimited)
+	require.ErrorIs(t, spend(one), errs.ErrRateLimited, "remembered")
+	alone := limit.New(cfg, rdb, newClock().Now)
+	require.NoError(t, spend(alone), "the process counts alone")
+	require.NoError(t, spend(alone))
+	require.ErrorIs(t, spend(alone), errs.ErrRateLimited)
 }

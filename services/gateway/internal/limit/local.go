@@ -59,7 +59,7 @@ func (l *localCounts) count(keyHash uint64, c keyCheck, now time.Time) time.Dura
 		s.evict(at)
 	}
 	ahead := time.Duration(max(tat-at, 0))
-	if c.maxExcess > 0 {
+	if c.isMeter() {
 		ahead, excess := c.countByMeter(ahead)
 		s.tat[keyHash] = at + int64(ahead)
 		return max(0, excess)
@@ -70,6 +70,25 @@ func (l *localCounts) count(keyHash uint64, c keyCheck, now time.Time) time.Dura
 	}
 	s.tat[keyHash] = at + int64(ahead)
 	return 0
+}
+
+// timeLeft returns the time until the moment that is noted for a key; 0 if there is none.
+func (l *localCounts) timeLeft(keyHash uint64, now time.Time) time.Duration {
+	s := &l.shards[keyHash%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, time.Duration(s.tat[keyHash]-now.UnixNano()))
+}
+
+// setTime notes a moment for a key, unless a later one is noted.
+func (l *localCounts) setTime(keyHash uint64, at, now time.Time) {
+	s := &l.shards[keyHash%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.tat[keyHash]; !known && len(s.tat) >= l.limit {
+		s.evict(now.UnixNano())
+	}
+	s.tat[keyHash] = max(s.tat[keyHash], at.UnixNano())
 }
 
 // evict drops the keys whose allowance has refilled, and arbitrary keys if that is not enough to bound

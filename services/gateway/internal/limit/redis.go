@@ -3,8 +3,11 @@ package limit
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,64 +20,128 @@ var gcraSource string
 
 var gcra = redis.NewScript(gcraSource)
 
+const (
+	// slots is the number of hash tags over which the keys are spread: keys with the same tag can share
+	// a command on a cluster.
+	slots = 16
+	// maxKeys bounds the keys of a command, which stops Redis for about 2 µs each.
+	maxKeys = 100
+)
+
 // keyCheck is one check of a request: the key by which it is counted, and the key's allowance.
 type keyCheck struct {
 	scope scope
 	key   string
 	rule  RateRule
+	// part is how many requests a process may allow that it has not yet reported to Redis.
+	part int
 	// maxExcess > 0 makes the check a meter: it refuses nothing, and remembers by how much the allowance
 	// is exceeded, at most maxExcess. Half of the excess is forgotten after each halfLife.
 	maxExcess, halfLife time.Duration
 }
 
-func (c keyCheck) redisKey() string { return "limit:" + scopeNames[c.scope] + ":" + c.key }
+func (c keyCheck) isMeter() bool { return c.maxExcess > 0 }
 
-// redisCounts counts by GCRA in Redis, for all gateways. Checks within 150 µs share one pipeline.
+func (c keyCheck) slot() uint32 { return crc32.ChecksumIEEE([]byte(c.key)) % slots }
+
+func (c keyCheck) redisKey() string {
+	return "limit:{" + strconv.Itoa(int(c.slot())) + "}:" + scopeNames[c.scope] + ":" + c.key
+}
+
+// keyCount is what Redis is told about a key: how many requests were allowed already, and whether
+// one more is asked for.
+type keyCount struct {
+	keyCheck
+
+	allowed int
+	asks    bool
+}
+
+// keyAnswer is the answer to a keyCount.
+type keyAnswer struct {
+	// excess is 0 if the request is allowed, else the time to wait, or the excess of a meter.
+	excess time.Duration
+	// next is 0 if one more request is within the allowance, else the time until then.
+	next time.Duration
+}
+
+// redisCounts counts by GCRA in Redis, for all gateways. Requests within 150 µs share commands.
 type redisCounts struct {
-	rdb redis.UniversalClient
-	// calls returns the excess of each check, 0 within the allowance.
-	calls *batch.Coalescer[[]keyCheck, []time.Duration]
+	rdb       redis.UniversalClient
+	isCluster bool
+	calls     *batch.Coalescer[[]keyCount, []keyAnswer]
 }
 
 func newShared(rdb redis.UniversalClient, timeout time.Duration) *redisCounts {
 	s := &redisCounts{rdb: rdb}
-	s.calls = batch.NewCoalescer(batch.Config{Max: 200, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: timeout}, s.runChecks)
+	_, s.isCluster = rdb.(*redis.ClusterClient)
+	s.calls = batch.NewCoalescer(batch.Config{Max: 200, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: timeout}, s.countRequests)
 	return s
 }
 
-func (s *redisCounts) runChecks(ctx context.Context, in [][]keyCheck) ([][]time.Duration, error) {
-	all := slices.Concat(in...)
-	cmds, err := s.runPipeline(ctx, all, gcra.EvalSha)
-	if unknown := noScriptIndexes(cmds); len(unknown) > 0 {
-		// A new node of the cluster does not know the script, which EVAL loads. Only the checks that
+func (s *redisCounts) countRequests(ctx context.Context, in [][]keyCount) ([][]keyAnswer, error) {
+	answers, err := s.count(ctx, slices.Concat(in...))
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]keyAnswer, len(in))
+	for i, counts := range in {
+		out[i], answers = answers[:len(counts)], answers[len(counts):]
+	}
+	return out, nil
+}
+
+// count makes all counts in one pipeline. After an error some may have been made.
+func (s *redisCounts) count(ctx context.Context, all []keyCount) ([]keyAnswer, error) {
+	commands := s.commands(all)
+	replies, err := s.runPipeline(ctx, all, commands, gcra.EvalSha)
+	if unknown := noScriptIndexes(replies); len(unknown) > 0 {
+		// A new node of the cluster does not know the script, which EVAL loads. Only the commands that
 		// failed for this reason are repeated, since the others have counted already.
-		rest := make([]keyCheck, len(unknown))
+		rest := make([][]int, len(unknown))
 		for k, i := range unknown {
-			rest[k] = all[i]
+			rest[k] = commands[i]
 		}
 		var retried []*redis.Cmd
-		retried, err = s.runPipeline(ctx, rest, gcra.Eval)
+		retried, err = s.runPipeline(ctx, all, rest, gcra.Eval)
 		for k, i := range unknown {
-			cmds[i] = retried[k]
+			replies[i] = retried[k]
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rate limits: %w", err)
 	}
-	out := make([][]time.Duration, len(in))
-	next := 0
-	for i, checks := range in {
-		out[i] = make([]time.Duration, len(checks))
-		for k := range checks {
-			us, err := cmds[next].Int64()
-			if err != nil {
-				return nil, fmt.Errorf("rate limits: %w", err)
-			}
-			out[i][k] = time.Duration(us) * time.Microsecond
-			next++
+	answers := make([]keyAnswer, len(all))
+	for n, members := range commands {
+		µs, err := replies[n].Int64Slice()
+		if err == nil && len(µs) != 2*len(members) {
+			err = errors.New("the reply is incomplete")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rate limits: %w", err)
+		}
+		for k, i := range members {
+			answers[i] = keyAnswer{excess: time.Duration(µs[2*k]) * time.Microsecond, next: time.Duration(µs[2*k+1]) * time.Microsecond}
 		}
 	}
-	return out, nil
+	return answers, nil
+}
+
+// commands divides counts among commands, as lists of indexes: on a cluster the keys of a command
+// must be in one slot.
+func (s *redisCounts) commands(all []keyCount) (commands [][]int) {
+	var bySlot [slots][]int
+	for i, c := range all {
+		slot := uint32(0)
+		if s.isCluster {
+			slot = c.slot()
+		}
+		bySlot[slot] = append(bySlot[slot], i)
+	}
+	for _, members := range bySlot {
+		commands = slices.AppendSeq(commands, slices.Chunk(members, maxKeys))
+	}
+	return commands
 }
 
 // noScriptIndexes returns the indexes of the commands whose server does not know the script.
@@ -90,15 +157,22 @@ func noScriptIndexes(cmds []*redis.Cmd) []int {
 
 type scriptCall func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
 
-func (s *redisCounts) runPipeline(ctx context.Context, checks []keyCheck, run scriptCall) ([]*redis.Cmd, error) {
-	cmds := make([]*redis.Cmd, len(checks))
+func (s *redisCounts) runPipeline(ctx context.Context, all []keyCount, commands [][]int, run scriptCall) ([]*redis.Cmd, error) {
+	cmds := make([]*redis.Cmd, len(commands))
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, c := range checks {
-			args := []any{c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds()}
-			if c.maxExcess > 0 {
-				args = append(args, c.maxExcess.Microseconds(), c.halfLife.Microseconds())
+		for n, members := range commands {
+			keys, args := make([]string, 0, len(members)), make([]any, 0, 6*len(members))
+			for _, i := range members {
+				c := all[i]
+				asked := 0
+				if c.asks {
+					asked = 1
+				}
+				keys = append(keys, c.redisKey())
+				args = append(args, c.rule.interval().Microseconds(), c.rule.tolerance().Microseconds(), c.allowed, asked,
+					c.maxExcess.Microseconds(), c.halfLife.Microseconds())
 			}
-			cmds[i] = run(ctx, p, []string{c.redisKey()}, args...)
+			cmds[n] = run(ctx, p, keys, args...)
 		}
 		return nil
 	})

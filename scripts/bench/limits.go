@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"urr.guru/pkg/claims"
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/rounds"
+	"urr.guru/pkg/token"
+	"urr.guru/scripts/harness"
+	"urr.guru/scripts/platform"
+)
+
+const (
+	// limitGateways is the number of replicas of the gateway, and limitConns that of connections to each.
+	limitGateways, limitConns = 3, 16
+	// limitVisitors is the number of visitors in a round, each with an address of its own, who send
+	// limitMutations requests each, the first without an id.
+	limitVisitors, limitMutations = 2000, 6
+	// flooders is the number of visitors who send floodRequests in all once they are refused.
+	flooders, floodRequests = 20, 6000
+	// exhausting is the number of requests of a flooder that come before, again until all are refused.
+	exhausting = 120
+)
+
+// runLimits measures the row "limits": mutations of many visitors at three gateways.
+func runLimits(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
+	o := saleServices
+	o.Replicas = map[string]int{platform.Gateway: limitGateways}
+	// Nobody's allowance is refilled during the flood.
+	o.Env = map[string][]string{platform.Gateway: {"LIMIT_VISITOR_RATE=0.01"}}
+	return harness.Run(ctx, o, func(ctx context.Context, p *harness.Platform) error {
+		keys, err := token.ParseKeySet(config.Secret(p.Secrets().Session))
+		if err != nil {
+			return err
+		}
+		putEvent(ctx, p, room, 0, nil, sectionBody("A", 25, 20))
+		p.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
+		r := &limitRow{platform: p, ids: keys.Derive(claims.LabelAnon)}
+		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
+			Name: "limits", What: "2,000 addresses, six mutations each, three gateways", Unit: "Redis commands per allowed mutation",
+			// A refused one costs no command, but queue runs a script now and then.
+			Limits: map[string]float64{"per_allowed": 0.3, "per_refused": 0.005},
+		}, subject: r.measure})
+	})
+}
+
+// limitRow sends mutations of visitors whom nobody has seen before.
+type limitRow struct {
+	platform *harness.Platform
+	ids      token.MACSet
+	visitors atomic.Int64 // so far
+}
+
+// limitedVisitor sends mutations from an address of its own. The id is unknown to the first one.
+type limitedVisitor struct{ assign, reserve []byte }
+
+func (r *limitRow) newVisitor() limitedVisitor {
+	n := r.visitors.Add(1)
+	address := fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)
+	post := func(path, cookie, body string) []byte {
+		return []byte(strings.Join([]string{
+			"POST " + path + " HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Accept: application/json",
+			"X-Forwarded-For: " + address, "Cookie: " + cookie, "Content-Length: " + strconv.Itoa(len(body)),
+		}, "\r\n") + "\r\n\r\n" + body)
+	}
+	id := claims.NewAnon(time.Now()).Seal(r.ids)
+	return limitedVisitor{
+		assign:  post("/vwr-api/vwr/assign/"+room, "", ""),
+		reserve: post("/api/v1/seats/reserve", "urr-anon="+id, `{"eventId":"`+room+`","seatIds":["A-1-1"]}`),
+	}
+}
+
+// measure returns the Redis commands per mutation that is allowed, and the part per_refused: those per
+// mutation that is refused. A mutation that is allowed may fail for another reason, here since
+// the visitor waits.
+func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, error) {
+	var requests, exhaust, flood [][]byte
+	visitors := make([]limitedVisitor, limitVisitors)
+	for i := range visitors {
+		visitors[i] = r.newVisitor()
+		requests = append(requests, visitors[i].assign)
+	}
+	for range limitMutations - 1 {
+		for _, v := range visitors {
+			requests = append(requests, v.reserve)
+		}
+	}
+	for range flooders {
+		v := r.newVisitor()
+		for range exhausting {
+			exhaust = append(exhaust, v.reserve)
+		}
+		for range floodRequests / flooders {
+			flood = append(flood, v.reserve)
+		}
+	}
+	parts := map[string]float64{}
+	if err := r.countPer(ctx, "allowed", requests, false, parts); err != nil {
+		return 0, nil, err
+	}
+	for refused := 0; refused < len(exhaust); {
+		var err error
+		if refused, err = r.send(ctx, exhaust); err != nil {
+			return 0, nil, err
+		}
+	}
+	if err := r.countPer(ctx, "refused", flood, true, parts); err != nil {
+		return 0, nil, err
+	}
+	return parts["per_allowed"], parts, nil
+}
+
+// countPer sends requests, of which all must be refused or none, and sets the parts of their kind:
+// scripts of Redis per request, and its CPU time.
+func (r *limitRow) countPer(ctx context.Context, kind string, requests [][]byte, refused bool, parts map[string]float64) error {
+	before, err := r.redis(ctx)
+	if err != nil {
+		return err
+	}
+	got, err := r.send(ctx, requests)
+	if err != nil {
+		return err
+	}
+	want := 0
+	if refused {
+		want = len(requests)
+	}
+	if got != want {
+		return fmt.Errorf("of %d requests %d were refused, not %d", len(requests), got, want)
+	}
+	select { // what is counted late
+	case <-time.After(300 * time.Millisecond):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := r.redis(ctx)
+	parts["per_"+kind] = float64(after.scripts-before.scripts) / float64(len(requests))
+	parts["redis_µs_per_"+kind] = float64((after.cpu - before.cpu).Microseconds()) / float64(len(requests))
+	return err
+}
+
+// redisUse is what Redis has done so far.
+type redisUse struct {
+	scripts int
+	cpu     time.Duration
+}
+
+func (r *limitRow) redis(ctx context.Context) (u redisUse, err error) {
+	info, err := r.platform.Redis().Info(ctx, "commandstats").Result()
+	if err != nil {
+		return u, fmt.Errorf("read Redis's commands: %w", err)
+	}
+	for _, command := range []string{"evalsha", "eval"} {
+		_, rest, found := strings.Cut(info, "cmdstat_"+command+":calls=")
+		if !found {
+			continue
+		}
+		text, _, _ := strings.Cut(rest, ",")
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return u, fmt.Errorf("read Redis's commands: %w", err)
+		}
+		u.scripts += n
+	}
+	u.cpu, err = redisCPU(ctx, r.platform.Redis())
+	return u, err
+}
+
+// send sends requests in their order, each to the next gateway, and returns how many were refused.
+func (r *limitRow) send(ctx context.Context, requests [][]byte) (int, error) {
+	var next, refused atomic.Int64
+	err := runConcurrently(ctx, limitGateways*limitConns, limitGateways*limitConns, func(ctx context.Context, i int) (err error) {
+		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.platform.Service(platform.Gateway).Addr(i%limitGateways))
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		c := &rawConn{Conn: nc, in: bufio.NewReaderSize(nc, 2048)}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		for n := next.Add(1) - 1; n < int64(len(requests)); n = next.Add(1) - 1 {
+			got, err := c.exchange(requests[n])
+			switch {
+			case err != nil:
+				return err
+			case got.status == http.StatusTooManyRequests:
+				refused.Add(1)
+			case got.status >= http.StatusInternalServerError:
+				return fmt.Errorf("%.60q: status %d", requests[n], got.status)
+			}
+		}
+		return ctx.Err()
+	})
+	return int(refused.Load()), err
+}

@@ -1,0 +1,154 @@
+package limit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// reportEvery is the time after which what a process allowed by itself is reported to Redis.
+	reportEvery = 100 * time.Millisecond
+	// reportTimeout bounds a report, for which no visitor waits.
+	reportTimeout = time.Second
+	// maxReport is the most keys in one pipeline of a report.
+	maxReport = 2000
+)
+
+// localParts lets a process allow a small part of each key's allowance without asking Redis, and
+// reports it soon. At every moment the requests of a key that Redis does not know are at most the
+// part of its check. So all processes together allow at most what the rule allows and a part each:
+// a process that learns that the allowance is used up allows nothing until it is refilled by what
+// was reported until then.
+type localParts struct {
+	// send tells Redis about requests that were allowed.
+	send func(context.Context, []keyCount)
+	// limit is the most keys that are kept. Beyond it Redis is asked about others.
+	limit int
+
+	mu    sync.Mutex
+	keys  map[partKey]*part
+	timer *time.Timer // runs while there is something to report
+
+	reporting sync.Mutex // held during a report
+	closed    bool
+}
+
+type partKey struct {
+	scope scope
+	key   string
+}
+
+// part is what a process has allowed of one key: requests that wait for the next report, and those
+// of a call that is in progress.
+type part struct {
+	check            keyCheck
+	waiting, sending int
+}
+
+func (c keyCheck) partKey() partKey { return partKey{c.scope, c.key} }
+
+// allow allows a request by those checks whose part suffices. It returns what Redis must be asked for
+// the others, the requests that were allowed before included, and their indexes. isAsked says which
+// checks Redis must decide. The caller must call settle with the counts once Redis has answered.
+func (p *localParts) allow(checks []keyCheck, isAsked []bool) (counts []keyCount, indexes []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, c := range checks {
+		known := p.keys[c.partKey()]
+		if c.part > 0 && !isAsked[i] && (known != nil || len(p.keys) < p.limit) {
+			if known == nil {
+				known = &part{check: c}
+				p.keys[c.partKey()] = known
+			}
+			if known.waiting+known.sending < c.part {
+				known.waiting++
+				continue
+			}
+		}
+		count := keyCount{keyCheck: c, asks: true}
+		if known != nil {
+			count.allowed = known.take()
+		}
+		counts, indexes = append(counts, count), append(indexes, i)
+	}
+	p.schedule()
+	return counts, indexes
+}
+
+// take begins to send what waits.
+func (k *part) take() (allowed int) {
+	allowed, k.waiting = k.waiting, 0
+	k.sending += allowed
+	return allowed
+}
+
+// settle ends the sending of counts. Whether or not Redis has counted them, they are not sent again:
+// else they might be counted twice.
+func (p *localParts) settle(counts []keyCount) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range counts {
+		known := p.keys[c.partKey()]
+		if known == nil {
+			continue
+		}
+		known.sending -= c.allowed
+		if known.sending == 0 && known.waiting == 0 {
+			delete(p.keys, c.partKey())
+		}
+	}
+}
+
+// schedule plans a report; p.mu is held.
+func (p *localParts) schedule() {
+	if p.timer == nil && len(p.keys) > 0 {
+		p.timer = time.AfterFunc(reportEvery, p.reportOnTime)
+	}
+}
+
+func (p *localParts) reportOnTime() {
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
+	if p.closed {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
+	defer cancel()
+	p.report(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = nil
+	p.schedule()
+}
+
+// report sends all that waits; p.reporting is held.
+func (p *localParts) report(ctx context.Context) {
+	var counts []keyCount
+	p.mu.Lock()
+	for _, k := range p.keys {
+		if k.waiting > 0 {
+			counts = append(counts, keyCount{keyCheck: k.check, allowed: k.take()})
+		}
+	}
+	p.mu.Unlock()
+	for len(counts) > 0 {
+		n := min(maxReport, len(counts))
+		p.send(ctx, counts[:n])
+		p.settle(counts[:n])
+		counts = counts[n:]
+	}
+}
+
+// close reports all that waits, and ends the reports.
+func (p *localParts) close(ctx context.Context) {
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
+	p.closed = true
+	p.mu.Lock()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.mu.Unlock()
+	p.report(ctx)
+}
