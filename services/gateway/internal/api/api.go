@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/absence"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
 )
@@ -26,12 +27,19 @@ type CompleteFunc func(ctx context.Context, rpc string, m proto.Message)
 // Passthrough is the handler of all pass-through routes. Services register their RPCs on Mux.
 type Passthrough struct {
 	Mux *runtime.ServeMux
+
+	// absent has the public pages that do not exist, by path and query.
+	absent absence.Cache[string]
 }
 
 // New makes a Passthrough that responds to errors by fail, and completes responses by complete.
-func New(fail ErrorWriter, complete CompleteFunc) *Passthrough {
+func New(fail ErrorWriter, complete CompleteFunc) (*Passthrough, error) {
 	noHeader := func(string) (string, bool) { return "", false }
-	return &Passthrough{Mux: runtime.NewServeMux(
+	absent, err := absence.New[string](nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Passthrough{absent: absent, Mux: runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, Marshaler{}),
 		// No client header becomes metadata of a call, and no metadata becomes a response header.
 		runtime.WithIncomingHeaderMatcher(noHeader),
@@ -42,6 +50,9 @@ func New(fail ErrorWriter, complete CompleteFunc) *Passthrough {
 			q := edge.RequestFrom(ctx)
 			if q.BodyErr != nil { // the generated code keeps only the text of this error
 				err = q.BodyErr
+			}
+			if isPublicPage(q) {
+				err = absent.Note(pageKey(r, q), err)
 			}
 			fail(w, originalRequest(w, r), q, err)
 		}),
@@ -58,8 +69,15 @@ func New(fail ErrorWriter, complete CompleteFunc) *Passthrough {
 			}
 			return nil
 		}),
-	)}
+	)}, nil
 }
+
+// isPublicPage reports whether the response is the same for everybody.
+func isPublicPage(q *edge.Request) bool {
+	return q.Route.Access == edge.Public && q.Route.Method == http.MethodGet
+}
+
+func pageKey(r *http.Request, q *edge.Request) string { return q.Path + "?" + r.URL.RawQuery }
 
 // setETag moves the member etag of a response to the header ETag, and quotes it there.
 func setETag(w http.ResponseWriter, m proto.Message) {
@@ -75,6 +93,11 @@ func setETag(w http.ResponseWriter, m proto.Message) {
 // Handle serves a request of a pass-through route. The router gets a new request with the normalised
 // path and the query, but without headers, from which grpc-gateway would read time-outs and metadata.
 func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	if isPublicPage(q) {
+		if err := p.absent.Check(pageKey(r, q)); err != nil {
+			return err
+		}
+	}
 	ctx := caller.WithOnly(r.Context(), q.Caller(), q.Route.RPC)
 	inner := (&http.Request{
 		Method: q.Route.Method, URL: &url.URL{Path: q.Path, RawQuery: r.URL.RawQuery}, Header: http.Header{},

@@ -43,10 +43,13 @@ func (f *fakeVWR) ListShuffles(_ context.Context, in *vwrv1.ListShufflesRequest)
 }
 
 func (f *fakeVWR) GetShuffleEntries(_ context.Context, in *vwrv1.GetShuffleEntriesRequest) (*vwrv1.GetShuffleEntriesResponse, error) {
-	f.add("GetShuffleEntries", nil, nil)
+	f.add("GetShuffleEntries", nil, in)
+	if in.GetEventId() != busy {
+		return nil, errs.ErrLobbyNotFound
+	}
 	from := int(in.GetOffset())
 	return &vwrv1.GetShuffleEntriesResponse{
-		Entries: []byte(lobbyEntries[from:min(from+16, len(lobbyEntries))]), Total: int64(len(lobbyEntries)), Root: "root",
+		Entries: []byte(lobbyEntries[from:min(from+min(16, int(in.GetSize())), len(lobbyEntries))]), Total: int64(len(lobbyEntries)), Root: "root",
 		Round: shuffleRound(in.GetRound()),
 	}, nil
 }

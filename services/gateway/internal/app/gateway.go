@@ -239,9 +239,12 @@ func (g *Gateway) newAuthHandlers(
 
 func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, error) {
 	completer := &handlers.Completer{Rooms: g.Rooms, Seats: e.seats, Existence: e.existence, Events: e.events}
-	pass := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
+	pass, err := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 		g.dispatcher.Fail(w, r, q, err)
 	}, completer.Complete)
+	if err != nil {
+		return nil, err
+	}
 	passed, err := g.services.registerAll(ctx, pass)
 	if err != nil {
 		return nil, err

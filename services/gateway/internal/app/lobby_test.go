@@ -136,9 +136,53 @@ func TestShuffle(t *testing.T) {
 
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/proof/"+uuid.NewString(), "", nil)
 	require.InDelta(t, 3, jsonOf(t, rec)["rank"], 0)
-	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm", "", nil)
-	require.Equal(t, http.StatusNotFound, rec.Code)
-	require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, rec)["code"])
+	for range 3 { // asked for once
+		rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm", "", nil)
+		require.Equal(t, http.StatusNotFound, rec.Code)
+		require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, rec)["code"])
+		for _, path := range []string{"/entries", "/proof/" + uuid.NewString()} {
+			require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm"+path, "", nil))["code"])
+		}
+	}
+	require.Len(t, w.vwr.of("GetShuffle"), 2)
+}
+
+// Requests that need no entries, or few, read no more of them.
+func TestShuffleEntriesReadNoMoreThanAsked(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	const path = "/vwr-api/vwr/shuffle/busy/entries"
+	asked := func(method string, c credentials) (sizes []int64, status int) {
+		before := len(w.vwr.of("GetShuffleEntries"))
+		status = w.do(method, path, "", c).Code
+		for _, c := range w.vwr.of("GetShuffleEntries")[before:] {
+			in, _ := c.msg.(*vwrv1.GetShuffleEntriesRequest)
+			sizes = append(sizes, in.GetSize())
+		}
+		return sizes, status
+	}
+	for _, c := range []struct {
+		method string
+		header credentials
+		status int
+		sizes  []int64
+	}{
+		{http.MethodHead, nil, http.StatusOK, []int64{1}},
+		{http.MethodGet, credentials{"If-None-Match": `"root"`}, http.StatusNotModified, []int64{1}},
+		{http.MethodGet, credentials{"Range": "bytes=900-"}, http.StatusRequestedRangeNotSatisfiable, []int64{1}},
+		{http.MethodGet, credentials{"Range": "bytes=0-0"}, http.StatusPartialContent, []int64{1}},
+		{http.MethodGet, credentials{"Range": "bytes=20-24"}, http.StatusPartialContent, []int64{1, 5}},
+	} {
+		sizes, status := asked(c.method, c.header)
+		require.Equal(t, c.status, status, "%v", c)
+		require.Equal(t, c.sizes, sizes, "%v", c)
+	}
+	for range 2 {
+		require.Equal(t, http.StatusNotFound, w.do(http.MethodHead, "/vwr-api/vwr/shuffle/calm/entries", "", nil).Code)
+	}
+	sizes, _ := asked(http.MethodHead, nil)
+	require.Equal(t, []int64{1}, sizes)
+	require.Len(t, w.vwr.of("GetShuffleEntries"), 8, "the missing lobby was asked for once")
 }
 
 // Each round of an event has its own document, file of entries and proofs.

@@ -117,6 +117,37 @@ func TestCheckAsksVWR(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, rec.Code)
 }
 
+// A check of an event that nobody has named costs no call without a valid ticket. With one, and while
+// the stream is broken, vwr decides.
+func TestCheckOfMadeUpEventCostsNothing(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	c, id := w.visitor()
+	const path = "/vwr-api/vwr/check/made-up/" + requestID
+	for _, c := range []credentials{c, c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 1))} {
+		require.Equal(t, "VWR_REQUEST_UNKNOWN", problemOf(t, w.do(http.MethodGet, path, "", c))["code"])
+	}
+	require.Empty(t, w.vwr.of("Check"))
+	w.do(http.MethodGet, path, "", c.with("X-Vwr-Ticket", w.ticketFor("made-up", id, round, 1)))
+	require.Len(t, w.vwr.of("Check"), 1)
+}
+
+// Public pages of what does not exist are asked for once a second.
+func TestMissingPublicPagesAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	for range 3 {
+		rec := w.do(http.MethodGet, "/api/v1/rewards/absent", "", nil)
+		require.Equal(t, http.StatusNotFound, rec.Code)
+		require.Equal(t, "CAMPAIGN_NOT_FOUND", problemOf(t, rec)["code"])
+	}
+	require.Len(t, w.reward.of("GetCampaign"), 1)
+	for range 2 {
+		require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/rewards/there", "", nil).Code)
+	}
+	require.Len(t, w.reward.of("GetCampaign"), 3, "what exists is read")
+}
+
 func TestServingAndStatus(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

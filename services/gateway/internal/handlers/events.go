@@ -66,6 +66,6 @@ func (h *EventHandlers) readEvent(ctx context.Context, event string) (cachedResp
 }
 
 // Forget drops the cached response about an event that was changed through this gateway.
-func (h *EventHandlers) Forget(event string) { h.cached.Invalidate(event) }
+func (h *EventHandlers) Forget(event string) { h.cached.forget(event) }
 
 func (h *EventHandlers) Close(ctx context.Context) error { return h.reads.Close(ctx) }

@@ -78,10 +78,18 @@ func TestEventsAreReadOncePerQuarterOfASecond(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, changed.Body.String(), `"title":"Third"`, "changed through this gateway")
 
-	for range 2 { // a refusal is not kept
-		_, err = get("absent", "")
+	absent := func() {
+		_, err := get("absent", "")
 		require.ErrorIs(t, err, errs.ErrEventNotFound)
 	}
-	require.EqualValues(t, 5, source.reads.Load())
+	absent()
+	clock.Advance(900 * time.Millisecond)
+	absent()
+	require.EqualValues(t, 4, source.reads.Load(), "known to be absent for a second")
+	clock.Advance(200 * time.Millisecond)
+	absent()
+	h.Forget("absent")
+	absent()
+	require.EqualValues(t, 6, source.reads.Load())
 	require.NoError(t, h.Close(t.Context()))
 }

@@ -45,17 +45,17 @@ func newEventBatches[I, O any](cfg batch.Config, run batchCall[I, O]) *batch.Gro
 	})
 }
 
-// lineBatches batches the calls of each waiting line separately, so that a slow line does not delay
-// others. Calls for lines that queue has not listed share a few small batches, since anybody can make
-// up event ids.
+// lineBatches batches the calls of each event's room or line separately, so that a slow one does not
+// delay others. Calls for events that the service has not named share a few small batches, since
+// anybody can make up event ids.
 type lineBatches[I, O any] struct {
-	known   KnownLines
+	known   KnownEvents
 	lines   *batch.Groups[string, I, O]
 	unknown *batch.Coalescer[I, O]
 }
 
-// KnownLines knows which lines queue has listed.
-type KnownLines interface{ Known(event string) bool }
+// KnownEvents knows of which events a service has named the line or the room.
+type KnownEvents interface{ Known(event string) bool }
 
 // Limits of the batches for unknown lines, and of the number of lines with batches of their own.
 const (
@@ -64,7 +64,7 @@ const (
 	maxLines        = 4096
 )
 
-func newLineBatches[I, O any](known KnownLines, cfg batch.Config, run batchCall[I, O]) *lineBatches[I, O] {
+func newLineBatches[I, O any](known KnownEvents, cfg batch.Config, run batchCall[I, O]) *lineBatches[I, O] {
 	small := cfg
 	small.Max, small.Inflight = unknownMax, unknownInflight
 	return &lineBatches[I, O]{known: known, unknown: batch.NewItems(small, run), lines: newEventBatches(cfg, run)}

@@ -31,7 +31,7 @@ type LineHandlers struct {
 }
 
 // NewLineHandlers makes the handlers of tier 2.
-func NewLineHandlers(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *LineHandlers {
+func NewLineHandlers(rooms edge.Rooms, known KnownEvents, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *LineHandlers {
 	return &LineHandlers{
 		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
 		check:     newLineBatches(known, batchConfig(callTimeout), newLineBatchCall(queue.Check)),

@@ -14,6 +14,7 @@ import (
 	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/waits"
+	"urr.guru/services/gateway/internal/absence"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/roomstate"
 
@@ -100,6 +101,7 @@ func (k shuffleKey) roundParam() *int64 {
 type ShuffleHandlers struct {
 	vwr    vwrv1.VwrServiceClient
 	cached responseCache[shuffleKey]
+	closed absence.Cache[shuffleKey] // lobbies without public entries
 	reads  *batch.Coalescer[sharedRead[shuffleKey], cachedResponse]
 }
 
@@ -111,7 +113,11 @@ func NewShuffleHandlers(vwr vwrv1.VwrServiceClient) (*ShuffleHandlers, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &ShuffleHandlers{vwr: vwr, cached: cached}
+	closed, err := absence.New[shuffleKey](nil)
+	if err != nil {
+		return nil, err
+	}
+	h := &ShuffleHandlers{vwr: vwr, cached: cached, closed: closed}
 	h.reads = newSharedRead(h.readDocument)
 	return h, nil
 }
@@ -138,6 +144,9 @@ func (h *ShuffleHandlers) Proof(w http.ResponseWriter, r *http.Request, q *edge.
 	if err != nil {
 		return err
 	}
+	if err := h.cached.absent.Check(k); err != nil {
+		return err
+	}
 	p, err := h.vwr.GetShuffleProof(r.Context(), &vwrv1.GetShuffleProofRequest{EventId: k.event, RequestId: q.Param("request_id"), Round: k.roundParam()})
 	if err != nil {
 		return err
@@ -152,20 +161,31 @@ func (h *ShuffleHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edg
 	if err != nil {
 		return err
 	}
-	ctx := r.Context()
-	f := &shuffleFile{read: func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error) {
-		return h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: k.event, Offset: offset, Round: k.roundParam()})
-	}}
-	if err := f.fetchPart(0); err != nil {
+	if err := h.closed.Check(k); err != nil {
 		return err
+	}
+	ctx := r.Context()
+	f := &shuffleFile{read: func(offset, size int64) (*vwrv1.GetShuffleEntriesResponse, error) {
+		return h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: k.event, Offset: offset, Size: &size, Round: k.roundParam()})
+	}}
+	// The size and the root are all that HEAD, 304 and a range that is not satisfiable need.
+	if err := f.fetchPart(0, 1); err != nil {
+		return h.closed.Note(k, err)
 	}
 	f.root = f.part.GetRoot()
 	return serveFile(w, r, f.root, sharedCacheControl, io.NewSectionReader(f, 0, f.part.GetTotal()))
 }
 
+const (
+	// maxPart is the size of a part of the file, which vwr never exceeds.
+	maxPart = 1 << 20
+	// copyBuffer is the size of a Read by http.ServeContent unless less is left to copy.
+	copyBuffer = 32 << 10
+)
+
 // shuffleFile reads the file of the entries from vwr, part by part, and keeps the part read last.
 type shuffleFile struct {
-	read   func(offset int64) (*vwrv1.GetShuffleEntriesResponse, error)
+	read   func(offset, size int64) (*vwrv1.GetShuffleEntriesResponse, error)
 	root   string
 	offset int64
 	part   *vwrv1.GetShuffleEntriesResponse
@@ -174,8 +194,8 @@ type shuffleFile struct {
 // errEntriesChanged means that another lobby opened while the file was read.
 var errEntriesChanged = errors.New("the file of the entries is another one than at its beginning")
 
-func (f *shuffleFile) fetchPart(offset int64) error {
-	part, err := f.read(offset)
+func (f *shuffleFile) fetchPart(offset, size int64) error {
+	part, err := f.read(offset, size)
 	if err != nil {
 		return err
 	}
@@ -194,7 +214,11 @@ func (f *shuffleFile) ReadAt(p []byte, offset int64) (n int, err error) {
 		}
 		entries := f.part.GetEntries()
 		if at < f.offset || at >= f.offset+int64(len(entries)) {
-			if err := f.fetchPart(at); err != nil {
+			size := int64(len(p) - n)
+			if len(p) >= copyBuffer { // more will be read
+				size = maxPart
+			}
+			if err := f.fetchPart(at, size); err != nil {
 				return n, err
 			}
 			if entries = f.part.GetEntries(); len(entries) == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"urr.guru/services/gateway/internal/absence"
 	"urr.guru/services/gateway/internal/edge"
 )
 
@@ -16,14 +17,21 @@ type cachedResponse struct {
 	body []byte
 }
 
-// responseCache keeps responses for a short time, by event or by a key that contains the event.
+// responseCache keeps responses for a short time, by event or by a key that contains the event, and
+// which keys do not exist.
 type responseCache[K comparable] struct {
 	*otter.Cache[K, cachedResponse]
+
+	absent absence.Cache[K]
 }
 
 func newResponseCache[K comparable](o *otter.Options[K, cachedResponse]) (responseCache[K], error) {
+	absent, err := absence.New[K](o.Clock)
+	if err != nil {
+		return responseCache[K]{}, err
+	}
 	cached, err := otter.New(o)
-	return responseCache[K]{cached}, err
+	return responseCache[K]{cached, absent}, err
 }
 
 // store computes the ETag of a body, and caches both as the response for key.
@@ -36,15 +44,25 @@ func (c responseCache[K]) store(key K, body []byte) cachedResponse {
 }
 
 // serve responds with the cached response, or if there is none with the result of read; with 304 if the
-// client has this version. Errors of read are not cached.
+// client has this version. Of the errors of read only those are cached that say that the key does
+// not exist.
 func (c responseCache[K]) serve(w http.ResponseWriter, q *edge.Request, key K, read func(sharedRead[K]) (cachedResponse, error)) error {
 	e, ok := c.GetIfPresent(key)
 	if !ok {
+		if err := c.absent.Check(key); err != nil {
+			return err
+		}
 		var err error
 		if e, err = read(sharedRead[K]{key, q.Caller()}); err != nil {
-			return err
+			return c.absent.Note(key, err)
 		}
 	}
 	writeTagged(w, q.Header, e.etag, sharedCacheControl, e.body)
 	return nil
+}
+
+// forget drops what is cached about a key.
+func (c responseCache[K]) forget(key K) {
+	c.Invalidate(key)
+	c.absent.Forget(key)
 }

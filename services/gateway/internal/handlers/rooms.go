@@ -30,8 +30,8 @@ type RoomHandlers struct {
 	proofs  *proof.Proofs
 	ids     *VisitorIDs
 	assign  *batch.Groups[string, *vwrv1.AssignItem, *vwrv1.Assigned] // by event; nil without tier 1
-	check   *batch.Coalescer[*vwrv1.CheckItem, *vwrv1.Checked]
-	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined] // by event
+	check   *lineBatches[*vwrv1.CheckItem, *vwrv1.Checked]            // by event
+	join    *batch.Groups[string, *vwrv1.JoinItem, *vwrv1.Joined]     // by event
 }
 
 // NewRoomHandlers makes the handlers of tier 1. If vwr is nil, no room is ever active.
@@ -45,7 +45,7 @@ func NewRoomHandlers(
 	h.assign = newEventBatches(batchConfig(assignTimeout), batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 		return &vwrv1.AssignRequest{Items: items}
 	}, (*vwrv1.AssignResult).GetAssigned))
-	h.check = batch.NewItems(batchConfig(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
+	h.check = newLineBatches(state, batchConfig(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
 		return &vwrv1.CheckRequest{Items: items}
 	}, (*vwrv1.CheckResult).GetChecked))
 	h.join = newEventBatches(batchConfig(assignTimeout), batchrpc.Call(vwr.Join, func(items []*vwrv1.JoinItem) *vwrv1.JoinRequest {
@@ -130,7 +130,8 @@ func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge
 }
 
 // CheckPosition responds whether the visitor's position is served. Visitors with a ticket who still
-// wait or are in a lobby are answered from memory, the others by vwr. It adds the sale status, and
+// wait or are in a lobby are answered from memory, and so are those without one of an event that vwr
+// has never named; the others are answered by vwr. It adds the sale status, and
 // for admitted visitors the page to go to.
 func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
@@ -154,9 +155,12 @@ func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *
 			return nil
 		}
 	} else {
+		if h.state.Connected() && !h.state.Known(event) {
+			return errs.ErrVWRRequestUnknown
+		}
 		ticket = ""
 	}
-	c, err := h.check.Do(r.Context(), &vwrv1.CheckItem{Caller: q.Caller(), EventId: event, RequestId: request, Ticket: ticket})
+	c, err := h.check.Do(r.Context(), event, &vwrv1.CheckItem{Caller: q.Caller(), EventId: event, RequestId: request, Ticket: ticket})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ type SlotVerifier struct {
 var _ edge.Slots = (*SlotVerifier)(nil)
 
 // NewSlotVerifier makes a SlotVerifier that asks queue; known says which lines queue has listed.
-func NewSlotVerifier(known KnownLines, queue queuev1.QueueServiceClient) *SlotVerifier {
+func NewSlotVerifier(known KnownEvents, queue queuev1.QueueServiceClient) *SlotVerifier {
 	return &SlotVerifier{verify: newLineBatches(known, batchConfig(callTimeout), batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
 		return &queuev1.VerifySlotsRequest{Items: items}
 	}, (*queuev1.SlotResult).GetActive))}

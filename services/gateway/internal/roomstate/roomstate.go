@@ -187,6 +187,9 @@ func (r *Rooms) Get(event string) *State {
 	return e.state.Load()
 }
 
+// Known reports whether vwr or queue has named the event since this process started.
+func (r *Rooms) Known(event string) bool { return (*r.events.Load())[event] != nil }
+
 func (r *Rooms) recordRequest(event string, e *roomEntry) {
 	if e != nil {
 		if !e.requested.Load() {

@@ -60,17 +60,17 @@ func TestSlowListing(t *testing.T) {
 	r, listing, release := k.slowLister(t)
 	var work sync.WaitGroup
 	work.Go(func() {
-		if part, err := r.lobbies.Entries(t.Context(), latest, 0); err != nil || part.Total != 16 {
+		if part, err := r.lobbies.Entries(t.Context(), latest, 0, lobby.PartSize); err != nil || part.Total != 16 {
 			t.Errorf("%d bytes, %v", part.Total, err)
 		}
 	})
 	<-listing
-	_, err = r.lobbies.Entries(t.Context(), lobby.Key{EventID: "other"}, 0)
+	_, err = r.lobbies.Entries(t.Context(), lobby.Key{EventID: "other"}, 0, 1)
 	require.NoError(t, err)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	// The document is in memory, so that only the wait for the entries is left.
-	_, err = r.lobbies.Entries(gone, latest, 0)
+	_, err = r.lobbies.Entries(gone, latest, 0, 1)
 	require.ErrorIs(t, err, context.Canceled)
 	close(release)
 	work.Wait()

@@ -201,9 +201,14 @@ func (r *replica) publishedOf(t *testing.T, k lobby.Key) (*fairdraw.Document, []
 	if d.Statement == nil {
 		return d, nil
 	}
-	part, err := r.lobbies.Entries(t.Context(), k, 0)
+	part, err := r.lobbies.Entries(t.Context(), k, 0, 2*lobby.PartSize)
 	require.NoError(t, err)
 	require.Len(t, part.Bytes, int(part.Total))
+	if part.Total > 0 {
+		first, err := r.lobbies.Entries(t.Context(), k, 0, 1)
+		require.NoError(t, err)
+		require.Equal(t, part.Bytes[:1], first.Bytes)
+	}
 	return d, part.Bytes
 }
 

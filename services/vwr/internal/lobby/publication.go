@@ -150,16 +150,16 @@ type EntriesPart struct {
 	Round room.Round
 }
 
-// Entries returns the part of the file of a lobby that begins at an offset. It fails with
-// room.ErrLobbyNotFound before the root is public.
-func (s *Service) Entries(ctx context.Context, k Key, offset int64) (EntriesPart, error) {
+// Entries returns the part of the file of a lobby that begins at an offset, of at most size bytes and
+// PartSize. It fails with room.ErrLobbyNotFound before the root is public.
+func (s *Service) Entries(ctx context.Context, k Key, offset, size int64) (EntriesPart, error) {
 	f, d, err := s.public.readFile(ctx, k)
 	if err != nil {
 		return EntriesPart{}, err
 	}
 	total := int64(len(f.entries))
 	from := min(offset, total)
-	return EntriesPart{Bytes: f.entries[from:min(from+PartSize, total)], Total: total, Root: f.statement.Root, Round: d.shuffle.Round}, nil
+	return EntriesPart{Bytes: f.entries[from:min(from+min(size, PartSize), total)], Total: total, Root: f.statement.Root, Round: d.shuffle.Round}, nil
 }
 
 // Proof proves that the root of a lobby contains an entry.

@@ -85,7 +85,11 @@ func (v *Visitors) ListShuffles(ctx context.Context, req *vwrv1.ListShufflesRequ
 }
 
 func (v *Visitors) GetShuffleEntries(ctx context.Context, req *vwrv1.GetShuffleEntriesRequest) (*vwrv1.GetShuffleEntriesResponse, error) {
-	part, err := v.lobbies.Entries(ctx, lobbyOf(req), req.GetOffset())
+	size := int64(lobby.PartSize)
+	if req.Size != nil {
+		size = req.GetSize()
+	}
+	part, err := v.lobbies.Entries(ctx, lobbyOf(req), req.GetOffset(), size)
 	if err != nil {
 		return nil, err
 	}

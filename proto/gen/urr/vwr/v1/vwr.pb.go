@@ -1350,6 +1350,8 @@ type GetShuffleEntriesRequest struct {
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// In bytes; the answer has at most 1 MiB.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The most bytes to answer with; absent: 1 MiB.
+	Size *int64 `protobuf:"varint,4,opt,name=size,proto3,oneof" json:"size,omitempty"`
 	// As GetShuffleRequest.
 	Round         *int64 `protobuf:"varint,3,opt,name=round,proto3,oneof" json:"round,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1396,6 +1398,13 @@ func (x *GetShuffleEntriesRequest) GetEventId() string {
 func (x *GetShuffleEntriesRequest) GetOffset() int64 {
 	if x != nil {
 		return x.Offset
+	}
+	return 0
+}
+
+func (x *GetShuffleEntriesRequest) GetSize() int64 {
+	if x != nil && x.Size != nil {
+		return *x.Size
 	}
 	return 0
 }
@@ -2756,11 +2765,13 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x0fcommitment_hash\x18\x05 \x01(\tR\x0ecommitmentHash\x12\x1d\n" +
 	"\aentries\x18\x06 \x01(\x03H\x00R\aentries\x88\x01\x01B\n" +
 	"\n" +
-	"\b_entries\"\xa2\x01\n" +
+	"\b_entries\"\xcd\x01\n" +
 	"\x18GetShuffleEntriesRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\x1f\n" +
-	"\x06offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\x12\"\n" +
-	"\x05round\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02 \x00H\x00R\x05round\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\x12 \n" +
+	"\x04size\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02 \x00H\x00R\x04size\x88\x01\x01\x12\"\n" +
+	"\x05round\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02 \x00H\x01R\x05round\x88\x01\x01B\a\n" +
+	"\x05_sizeB\b\n" +
 	"\x06_round\"u\n" +
 	"\x19GetShuffleEntriesResponse\x12\x18\n" +
 	"\aentries\x18\x01 \x01(\fR\aentries\x12\x14\n" +
