@@ -74,7 +74,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
 	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
-	transferService := transfer.NewService(transfers.NewStore(database), cfg.HoldMaxExtension)
+	transferStore := transfers.NewStore(database)
+	transferService := transfer.NewService(transferStore, cfg.HoldMaxExtension)
 	targets := settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: reservationService}, settlement.Transfer: settlement.Transfers{Service: transferService},
 	}
@@ -89,6 +90,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 	startSweepers(a, cfg, database, eventStore, log)
 	a.Go("transfers", transferService.Sweeper(cfg.SweepInterval, log))
+	a.Go("offers of tickets", reportOffers(transferStore.Count, log))
 	startCancellationWalker(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)

@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/pkg/loop"
 	"urr.guru/services/ticket/internal/cancellation"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 const (
@@ -42,6 +43,27 @@ func reportLeft(countLeft func(context.Context) (cancellation.Remaining, error),
 			if err == nil {
 				cancelledLeft.WithLabelValues("holds").Set(float64(l.Holds))
 				cancelledLeft.WithLabelValues("orders").Set(float64(l.Orders))
+			}
+			return err
+		})
+	}
+}
+
+var offers = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_transfers",
+	Help: "Offers of tickets to other users: open ones, those whose payment is awaited, and of both those whose time has been over for a minute (overdue). Every replica reports the same.",
+}, []string{"state"})
+
+// reportOffers returns a worker that updates the metric urr_transfers with what count returns. When it
+// fails, the metric keeps its last values.
+func reportOffers(count func(context.Context) (transfer.Counts, error), log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, soldEvery, log, "offers of tickets not counted", func(ctx context.Context) error {
+			c, err := count(ctx)
+			if err == nil {
+				offers.WithLabelValues("open").Set(float64(c.Open))
+				offers.WithLabelValues("awaiting_payment").Set(float64(c.Awaited))
+				offers.WithLabelValues("overdue").Set(float64(c.Overdue))
 			}
 			return err
 		})

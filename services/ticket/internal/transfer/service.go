@@ -47,6 +47,10 @@ type Store interface {
 	Due(ctx context.Context, max int) ([]uuid.UUID, error)
 }
 
+// Counts are the numbers of offers that may still be completed: Open ones, and those whose payment is
+// Awaited. Of both, the time of the Overdue ones has been over for a minute.
+type Counts struct{ Open, Awaited, Overdue int64 }
+
 // Service lets users pass their tickets on. It draws the claims of links, of which only hashes are
 // stored.
 type Service struct {

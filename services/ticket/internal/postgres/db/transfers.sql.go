@@ -52,6 +52,27 @@ func (q *Queries) AcceptTerms(ctx context.Context, arg AcceptTermsParams) (Accep
 	return i, err
 }
 
+const CountOffers = `-- name: CountOffers :one
+SELECT count(*) FILTER (WHERE status = 'OPEN') AS open, count(*) FILTER (WHERE status = 'AWAITING_PAYMENT') AS awaited,
+       count(*) FILTER (WHERE coalesce(pay_until, deadline) < coalesce($1::timestamptz, now()) - interval '1 minute') AS overdue
+FROM transfers
+WHERE status IN ('OPEN', 'AWAITING_PAYMENT')
+`
+
+type CountOffersRow struct {
+	Open    int64
+	Awaited int64
+	Overdue int64
+}
+
+// Offers that may still be completed, and those whose time has been over for a minute.
+func (q *Queries) CountOffers(ctx context.Context, now *time.Time) (CountOffersRow, error) {
+	row := q.db.QueryRow(ctx, CountOffers, now)
+	var i CountOffersRow
+	err := row.Scan(&i.Open, &i.Awaited, &i.Overdue)
+	return i, err
+}
+
 const DueTransfers = `-- name: DueTransfers :many
 SELECT transfer_id
 FROM transfers

@@ -98,3 +98,10 @@ WHERE t.transfer_id = ANY (ARRAY(
      WHERE o.to_user = @user_id::text AND o.status = 'OPEN' AND o.transfer_id < @before::uuid ORDER BY o.transfer_id DESC LIMIT @max::int)))
 ORDER BY t.transfer_id DESC
 LIMIT @max::int;
+
+-- Offers that may still be completed, and those whose time has been over for a minute.
+-- name: CountOffers :one
+SELECT count(*) FILTER (WHERE status = 'OPEN') AS open, count(*) FILTER (WHERE status = 'AWAITING_PAYMENT') AS awaited,
+       count(*) FILTER (WHERE coalesce(pay_until, deadline) < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '1 minute') AS overdue
+FROM transfers
+WHERE status IN ('OPEN', 'AWAITING_PAYMENT');

@@ -267,6 +267,13 @@ func (s *Store) Due(ctx context.Context, max int) ([]uuid.UUID, error) {
 	return ids, pkgpostgres.Err(err)
 }
 
+// Count counts the offers that may still be completed.
+func (s *Store) Count(ctx context.Context) (transfer.Counts, error) {
+	q := s.database.Queries()
+	row, err := q.CountOffers(ctx, q.AsOf)
+	return transfer.Counts{Open: row.Open, Awaited: row.Awaited, Overdue: row.Overdue}, pkgpostgres.Err(err)
+}
+
 func toTransfer(r db.Transfer) transfer.Transfer {
 	return transfer.Transfer{
 		ID: r.TransferID, TicketID: r.TicketID, EventID: r.EventID, Seller: r.Seller, ToUser: orEmpty(r.ToUser), ClaimHash: r.ClaimHash,
