@@ -77,7 +77,16 @@ func isPublicPage(q *edge.Request) bool {
 	return q.Route.Access == edge.Public && q.Route.Method == http.MethodGet
 }
 
-func pageKey(r *http.Request, q *edge.Request) string { return q.Path + "?" + r.URL.RawQuery }
+// maxPageKey bounds what is kept of an address, in bytes; longer ones are not told apart.
+const maxPageKey = 256
+
+// pageKey is what an absent page is kept by.
+func pageKey(r *http.Request, q *edge.Request) string {
+	if key := q.Path + "?" + r.URL.RawQuery; len(key) <= maxPageKey {
+		return key
+	}
+	return q.Path
+}
 
 // setETag moves the member etag of a response to the header ETag, and quotes it there.
 func setETag(w http.ResponseWriter, m proto.Message) {

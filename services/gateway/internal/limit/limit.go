@@ -6,6 +6,7 @@ package limit
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,7 @@ func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 	l := &Limiter{cfg: cfg, local: newLocal(cfg.Keys), refused: newLocal(cfg.Keys), now: now}
 	if rdb != nil {
 		l.shared = newShared(rdb, cfg.Timeout)
-		l.parts = &localParts{send: l.sendReport, limit: cfg.Keys, keys: make(map[partKey]*part)}
+		l.parts = &localParts{send: l.sendReport, isSpent: l.isSpent, limit: cfg.Keys, keys: make(map[partKey]*part)}
 	}
 	return l
 }
@@ -192,24 +193,29 @@ func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration
 		countDecision(byProcess)
 		return excess, nil
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	counts, indexes := l.parts.allow(checks, isAsked)
 	if len(counts) == 0 {
 		countDecision(byPart)
 		return excess, nil
 	}
-	answers, err := l.shared.calls.Do(ctx, counts)
-	l.parts.settle(counts)
-	switch {
-	case err == nil:
+	// What was allowed before travels with it, and must reach Redis even if this client goes away.
+	answers, err := l.shared.calls.Do(context.WithoutCancel(ctx), counts)
+	if err == nil {
 		countDecision(byRedis)
-		l.remember(counts, answers)
+		l.remember(counts, answers) // before the parts are free again
+		l.parts.settle(counts)
 		for k, i := range indexes {
 			excess[i] = answers[k].excess
 		}
 		return excess, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
 	}
+	if errors.Is(err, errs.ErrOverloaded) { // it was never sent
+		l.parts.giveBack(counts)
+	}
+	l.parts.settle(counts)
 	l.downUntil.Store(now.Add(l.cfg.Pause).UnixNano())
 	l.countAlone(checks, now, excess)
 	countDecision(byProcess)
@@ -237,6 +243,11 @@ func (l *Limiter) recall(checks []keyCheck, now time.Time, excess []time.Duratio
 		}
 	}
 	return isAsked, refused
+}
+
+// isSpent reports whether Redis has answered that no more is allowed now.
+func (l *Limiter) isSpent(c keyCheck) bool {
+	return l.refused.timeLeft(l.refused.hashKey(c.scope, c.key), l.now()) > 0
 }
 
 // remember notes the keys of which no more is allowed for some time.

@@ -23,6 +23,9 @@ const (
 type localParts struct {
 	// send tells Redis about requests that were allowed.
 	send func(context.Context, []keyCount)
+	// isSpent reports whether Redis has said that no more is allowed. It is asked under the lock: a
+	// request that has looked before the answer came must not get a new part after it.
+	isSpent func(keyCheck) bool
 	// limit is the most keys that are kept. Beyond it Redis is asked about others.
 	limit int
 
@@ -56,7 +59,7 @@ func (p *localParts) allow(checks []keyCheck, isAsked []bool) (counts []keyCount
 	defer p.mu.Unlock()
 	for i, c := range checks {
 		known := p.keys[c.partKey()]
-		if c.part > 0 && !isAsked[i] && (known != nil || len(p.keys) < p.limit) {
+		if c.part > 0 && !isAsked[i] && !p.isSpent(c) && (known != nil || len(p.keys) < p.limit) {
 			if known == nil {
 				known = &part{check: c}
 				p.keys[c.partKey()] = known
@@ -96,6 +99,20 @@ func (p *localParts) settle(counts []keyCount) {
 		known.sending -= c.allowed
 		if known.sending == 0 && known.waiting == 0 {
 			delete(p.keys, c.partKey())
+		}
+	}
+}
+
+// giveBack makes counts that were never sent wait for the next report. The caller must call settle
+// with them too, which then finds nothing of them.
+func (p *localParts) giveBack(counts []keyCount) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range counts {
+		if known := p.keys[counts[i].partKey()]; known != nil {
+			known.sending -= counts[i].allowed
+			known.waiting += counts[i].allowed
+			counts[i].allowed = 0
 		}
 	}
 }

@@ -207,3 +207,23 @@ func TestLostReport(t *testing.T) {
 	require.ErrorIs(t, l.CountMutation(t.Context(), s), errs.ErrRateLimited)
 	require.NoError(t, l.Close(t.Context()))
 }
+
+// Clients who go away while Redis is asked do not take with them what was allowed before.
+func TestCancelledRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	rdb, user := redistest.Open(t), redistest.Prefix(t)
+	l := limit.New(redisConfig(30), rdb, newClock().Now)
+	s := limit.Subject{User: user}
+	allowed := 0
+	for range 30 {
+		for range 6 { // the part
+			if l.CountMutation(t.Context(), s) == nil {
+				allowed++
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		_ = l.CountMutation(ctx, s)
+	}
+	require.LessOrEqual(t, allowed, 30+6)
+}

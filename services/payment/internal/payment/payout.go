@@ -3,6 +3,7 @@ package payment
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 )
@@ -33,14 +34,15 @@ func (s *Service) PayOut(ctx context.Context, p Payout) error {
 }
 
 // buyerDisputes reports whether the buyer of a ticket whose seller this refund pays disputes the
-// charge at the bank.
+// charge at the bank, or has got it back by that.
 func (s *Service) buyerDisputes(ctx context.Context, r Refund) (bool, error) {
 	if r.Want.BuyerPaymentID == nil {
 		return false, nil
 	}
-	p, err := s.store.Get(ctx, *r.Want.BuyerPaymentID)
+	p, err := s.store.Show(ctx, *r.Want.BuyerPaymentID)
 	if err != nil {
 		return false, fmt.Errorf("payment of the buyer: %w", err)
 	}
-	return !p.DisputedAt.IsZero(), nil
+	lost := slices.ContainsFunc(p.Refunds, func(r Refund) bool { return r.Reason == lostDisputeReason })
+	return lost || !p.Payment.DisputedAt.IsZero(), nil
 }

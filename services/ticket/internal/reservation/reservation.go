@@ -40,8 +40,8 @@ const (
 	PayWithin = 10 * time.Minute
 	// RetryWithin is the minimum time that a hold has left after a declined payment.
 	RetryWithin = 3 * time.Minute
-	// maxOpens bounds the payment pages of one hold.
-	maxOpens = 3
+	// MaxOpens bounds the payment pages of one hold.
+	MaxOpens = 3
 	// chargeWithin is what is left of the extension of a hold for a charge when a page's time is over.
 	chargeWithin = 4 * time.Minute
 	// ExtendTo is the time that an extended payment has at least. It is extended every minute.

@@ -102,7 +102,7 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtensio
 // idempotent; only a repetition that is about to charge moves the end on, since the places must stay
 // held during the charge. Errors: ErrPaymentInProgress while another payment is under way,
 // ErrHoldExpired when the hold cannot be extended by the least time, ErrNotPayable for the page of a
-// hold that has had maxOpens.
+// hold that has had MaxOpens.
 func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension time.Duration, t PayTime) error {
 	if err := r.Payable(now); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension ti
 		return ErrPaymentInProgress
 	case renews && (t.Opens || t.Within == 0 && r.Charging):
 		return nil
-	case t.Opens && r.Opens >= maxOpens:
+	case t.Opens && r.Opens >= MaxOpens:
 		return ErrNotPayable
 	}
 	end, err := t.End(r.ExpiresAt, r.HoldEndsAt, now, maxExtension)
@@ -165,13 +165,13 @@ func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, maxExtensio
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) {
 		return
 	}
-	r.Status, r.PaymentID, r.ExpiresAt, r.Charging = Held, uuid.Nil, r.HoldEndsAt, false
-	if least := now.Add(RetryWithin); r.ExpiresAt.Before(least) {
-		r.ExpiresAt = least
-	}
-	if last := r.HoldEndsAt.Add(maxExtension - PayWithin); r.ExpiresAt.After(last) {
-		r.ExpiresAt = last
-	}
+	r.Status, r.PaymentID, r.ExpiresAt, r.Charging = Held, uuid.Nil, RetryUntil(r.HoldEndsAt, now, maxExtension), false
 	r.Version++
 	r.Expire(now)
+}
+
+// RetryUntil returns the end of the time to pay after a payment that was not taken: the original end, at
+// least RetryWithin from now, but never beyond the last moment at which another payment gets its time.
+func RetryUntil(original, now time.Time, maxExtension time.Duration) time.Time {
+	return earliest(latest(original, now.Add(RetryWithin)), original.Add(maxExtension-PayWithin))
 }

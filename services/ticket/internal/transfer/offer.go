@@ -123,6 +123,8 @@ func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Tick
 		return nil, event.ErrCancelled
 	case !terms.Now.Before(t.acceptUntil(terms)):
 		return nil, ErrEnded
+	case terms.Transferable == event.TransferNone, t.Price > 0 && terms.Transferable != event.TransferPriced:
+		return nil, ErrNotTransferable.With("reason", NoTransfers) // the operator has changed it
 	case b.Blocked:
 		return nil, ErrBlocked
 	case tk.Disputed:

@@ -50,12 +50,17 @@ func (t *Transfer) ClaimFor(
 		return reservation.ErrPaymentInProgress
 	case renews && (pt.Opens || pt.Within == 0 && t.Charging):
 		return nil
+	case pt.Opens && t.Opens >= reservation.MaxOpens:
+		return reservation.ErrNotPayable
 	}
 	end, err := pt.End(t.PayUntil, t.PayEndsAt, terms.Now, maxExtension)
 	if err != nil {
 		return err
 	}
-	if !pt.Opens && !t.Charging {
+	switch {
+	case pt.Opens:
+		t.Opens++
+	case !t.Charging:
 		tk.Reserve()
 		t.Charging = true
 	}
@@ -76,17 +81,20 @@ func (t *Transfer) Extend(payment uuid.UUID, now time.Time, maxExtension time.Du
 }
 
 // AbortPayment undoes ClaimFor for a payment that was definitely not taken. The buyer may try again
-// until the original end of the time to pay, at least for reservation.RetryWithin.
-func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.Time) {
+// until the original end of the time to pay, at least for reservation.RetryWithin, but not beyond the
+// last moment at which ClaimFor accepts another payment. Once that time is over the buyer has lost it.
+func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if t.Status != Awaiting || t.PaymentID != payment {
 		return
 	}
-	t.release(tk)
-	t.PayUntil = t.PayEndsAt
-	if least := now.Add(reservation.RetryWithin); t.PayUntil.Before(least) {
-		t.PayUntil = least
+	if t.Due(now) {
+		t.Expire(tk, now)
+		return
 	}
+	t.release(tk)
+	t.PayUntil = reservation.RetryUntil(t.PayEndsAt, now, maxExtension)
 	t.Version++
+	t.Expire(tk, now)
 }
 
 // Settle applies a payment that the provider has taken: the ticket passes on, and the new one is

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -99,8 +100,12 @@ func (s *Service) Look(ctx context.Context, userID, claim string, id uuid.UUID) 
 		return nil, err
 	}
 	party := userID == t.Seller || userID == t.Buyer || userID == t.ToUser
-	if !party && (claim == "" || t.ToUser != "") {
+	switch {
+	case party:
+	case claim == "" || t.ToUser != "":
 		return nil, ErrNotFound
+	case !t.Status.Lasts(): // the link tells nothing more
+		return nil, ErrEnded
 	}
 	return t, nil
 }
@@ -158,7 +163,7 @@ func (s *Service) forPayment(ctx context.Context, id uuid.UUID, decide Decide) (
 
 // asReference returns the error that payment knows for a reference that does not exist.
 func asReference(err error) error {
-	if err == ErrNotFound { //nolint:errorlint // it is returned as it is
+	if errors.Is(err, ErrNotFound) {
 		return reservation.ErrReferenceNotFound
 	}
 	return err
@@ -167,7 +172,7 @@ func asReference(err error) error {
 // AbortPayment undoes ClaimFor for a payment that was definitely not taken.
 func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
 	return asReference(s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
-		t.AbortPayment(tk, payment, terms.Now)
+		t.AbortPayment(tk, payment, terms.Now, s.maxExtension)
 		return nil
 	}))
 }
@@ -192,17 +197,16 @@ func (s *Service) ExpireDue(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		var failed error // does not stop the others
 		for _, id := range ids {
 			err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
 				t.Expire(tk, terms.Now)
 				return nil
 			})
-			if err != nil {
-				return err
-			}
+			failed = errors.Join(failed, err)
 		}
-		if len(ids) < sweepBatch {
-			return nil
+		if failed != nil || len(ids) < sweepBatch {
+			return failed
 		}
 	}
 	return ctx.Err()

@@ -93,6 +93,8 @@ type Transfer struct {
 	// have been charged. Until then the offer may be given up.
 	PaymentID uuid.UUID
 	Charging  bool
+	// Opens counts the payment pages that the buyer has opened.
+	Opens int
 	// NewTicket is the buyer's ticket; zero: none yet.
 	NewTicket uuid.UUID
 	Version   int64
@@ -139,13 +141,15 @@ func (t *Transfer) Expire(tk *ticket.Ticket, now time.Time) {
 // reopen makes an accepted offer open again; it ends if too many buyers have not paid.
 func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
 	t.Unpaid++
+	if t.Charging {
+		tk.Return()
+	}
+	t.Charging, t.Opens = false, 0
 	if t.Unpaid >= maxUnpaid {
-		t.release(tk)
 		t.end(Expired, ReasonUnpaid, now)
 		return
 	}
-	t.release(tk)
-	t.Status, t.Buyer, t.PayUntil, t.PayEndsAt = Open, "", time.Time{}, time.Time{}
+	t.Status, t.Buyer, t.PaymentID, t.PayUntil, t.PayEndsAt = Open, "", uuid.Nil, time.Time{}, time.Time{}
 	t.Version++
 }
 

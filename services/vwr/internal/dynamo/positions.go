@@ -160,13 +160,14 @@ func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRe
 			done(r.RequestID, room.Record{}, toUnavailable(r.result))
 		default:
 			stored, found := known[r.key()]
+			readErr := err
 			if err == nil && !found {
-				err = fmt.Errorf("the record of position %d was there and is not", r.Position)
+				readErr = fmt.Errorf("the record of position %d was there and is not", r.Position)
 			}
 			if found && stored != r.Record { // else it is our own, from an attempt whose response was lost
 				gaps.Inc()
 			}
-			done(r.RequestID, stored, toUnavailable(err))
+			done(r.RequestID, stored, toUnavailable(readErr))
 		}
 	}
 }

@@ -102,6 +102,7 @@ type Refund struct {
 	Published  bool
 	AbortDue   bool
 	DueAt      time.Time
+	SendAt     time.Time
 	Lease      int64
 	Attempts   int32
 	LastError  string

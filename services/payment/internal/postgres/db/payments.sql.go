@@ -447,6 +447,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 const IsPaid = `-- name: IsPaid :one
 SELECT EXISTS (
     SELECT 1 FROM payments WHERE payment_type = $1 AND reference_id = $2 AND status = 'CONFIRMED'
+       AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.payment_id = payments.id AND r.cause = 'COMPENSATION' AND r.holds)
 )
 `
 
@@ -455,6 +456,7 @@ type IsPaidParams struct {
 	ReferenceID uuid.UUID
 }
 
+// Not by a payment that was rejected and is being given back: of a transfer the next buyer may pay.
 func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 	row := q.db.QueryRow(ctx, IsPaid, arg.PaymentType, arg.ReferenceID)
 	var exists bool

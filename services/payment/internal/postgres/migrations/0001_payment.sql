@@ -135,6 +135,8 @@ CREATE TABLE refunds (
     abort_due    boolean     NOT NULL DEFAULT false,
     -- When the sweeper continues with it; also the end of the lease.
     due_at       timestamptz NOT NULL,
+    -- When it was to be sent first; ages are counted from then.
+    send_at      timestamptz NOT NULL DEFAULT now(),
     lease        bigint      NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
     last_error   text        NOT NULL DEFAULT '',

@@ -30,9 +30,11 @@ INSERT INTO payments (
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN') DO NOTHING
 RETURNING sqlc.embed(payments);
 
+-- Not by a payment that was rejected and is being given back: of a transfer the next buyer may pay.
 -- name: IsPaid :one
 SELECT EXISTS (
     SELECT 1 FROM payments WHERE payment_type = $1 AND reference_id = $2 AND status = 'CONFIRMED'
+       AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.payment_id = payments.id AND r.cause = 'COMPENSATION' AND r.holds)
 );
 
 -- UpdatePayment writes a decision, if the payment still has the status and version that it was made on.

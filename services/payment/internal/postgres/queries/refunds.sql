@@ -1,8 +1,9 @@
 -- InsertRefund names no index of the conflict: while a row moves in the indexes, as a lease moves it, PostgreSQL may find it in another one only.
 -- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, given_at, due_at, created_at)
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, given_at, due_at, send_at, created_at)
 VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @want, @asked_by, @status, @provider, sqlc.narg('provider_id'),
         CASE WHEN @cause::text = 'BY_HAND' THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
+        coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @send_after_seconds::float),
         coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @send_after_seconds::float), coalesce(sqlc.narg('now')::timestamptz, now()))
 ON CONFLICT DO NOTHING;
 
@@ -96,7 +97,7 @@ WHERE id = $1 AND lease = $2;
 
 -- name: RefundBacklog :many
 SELECT cause, count(*) AS refunds,
-       coalesce(extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(created_at) FILTER (WHERE status <> 'ACCEPTED')), 0)::float8
+       greatest(coalesce(extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(send_at) FILTER (WHERE status <> 'ACCEPTED')), 0), 0)::float8
            AS oldest_seconds
 FROM refunds WHERE cause = ANY (@causes::text[]) AND (status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due)
 GROUP BY cause;

@@ -254,6 +254,7 @@ type Transfer struct {
 	Unpaid     int32
 	PaymentID  uuid.NullUUID
 	Charging   bool
+	Opens      int32
 	NewTicket  uuid.NullUUID
 	Version    int64
 	CreatedAt  time.Time

@@ -236,7 +236,7 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 
 const LockTickets = `-- name: LockTickets :many
 SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before,
-       coalesce(CASE WHEN t.payment_id IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
+       coalesce(CASE WHEN t.payment_id IS NULL AND t.prev IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
 FROM tickets t
 WHERE t.ticket_id = ANY ($1::uuid[])
 ORDER BY t.ticket_id
@@ -296,9 +296,15 @@ func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]Loc
 }
 
 const MarkDisputed = `-- name: MarkDisputed :exec
-UPDATE tickets t SET disputed = c.disputed, disputed_as_of = c.version, updated_at = now()
-FROM (SELECT unnest($1::uuid[]) AS payment_id, unnest($2::boolean[]) AS disputed, unnest($3::bigint[]) AS version) c
-WHERE t.payment_id = c.payment_id AND t.disputed_as_of < c.version
+WITH RECURSIVE c AS (
+    SELECT unnest($1::uuid[]) AS payment_id, unnest($2::boolean[]) AS disputed, unnest($3::bigint[]) AS version
+), own AS (
+    SELECT t.ticket_id, c.disputed, c.version FROM c JOIN tickets t ON t.payment_id = c.payment_id
+    UNION ALL
+    SELECT g.ticket_id, own.disputed, own.version FROM own JOIN tickets g ON g.prev = own.ticket_id WHERE g.payment_id IS NULL
+)
+UPDATE tickets t SET disputed = own.disputed, disputed_as_of = own.version, updated_at = now()
+FROM own WHERE t.ticket_id = own.ticket_id AND t.disputed_as_of < own.version
 `
 
 type MarkDisputedParams struct {
@@ -307,7 +313,7 @@ type MarkDisputedParams struct {
 	Versions   []int64
 }
 
-// MarkDisputed marks the tickets of payments, which are locked, or new.
+// MarkDisputed marks the tickets of payments and those that were passed on as gifts for them, which are locked, or new.
 func (q *Queries) MarkDisputed(ctx context.Context, arg MarkDisputedParams) error {
 	_, err := q.db.Exec(ctx, MarkDisputed, arg.PaymentIds, arg.Disputed, arg.Versions)
 	return err
@@ -363,9 +369,15 @@ func (q *Queries) TicketsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]
 }
 
 const TicketsOfPayments = `-- name: TicketsOfPayments :many
-SELECT ticket_id FROM tickets WHERE payment_id = ANY ($1::uuid[])
+WITH RECURSIVE own AS (
+    SELECT t.ticket_id FROM tickets t WHERE t.payment_id = ANY ($1::uuid[])
+    UNION ALL
+    SELECT g.ticket_id FROM own JOIN tickets g ON g.prev = own.ticket_id WHERE g.payment_id IS NULL
+)
+SELECT ticket_id FROM own
 `
 
+// The tickets of payments, and those that were passed on as gifts for them.
 func (q *Queries) TicketsOfPayments(ctx context.Context, paymentIds []uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, TicketsOfPayments, paymentIds)
 	if err != nil {

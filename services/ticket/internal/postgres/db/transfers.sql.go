@@ -77,7 +77,7 @@ const DueTransfers = `-- name: DueTransfers :many
 SELECT transfer_id
 FROM transfers
 WHERE status IN ('OPEN', 'AWAITING_PAYMENT') AND coalesce(pay_until, deadline) <= coalesce($1::timestamptz, now())
-ORDER BY coalesce(pay_until, deadline)
+ORDER BY charging DESC, coalesce(pay_until, deadline) -- doors wait for the tickets of charges
 LIMIT $2::int
 `
 
@@ -107,7 +107,7 @@ func (q *Queries) DueTransfers(ctx context.Context, arg DueTransfersParams) ([]u
 }
 
 const FindTransfer = `-- name: FindTransfer :one
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
 CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
@@ -149,6 +149,7 @@ func (q *Queries) FindTransfer(ctx context.Context, arg FindTransferParams) (Fin
 		&i.Transfer.Unpaid,
 		&i.Transfer.PaymentID,
 		&i.Transfer.Charging,
+		&i.Transfer.Opens,
 		&i.Transfer.NewTicket,
 		&i.Transfer.Version,
 		&i.Transfer.CreatedAt,
@@ -269,7 +270,7 @@ func (q *Queries) InsertTransfer(ctx context.Context, arg InsertTransferParams) 
 }
 
 const ListTransfers = `-- name: ListTransfers :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
 CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
@@ -332,6 +333,7 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 			&i.Transfer.Unpaid,
 			&i.Transfer.PaymentID,
 			&i.Transfer.Charging,
+			&i.Transfer.Opens,
 			&i.Transfer.NewTicket,
 			&i.Transfer.Version,
 			&i.Transfer.CreatedAt,
@@ -373,7 +375,7 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 }
 
 const LockOffersOf = `-- name: LockOffersOf :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.new_ticket, t.version, t.created_at FROM transfers t
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
 WHERE t.ticket_id = ANY ($1::uuid[]) AND t.status IN ('OPEN', 'AWAITING_PAYMENT') ORDER BY t.transfer_id FOR UPDATE
 `
 
@@ -409,6 +411,7 @@ func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Lo
 			&i.Transfer.Unpaid,
 			&i.Transfer.PaymentID,
 			&i.Transfer.Charging,
+			&i.Transfer.Opens,
 			&i.Transfer.NewTicket,
 			&i.Transfer.Version,
 			&i.Transfer.CreatedAt,
@@ -424,7 +427,7 @@ func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Lo
 }
 
 const LockOffersOfEvent = `-- name: LockOffersOfEvent :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.new_ticket, t.version, t.created_at FROM transfers t
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
 WHERE t.event_id = $1 AND t.status IN ('OPEN', 'AWAITING_PAYMENT') AND NOT t.charging
 ORDER BY t.transfer_id LIMIT $2::int FOR UPDATE
 `
@@ -466,6 +469,7 @@ func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventPa
 			&i.Transfer.Unpaid,
 			&i.Transfer.PaymentID,
 			&i.Transfer.Charging,
+			&i.Transfer.Opens,
 			&i.Transfer.NewTicket,
 			&i.Transfer.Version,
 			&i.Transfer.CreatedAt,
@@ -481,7 +485,7 @@ func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventPa
 }
 
 const LockTransfers = `-- name: LockTransfers :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
 `
 
 type LockTransfersRow struct {
@@ -516,6 +520,7 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 			&i.Transfer.Unpaid,
 			&i.Transfer.PaymentID,
 			&i.Transfer.Charging,
+			&i.Transfer.Opens,
 			&i.Transfer.NewTicket,
 			&i.Transfer.Version,
 			&i.Transfer.CreatedAt,
@@ -533,7 +538,7 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 const PayingTransfers = `-- name: PayingTransfers :many
 SELECT t.transfer_id, p.payment_id::uuid AS payment_id, (t.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
 FROM (SELECT unnest($3::uuid[]) AS transfer_id, unnest($4::uuid[]) AS payment_id) p
-CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, pay_until, pay_ends_at, unpaid, payment_id, charging, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, pay_until, pay_ends_at, unpaid, payment_id, charging, opens, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
 WHERE t.status = 'AWAITING_PAYMENT' AND t.payment_id = p.payment_id AND t.pay_until > coalesce($1::timestamptz, now())
 `
 
@@ -650,11 +655,11 @@ const UpdateTransfers = `-- name: UpdateTransfers :execrows
 UPDATE transfers t
 SET status = c.status, reason = c.reason, buyer = nullif(c.buyer, ''), pay_until = nullif(c.pay_until, 'epoch'),
     pay_ends_at = nullif(c.pay_ends_at, 'epoch'), unpaid = c.unpaid, payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'),
-    charging = c.charging, new_ticket = nullif(c.new_ticket, '00000000-0000-0000-0000-000000000000'), version = c.version
+    charging = c.charging, opens = c.opens, new_ticket = nullif(c.new_ticket, '00000000-0000-0000-0000-000000000000'), version = c.version
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS was, unnest($3::text[]) AS status,
              unnest($4::text[]) AS reason, unnest($5::text[]) AS buyer, unnest($6::timestamptz[]) AS pay_until,
              unnest($7::timestamptz[]) AS pay_ends_at, unnest($8::int[]) AS unpaid, unnest($9::uuid[]) AS payment_id,
-             unnest($10::boolean[]) AS charging, unnest($11::uuid[]) AS new_ticket, unnest($12::bigint[]) AS version) c
+             unnest($10::boolean[]) AS charging, unnest($11::int[]) AS opens, unnest($12::uuid[]) AS new_ticket, unnest($13::bigint[]) AS version) c
 WHERE t.transfer_id = c.id AND t.version = c.was
 `
 
@@ -669,6 +674,7 @@ type UpdateTransfersParams struct {
 	Unpaid      []int32
 	PaymentIds  []uuid.UUID
 	Charging    []bool
+	Opens       []int32
 	NewTickets  []uuid.UUID
 	Versions    []int64
 }
@@ -685,6 +691,7 @@ func (q *Queries) UpdateTransfers(ctx context.Context, arg UpdateTransfersParams
 		arg.Unpaid,
 		arg.PaymentIds,
 		arg.Charging,
+		arg.Opens,
 		arg.NewTickets,
 		arg.Versions,
 	)

@@ -371,6 +371,8 @@ CREATE TABLE transfers (
     -- The payment that is under way, or has paid; charging: it may have been charged. Until then the offer may be given up.
     payment_id  uuid,
     charging    boolean     NOT NULL DEFAULT false,
+    -- How many payment pages this buyer has opened.
+    opens       integer     NOT NULL DEFAULT 0,
     new_ticket  uuid REFERENCES tickets,
     version     bigint      NOT NULL DEFAULT 1,
     created_at  timestamptz NOT NULL,

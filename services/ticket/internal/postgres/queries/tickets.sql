@@ -15,14 +15,26 @@ SELECT ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price,
 -- name: TicketsOfPayment :many
 SELECT ticket_id FROM tickets WHERE payment_id = @payment_id::uuid;
 
--- MarkDisputed marks the tickets of payments, which are locked, or new.
+-- MarkDisputed marks the tickets of payments and those that were passed on as gifts for them, which are locked, or new.
 -- name: MarkDisputed :exec
-UPDATE tickets t SET disputed = c.disputed, disputed_as_of = c.version, updated_at = now()
-FROM (SELECT unnest(@payment_ids::uuid[]) AS payment_id, unnest(@disputed::boolean[]) AS disputed, unnest(@versions::bigint[]) AS version) c
-WHERE t.payment_id = c.payment_id AND t.disputed_as_of < c.version;
+WITH RECURSIVE c AS (
+    SELECT unnest(@payment_ids::uuid[]) AS payment_id, unnest(@disputed::boolean[]) AS disputed, unnest(@versions::bigint[]) AS version
+), own AS (
+    SELECT t.ticket_id, c.disputed, c.version FROM c JOIN tickets t ON t.payment_id = c.payment_id
+    UNION ALL
+    SELECT g.ticket_id, own.disputed, own.version FROM own JOIN tickets g ON g.prev = own.ticket_id WHERE g.payment_id IS NULL
+)
+UPDATE tickets t SET disputed = own.disputed, disputed_as_of = own.version, updated_at = now()
+FROM own WHERE t.ticket_id = own.ticket_id AND t.disputed_as_of < own.version;
 
+-- The tickets of payments, and those that were passed on as gifts for them.
 -- name: TicketsOfPayments :many
-SELECT ticket_id FROM tickets WHERE payment_id = ANY (@payment_ids::uuid[]);
+WITH RECURSIVE own AS (
+    SELECT t.ticket_id FROM tickets t WHERE t.payment_id = ANY (@payment_ids::uuid[])
+    UNION ALL
+    SELECT g.ticket_id FROM own JOIN tickets g ON g.prev = own.ticket_id WHERE g.payment_id IS NULL
+)
+SELECT ticket_id FROM own;
 
 -- A ticket's reservation never changes.
 -- name: ReservationsOf :many
@@ -31,7 +43,7 @@ SELECT DISTINCT reservation_id FROM tickets WHERE ticket_id = ANY (@ticket_ids::
 -- Tickets are locked after reservations. Whatever leaves VALID does so under this lock. Only orders without a payment may have a name.
 -- name: LockTickets :many
 SELECT sqlc.embed(t), (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before,
-       coalesce(CASE WHEN t.payment_id IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
+       coalesce(CASE WHEN t.payment_id IS NULL AND t.prev IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
 FROM tickets t
 WHERE t.ticket_id = ANY (@ticket_ids::uuid[])
 ORDER BY t.ticket_id

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -12,6 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 // BeginPayment begins the payment of a reservation, and returns the payment.
@@ -106,15 +108,12 @@ func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
 }
 
 // ticketSteps has, by status, a function that brings a VALID ticket of a payment into this status.
-// SQL stands for what doors and transfers do.
+// SQL stands for what doors do.
 var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID){
 	ticket.Valid:        func(*testing.T, *Service, reservation.Payment, uuid.UUID) {},
 	ticket.Used:         setStatus(`UPDATE tickets SET status = 'USED' WHERE ticket_id = $1`),
-	ticket.Transferring: setStatus(`UPDATE tickets SET status = 'TRANSFERRING' WHERE ticket_id = $1`),
-	ticket.Transferred: setStatus(`
-		WITH given AS (UPDATE tickets SET status = 'TRANSFERRED' WHERE ticket_id = $1 RETURNING *)
-		INSERT INTO tickets (ticket_id, reservation_id, n, prev, event_id, user_id, section, seat_id, price, paid, fee, currency, status)
-		SELECT gen_random_uuid(), reservation_id, n, ticket_id, event_id, 'friend', section, seat_id, price, 0, 0, currency, 'VALID' FROM given`),
+	ticket.Transferring: func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) { t.Helper(); s.passOn(t, id, 70) },
+	ticket.Transferred:  func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) { t.Helper(); s.passOn(t, id, 0) },
 	ticket.Refunding: func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID) {
 		t.Helper()
 		s.claimOne(t, p, id)
@@ -129,6 +128,22 @@ func setStatus(sql string) func(t *testing.T, s *Service, _ reservation.Payment,
 	return func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) {
 		t.Helper()
 		_, err := s.Pool.Exec(t.Context(), sql, id)
+		require.NoError(t, err)
+	}
+}
+
+// passOn lets a friend accept the offer of a ticket: a gift is the friend's, and what costs something is
+// about to be charged.
+func (s *Service) passOn(t *testing.T, id uuid.UUID, price int64) {
+	t.Helper()
+	own, err := s.Tickets.FindTicket(t.Context(), id)
+	require.NoError(t, err)
+	offer, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: own.UserID, ToUser: "friend", Price: price}, nil)
+	require.NoError(t, err)
+	_, err = s.Transfers.Accept(t.Context(), "friend", "", offer.ID)
+	require.NoError(t, err)
+	if price > 0 {
+		_, err = s.Transfers.ClaimFor(t.Context(), "friend", offer.ID, uuid.New(), reservation.PayTime{Within: 30 * time.Minute})
 		require.NoError(t, err)
 	}
 }
@@ -155,7 +170,9 @@ type TicketInStatus struct {
 func ForEachTicketStatus(t *testing.T, test func(t *testing.T, in TicketInStatus)) {
 	t.Helper()
 	s := New(t)
-	s.Put(t, Spec("e", event.Assigned, Rows("A", 70, len(ticketSteps), 2)))
+	e := Spec("e", event.Assigned, Rows("A", 70, len(ticketSteps), 2))
+	e.Transferable = new(event.TransferPriced)
+	s.Put(t, e)
 	s.SetFees(t, 5)
 	row := 0
 	for status, reach := range ticketSteps {

@@ -72,6 +72,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.E
 		arg.Buyers, arg.Unpaid = append(arg.Buyers, t.Buyer), append(arg.Unpaid, int32(t.Unpaid)) //nolint:gosec // a small number
 		arg.PayUntils, arg.PayEnds = append(arg.PayUntils, orEpoch(t.PayUntil)), append(arg.PayEnds, orEpoch(t.PayEndsAt))
 		arg.PaymentIds, arg.Charging = append(arg.PaymentIds, t.PaymentID), append(arg.Charging, t.Charging)
+		arg.Opens = append(arg.Opens, int32(t.Opens)) //nolint:gosec // a small number
 		arg.NewTickets = append(arg.NewTickets, t.NewTicket)
 	}
 	if len(arg.TransferIds) > 0 {

@@ -143,6 +143,35 @@ func TestTheBuyerGivesTheTicketBack(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
+// A dispute marks the tickets that were passed on as gifts, too: nobody else has paid for them.
+func TestADisputeFollowsGifts(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	p, ids := s.buy("a", "A-1-1", "A-1-2")
+	gift, _ := s.pass("a", "b", ids[0], 0)
+	again, _ := s.pass("b", "c", gift, 0)
+	sold, _ := s.pass("a", "d", ids[1], 70)
+	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Payment: p, Dispute: &settlement.Dispute{Open: true, Version: 2}})
+	require.True(t, s.ticket(again).Disputed)
+	require.False(t, s.ticket(sold).Disputed, "d has paid")
+	_, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: again, Seller: "c"}, nil)
+	s.requireReason(err, transfer.Disputed)
+}
+
+// Once the operator has ended transfers nobody accepts an offer that was made before.
+func TestTransfersThatTheOperatorEnds(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1", "A-1-2")
+	_, claim := s.offer("a", ids[0], 70)
+	for _, setting := range []event.Transferable{event.TransferFree, event.TransferNone} {
+		_, err := s.Pool.Exec(t.Context(), `UPDATE events SET transferable = $1`, string(setting))
+		require.NoError(t, err)
+		_, err = s.accept("b", claim)
+		s.requireReason(err, transfer.NoTransfers)
+	}
+}
+
 // What may be offered, and by whom.
 func TestOfferRefused(t *testing.T) {
 	t.Parallel()
@@ -342,8 +371,16 @@ func TestClaimsOfPayments(t *testing.T) {
 		require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
 	}
 	payment = uuid.New()
-	_, err = begin(reservation.PayTime{})
+	_, err = begin(page)
 	require.NoError(t, err, "the buyer may try again")
+	for i := range 2 {
+		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
+		payment = uuid.New()
+		_, err = begin(page)
+		require.Equal(t, i == 0, err == nil, "a hold has three pages")
+	}
+	s.Clock.Advance(time.Hour)
+	require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
 	s.RequireInvariants(t)
 }
 
