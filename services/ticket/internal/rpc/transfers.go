@@ -162,6 +162,9 @@ func fromTransfer(t *transfer.Shown, user string) *ticketv1.Transfer {
 		}
 		if t.Status == transfer.Awaiting {
 			out.ExpiresAt = timestamp(t.PayUntil)
+			if t.PaymentID != uuid.Nil {
+				out.PaymentId = new(t.PaymentID.String())
+			}
 		}
 	}
 	return out

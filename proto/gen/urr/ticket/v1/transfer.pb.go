@@ -424,9 +424,11 @@ type Transfer struct {
 	// To its seller: the user for whom it is; absent: whoever has the link.
 	ToUserId *string `protobuf:"bytes,17,opt,name=to_user_id,json=toUserId,proto3,oneof" json:"to_user_id,omitempty"`
 	// Only in the answer of OfferTicket: what the link carries, and its path.
-	Claim         *string                `protobuf:"bytes,18,opt,name=claim,proto3,oneof" json:"claim,omitempty"`
-	ClaimUrl      *string                `protobuf:"bytes,19,opt,name=claim_url,json=claimUrl,proto3,oneof" json:"claim_url,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Claim     *string                `protobuf:"bytes,18,opt,name=claim,proto3,oneof" json:"claim,omitempty"`
+	ClaimUrl  *string                `protobuf:"bytes,19,opt,name=claim_url,json=claimUrl,proto3,oneof" json:"claim_url,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// AWAITING_PAYMENT: the buyer's payment that is under way.
+	PaymentId     *string `protobuf:"bytes,21,opt,name=payment_id,json=paymentId,proto3,oneof" json:"payment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +603,13 @@ func (x *Transfer) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Transfer) GetPaymentId() string {
+	if x != nil && x.PaymentId != nil {
+		return *x.PaymentId
+	}
+	return ""
+}
+
 var File_urr_ticket_v1_transfer_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_transfer_proto_rawDesc = "" +
@@ -634,7 +643,7 @@ const file_urr_ticket_v1_transfer_proto_rawDesc = "" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x1d\n" +
 	"\x05claim\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x05claim\x12(\n" +
 	"\vtransfer_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18$R\n" +
-	"transferId\"\x8a\x06\n" +
+	"transferId\"\xbd\x06\n" +
 	"\bTransfer\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12\x19\n" +
@@ -662,14 +671,17 @@ const file_urr_ticket_v1_transfer_proto_rawDesc = "" +
 	"\x05claim\x18\x12 \x01(\tH\x03R\x05claim\x88\x01\x01\x12 \n" +
 	"\tclaim_url\x18\x13 \x01(\tH\x04R\bclaimUrl\x88\x01\x01\x129\n" +
 	"\n" +
-	"created_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\t\n" +
+	"created_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\"\n" +
+	"\n" +
+	"payment_id\x18\x15 \x01(\tH\x05R\tpaymentId\x88\x01\x01B\t\n" +
 	"\a_reasonB\f\n" +
 	"\n" +
 	"_ticket_idB\r\n" +
 	"\v_to_user_idB\b\n" +
 	"\x06_claimB\f\n" +
 	"\n" +
-	"_claim_url2\x86\x06\n" +
+	"_claim_urlB\r\n" +
+	"\v_payment_id2\x86\x06\n" +
 	"\x0fTransferService\x12\x95\x01\n" +
 	"\vOfferTicket\x12!.urr.ticket.v1.OfferTicketRequest\x1a\x17.urr.ticket.v1.Transfer\"J\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
