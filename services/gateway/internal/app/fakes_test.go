@@ -300,7 +300,11 @@ func (f *fakePayment) ReturnPayment(_ context.Context, in *paymentv1.ReturnPayme
 	if in.GetLooks() {
 		status = "PENDING"
 	}
-	return &paymentv1.ReturnPaymentResponse{PaymentId: "p-1", PaymentType: "reservation", ReferenceId: requestID, Status: status}, nil
+	paid := "reservation"
+	if in.GetParams()["orderId"] == "o-transfer" {
+		paid = "transfer"
+	}
+	return &paymentv1.ReturnPaymentResponse{PaymentId: "p-1", PaymentType: paid, ReferenceId: requestID, Status: status}, nil
 }
 
 func (f *fakePayment) RefundPayment(_ context.Context, in *paymentv1.RefundPaymentRequest) (*paymentv1.Refund, error) {

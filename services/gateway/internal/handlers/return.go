@@ -27,7 +27,10 @@ const (
 // looksParam is the parameter with which a page asks for the state only.
 const looksParam = "looks"
 
-// Handle redirects to the checkout of the payment. The fragment proves the payment to a page without
+// paidAt are the pages on which payments are made, by their type.
+var paidAt = map[string]string{reservations: "/checkout/", "transfer": "/transfers/"} //nolint:gochecknoglobals // a constant
+
+// Handle redirects to the page of the payment. The fragment proves the payment to a page without
 // a session, which asks here again for its state, with looksParam: the answer is JSON, and nothing is stored.
 func (h *ReturnHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	provider := q.Param("provider")
@@ -52,8 +55,8 @@ func (h *ReturnHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.
 		return WriteMessage(w, http.StatusOK, p)
 	}
 	to := "/my"
-	if p.GetPaymentType() == reservations {
-		to = "/checkout/" + p.GetReferenceId() + "#" + provider + "/" + p.GetPaymentId() + "?" + r.URL.Query().Encode()
+	if page := paidAt[p.GetPaymentType()]; page != "" {
+		to = page + p.GetReferenceId() + "#" + provider + "/" + p.GetPaymentId() + "?" + r.URL.Query().Encode()
 	}
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Location", to)

@@ -21,6 +21,9 @@ type pageVariant struct {
 	session bool
 }
 
+// sharedGroups are the groups of sentences that a page shares with some others.
+var sharedGroups = map[string][]string{"my": {"transfer"}, "transfers": {"transfer", "checkout"}} //nolint:gochecknoglobals // a constant
+
 type pageShell struct {
 	status int
 	csp    string
@@ -50,7 +53,7 @@ type pageFrame struct {
 // render renders a page in one variant; refusal is nil except for the error page.
 func (f *pageFrame) render(name string, e bundleEntry, v pageVariant, refusal *refusalText) ([]byte, error) {
 	c := f.catalogues[v.lang]
-	strings, err := c.textGroups("common", "wait", "sale", "reward", "request", "refund", name)
+	strings, err := c.textGroups(append([]string{"common", "wait", "sale", "reward", "request", "refund", name}, sharedGroups[name]...)...)
 	if err != nil {
 		return nil, err
 	}

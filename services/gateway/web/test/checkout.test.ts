@@ -1,9 +1,10 @@
 import "./browser";
 import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
+import { billOf, reservationSource, transferSource } from "../src/checkout/bill";
 import { begin, giveBack, open, pageAddress, type Step } from "../src/checkout/payment";
 import { arrived } from "../src/checkout/returned";
-import type { Payment, Reservation } from "../src/lib/types";
+import type { Payment, Reservation, Transfer } from "../src/lib/types";
 
 type Answer = [status: number, body: unknown];
 
@@ -24,14 +25,15 @@ function serve(answers: Record<string, Answer[]>, stored = ""): string[] {
 }
 
 const held = { reservationId: "r", status: "HELD", amount: 100 } as Reservation;
+const source = reservationSource("r");
 const signal = new AbortController().signal;
 
 /** Opens the checkout of a reservation with a payment that this tab knows. */
-async function opened(reservation: string, payment: string): Promise<{ calls: string[]; step: Step }> {
+async function opened(reservation: string, payment: string): Promise<{ calls: string[]; step: Step<Reservation> }> {
   const unpaid = reservation === "HELD" || reservation === "PAYING";
   const body = { reservation: { ...held, status: reservation }, ...(unpaid ? { payment: { paymentId: "p", status: payment } } : {}) };
   const calls = serve({ "GET /my/reservations/r/payments/p": [[200, body]] }, "p");
-  return { calls, step: await open("r", signal) };
+  return { calls, step: await open(source, signal) };
 }
 
 test("a payment of which nothing was charged is offered again", async () => {
@@ -62,7 +64,7 @@ test("a payment that is open in another tab is found", async () => {
     "GET /my/reservations/r": [[200, paying]],
     "GET /my/reservations/r/payments/q": [[200, { reservation: paying, payment: { paymentId: "q", status: "OPEN" } }]],
   });
-  equal((await open("r", signal)).open?.paymentId, "q");
+  equal((await open(source, signal)).open?.paymentId, "q");
 });
 
 test("prepare is repeated until there is a page", async () => {
@@ -77,17 +79,17 @@ test("prepare is repeated until there is a page", async () => {
   const calls = serve({
     "POST /payments/prepare": [[201, prepared], [201, prepared], [201, { ...prepared, status: "OPEN", page: { url: "https://bank/pay" } }]],
   });
-  equal(await begin({ reservation: held }, "bank"), "leaving");
+  equal(await begin({ source, bill: held }, "bank"), "leaving");
   deepEqual([calls.length, left], [3, ["https://bank/pay"]]);
 });
 
 test("a refusal is a step, and a form is made here", async () => {
   serve({ "POST /payments/prepare": [[409, { code: "NOT_PAYABLE" }]], "GET /my/reservations/r": [[200, held]] });
-  const refused = await begin({ reservation: held }, "bank");
-  equal((refused as Step).reservation.status, "HELD");
+  const refused = await begin({ source, bill: held }, "bank");
+  equal((refused as Step).bill.status, "HELD");
   const prepared = { paymentId: "p", orderId: "o", status: "PREPARED", provider: "sandbox", page: { params: {} } };
   serve({ "POST /payments/prepare": [[201, prepared]] });
-  deepEqual(await begin({ reservation: held }, "sandbox"), prepared);
+  deepEqual(await begin({ source, bill: held }, "sandbox"), prepared);
 });
 
 test("only web pages are opened", () => {
@@ -99,11 +101,54 @@ test("places are given back once a payment that was not sent has ended", async (
   const refusal: Answer = [409, { code: "RESERVATION_NOT_HELD" }];
   const answers = () => ({ "DELETE /my/reservations/r": [refusal, [204, null] as Answer], "POST /payments/p/cancel": [[200, {}] as Answer] });
   const calls = serve(answers());
-  const step = { reservation: held, open: { paymentId: "p" } as Payment };
-  equal((await giveBack(step)).reservation.status, "CANCELLED");
+  const step = { source, bill: held, open: { paymentId: "p" } as Payment };
+  equal((await giveBack(step)).bill.status, "CANCELLED");
   deepEqual(calls, ["DELETE /my/reservations/r", "POST /payments/p/cancel", "DELETE /my/reservations/r"]);
   serve(answers());
-  equal(await giveBack({ reservation: held }).catch(() => "refused"), "refused");
+  equal(await giveBack({ source, bill: held }).catch(() => "refused"), "refused");
+});
+
+const taken = { transferId: "t", status: "AWAITING_PAYMENT", role: "BUYER", price: 70, currency: "KRW" } as Transfer;
+const offer = transferSource(taken, { claim: "c" });
+
+test("an offer is its buyer's to pay, until it is paid, open again, or over", () => {
+  const status = (change: Partial<Transfer>) => billOf({ ...taken, ...change }).status;
+  equal(status({}), "HELD");
+  equal(status({ paymentId: "p" }), "PAYING");
+  equal(status({ status: "COMPLETED" }), "CONFIRMED");
+  equal(status({ status: "EXPIRED" }), "EXPIRED");
+  equal(status({ role: "", status: "OPEN" }), "EXPIRED");
+  equal(status({ role: "", status: "COMPLETED" }), "EXPIRED");
+  equal(billOf(taken).amount, 70);
+});
+
+test("a payment of an offer that is open elsewhere is found", async () => {
+  const calls = serve({
+    "POST /transfers/look": [[200, { ...taken, paymentId: "p" }]],
+    "GET /payments/p": [[200, { paymentId: "p", status: "OPEN" }]],
+  });
+  equal((await open(offer, signal)).open?.paymentId, "p");
+  deepEqual(calls, ["POST /transfers/look", "GET /payments/p"]);
+});
+
+test("an offer that is not to be found any more is over, and one paid too late is refunded", async () => {
+  const late: Record<string, Answer[]> = { "POST /transfers/look": [[404, { code: "TRANSFER_NOT_FOUND" }]], "GET /payments/p": [[200, { paymentId: "p", status: "CONFIRMED" }]] };
+  serve(late);
+  equal((await open(offer, signal)).bill.status, "EXPIRED");
+  serve(late, "p");
+  equal((await open(offer, signal)).bill.status, "REJECTED");
+  serve({ "POST /transfers/look": [[403, {}]] });
+  equal(await open(offer, signal).catch(() => "refused"), "refused");
+});
+
+test("who gives an accepted offer up ends the payment first", async () => {
+  const ended = { "POST /payments/p/cancel": [[200, {}] as Answer], "POST /my/transfers/t/cancel": [[200, {}] as Answer] };
+  const calls = serve(ended);
+  const step = { source: offer, bill: billOf(taken), open: { paymentId: "p" } as Payment };
+  equal((await giveBack(step)).bill.status, "CANCELLED");
+  deepEqual(calls, ["POST /payments/p/cancel", "POST /my/transfers/t/cancel"]);
+  serve({ ...ended, "POST /payments/p/cancel": [[409, { code: "PAYMENT_IN_PROGRESS" }]] });
+  equal(await giveBack(step).catch(() => "refused"), "refused");
 });
 
 test("the fragment names the payment of a return", () => {

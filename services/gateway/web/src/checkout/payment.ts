@@ -1,17 +1,19 @@
 // The calls of a payment. Each can be repeated safely.
 
-import { call, follow, once, Problem } from "../lib/api";
+import { call, follow, once } from "../lib/api";
 import { clock, repeat } from "../lib/pace";
 import { serverNow } from "../lib/now";
 import { spread } from "../lib/poll";
 import { readStored, writeStored } from "../lib/store";
 import { uuid } from "../lib/uuid";
-import type { Checkout, Confirmed, Payment, Prepared, Reservation } from "../lib/types";
+import type { Confirmed, Payment, Prepared } from "../lib/types";
+import { type Bill, endPayment, type Read, type Source } from "./bill";
 import { arrived } from "./returned";
 
 /** The state of the checkout. */
-export interface Step {
-  reservation: Reservation;
+export interface Step<B extends Bill = Bill> {
+  source: Source<B>;
+  bill: B;
   paymentId?: string | undefined;
   // Whether the provider reported the charge.
   charged?: boolean | undefined;
@@ -31,7 +33,7 @@ export const sandboxAnswers = ["ok", "decline", "slow", "late", "late-decline", 
 
 export type SandboxAnswer = (typeof sandboxAnswers)[number];
 
-const paymentKey = (reservationId: string) => `urr-payment-${reservationId}`;
+const paymentKey = (source: { id: string }) => `urr-payment-${source.id}`;
 
 /** Seconds until the nth poll. */
 const pause = (polls: number): number => (polls < 5 ? 0.5 : polls < 30 ? 1 : 3);
@@ -44,8 +46,8 @@ export const readProviders = (): Promise<string[]> =>
  * Opens the payment, or returns the open one. While it is PREPARED without a page its provider has
  * not answered, and the request is repeated.
  */
-async function prepare(reservationId: string, provider: string): Promise<Prepared> {
-  const body = { paymentType: "reservation", referenceId: reservationId, provider };
+async function prepare({ paymentType, id }: Source<Bill>, provider: string): Promise<Prepared> {
+  const body = { paymentType, referenceId: id, provider };
   const headers = { "Idempotency-Key": uuid() };
   for (let polls = 1; ; polls++) {
     const prepared = await once<Prepared>("POST", "/payments/prepare", { body, headers, seconds: 30 });
@@ -68,85 +70,64 @@ export function pageAddress(page: { url?: string } | undefined): string | undefi
  * Begins to pay: goes to the provider's page, gets tickets that cost nothing, or returns the payment
  * that a form on this page makes. Never throws.
  */
-export async function begin(step: Step, provider: string): Promise<Step | Prepared | "leaving"> {
-  const { reservation } = step;
+export async function begin<B extends Bill>(step: Step<B>, provider: string): Promise<Step<B> | Prepared | "leaving"> {
+  const { source, bill } = step;
   try {
-    const prepared = await prepare(reservation.reservationId, provider);
-    const next: Step = { reservation, paymentId: prepared.paymentId, attempt: (step.attempt ?? 0) + 1 };
+    const prepared = await prepare(source, provider);
+    const next: Step<B> = { source, bill, paymentId: prepared.paymentId, attempt: (step.attempt ?? 0) + 1 };
     const address = pageAddress(prepared.page);
-    writeStored(sessionStorage, paymentKey(reservation.reservationId), prepared.paymentId);
+    writeStored(sessionStorage, paymentKey(source), prepared.paymentId);
     if (address) {
       location.assign(address);
       return "leaving";
     }
     if (prepared.status === "PREPARED") return prepared.provider === "none" ? await pay(step, prepared, "ok") : prepared;
     // Another tab has gone on with it, or ended it.
-    return { ...next, reservation: { ...reservation, status: "PAYING" } };
+    return { ...next, bill: { ...bill, status: "PAYING" } };
   } catch (failure) {
     return failed(step, failure);
   }
 }
 
-async function failed(step: Step, failure: unknown): Promise<Step> {
+async function failed<B extends Bill>(step: Step<B>, failure: unknown): Promise<Step<B>> {
   follow(failure);
-  const { reservationId } = step.reservation;
-  const reservation = await readReservation(reservationId).catch(() => step.reservation);
-  return { reservation, failure, attempt: (step.attempt ?? 0) + 1, paymentId: step.paymentId };
+  const bill = await step.source.read().catch(() => step.bill);
+  return { source: step.source, bill, failure, attempt: (step.attempt ?? 0) + 1, paymentId: step.paymentId };
 }
 
-/** Gives up the open payment; the places stay held. Never throws. */
-export async function giveUp(step: Step, payment: Payment): Promise<Step> {
+/** Gives up the open payment; what is paid stays the buyer's to pay. Never throws. */
+export async function giveUp<B extends Bill>(step: Step<B>, { paymentId }: Payment): Promise<Step<B>> {
+  const { source, bill, attempt = 0 } = step;
   try {
-    await once<Payment>("POST", `/payments/${payment.paymentId}/cancel`, { body: {} });
-    const next: Step = { reservation: step.reservation, paymentId: payment.paymentId, attempt: step.attempt ?? 0 };
-    return nextStep(next, await readCheckout(step.reservation.reservationId, payment.paymentId)) ?? next;
+    await endPayment(paymentId);
+    const next: Step<B> = { source, bill, paymentId, attempt };
+    return nextStep(next, await source.readWith(paymentId)) ?? next;
   } catch (failure) {
     follow(failure);
     return { ...step, failure };
   }
 }
 
-/** Gives the places back, also while a payment for them is open. */
-export async function giveBack({ reservation, open }: Step): Promise<Step> {
-  const release = () => call<void>("DELETE", `/my/reservations/${reservation.reservationId}`);
-  await release().catch(async (cause: unknown) => {
-    if (!open || !(cause instanceof Problem) || cause.code !== "RESERVATION_NOT_HELD") throw cause;
-    // Its charge was tried, but not sent: it has to be ended first.
-    await once<Payment>("POST", `/payments/${open.paymentId}/cancel`, { body: {} });
-    await release();
-  });
-  return { reservation: { ...reservation, status: "CANCELLED" } };
-}
-
-const readReservation = (id: string, signal?: AbortSignal) =>
-  call<Reservation>("GET", `/my/reservations/${id}`, signal ? { signal } : {});
-
-/**
- * Reads a reservation, and, while it is not paid, the payment under way, else the one that is asked
- * for; in one call if they are the same.
- */
-async function readCheckout(id: string, paymentId: string | undefined, signal?: AbortSignal): Promise<Checkout> {
-  const read: Checkout = paymentId
-    ? await call<Checkout>("GET", `/my/reservations/${id}/payments/${paymentId}`, signal ? { signal } : {})
-    : { reservation: await readReservation(id, signal) };
-  const underWay = read.reservation.paymentId;
-  return underWay && underWay !== read.payment?.paymentId && underWay !== paymentId ? readCheckout(id, underWay, signal) : read;
+/** Gives back what is not paid, also while a payment of it is open. */
+export async function giveBack<B extends Bill>({ source, bill, open }: Step<B>): Promise<Step<B>> {
+  await source.release(open);
+  return { source, bill: { ...bill, status: "CANCELLED" } };
 }
 
 /**
  * The state of a checkout that is opened or reloaded, since a reload may have missed the outcome, and
  * a payment may be open in another tab or browser.
  */
-export async function open(reservationId: string, signal: AbortSignal): Promise<Step> {
+export async function open<B extends Bill>(source: Source<B>, signal: AbortSignal): Promise<Step<B>> {
   const back = arrived();
-  const paymentId = back?.paymentId ?? readStored(sessionStorage, paymentKey(reservationId));
-  const read = await readCheckout(reservationId, paymentId, signal);
+  const paymentId = back?.paymentId ?? readStored(sessionStorage, paymentKey(source));
+  const read = await source.readWith(paymentId || undefined, signal);
   if (back) {
     // A reload is to show the latest payment.
-    writeStored(sessionStorage, paymentKey(reservationId), back.paymentId);
+    writeStored(sessionStorage, paymentKey(source), back.paymentId);
     history.replaceState(null, "", location.pathname + location.search);
   }
-  const step: Step = { reservation: read.reservation, ...(read.payment ? { paymentId: read.payment.paymentId } : {}) };
+  const step: Step<B> = { source, bill: read.bill, ...(read.payment ? { paymentId: read.payment.paymentId } : {}) };
   return nextStep(step, read) ?? step;
 }
 
@@ -157,18 +138,17 @@ function confirmOnce(prepared: Prepared, answer: SandboxAnswer): Promise<Confirm
 }
 
 /** Pays by a form of this page and returns the next step; never throws. */
-export async function pay(step: Step, prepared: Prepared, answer: SandboxAnswer): Promise<Step> {
-  const { reservation } = step;
+export async function pay<B extends Bill>(step: Step<B>, prepared: Prepared, answer: SandboxAnswer): Promise<Step<B>> {
+  const { source, bill } = step;
   const attempt = (step.attempt ?? 0) + 1;
   try {
     const confirmed = await confirmOnce(prepared, answer);
-    const next: Step = { reservation, paymentId: prepared.paymentId, attempt };
+    const next: Step<B> = { source, bill, paymentId: prepared.paymentId, attempt };
     if (confirmed.status === "DECLINED") {
-      const now = await readReservation(reservation.reservationId).catch(() => reservation);
-      return ended({ ...next, reservation: now }, confirmed.declineCode || "DECLINED");
+      return ended({ ...next, bill: await source.read().catch(() => bill) }, confirmed.declineCode || "DECLINED");
     }
     // From here on the server decides; PAYING makes the page poll it.
-    next.reservation = { ...reservation, status: "PAYING" };
+    next.bill = { ...bill, status: "PAYING" };
     next.charged = confirmed.status === "CONFIRMED";
     return next;
   } catch (failure) {
@@ -178,16 +158,16 @@ export async function pay(step: Step, prepared: Prepared, answer: SandboxAnswer)
 }
 
 /** The step after a payment that was declined, or never charged. */
-function ended({ reservation, attempt = 0 }: Step, declined?: string): Step {
-  writeStored(sessionStorage, paymentKey(reservation.reservationId), "");
-  return { reservation, attempt: attempt + 1, ...(declined ? { declined } : { unpaid: true }) };
+function ended<B extends Bill>({ source, bill, attempt = 0 }: Step<B>, declined?: string): Step<B> {
+  writeStored(sessionStorage, paymentKey(source), "");
+  return { source, bill, attempt: attempt + 1, ...(declined ? { declined } : { unpaid: true }) };
 }
 
 /**
- * Polls until the reservation is neither being paid nor held for an open payment, or until the open
+ * Polls until the bill is neither being paid nor kept for an open payment, or until the open
  * payment is another one or is being charged.
  */
-export function awaitOutcome(step: Step, show: (step: Step) => void, signal: AbortSignal): Promise<void> {
+export function awaitOutcome<B extends Bill>(step: Step<B>, show: (step: Step<B>) => void, signal: AbortSignal): Promise<void> {
   let polls = 0;
   const attempt = async () => {
     const next = await readNext(step, signal);
@@ -202,32 +182,31 @@ export function awaitOutcome(step: Step, show: (step: Step) => void, signal: Abo
  * Polls a hold until it ends: the server decides about its end, and another tab may pay or cancel
  * it.
  */
-export function watchHold(step: Step, show: (step: Step) => void, signal: AbortSignal): Promise<void> {
+export function watchHold<B extends Bill>(step: Step<B>, show: (step: Step<B>) => void, signal: AbortSignal): Promise<void> {
   let asked = false;
   const attempt = async () => {
-    const reservation = asked ? await readReservation(step.reservation.reservationId, signal) : step.reservation;
+    const bill = asked ? await step.source.read(signal) : step.bill;
     asked = true;
-    if (reservation.status !== "HELD") return show({ ...step, reservation });
-    const left = (Date.parse(reservation.expiresAt) - serverNow()) / 1000;
+    if (bill.status !== "HELD") return show({ ...step, bill });
+    const left = (Date.parse(bill.expiresAt) - serverNow()) / 1000;
     return Math.min(15, Math.max(1, left + 0.2));
   };
   return repeat(attempt, (failure, retryIn) => retryIn ?? follow(failure), signal);
 }
 
 /** The next step; undefined while the payment is in progress. */
-async function readNext(step: Step, signal: AbortSignal): Promise<Step | undefined> {
-  const { reservationId } = step.reservation;
-  // A payment whose confirmation had an answer is asked for only once the places are held again.
+async function readNext<B extends Bill>(step: Step<B>, signal: AbortSignal): Promise<Step<B> | undefined> {
+  // A payment whose confirmation had an answer is asked for only once the bill is to be paid again.
   if (step.charged !== undefined) {
-    const reservation = await readReservation(reservationId, signal);
-    if (reservation.status !== "HELD") return nextStep(step, { reservation });
+    const bill = await step.source.read(signal);
+    if (bill.status !== "HELD") return nextStep(step, { bill });
   }
-  return nextStep(step, await readCheckout(reservationId, step.paymentId, signal));
+  return nextStep(step, await step.source.readWith(step.paymentId, signal));
 }
 
-function nextStep(step: Step, { reservation, payment }: Checkout): Step | undefined {
-  const paying = reservation.status === "PAYING";
-  const next: Step = { ...step, reservation, open: undefined };
+function nextStep<B extends Bill>(step: Step<B>, { bill, payment }: Read<B>): Step<B> | undefined {
+  const paying = bill.status === "PAYING";
+  const next: Step<B> = { ...step, bill, open: undefined };
   if (!payment) return paying ? undefined : next;
   next.paymentId = payment.paymentId;
   if (payment.status === "OPEN" || (payment.status === "PREPARED" && paying)) return { ...next, open: payment };

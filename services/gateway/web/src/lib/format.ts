@@ -16,6 +16,12 @@ export const formatTime = (time: string): string => ownZone().dateTime.format(ne
 /** The time of day with seconds. */
 export const formatClock = (time: number): string => clockTime.format(time);
 
+/** How many minor units the major one of a currency has. */
+export const unitOf = (currency: string): number => 10 ** digitsOf(currency);
+
+/** The amount in the minor unit of what was typed in the major one; empty: 0. */
+export const fromMajor = (typed: string, currency: string): number => Math.round(Number(typed) * unitOf(currency));
+
 const currencyFormats = new Map<string, { format: Intl.NumberFormat; unit: number }>();
 
 /** Digits of the minor unit by ISO 4217. Browsers have others for some currencies. */
@@ -31,7 +37,7 @@ export function formatMoney(amount: number, currency: string): string {
   if (!c) {
     const digits = digitsOf(currency);
     const fixed = { minimumFractionDigits: digits, maximumFractionDigits: digits };
-    c = { format: new Intl.NumberFormat(page.lang, { style: "currency", currency, ...fixed }), unit: 10 ** digits };
+    c = { format: new Intl.NumberFormat(page.lang, { style: "currency", currency, ...fixed }), unit: unitOf(currency) };
     currencyFormats.set(currency, c);
   }
   return c.format.format(amount / c.unit);

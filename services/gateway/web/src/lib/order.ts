@@ -1,7 +1,13 @@
-// Natural order of seats: A-2 before A-10.
+// The place of a ticket in words, and the natural order of seats: A-2 before A-10.
 
-import { page } from "./page";
+import { fill, page, strings } from "./page";
 import type { MapSeat, Ticket } from "./types";
+
+const common = strings("common");
+
+/** The seat, or the section of general admission. */
+export const placeOf = ({ seat, section }: { seat?: MapSeat; section: string }): string =>
+  seat ? fill(common.seat, { section: seat.section, row: seat.row, number: seat.number }) : fill(common.section, { section });
 
 const natural = new Intl.Collator(page.lang, { numeric: true });
 

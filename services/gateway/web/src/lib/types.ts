@@ -44,6 +44,8 @@ export interface SaleEvent {
   refundUntil?: string;
   // The share of the price that is kept of a ticket given back before each time, in percent; after the last one its share stays.
   cancellationFees?: { steps: { until: string; percent: number }[] };
+  // Whether holders may pass tickets on: not, as gifts, or also for money.
+  transferable: "NONE" | "FREE" | "PRICED";
 }
 
 export interface List<T> {
@@ -147,6 +149,7 @@ export interface Ticket {
   fee: number;
   currency: string;
   refundable: Refundable;
+  transferable: Transferable;
 }
 
 export interface Refundable {
@@ -155,6 +158,42 @@ export interface Refundable {
   amount: number;
   // Why the ticket cannot be given back; absent: it can.
   reason?: "USED" | "TRANSFERRING" | "TRANSFERRED" | "REFUNDING" | "REFUNDED" | "TOO_LATE" | "NO_REFUNDS" | "EVENT_CANCELLED" | "NOT_PAID";
+}
+
+export interface Transferable {
+  // Minor units; 0: as a gift only.
+  maxPrice: number;
+  // Why the ticket cannot be passed on; absent: it can.
+  reason?: string;
+  // Its open offer.
+  transferId?: string;
+}
+
+/** The offer of a ticket to another user. */
+export interface Transfer {
+  transferId: string;
+  eventId: string;
+  // Absent for general admission.
+  seat?: Seat;
+  section: string;
+  // What the ticket costs in the shop, and what it costs here; 0: a gift.
+  faceValue: number;
+  price: number;
+  currency: string;
+  status: "OPEN" | "AWAITING_PAYMENT" | "COMPLETED" | "CANCELLED" | "EXPIRED";
+  // Why it has ended without a buyer.
+  reason?: "SELLER" | "USED" | "REFUNDED" | "EVENT_CANCELLED" | "POSTPONED" | "DEADLINE" | "UNPAID";
+  // The visitor's part; empty while somebody else may accept it.
+  role: "SELLER" | "BUYER" | "";
+  // Until when it can be accepted.
+  deadline: string;
+  // To its buyer, while AWAITING_PAYMENT: the end of the time to pay, and the payment under way.
+  expiresAt?: string;
+  paymentId?: string;
+  // To its seller: the only user who may accept it.
+  toUserId?: string;
+  // Only in the answer to whoever has made it: the path with the claim of its link.
+  claimUrl?: string;
 }
 
 export interface Refund {
@@ -226,16 +265,11 @@ export interface Payment {
   createdAt: string;
   refunds: Refund[];
 }
+
 /** What somebody who comes back from a provider's page may know without a session. */
 export interface Returned {
   status: PaymentStatus;
   declineCode?: string;
-}
-
-/** A reservation, and, while it is not paid, one of its payments. */
-export interface Checkout {
-  reservation: Reservation;
-  payment?: Payment;
 }
 
 export type RewardStatus = "PENDING" | "PROCESSING" | "SUCCESS" | "FAILED" | "CANCELLED";

@@ -86,6 +86,10 @@ function Facts({ event }: { event: SaleEvent }) {
         </dd>
       </div>
       <div>
+        <dt>{t.passing}</dt>
+        <dd>{t[event.transferable]}</dd>
+      </div>
+      <div>
         <dt>{t.limit}</dt>
         <dd>{fill(t.limitValue, { n: event.maxPerUser })}</dd>
       </div>

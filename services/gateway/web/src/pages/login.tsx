@@ -19,6 +19,7 @@ function Reason() {
     [/^\/rewards\//, t.toRewards],
     [/^\/promo\//, t.toPromotion],
     [/^\/orders\//, t.toOrder],
+    [/^\/transfers(\/|$)/, t.toTransfers],
     [/^\/my$/, t.toMy],
     [/^\/check-in$/, t.toDoor],
     [/^\/admin\//, t.toOrders],

@@ -3,8 +3,9 @@
 import { useState } from "preact/hooks";
 import { About } from "../lib/about";
 import { call, follow } from "../lib/api";
+import { Copy } from "../lib/copy";
 import { formatMoney, formatTime } from "../lib/format";
-import { bySeat, groupByReservation } from "../lib/order";
+import { bySeat, groupByReservation, placeOf } from "../lib/order";
 import { fill, page, strings } from "../lib/page";
 import { Paged } from "../lib/paged";
 import { PromotionName, RequestBadge, requestText, Timeline } from "../lib/request";
@@ -12,17 +13,20 @@ import { CampaignName, rewardText, StatusBadge } from "../lib/reward";
 import { start } from "../lib/start";
 import type { EventRequest, Reservation, Reward, Ticket } from "../lib/types";
 import { Announce, Failure, NotLoaded, useLoad } from "../lib/ui";
+import { Passing } from "../transfers/passing";
 
 const t = strings("my");
 const common = strings("common");
 const words = strings("reward");
 const requests = strings("request");
 
-function TicketCard({ ticket }: { ticket: Ticket }) {
-  const seat = ticket.seat;
-  const place = seat
-    ? fill(common.seat, { section: seat.section, row: seat.row, number: seat.number })
-    : fill(common.section, { section: ticket.section });
+interface TicketProps {
+  ticket: Ticket;
+  reload: (announcement: string) => void;
+}
+
+function TicketCard({ ticket, reload }: TicketProps) {
+  const place = placeOf(ticket);
   return (
     <li class="card">
       <p class={`badge ${ticket.status === "VALID" ? "good" : ""}`}>{t[ticket.status] ?? ticket.status}</p>
@@ -35,15 +39,12 @@ function TicketCard({ ticket }: { ticket: Ticket }) {
       )}
       {/* Only a ticket that admits its holder has a code. */}
       {ticket.code && <Code code={ticket.code} ticketId={ticket.ticketId} place={place} />}
+      <Passing ticket={ticket} reload={reload} />
     </li>
   );
 }
 
 function Code({ code, ticketId, place }: { code: string; ticketId: string; place: string }) {
-  const [copied, setCopied] = useState(false);
-  // The clipboard exists only in secure contexts (https); else the code can be selected.
-  const clipboard: Clipboard | undefined = navigator.clipboard;
-  const copy = () => void clipboard?.writeText(code).then(() => setCopied(true), () => setCopied(false));
   return (
     <details>
       <summary>{t.code}</summary>
@@ -56,12 +57,7 @@ function Code({ code, ticketId, place }: { code: string; ticketId: string; place
       <p>
         <code class="code">{code}</code>
       </p>
-      {clipboard && (
-        <button type="button" class="quiet" onClick={copy}>
-          {t.copy}
-        </button>
-      )}
-      <span role="status"> {copied ? t.copied : ""}</span>
+      <Copy text={code} label={t.copy} done={t.copied} />
     </details>
   );
 }
@@ -152,6 +148,10 @@ async function claim(signal: AbortSignal): Promise<void> {
 function My() {
   const [announcement, setAnnouncement] = useState("");
   const claimed = useLoad(claim);
+  const announced = (reload: () => void) => (text: string) => {
+    setAnnouncement(text);
+    reload();
+  };
   if (claimed.state !== "ready") return <NotLoaded loaded={claimed} />;
   return (
     <>
@@ -161,8 +161,11 @@ function My() {
           path="/my/tickets"
           none={t.noTickets}
           order={groupByReservation}
-          item={(ticket) => <TicketCard key={ticket.ticketId} ticket={ticket} />}
+          item={(ticket, reload) => <TicketCard key={ticket.ticketId} ticket={ticket} reload={announced(reload)} />}
         />
+        <p>
+          <a href="/transfers">{t.toTransfers}</a>
+        </p>
       </section>
       <section aria-labelledby="reservations">
         <h2 id="reservations">{t.reservations}</h2>
@@ -173,10 +176,7 @@ function My() {
             <ReservationCard
               key={reservation.reservationId}
               reservation={reservation}
-              reload={(text) => {
-                setAnnouncement(text);
-                reload();
-              }}
+              reload={announced(reload)}
             />
           )}
         />

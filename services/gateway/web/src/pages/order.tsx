@@ -5,7 +5,7 @@ import { About } from "../lib/about";
 import { useAction } from "../lib/action";
 import { call, once } from "../lib/api";
 import { formatMoney, formatTime } from "../lib/format";
-import { bySeat } from "../lib/order";
+import { bySeat, placeOf } from "../lib/order";
 import { fill, pathPart, strings } from "../lib/page";
 import { refundText } from "../lib/refund";
 import { readEvent } from "../lib/sale";
@@ -54,11 +54,6 @@ function untilProgress({ payment, tickets }: OrderState): number | undefined {
   const youngest = Math.max(...waiting.map((refund) => Date.parse(refund.createdAt)), 0);
   return Math.min(60, Math.max(1, (Date.now() - youngest) / 5000));
 }
-
-const placeOf = (ticket: Ticket): string =>
-  ticket.seat
-    ? fill(common.seat, { section: ticket.seat.section, row: ticket.seat.row, number: ticket.seat.number })
-    : fill(common.section, { section: ticket.section });
 
 interface TicketsProps extends OrderState {
   reload: (announcement: string) => void;

@@ -1,87 +1,26 @@
-// The parts of the checkout: the order, the way to the provider's page, and the form of the sandbox
-// provider.
+// The parts of a payment: the way to the provider's page, and the form of the sandbox provider.
 
 import { useState } from "preact/hooks";
-import { About } from "../lib/about";
-import { follow, Problem } from "../lib/api";
+import { Problem } from "../lib/api";
 import { formatMoney } from "../lib/format";
-import { bySeat } from "../lib/order";
 import { fill, strings } from "../lib/page";
-import { refundTerms } from "../lib/refund";
-import type { Payment, Prepared, SaleEvent } from "../lib/types";
+import type { Payment, Prepared } from "../lib/types";
 import { Countdown, Failure, Notice } from "../lib/ui";
-import { begin, giveBack, giveUp, pay, type SandboxAnswer, sandboxAnswers, type Step } from "./payment";
+import type { Bill } from "./bill";
+import { begin, giveUp, pay, type SandboxAnswer, sandboxAnswers, type Step } from "./payment";
 
 const t = strings("checkout");
-const common = strings("common");
-
-interface OrderProps {
-  step: Step;
-  event: SaleEvent | undefined;
-  busy: boolean;
-  setStep: (step: Step) => void;
-}
-
-/** The order, which can be cancelled until it is charged. */
-export function Order({ step, event, busy, setStep }: OrderProps) {
-  const { reservation } = step;
-  const [failure, setFailure] = useState<unknown>();
-  // Places have their own prices; of general admission the total says all.
-  const prices = reservation.seats.reduce((sum, seat) => sum + seat.price, 0);
-  const fee = reservation.seats.length > 0 ? reservation.amount - prices : 0;
-  const cancel = async () => {
-    if (!confirm(t.cancelSure)) return;
-    try {
-      setStep(await giveBack(step));
-    } catch (cause) {
-      if (!follow(cause)) setFailure(cause);
-    }
-  };
-  return (
-    <section class="card" aria-labelledby="order">
-      <h2 id="order">{t.order}</h2>
-      <About eventId={reservation.eventId} />
-      <ul class="plain">
-        {[...reservation.seats].sort(bySeat).map((seat) => (
-          <li key={seat.seatId} class="row">
-            <span>{fill(common.seat, { section: seat.section, row: seat.row, number: seat.number })}</span>
-            <span>{formatMoney(seat.price, reservation.currency)}</span>
-          </li>
-        ))}
-        {reservation.seats.length === 0 && (
-          <li>{fill(common.general, { section: reservation.section, quantity: reservation.quantity })}</li>
-        )}
-      </ul>
-      {fee > 0 && (
-        <p class="row">
-          <span>{t.fee}</span>
-          <span>{formatMoney(fee, reservation.currency)}</span>
-        </p>
-      )}
-      <p class="sum">
-        {common.total} <strong>{formatMoney(reservation.amount, reservation.currency)}</strong>
-      </p>
-      {event && <p class="muted">{refundTerms(event)}</p>}
-      {failure !== undefined && <Failure failure={failure} />}
-      {(reservation.status === "HELD" || step.open) && (
-        <button type="button" class="quiet" disabled={busy} onClick={() => void cancel()}>
-          {t.cancel}
-        </button>
-      )}
-    </section>
-  );
-}
 
 /** What the parts of a payment have in common. */
-export interface PartProps {
-  step: Step;
-  setStep: (step: Step) => void;
+export interface PartProps<B extends Bill = Bill> {
+  step: Step<B>;
+  setStep: (step: Step<B>) => void;
   busy: boolean;
   setBusy: (busy: boolean) => void;
 }
 
 /** The payment that is open on the page of its provider: the buyer goes on there, or gives it up. */
-export function OpenPage({ payment, address, step, setStep, busy, setBusy }: PartProps & { payment: Payment; address: string }) {
+export function OpenPage<B extends Bill>({ payment, address, step, setStep, busy, setBusy }: PartProps<B> & { payment: Payment; address: string }) {
   const stop = async () => {
     setBusy(true);
     const next = await giveUp(step, payment);
@@ -110,15 +49,16 @@ export function OpenPage({ payment, address, step, setStep, busy, setBusy }: Par
 const providerNames: Partial<Record<string, string>> = { sandbox: t.sandbox, stripe: t.stripe, toss: t.toss };
 const providerName = (provider: string): string => providerNames[provider] ?? provider;
 
-/** Why the payment did not begin. */
-function NotBegun({ failure, held }: { failure: unknown; held: boolean }) {
+/** Why the payment did not begin. Places that are still held were not payable because of the pages opened for them. */
+function NotBegun({ failure, step: { bill, source } }: { failure: unknown; step: Step }) {
+  const held = source.paymentType === "reservation" && bill.status === "HELD";
   const tooOften = held && failure instanceof Problem && failure.code === "NOT_PAYABLE";
   return tooOften ? <Notice tone="bad">{t.noMorePages}</Notice> : <Failure failure={failure} />;
 }
 
 /** The button that begins to pay, and, where the sandbox has no page of its own, its form. */
-export function Pay({ step, setStep, busy, setBusy, providers }: PartProps & { providers: string[] }) {
-  const { reservation, attempt = 0 } = step;
+export function Pay<B extends Bill>({ step, setStep, busy, setBusy, providers }: PartProps<B> & { providers: string[] }) {
+  const { bill, attempt = 0 } = step;
   const [provider, setProvider] = useState(providers[0] ?? "");
   const [answer, setAnswer] = useState<SandboxAnswer>("ok");
   const [last, setLast] = useState<{ attempt: number; prepared: Prepared }>();
@@ -134,10 +74,10 @@ export function Pay({ step, setStep, busy, setBusy, providers }: PartProps & { p
     else setStep(next);
   };
   if (prepared && prepared.provider !== "sandbox") return <Notice>{fill(t.otherProvider, { provider: providerName(prepared.provider) })}</Notice>;
-  const free = reservation.amount === 0;
+  const free = bill.amount === 0;
   return (
     <form onSubmit={(event) => void submit(event)}>
-      {step.failure !== undefined && <NotBegun failure={step.failure} held={reservation.status === "HELD"} />}
+      {step.failure !== undefined && <NotBegun failure={step.failure} step={step} />}
       {prepared && (
         <Choice name="answer" legend={t.method} help={t.methodHelp} options={sandboxAnswers} text={(a) => t[a]} chosen={answer} choose={setAnswer} disabled={busy} />
       )}
@@ -145,7 +85,7 @@ export function Pay({ step, setStep, busy, setBusy, providers }: PartProps & { p
         <Choice name="provider" legend={t.provider} options={providers} text={providerName} chosen={provider} choose={setProvider} disabled={busy} />
       )}
       <button type="submit" disabled={busy}>
-        {busy ? t.paying : free ? t.payNothing : fill(t.pay, { amount: formatMoney(reservation.amount, reservation.currency) })}
+        {busy ? t.paying : free ? t.payNothing : fill(t.pay, { amount: formatMoney(bill.amount, bill.currency) })}
       </button>
       <p class="hidden" role="status">
         {busy ? t.paying : ""}
