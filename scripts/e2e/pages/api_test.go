@@ -191,6 +191,7 @@ type sale struct {
 	opens, closes time.Duration
 	hold          int
 	timeZone      string
+	transferable  string
 }
 
 // open creates an event on sale and returns its id.
@@ -236,6 +237,9 @@ func (s sale) put(t *testing.T, event string) {
 	}
 	if s.timeZone != "" {
 		body["timeZone"] = s.timeZone
+	}
+	if s.transferable != "" {
+		body["transferable"] = s.transferable
 	}
 	signIn(t, "admin").call(http.MethodPut, "/api/v1/admin/events/"+event, body)
 }

@@ -79,6 +79,7 @@ func TestPages(t *testing.T) {
 
 	t.Run("Journey", testJourney)
 	t.Run("Refund", testRefund)
+	t.Run("PassingOn", testPassingOn)
 	t.Run("GeneralAdmission", testGeneralAdmission)
 	t.Run("CheckIn", testCheckIn)
 	t.Run("UndoneCheckIn", testUndoneCheckIn)
@@ -190,6 +191,7 @@ func TestProviderPages(t *testing.T) {
 		{"NeverBack", testNeverBack},
 		{"BackElsewhere", testBackElsewhere},
 		{"PlacesGivenUp", testPlacesGivenUp},
+		{"PassedOnByPage", testPassedOnByPage},
 	}
 	t.Run("Disputed", testDisputed)
 	for n, at := range payPages() {

@@ -1,0 +1,184 @@
+package pages_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/testkit"
+)
+
+// buySeats buys seats of an event, without the pages.
+func (v *visitor) buySeats(event string, seats ...string) {
+	v.t.Helper()
+	v.enter(event)
+	id, _ := v.call(http.MethodPost, "/api/v1/seats/reserve", object{"eventId": event, "seatIds": seats})["reservationId"].(string)
+	v.key = uniqueID("key")
+	prepared := v.call(http.MethodPost, "/api/v1/payments/prepare", object{"paymentType": "reservation", "referenceId": id})
+	v.key = uniqueID("key")
+	paid := object{"orderId": prepared["orderId"], "paymentKey": uniqueID("ok-seats"), "amount": prepared["amount"]}
+	v.call(http.MethodPost, "/api/v1/payments/confirm", paid)
+	v.key = ""
+	testkit.Until(v.t, func() bool { return len(v.tickets()) == len(seats) }, "the tickets")
+}
+
+// tickets are the ids of the visitor's valid tickets.
+func (v *visitor) tickets() (found []string) {
+	v.t.Helper()
+	items, _ := v.call(http.MethodGet, "/api/v1/my/tickets", nil)["items"].([]any)
+	for _, item := range items {
+		if ticket, _ := item.(object); ticket["status"] == "VALID" {
+			id, _ := ticket["ticketId"].(string)
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// offerTicket passes a ticket on by the form of the page of the tickets, to a user unless that is empty, and
+// returns the path of the link.
+func (b *tab) offerTicket(price, to string) string {
+	b.t.Helper()
+	b.visit("/my")
+	says := words(b.t, b.lang)["transfer"]
+	button := `[...document.querySelectorAll(".card > button")].find(e => e.innerText === "` + says["pass"] + `")`
+	b.until("the button", button)
+	eval[bool](b, button+".click() === undefined")
+	b.waitFor(".pass")
+	b.checkPage("form to pass on")
+	b.do(setValue(".pass input[name=price]", price), setValue(".pass input[name=to]", to))
+	b.click(".pass button[type=submit]")
+	b.waitFor("input.link")
+	b.waitFor(".offered")
+	b.waitForText(says["made"])
+	b.checkPage("link")
+	link, found := strings.CutPrefix(eval[string](b, "document.querySelector('input.link').value"), b.base)
+	require.True(b.t, found)
+	require.Regexp(b.t, "^/transfers#/[A-Za-z0-9_-]{22}$", link)
+	return link
+}
+
+// passable opens a sale whose tickets may be passed on for money, and sells two of them to the user of a
+// new tab.
+func passable(t *testing.T, p variant) (seller *tab, event string) {
+	t.Helper()
+	event = sale{transferable: "PRICED"}.open(t)
+	user := uniqueID("seller")
+	signInAs(t, user).buySeats(event, "A-1-1", "A-1-2")
+	seller = openTab(t, platformURL, p.device, p.lang)
+	seller.startSession(user)
+	return seller, event
+}
+
+// testPassingOn: a ticket passes on for money, by a link that is opened in another browser, and another one
+// as a gift to a user by name. An offer that is taken back is over.
+func testPassingOn(t *testing.T) {
+	t.Parallel()
+	for _, p := range variants {
+		t.Run(p.String(), func(t *testing.T) {
+			parallelTab(t)
+			all := words(t, p.lang)
+			says, transfer := all["transfers"], all["transfer"]
+			seller, event := passable(t, p)
+			seller.visit("/events/" + event)
+			seller.waitForText(all["event"]["PRICED"])
+
+			link, user := seller.offerTicket("50000", ""), uniqueID("friend")
+			buyer := openTab(t, platformURL, p.device, p.lang)
+			buyer.visit(link)
+			buyer.waitForPath("/login")
+			require.Equal(t, all["login"]["toTransfers"], buyer.text(".reason"))
+			buyer.logIn(user)
+			buyer.waitForPath("/transfers")
+			buyer.waitForText(says["acceptHelp"])
+			require.Contains(t, buyer.text("#main"), "₩110,000")
+			buyer.checkPage("offer")
+			buyer.click("main .card button:enabled")
+			buyer.waitFor(".countdown")
+			buyer.checkPage("accepted offer")
+			buyer.payWith("decline")
+			buyer.waitFor(".notice.bad")
+			buyer.reload()
+			buyer.waitFor(".countdown")
+			seller.visit("/transfers")
+			seller.waitForText(transfer["waits"])
+			buyer.payWith("ok")
+			buyer.waitForText(says["yours"])
+			buyer.checkPage("bought from somebody")
+			require.Len(t, signInAs(t, user).tickets(), 1)
+			seller.reload()
+			seller.waitFor(".badge.good")
+			seller.checkPage("sold to somebody")
+			seller.visit("/my")
+			seller.waitForText(all["my"]["TRANSFERRED"])
+
+			first := seller.offerTicket("0", "")
+			seller.click(".offered button")
+			seller.waitForDialog(transfer["cancelSure"])
+			seller.until("no offer", "!document.querySelector('.offered')")
+			buyer.visit(first)
+			buyer.waitForText(transfer["SELLER"])
+			buyer.checkPage("taken back")
+			seller.offerTicket("0", user)
+			buyer.visit("/transfers")
+			buyer.waitForText(says["forYou"])
+			buyer.click(`main a.button[href^="/transfers/"]`)
+			buyer.waitForText(says["accept"])
+			buyer.click("main .card button:enabled")
+			buyer.waitForText(says["yours"])
+			buyer.click(`main a[href="/my"]`)
+			buyer.waitForPath("/my")
+			buyer.waitFor("details")
+			require.Len(t, signInAs(t, user).tickets(), 2)
+			buyer.visit("/transfers")
+			buyer.waitFor(".badge.good")
+			buyer.checkPage("all offers")
+		})
+	}
+}
+
+// testPassedOnByPage: who pays for a ticket on a provider's page comes back to the offer, also by another
+// tab; who gives it up leaves it to others.
+func testPassedOnByPage(t *testing.T, at payPage) {
+	t.Helper()
+	eachVariant(t, at, func(t *testing.T, p variant) {
+		t.Helper()
+		says := words(t, p.lang)["transfers"]
+		seller, _ := passable(t, p)
+		buyer := openTab(t, platformURL, p.device, p.lang)
+		buyer.others = at.servers
+		buyer.startSession(uniqueID("friend"))
+		link := seller.offerTicket("70000", "")
+		buyer.visit(link)
+		buyer.waitForText(says["acceptHelp"])
+		buyer.click("main .card button:enabled")
+		buyer.goToPage(at)
+		buyer.back()
+		buyer.waitForPath("/transfers")
+		buyer.waitFor(at.continues())
+		buyer.click(`section[aria-labelledby="offer"] button`)
+		buyer.waitForText(says["gaveUp"])
+		buyer.checkPage("given up")
+
+		buyer.visit("/transfers")
+		buyer.visit(link)
+		buyer.waitForText(says["acceptHelp"])
+		buyer.click("main .card button:enabled")
+		buyer.goToPage(at)
+		other := buyer.openBeside()
+		other.others = at.servers
+		other.visit("/transfers")
+		other.waitFor(`main a.button[href^="/transfers/"]`)
+		other.click(`main a.button[href^="/transfers/"]`)
+		other.waitFor(at.continues())
+		other.checkPage("open payment of an offer")
+		buyer.choose(at, at.pay)
+		buyer.waitForPath("/transfers/")
+		for _, each := range []*tab{buyer, other} {
+			each.waitForText(says["yours"])
+		}
+		require.Empty(t, buyer.link(), "a reload is to show the latest payment")
+	})
+}
