@@ -84,6 +84,10 @@ T ?= 10s
 fuzz: ## Run the fuzz tests on generated inputs, each for a time: T=10s; P= selects one test
 	@$(CHECK) fuzz '$(P)' '$(T)' $(CTRL_C)
 
+.PHONY: stats-rebuild
+stats-rebuild: ## Count all figures of the running platform anew beside live traffic, compare and swap: A=--accept-differences
+	@eval "$$($(DEV) env stats)" && .urr/bin/stats rebuild $(A) $(CTRL_C)
+
 .PHONY: demo demo-rewards demo-promo bench chaos
 demo: ## Send simulated visitors through the whole platform, then audit the stores
 	@test -n "$(URL)" || { SANDBOX_PAGE_TIME=$${SANDBOX_PAGE_TIME:-20s} $(DEV) up; } $(CTRL_C)

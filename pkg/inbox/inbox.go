@@ -6,6 +6,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -33,18 +34,33 @@ func Claim(ctx context.Context, tx pgx.Tx, eventKey, group string) (fresh bool, 
 // ClaimAll claims many events with one statement and returns the fresh ones. A repeated key is
 // fresh once. The keys are inserted in a fixed order, so overlapping batches cannot deadlock.
 func ClaimAll(ctx context.Context, tx pgx.Tx, eventKeys []string, group string) (map[string]bool, error) {
-	rows, _ := tx.Query(ctx, `
+	return claim(ctx, tx, len(eventKeys), `
 		INSERT INTO processed_events (event_key, consumer_group)
 		SELECT DISTINCT k, $2 FROM unnest($1::text[]) AS k ORDER BY k
 		ON CONFLICT DO NOTHING
-		RETURNING event_key`, eventKeys, group) // CollectRows returns its error
+		RETURNING event_key`, eventKeys, group)
+}
+
+// claim runs a statement that claims n events and returns those that are fresh.
+func claim(ctx context.Context, tx pgx.Tx, n int, sql string, args ...any) (map[string]bool, error) {
+	rows, _ := tx.Query(ctx, sql, args...) // CollectRows returns its error
 	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("claim %d events: %w", len(eventKeys), err)
+		return nil, fmt.Errorf("claim %d events: %w", n, err)
 	}
 	fresh := make(map[string]bool, len(keys))
 	for _, k := range keys {
 		fresh[k] = true
 	}
 	return fresh, nil
+}
+
+// ClaimAllAt is ClaimAll for events that were processed long ago: the inbox keeps an id for as long as
+// if it had been claimed at its time. times has one for each key.
+func ClaimAllAt(ctx context.Context, tx pgx.Tx, eventKeys []string, times []time.Time, group string) (map[string]bool, error) {
+	return claim(ctx, tx, len(eventKeys), `
+		INSERT INTO processed_events (event_key, consumer_group, processed_at)
+		SELECT DISTINCT ON (k) k, $3, at FROM unnest($1::text[], $2::timestamptz[]) AS u (k, at) ORDER BY k, at
+		ON CONFLICT DO NOTHING
+		RETURNING event_key`, eventKeys, times, group)
 }

@@ -2,17 +2,9 @@ package kafka
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"urr.guru/pkg/errs"
 )
 
 // Offsets has one offset of a topic for each partition.
@@ -43,9 +35,6 @@ func (d *DeadLetters) Span(ctx context.Context, topic string) (Span, error) {
 	starts, ends, err := d.offsetBounds(ctx, topic)
 	return Span{From: starts, To: ends}, err
 }
-
-// maxPageBytes is approximately how much Oldest keeps in memory.
-const maxPageBytes = 8 << 20
 
 // Oldest returns at most limit of the oldest dead letters in a span, and the span that remains. The
 // order is exact within a partition, by offset, and approximate between partitions. A page may have
@@ -152,70 +141,15 @@ func RedrivenRecord(topic string, letter Record) Record {
 	return Record{Topic: topic, Key: letter.Key, Value: letter.Value, Headers: maps.Clone(letter.Headers)}
 }
 
-// offsetBounds returns each partition's first offset, and the one after the last, of a topic's dead
-// letters.
+// dlqOf returns the full name of a topic's dead-letter topic.
+func (d *DeadLetters) dlqOf(topic string) string { return d.cfg.prefixedTopic(topic) + DLQSuffix }
+
 func (d *DeadLetters) offsetBounds(ctx context.Context, topic string) (starts, ends Offsets, err error) {
-	client, err := d.cfg.newClient("dead-letters")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer client.Close()
-	admin, name := kadm.NewClient(client), d.cfg.prefixedTopic(topic)+DLQSuffix
-	list := func(ask func(context.Context, ...string) (kadm.ListedOffsets, error)) Offsets {
-		listed, failed := ask(ctx, name)
-		if failed == nil {
-			failed = listed.Error()
-		}
-		if failed != nil && !errors.Is(failed, kerr.UnknownTopicOrPartition) {
-			err = errs.ErrUnavailable.Wrap(fmt.Errorf("offsets of %s: %w", name, failed))
-		}
-		out := Offsets{}
-		for p, o := range listed[name] {
-			if o.Err == nil {
-				out[p] = o.Offset
-			}
-		}
-		return out
-	}
-	return list(admin.ListStartOffsets), list(admin.ListEndOffsets), err
+	return d.cfg.offsetBounds(ctx, d.dlqOf(topic))
 }
 
-// readRange returns the records of each partition at the offsets from from to to, without to. It
-// stops after about maxBytes.
 func (d *DeadLetters) readRange(ctx context.Context, topic string, from, to Offsets, maxBytes int) (map[int32][]Record, error) {
-	name := d.cfg.prefixedTopic(topic) + DLQSuffix
-	unread := map[int32]kgo.Offset{}
-	for p, at := range from {
-		if at < to[p] {
-			unread[p] = kgo.NewOffset().At(at)
-		}
-	}
-	out := map[int32][]Record{}
-	if len(unread) == 0 {
-		return out, nil
-	}
-	client, err := d.cfg.newClient("dead-letters", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: maps.Clone(unread)}),
-		kgo.FetchMaxWait(fetchMaxWait), kgo.FetchMaxBytes(maxPageBytes))
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	for size := 0; len(unread) > 0 && size < maxBytes; {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			return nil, errs.ErrUnavailable.Wrap(fmt.Errorf("read %s: %w", name, err))
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			if r.Offset < to[r.Partition] {
-				out[r.Partition] = append(out[r.Partition], FromKgo(r))
-				size += len(r.Value)
-			}
-			if r.Offset >= to[r.Partition]-1 {
-				delete(unread, r.Partition)
-			}
-		})
-	}
-	return out, nil
+	return d.cfg.readRange(ctx, d.dlqOf(topic), from, to, maxBytes)
 }
 
 // takeLatest merges the records of several partitions and returns at most limit of the latest. next

@@ -17,7 +17,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("%s calls %v, want %v", caller, got, want)
 		}
 	}
-	if got, want := access.Callers(calls, "ticket"), []string{"gateway", "payment", "queue"}; !reflect.DeepEqual(got, want) {
+	if got, want := access.Callers(calls, "ticket"), []string{"gateway", "payment", "queue", "stats"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("ticket is called by %v, want %v", got, want)
 	}
 }

@@ -18,6 +18,8 @@ const (
 	ReservationRejected  = "RESERVATION_REJECTED"
 	// TicketsRefundDue is about tickets of a cancelled event that payment has to refund.
 	TicketsRefundDue = "TICKETS_REFUND_DUE"
+	// TicketsCheckedIn counts tickets that were used, or made valid again; the key is the event's id.
+	TicketsCheckedIn = "TICKETS_CHECKED_IN"
 )
 
 // Payments is payment's topic, with these types; the key is the order's id.
@@ -25,6 +27,7 @@ const (
 	Payments = "payment-events"
 
 	PaymentConfirmed = "PAYMENT_CONFIRMED"
+	PaymentDeclined  = "PAYMENT_DECLINED"
 	PaymentRefunded  = "PAYMENT_REFUNDED"
 	// PaymentDisputed: the payer disputes the charge at the bank, until PaymentDisputeClosed.
 	PaymentDisputed      = "PAYMENT_DISPUTED"
@@ -54,6 +57,9 @@ const (
 const (
 	Rewards = "reward-events"
 
+	// RewardEntered is about an entry of a campaign, whether or not it earned a reward; the key is the
+	// entry's id.
+	RewardEntered   = "REWARD_ENTERED"
 	RewardPaid      = "REWARD_PAID"
 	RewardFailed    = "REWARD_FAILED"
 	RewardCancelled = "REWARD_CANCELLED"
@@ -76,27 +82,59 @@ const (
 	OperatorActEnded = "OPERATOR_ACT_ENDED"
 )
 
-// Consumers returns the services that consume a topic, sorted; none for what is no topic. The
-// consumer group of a service is named after it.
-func Consumers(topic string) []string {
-	switch topic {
-	case Reservations:
-		return []string{"payment", "queue", "stats"}
-	case Payments:
-		return []string{"stats", "ticket"}
-	case Transfers, Memberships:
-		return []string{"payment", "stats"}
-	case Requests:
-		return []string{"reward", "stats"}
-	case Rewards, Audit:
-		return []string{"stats"}
-	default:
-		return nil
+// Topic is a topic of domain events.
+type Topic struct {
+	Name string
+	// Key is the member of the payload that is the key of a record.
+	Key string
+	// Producer is the only service that publishes to the topic, Consumers are those that read it, sorted.
+	Producer  string
+	Consumers []string
+	Types     []string
+}
+
+// Group returns the consumer group of a service.
+func Group(service string) string { return service + "-service-group" }
+
+// All returns all topics. The table in proto/README.md is checked against it.
+func All() []Topic {
+	return []Topic{
+		{
+			Payments, "orderId", "payment", []string{"stats", "ticket"},
+			[]string{PaymentConfirmed, PaymentDeclined, PaymentRefunded, PaymentDisputed, PaymentDisputeClosed},
+		},
+		{
+			Reservations, "reservationId", "ticket", []string{"payment", "queue", "stats"},
+			[]string{
+				ReservationCreated, ReservationConfirmed, ReservationCancelled, ReservationExpired, ReservationRejected, TicketsRefundDue,
+				TicketsCheckedIn,
+			},
+		},
+		{Transfers, "transferId", "ticket", []string{"payment", "stats"}, []string{TransferCompleted, TransferCancelled, TransferRejected}},
+		{Memberships, "membershipId", "ticket", []string{"payment", "stats"}, []string{MembershipActivated, MembershipRejected, MembershipEnded}},
+		{Rewards, "allocationId", "reward", []string{"stats"}, []string{RewardEntered, RewardPaid, RewardFailed, RewardCancelled}},
+		{Requests, "requestId", "worker", []string{"reward", "stats"}, []string{RequestSucceeded, RequestRejected, RequestFailed}},
+		{Audit, "userId", "gateway", []string{"stats"}, []string{OperatorActed, OperatorActEnded}},
 	}
 }
 
-// Topics returns all topics.
-func Topics() []string { return []string{Payments, Reservations, Transfers, Memberships, Rewards, Requests, Audit} }
+// Consumers returns the services that consume a topic, sorted; none for what is no topic.
+func Consumers(topic string) []string {
+	for _, t := range All() {
+		if t.Name == topic {
+			return t.Consumers
+		}
+	}
+	return nil
+}
+
+// Topics returns the names of all topics.
+func Topics() (names []string) {
+	for _, t := range All() {
+		names = append(names, t.Name)
+	}
+	return names
+}
 
 // ConsumedBy returns the topics that a service consumes.
 func ConsumedBy(service string) []string {

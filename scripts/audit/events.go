@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -55,7 +57,10 @@ func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	var out []string
+	out, err := s.minutesBesideTotals(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
 	if counted != published {
 		out = append(out, fmt.Sprintf("stats has %+v, the events are %+v", counted, published))
 	}
@@ -73,18 +78,34 @@ func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, er
 
 func (s *Stores) readStatsFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	err = s.stats.QueryRow(ctx, `
-		WITH days AS (SELECT coalesce(sum(created), 0)::bigint, coalesce(sum(confirmed), 0)::bigint, coalesce(sum(cancelled), 0)::bigint,
-		                     coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected), 0)::bigint, coalesce(sum(seats_sold), 0)::bigint
-		              FROM figures.event_days WHERE event_id = $1),
-		     money AS (SELECT coalesce(sum(payments), 0)::bigint, coalesce(sum(refunds), 0)::bigint,
-		                      coalesce(sum(confirmed - refunded), 0)::bigint
-		               FROM figures.revenue_days WHERE event_id = $1)
-		SELECT * FROM days, money`, eventID).Scan(
+		WITH figures AS (SELECT figure, amount, times FROM figures.totals WHERE event_id = $1),
+		     count AS (SELECT coalesce(jsonb_object_agg(figure, amount), '{}') AS of FROM figures),
+		     paid AS (SELECT coalesce(sum(times), 0)::bigint AS n, coalesce(sum(amount), 0)::bigint AS amount FROM figures
+		              WHERE figure IN ('sale', 'membership')),
+		     back AS (SELECT coalesce(sum(times), 0)::bigint AS n, coalesce(sum(amount), 0)::bigint AS amount FROM figures
+		              WHERE figure IN ('sale_refund', 'membership_refund', 'transfer_refund'))
+		SELECT coalesce((of ->> 'created')::bigint, 0), coalesce((of ->> 'confirmed')::bigint, 0), coalesce((of ->> 'cancelled')::bigint, 0),
+		       coalesce((of ->> 'expired')::bigint, 0), coalesce((of ->> 'rejected')::bigint, 0), coalesce((of ->> 'seats_sold')::bigint, 0),
+		       paid.n, back.n, paid.amount - back.amount
+		FROM count, paid, back`, eventID).Scan(
 		&c.Created, &c.Confirmed, &c.Cancelled, &c.Expired, &c.Rejected, &c.SeatsSold, &c.Payments, &c.Refunds, &c.Revenue)
 	if err != nil {
 		return c, fmt.Errorf("figures of %s: %w", eventID, unavailable(postgresStore(platform.Stats), err))
 	}
 	return c, nil
+}
+
+// minutesBesideTotals compares an event's figures by minute with its totals.
+func (s *Stores) minutesBesideTotals(ctx context.Context, eventID string) (out []string, err error) {
+	rows, _ := s.stats.Query(ctx, `
+		SELECT format('the minutes of %s add up to %s, the total is %s', figure, m.amount, t.amount)
+		FROM (SELECT figure, currency, sum(amount) AS amount, sum(times) AS times FROM figures.minutes WHERE event_id = $1 GROUP BY 1, 2) AS m
+		FULL JOIN (SELECT figure, currency, amount, times FROM figures.totals WHERE event_id = $1) AS t USING (figure, currency)
+		WHERE (m.amount, m.times) IS DISTINCT FROM (t.amount, t.times) ORDER BY figure`, eventID) // CollectRows returns its error
+	if out, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		err = fmt.Errorf("minutes of %s: %w", eventID, unavailable(postgresStore(platform.Stats), err))
+	}
+	return out, err
 }
 
 // readTableFigures computes the figures of a sale from the rows of ticket and payment.
@@ -98,11 +119,12 @@ func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFi
 	}
 	var paid, refunded int64
 	err = s.payment.QueryRow(ctx, `
-		WITH mine AS (SELECT id, amount, status FROM payments WHERE event_id = $1 AND payment_type <> 'transfer'),
+		WITH mine AS (SELECT id, amount, status, payment_type FROM payments WHERE event_id = $1),
 		     back AS (SELECT count(*) AS n, coalesce(sum(r.send), 0)::bigint AS amount
-		              FROM refunds r JOIN mine ON mine.id = r.payment_id WHERE r.published AND r.cause <> 'TRANSFER')
+		              FROM refunds r JOIN mine ON mine.id = r.payment_id
+		              WHERE r.published AND r.cause <> 'TRANSFER' AND (mine.payment_type <> 'transfer' OR r.cause <> 'COMPENSATION'))
 		SELECT count(*), coalesce(sum(mine.amount), 0)::bigint, (SELECT n FROM back), (SELECT amount FROM back)
-		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDED')`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)
+		FROM mine WHERE status IN ('CONFIRMED', 'REFUNDED') AND payment_type <> 'transfer'`, eventID).Scan(&c.Payments, &paid, &c.Refunds, &refunded)
 	if err != nil {
 		return c, fmt.Errorf("payments of %s: %w", eventID, unavailable(postgresStore(platform.Payment), err))
 	}
@@ -188,8 +210,9 @@ func (c *saleFigures) countEvent(f kafkaEvent) {
 	case events.ReservationRejected:
 		c.Rejected++
 	}
-	if f.PaymentType == "transfer" || f.Cause == "TRANSFER" {
-		return // transfers between visitors are no revenue
+	transfer := f.PaymentType == "transfer"
+	if f.Cause == "TRANSFER" || transfer && (f.Type == events.PaymentConfirmed || f.Cause == "COMPENSATION") {
+		return // what passes from visitor to visitor is no revenue
 	}
 	switch f.Type {
 	case events.PaymentConfirmed:
@@ -201,46 +224,54 @@ func (c *saleFigures) countEvent(f kafkaEvent) {
 	}
 }
 
-// dailyFigures describes a kind of figures that stats counts from one topic, per event and day.
-type dailyFigures struct {
+// countedFigures describes a kind of figures that stats counts from one topic.
+type countedFigures struct {
 	// subject is the plural noun for what is counted, for the report.
 	subject string
-	// query sums the figures of the event $1; each column has the name of a figure.
-	query string
-	topic string
+	topic   string
 	// counts maps a type of Kafka event to the figure that it increments.
 	counts map[string]string
 	// add adds amounts, such as points, which are no count of Kafka events; nil if the kind has none.
 	add func(published map[string]int64, f kafkaEvent)
 }
 
-// allDailyFigures describes the two kinds of daily figures: rewards, and requests to promotions.
-func allDailyFigures() []dailyFigures {
-	return []dailyFigures{
+// allCountedFigures describes the two kinds: rewards, and requests to promotions.
+func allCountedFigures() []countedFigures {
+	return []countedFigures{
 		{
 			subject: "rewards", topic: events.Rewards,
-			query: `SELECT sum(paid) AS paid, sum(failed) AS failed, sum(cancelled) AS cancelled, sum(points_paid) AS points_paid
-			        FROM figures.reward_days WHERE event_id = $1`,
-			counts: map[string]string{events.RewardPaid: "paid", events.RewardFailed: "failed", events.RewardCancelled: "cancelled"},
+			counts: map[string]string{events.RewardEntered: "entries", events.RewardPaid: "rewards_paid", events.RewardFailed: "rewards_failed", events.RewardCancelled: "rewards_cancelled"},
 			add: func(published map[string]int64, f kafkaEvent) {
 				if f.Type == events.RewardPaid && f.RewardKind == "POINT" {
-					published["points_paid"] += f.Value
+					published[pointsPaid] += f.Value
 				}
 			},
 		},
 		{
 			subject: "requests", topic: events.Requests,
-			query:  `SELECT sum(succeeded) AS succeeded, sum(rejected) AS rejected, sum(failed) AS failed FROM figures.request_days WHERE event_id = $1`,
-			counts: map[string]string{events.RequestSucceeded: "succeeded", events.RequestRejected: "rejected", events.RequestFailed: "failed"},
+			counts: map[string]string{events.RequestSucceeded: "requests_succeeded", events.RequestRejected: "requests_rejected", events.RequestFailed: "requests_failed"},
 		},
 	}
 }
 
+// names returns the names of all figures of the kind.
+func (d countedFigures) names() []string {
+	names := slices.Collect(maps.Values(d.counts))
+	if d.add != nil {
+		names = append(names, pointsPaid)
+	}
+	return names
+}
+
+// pointsPaid is the one figure of rewards that is no count of Kafka events.
+const pointsPaid = "points_paid"
+
 // differences compares an event's figures in stats with its Kafka events. It returns one sentence
 // if they differ, otherwise nothing.
-func (d dailyFigures) differences(ctx context.Context, s *Stores, eventID string) ([]string, error) {
+func (d countedFigures) differences(ctx context.Context, s *Stores, eventID string) ([]string, error) {
 	counted := map[string]int64{}
-	err := s.stats.QueryRow(ctx, `SELECT jsonb_strip_nulls(to_jsonb(figures)) FROM (`+d.query+`) AS figures`, eventID).Scan(&counted)
+	err := s.stats.QueryRow(ctx, `
+		SELECT coalesce(jsonb_object_agg(figure, amount), '{}') FROM figures.totals WHERE event_id = $1 AND figure = ANY ($2)`, eventID, d.names()).Scan(&counted)
 	if err != nil {
 		return nil, fmt.Errorf("%s of %s: %w", d.subject, eventID, unavailable(postgresStore(platform.Stats), err))
 	}

@@ -83,7 +83,7 @@ func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err erro
 	if f.Miscounted, err = s.wrongFigures(ctx, eventID); err != nil {
 		return f, err
 	}
-	for _, d := range allDailyFigures() {
+	for _, d := range allCountedFigures() {
 		wrong, err := d.differences(ctx, s, eventID)
 		if err != nil {
 			return f, err

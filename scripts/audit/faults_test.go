@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -41,11 +42,24 @@ const (
 		INSERT INTO refunds (id, payment_id, amount, send, cause, request, reason, status, published, provider, due_at, created_at)
 		VALUES (gen_random_uuid(), lpad('a2', 32, '0')::uuid, 70, 70, 'COMPENSATION', '', '', 'DONE', true, 'sandbox', now(), now());`
 	honestStats = `
-		INSERT INTO figures.request_days (event_id, day, succeeded, rejected, failed) VALUES ('e', now(), 2, 1, 1);
-		INSERT INTO figures.reward_days (event_id, day, paid, failed, cancelled, points_paid) VALUES ('e', now(), 2, 1, 1, 500);
-		INSERT INTO figures.event_days (event_id, day, created, confirmed, expired, rejected, seats_sold) VALUES ('e', now(), 2, 1, 1, 1, 1);
-		INSERT INTO figures.revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds) VALUES ('e', now(), 'KRW', 140, 70, 2, 1);`
+		INSERT INTO figures.totals (event_id, figure, currency, amount, times, first_at, last_at)
+		SELECT 'e', figure, currency, amount, times, now(), now()
+		FROM (VALUES ('requests_succeeded', '', 2, 2), ('requests_rejected', '', 1, 1), ('requests_failed', '', 1, 1),
+		             ('rewards_paid', '', 2, 2), ('rewards_failed', '', 1, 1), ('rewards_cancelled', '', 1, 1), ('points_paid', '', 500, 1),
+		             ('created', '', 2, 2), ('confirmed', '', 1, 1), ('expired', '', 1, 1), ('rejected', '', 1, 1), ('seats_sold', '', 1, 1),
+		             ('sale', 'KRW', 140, 2), ('sale_refund', 'KRW', 70, 1)) AS v (figure, currency, amount, times);` + minutesFromTotals
+	minutesFromTotals = `
+		INSERT INTO figures.minutes (event_id, minute, figure, currency, amount, times)
+		SELECT event_id, first_at, figure, currency, amount, times FROM figures.totals ON CONFLICT DO NOTHING;`
 )
+
+// counted is the statement by which stats counts a figure n times too often, or if n is negative too seldom.
+func counted(figure string, amount, n int) (statements string) {
+	for _, table := range []string{"totals", "minutes"} {
+		statements += fmt.Sprintf(`UPDATE figures.%s SET amount = amount + %d, times = times + %d WHERE figure = '%s';`, table, amount, n, figure)
+	}
+	return statements
+}
 
 func honestLedger() map[string]*sandbox.Charge {
 	return map[string]*sandbox.Charge{
@@ -150,7 +164,7 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	for db, sql := range map[*pgxpool.Pool]string{
 		s.ticket:  empty("scans", "refund_claims", "tickets", "places", "reservations", "events", "outbox") + honestTicket + partlyRefundedTicket,
 		s.payment: empty("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment + partlyRefundedPayment,
-		s.stats: empty("figures.event_days", "figures.revenue_days", "figures.reward_days", "figures.request_days") +
+		s.stats: empty("figures.totals", "figures.minutes") +
 			honestStats + partlyRefundedStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)
@@ -270,16 +284,17 @@ var inconsistencies = map[string]inconsistency{
 	"event of ticket left behind":  {ticket: waitingEvent, want: []string{unpublished}},
 	"event of payment left behind": {payment: waitingEvent, want: []string{unpublished}},
 	"confirmed twice in the figures": {
-		stats: `UPDATE figures.event_days SET confirmed = 2, seats_sold = 2`, want: []string{wrongFigures, wrongFigures},
+		stats: counted("confirmed", 1, 1) + counted("seats_sold", 1, 1), want: []string{wrongFigures, wrongFigures},
 	},
-	"expired twice in the figures":  {stats: `UPDATE figures.event_days SET expired = 2`, want: []string{wrongFigures}},
-	"refunded twice in the figures": {stats: `UPDATE figures.revenue_days SET refunded = 140, refunds = 2`, want: []string{wrongFigures, wrongFigures}},
-	"rewarded twice in the figures": {stats: `UPDATE figures.reward_days SET paid = 3, points_paid = 1000`, want: []string{wrongFigures}},
-	"no rewards in the figures":     {stats: `DELETE FROM figures.reward_days`, want: []string{wrongFigures}},
-	"won twice in the figures":      {stats: `UPDATE figures.request_days SET succeeded = 3`, want: []string{wrongFigures}},
-	"rejected as failed":            {stats: `UPDATE figures.request_days SET rejected = 0, failed = 2`, want: []string{wrongFigures}},
-	"no requests in the figures":    {stats: `DELETE FROM figures.request_days`, want: []string{wrongFigures}},
-	"nothing in the figures":        {stats: `DELETE FROM figures.event_days`, want: []string{wrongFigures, wrongFigures}},
+	"expired twice in the figures":  {stats: counted("expired", 1, 1), want: []string{wrongFigures}},
+	"refunded twice in the figures": {stats: counted("sale_refund", 70, 1), want: []string{wrongFigures, wrongFigures}},
+	"rewarded twice in the figures": {stats: counted("rewards_paid", 1, 1) + counted("points_paid", 500, 1), want: []string{wrongFigures}},
+	"no rewards in the figures":     {stats: empty("figures.totals WHERE figure LIKE 'reward%'", "figures.minutes WHERE figure LIKE 'reward%'"), want: []string{wrongFigures}},
+	"won twice in the figures":      {stats: counted("requests_succeeded", 1, 1), want: []string{wrongFigures}},
+	"rejected as failed":            {stats: counted("requests_rejected", -1, -1) + counted("requests_failed", 1, 1), want: []string{wrongFigures}},
+	"no requests in the figures":    {stats: empty("figures.totals WHERE figure LIKE 'request%'", "figures.minutes WHERE figure LIKE 'request%'"), want: []string{wrongFigures}},
+	"a minute lost":                 {stats: `DELETE FROM figures.minutes WHERE figure = 'expired'`, want: []string{wrongFigures}},
+	"nothing in the figures":        {stats: empty("figures.totals WHERE figure ~ '^(created|confirmed)'", "figures.minutes WHERE figure ~ '^(created|confirmed)'"), want: []string{wrongFigures, wrongFigures}},
 	"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, wrongFigures}},
 }
 
@@ -334,7 +349,7 @@ func TestDeadLettersAreCountedByTopic(t *testing.T) {
 func TestWithoutTopics(t *testing.T) {
 	t.Parallel()
 	s := &Stores{stats: newDatabase(t, "stats"), brokers: backendtest.Kafka(t), topicPrefix: "test-audit-none.", read: topics.Read}
-	for _, d := range allDailyFigures() {
+	for _, d := range allCountedFigures() {
 		found, err := d.differences(t.Context(), s, "e")
 		require.NoError(t, err)
 		require.Empty(t, found)

@@ -33,9 +33,10 @@ const (
 		SELECT lpad('b' || n, 32, '0')::uuid, lpad('a' || n, 32, '0')::uuid, amount, amount, cause, '', '', 'DONE', published, 'sandbox', now(), now()
 		FROM (VALUES (3, 70, 'USER', true), (4, 7, 'COMPENSATION', false)) AS v (n, amount, cause, published);`
 	partlyRefundedStats = `
-		INSERT INTO figures.event_days (event_id, day, created, confirmed, seats_sold) VALUES ('part', now(), 1, 1, 1);
-		INSERT INTO figures.revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds)
-		VALUES ('part', now(), 'KRW', 140, 70, 1, 1);`
+		INSERT INTO figures.totals (event_id, figure, currency, amount, times, first_at, last_at)
+		SELECT 'part', figure, currency, amount, times, now(), now()
+		FROM (VALUES ('created', '', 1, 1), ('confirmed', '', 1, 1), ('seats_sold', '', 1, 2),
+		             ('sale', 'KRW', 140, 1), ('sale_refund', 'KRW', 70, 1)) AS v (figure, currency, amount, times);` + minutesFromTotals
 )
 
 func partlyRefundedEvents(t *testing.T, reservations, payments string) (records []*kgo.Record) {
@@ -84,13 +85,13 @@ var refundFaults = map[string]inconsistency{
 	},
 	"not let in by a door without a network": {ticket: scanned("c2", "REFUNDED", "1 s")},
 	"one place in the figures too many": {
-		stats: `UPDATE figures.event_days SET seats_sold = 2`, want: []string{wrongFigures, wrongFigures},
+		stats: counted("seats_sold", 1, 0), want: []string{wrongFigures, wrongFigures},
 	},
 	"cancelled in the figures, though one place is left": {
-		stats: `UPDATE figures.event_days SET cancelled = 1`, want: []string{wrongFigures},
+		stats: `INSERT INTO figures.totals (event_id, figure, currency, amount, times, first_at, last_at) VALUES ('part', 'cancelled', '', 1, 1, now(), now());` + minutesFromTotals, want: []string{wrongFigures},
 	},
 	"refund missing in the figures": {
-		stats: `UPDATE figures.revenue_days SET refunded = 0, refunds = 0`, want: []string{wrongFigures, wrongFigures},
+		stats: counted("sale_refund", -70, -1), want: []string{wrongFigures, wrongFigures},
 	},
 }
 

@@ -8,4 +8,4 @@ import (
 	"urr.guru/services/stats/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka())) }
+func main() { os.Exit(lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka(), app.Rebuild())) }

@@ -105,7 +105,7 @@ func TestDrawChunks(t *testing.T) {
 	require.Equal(t, "ENTRIES_NOT_PUBLIC", problemOf(t, rec)["code"])
 }
 
-// A client notices that the entries or the winners ended early.
+// A client notices that the entries, the winners or the days ended early.
 func TestStreamsThatBreakOff(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -129,6 +129,7 @@ func TestStreamsThatBreakOff(t *testing.T) {
 	w.ingest.cut.Store(true)
 	breaksOff("/api/v1/draws/calm/entries", nil)
 	breaksOff(winners, operator)
+	breaksOff("/api/v1/admin/stats/days.csv?from=2026-11-20&to=2026-11-21&eventId=broken", operator)
 }
 
 func TestWinnersAreForOperators(t *testing.T) {

@@ -195,7 +195,15 @@ var inputs = map[string]input{
 	"CheckInService.GetDoorList": {queries: map[string]string{
 		"limit=5001": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
 	}},
-	"StatsService.ListActs":          {queries: auditPages()},
+	"StatsService.ListActs": {queries: auditPages()},
+	"StatsService.GetEventSeries": {queries: map[string]string{
+		"from=yesterday": "INVALID_REQUEST", "from=2026-03-01T00:00:00Z": "INVALID_REQUEST", "step=x": "INVALID_REQUEST", "step=60&step=60": "INVALID_REQUEST",
+		"from=2026-03-01T00:00:00Z&to=2026-03-01T00:01:00Z&step=-60": "INVALID_REQUEST",
+	}},
+	"StatsService.ListDays": {queries: map[string]string{
+		"to=2026-03-01": "INVALID_REQUEST", "from=2026-3-1&to=2026-03-01": "INVALID_REQUEST", "from=2026-03-01&to=2026-03-01&eventId=a.b": "INVALID_REQUEST",
+		"from=2026-03-01&to=2026-03-01&limit=1001": "INVALID_REQUEST",
+	}},
 	"OrderAdminService.SearchOrders": {queries: orderPages()},
 
 	"CheckInService.CheckIn": {

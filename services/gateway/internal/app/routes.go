@@ -44,6 +44,7 @@ type endpoints struct {
 	existence  *handlers.EventExistence
 	draws      *handlers.DrawHandlers // nil: ingest is not deployed
 	events     *handlers.EventHandlers
+	figures    *handlers.FigureHandlers
 	live       *handlers.LiveHandlers
 	changes    *handlers.ChangeHandlers
 	pages      *web.Pages
@@ -265,12 +266,21 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 	}
 }
 
-// operatorRoutes returns the route that streams the live figures of an event to operators.
+// operatorRoutes returns the route that streams the live figures of an event to operators, and those
+// that export figures.
 func (e *endpoints) operatorRoutes() []*edge.Route {
-	return []*edge.Route{{
-		ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.StreamFigures,
-		Stream: true, Poll: true, Answer: &gatewayv1.LiveFigures{},
-	}}
+	csv := func(id, pattern string, access edge.Access, handler edge.Handler, timeout time.Duration) *edge.Route {
+		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, Poll: true, Timeout: timeout}
+	}
+	return []*edge.Route{
+		{
+			ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.StreamFigures,
+			Stream: true, Poll: true, Answer: &gatewayv1.LiveFigures{},
+		},
+		csv("stats.series", "/api/v1/stats/events/{event_id}/series.csv", edge.Public, e.figures.Series, 0),
+		csv("admin.series", "/api/v1/admin/stats/events/{event_id}/series.csv", edge.Admin, e.figures.OperatorSeries, 0),
+		csv("admin.days", "/api/v1/admin/stats/days.csv", edge.Admin, e.figures.Days, handlers.ExportTimeout),
+	}
 }
 
 func pageRoute(id, pattern string, access edge.Access, event edge.EventSource, handler edge.Handler) *edge.Route {

@@ -149,6 +149,21 @@ var texts = map[string]routeText{
 			"begins with an apostrophe, has an apostrophe in front.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, " +
 			"UNAVAILABLE (the latest successful requests are not listed yet).",
 	},
+	"stats.series": {
+		summary:     "The series of an event as CSV",
+		description: "`text/csv` of what `/api/v1/stats/events/{eventId}/series` answers to the same query; the header has the names of its members.",
+	},
+	"admin.series": {
+		summary: "The series of an event as CSV, with all that is counted",
+		description: "`text/csv` of what `/api/v1/admin/stats/events/{eventId}/series` answers to the same query. Money is in one line per currency: the " +
+			"counts are in the first and zero in the others, so that columns can be added up. The members of `revenue` have the prefix `revenue`." +
+			"\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED.",
+	},
+	"admin.days": {
+		summary: "The figures by day as CSV",
+		description: "`text/csv` of all that `/api/v1/admin/stats/days` answers to the same `from`, `to` and `eventId`, with the columns of an event's " +
+			"series as CSV.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED.",
+	},
 	"my.checkout": {
 		summary: "A reservation of the caller and one of its payments",
 		description: "For the page of a checkout, which polls it. `payment` is there while the reservation is `HELD` or `PAYING`.\n\n" +

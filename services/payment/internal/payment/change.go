@@ -209,7 +209,7 @@ func declined(code, note string) Decide {
 			return nil, nil //nolint:nilnil // settled already
 		}
 		return &Change{
-			Status: Declined, Note: note, DeclineCode: code, AbortDue: true, CancelDue: p.Ref != "", Check: abortRetry,
+			Status: Declined, Note: note, DeclineCode: code, AbortDue: true, CancelDue: p.Ref != "", Check: abortRetry, Event: EventDeclined,
 			Answer: &Answer{Status: Declined, DeclineCode: code, PaymentID: p.ID},
 		}, nil
 	}
@@ -245,7 +245,9 @@ func refusedPage(reason string) Decide {
 }
 
 func refusal(p Payment, reason string) *Change {
-	c := &Change{Status: Declined, Note: "ticket refused the payment", DeclineCode: reason, Check: Never, CancelDue: p.Ref != ""}
+	c := &Change{
+		Status: Declined, Note: "ticket refused the payment", DeclineCode: reason, Check: Never, CancelDue: p.Ref != "", Event: EventDeclined,
+	}
 	if p.Token != "" {
 		c.AbortDue, c.Check = true, abortRetry
 	}
@@ -321,7 +323,7 @@ func wrongAmount(refundID uuid.UUID, out Outcome) Decide {
 			},
 		}
 		if p.Status.Unsettled() || p.Status.Uncharged() {
-			c.Status, c.DeclineCode, c.AbortDue, c.Check = Declined, declineWrongAmount, true, abortRetry
+			c.Status, c.DeclineCode, c.AbortDue, c.Check, c.Event = Declined, declineWrongAmount, true, abortRetry, EventDeclined
 			c.Answer = &Answer{Status: Declined, DeclineCode: declineWrongAmount, PaymentID: p.ID}
 		}
 		return c, nil

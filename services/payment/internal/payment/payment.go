@@ -138,6 +138,7 @@ type Event string
 // The types of payment events.
 const (
 	EventConfirmed     Event = events.PaymentConfirmed
+	EventDeclined      Event = events.PaymentDeclined
 	EventRefunded      Event = events.PaymentRefunded
 	EventDisputed      Event = events.PaymentDisputed
 	EventDisputeClosed Event = events.PaymentDisputeClosed

@@ -175,6 +175,9 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 		ReferenceId: p.Reference.ID.String(), UserId: p.UserID, EventId: p.EventID, Amount: p.Amount, Currency: p.Currency,
 		Version: p.Version, OccurredAt: timestamppb.New(now),
 	}
+	if c.Event == payment.EventDeclined {
+		e.DeclineCode = &p.DeclineCode
+	}
 	if r := c.Refund; r != nil {
 		id, cause := r.ID.String(), string(r.Cause)
 		e.Amount, e.RefundId, e.Cause = r.Send, &id, &cause

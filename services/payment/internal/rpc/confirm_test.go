@@ -60,7 +60,7 @@ func TestDeclineReleasesTheReference(t *testing.T) {
 	require.Equal(t, "DECLINED", got.GetStatus())
 	require.Equal(t, "CARD_DECLINED", got.GetDeclineCode())
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
-	require.Empty(t, b.eventTypes(p))
+	require.Equal(t, []string{"PAYMENT_DECLINED"}, b.eventTypes(p))
 
 	next, err := b.prepare(ref, newIdempotencyKey())
 	require.NoError(t, err)
@@ -344,5 +344,5 @@ func TestSweeperTakesOverAfterChargeTimeout(t *testing.T) {
 	require.NoError(t, testkit.Receive(t, charging, "the answer"))
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
-	require.Empty(t, b.eventTypes(p))
+	require.Equal(t, []string{"PAYMENT_DECLINED"}, b.eventTypes(p))
 }

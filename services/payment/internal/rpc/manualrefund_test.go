@@ -30,7 +30,7 @@ func TestWrongAmountIsRefunded(t *testing.T) {
 			b.untilRefund(p, "COMPENSATION", "DONE")
 			require.Equal(t, captured, b.provider.Order(p.GetOrderId()).RefundedAmount)
 			require.Zero(t, b.get(p).GetRefundedAmount(), "it was no payment")
-			require.Empty(t, b.eventTypes(p))
+			require.Equal(t, []string{"PAYMENT_DECLINED"}, b.eventTypes(p))
 			require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 			b.requireBalanced(p)
 
@@ -76,7 +76,7 @@ func TestLateWrongAmountIsRefunded(t *testing.T) {
 	}
 	require.Equal(t, amount-1, b.provider.Order(p.GetOrderId()).RefundedAmount)
 	require.Equal(t, "NOT_CHARGED", b.get(p).GetDeclineCode())
-	require.Empty(t, b.eventTypes(p))
+	require.Equal(t, []string{"PAYMENT_DECLINED"}, b.eventTypes(p))
 	b.requireBalanced(p)
 }
 

@@ -42,7 +42,7 @@ func TestLostCharge(t *testing.T) {
 	require.Equal(t, "NOT_CHARGED", got.GetDeclineCode())
 	require.EqualValues(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status, "not found is final only when it cannot be charged any more")
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
-	require.Empty(t, b.eventTypes(p))
+	require.Equal(t, []string{"PAYMENT_DECLINED"}, b.eventTypes(p))
 }
 
 // A charge in flight is accepted for a while.
@@ -102,7 +102,7 @@ func TestLateChargeOfADeclinedPayment(t *testing.T) {
 	b.provider.Fail(paymenttest.Lookups, 1) // it is asked again
 	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
 	b.becomes(p, "CONFIRMED")
-	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+	require.Equal(t, []string{"PAYMENT_DECLINED", "PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
 func TestWebhookOfAnExpiredPayment(t *testing.T) {
@@ -167,7 +167,7 @@ func TestWebhookOfASilentProvider(t *testing.T) {
 	require.NoError(t, err)
 	answer()
 	b.becomes(p, "CONFIRMED")
-	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+	require.Equal(t, []string{"PAYMENT_DECLINED", "PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
 // A charge that is reported before its request has ended is asked for at once, and never voided
@@ -304,7 +304,7 @@ func TestLateChargeDuringRelease(t *testing.T) {
 	b.provider.Fail(paymenttest.Lookups, 1)
 	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
 	b.becomes(p, "CONFIRMED")
-	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
+	require.Equal(t, []string{"PAYMENT_DECLINED", "PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
 // A visitor whose card was declined waits for the release to pay with another card: it is retried

@@ -248,6 +248,11 @@ func TestCrowdDrawsInFewTransactions(t *testing.T) {
 	require.Equal(t, int64(30-few), *c.Prizes[0].Stock)
 	var transactions int
 	require.NoError(t, m.pool.QueryRow(t.Context(), `SELECT count(DISTINCT xmin::text) FROM event_entry`).Scan(&transactions))
+	var published int
+	require.NoError(t, m.pool.QueryRow(t.Context(), `
+		SELECT count(*) FROM outbox o JOIN event_entry e ON o.key = e.id::text AND o.topic = 'reward-events' AND o.type = 'REWARD_ENTERED'
+		WHERE o.payload::jsonb @> jsonb_build_object('eventId', 'd', 'entryId', e.id::text, 'userId', e.member_id, 'prizeId', e.prize_id::text)`).Scan(&published))
+	require.Equal(t, crowd/2, published)
 	t.Logf("%d draws in %d transactions", crowd/2, transactions)
 	require.Less(t, transactions, crowd/4, "group commit")
 }

@@ -7,9 +7,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
+	"urr.guru/pkg/outbox"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
 	"urr.guru/services/reward/internal/postgres/db"
@@ -309,7 +313,25 @@ func (t *entryTx) insertEntries(ctx context.Context) error {
 			e.rewards = campaign.PrizeRewards(e.earned.Entry, e.earned.Prize)
 		}
 	}
-	return t.insertRewards(ctx, open)
+	if err := t.insertRewards(ctx, open); err != nil {
+		return err
+	}
+	return t.publishEntries(ctx, open)
+}
+
+func (t *entryTx) publishEntries(ctx context.Context, made []*newEntry) error {
+	list := make([]outbox.Event, len(made))
+	for i, e := range made {
+		id := strconv.FormatInt(e.earned.ID, 10)
+		payload := &eventsv1.RewardEvent{
+			Type: events.RewardEntered, EventId: t.eventID, UserId: e.memberID, EntryId: &id, Version: 1, OccurredAt: timestamppb.New(t.now),
+		}
+		if e.earned.PrizeID != 0 {
+			payload.PrizeId = new(strconv.FormatInt(e.earned.PrizeID, 10))
+		}
+		list[i] = outbox.Event{Topic: events.Rewards, Key: id, Type: events.RewardEntered, EntityVersion: 1, Payload: payload}
+	}
+	return outbox.Insert(ctx, t.tx, source, list...)
 }
 
 func (t *entryTx) insertRewards(ctx context.Context, made []*newEntry) error {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -9,12 +10,13 @@ import (
 	"urr.guru/pkg/inbox"
 	"urr.guru/pkg/lifecycle"
 	pkgpostgres "urr.guru/pkg/postgres"
-	"urr.guru/proto/events"
+	topics "urr.guru/proto/events"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	"urr.guru/services/stats/internal/figures"
 	"urr.guru/services/stats/internal/kafka"
 	"urr.guru/services/stats/internal/postgres"
 	"urr.guru/services/stats/internal/rpc"
+	"urr.guru/services/stats/internal/ticket"
 )
 
 // name is the name of this service in logs, metrics and calls to other services.
@@ -35,6 +37,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	events, err := a.Dial("ticket", cfg.Ticket)
+	if err != nil {
+		return err
+	}
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
@@ -42,17 +48,20 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewRedrivenLetters(pool)); err != nil {
 		return err
 	}
-	statsv1.RegisterStatsServiceServer(server, rpc.New(store, store))
+	statsv1.RegisterStatsServiceServer(server, rpc.New(store, figures.NewDays(store, ticket.NewZones(events, time.Now)), store))
 	a.Go("consumer", consumer.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
+	a.Go("old minutes", store.MinutesFolder(time.Now, log))
 	a.Go("old acts", store.ActsPruner(cfg.AuditRetention, time.Now, log))
-	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return server.Rekey(next.RPC.Accept) })
+	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
+		return errors.Join(server.Rekey(next.RPC.Accept), events.Rekey(next.Ticket.Key))
+	})
 	return a.Run(ctx)
 }
 
 // deadLetters returns where the dead letters of this service are: its consumer group and topics.
 func deadLetters(cfg *Config) deadletter.Source {
-	return deadletter.Source{Kafka: cfg.Kafka, Group: figures.Group, Topics: events.ConsumedBy(name)}
+	return deadletter.Source{Kafka: cfg.Kafka, Group: figures.Group, Topics: topics.ConsumedBy(name)}
 }
 
 // Kafka returns the subcommand `kafka`, with which operators list and redrive dead letters.

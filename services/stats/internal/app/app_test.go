@@ -36,6 +36,8 @@ import (
 const (
 	reservations = "reservation-events"
 	payments     = "payment-events"
+	transfers    = "transfer-events"
+	memberships  = "membership-events"
 	rewards      = "reward-events"
 	requests     = "request-events"
 	operators    = "audit-events"
@@ -58,12 +60,13 @@ func newInstallation(t *testing.T) *installation {
 		RPC:      rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Kafka:    kafkatest.Config(t),
 		Postgres: postgres.Config{URL: postgrestest.URL(t), MaxConns: 8},
+		Ticket:   rpc.Peer{Addr: backendtest.FreeAddr(t), Key: key}, // nobody is there
 	}}
 	w.cfg.Kafka.TopicPrefix, w.cfg.Kafka.GroupPrefix = kafkatest.Name("stats")+".", kafkatest.Name("stats")+"."
 	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka,
 		kafka.Topic{Name: reservations}, kafka.Topic{Name: payments}, kafka.Topic{Name: operators}))
 	t.Cleanup(func() {
-		for _, topic := range []string{reservations, payments, rewards, requests, operators} {
+		for _, topic := range []string{reservations, payments, transfers, memberships, rewards, requests, operators} {
 			kafkatest.Delete(t, w.cfg.Kafka.TopicPrefix+topic, w.cfg.Kafka.TopicPrefix+topic+kafka.DLQSuffix)
 		}
 	})
@@ -82,6 +85,11 @@ func newInstallation(t *testing.T) *installation {
 // publish sends values (messages, or bytes as they are) with ids of the form <id>-<n>.
 func (w *installation) publish(t *testing.T, topic, id string, values ...any) {
 	t.Helper()
+	require.NoError(t, w.producer.Publish(t.Context(), recordsOf(t, topic, id, values...)...))
+}
+
+func recordsOf(t *testing.T, topic, id string, values ...any) []kafka.Record {
+	t.Helper()
 	recs := make([]kafka.Record, len(values))
 	for i, v := range values {
 		raw, ok := v.([]byte)
@@ -94,7 +102,7 @@ func (w *installation) publish(t *testing.T, topic, id string, values ...any) {
 			Topic: topic, Key: fmt.Append(nil, i), Value: raw, Headers: map[string]string{kafka.HeaderID: fmt.Sprintf("%s-%d", id, i)},
 		}
 	}
-	require.NoError(t, w.producer.Publish(t.Context(), recs...))
+	return recs
 }
 
 // serve runs the service until it is stopped, at the latest until the test ends; it must end without
@@ -170,7 +178,7 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 
 	w.requireFigures(t, &statsv1.OperatorEventStats{
 		Counts:  &statsv1.EventStats{EventId: "e", Created: 1, Confirmed: 1, SeatsSold: 2},
-		Revenue: []*statsv1.Revenue{{Currency: "KRW", Confirmed: 3000, Refunded: 1000, Net: 2000, Payments: 1, Refunds: 1}},
+		Revenue: []*statsv1.Revenue{{Currency: "KRW", Confirmed: 3000, Refunded: 1000, Net: 2000, Payments: 1, Refunds: 1, ByCause: &statsv1.MoneyByCause{Sale: 3000, SaleRefund: 1000}}},
 		Rewards: &statsv1.RewardStats{}, Requests: &statsv1.RequestStats{},
 	})
 	testkit.Until(t, func() bool {
@@ -204,7 +212,7 @@ func TestFiguresFollowTheirDatabase(t *testing.T) {
 	stop := w.serve(t)
 	w.requireFigures(t, want)
 	stop() // commits the offsets of the group
-	_, err := w.pool.Exec(t.Context(), `TRUNCATE event_days, processed_events, consumer_offsets`)
+	_, err := w.pool.Exec(t.Context(), `TRUNCATE totals, minutes, processed_events, consumer_offsets`)
 	require.NoError(t, err)
 	w.serve(t)
 	w.requireFigures(t, want)
@@ -229,6 +237,16 @@ func TestNewTopicsAreCountedOnceTheyExist(t *testing.T) {
 			reward("REWARD_PAID", 300, at.AddDate(0, 0, 1)))
 		w.publish(t, requests, "q", request("REQUEST_FAILED", 3, at), request("REQUEST_SUCCEEDED", 9, at), request("REQUEST_REJECTED", 4, at))
 	}
+	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka, kafka.Topic{Name: transfers}, kafka.Topic{Name: memberships}))
+	for range 2 {
+		w.publish(t, transfers, "t", &eventsv1.TransferEvent{Type: "TRANSFER_COMPLETED", EventId: "campaign", Price: 7, Currency: "KRW", OccurredAt: timestamppb.New(at)})
+		w.publish(t, memberships, "m", &eventsv1.MembershipEvent{Type: "MEMBERSHIP_ACTIVATED", PlanId: "p", Price: 7, Currency: "KRW", OccurredAt: timestamppb.New(at)})
+	}
+	testkit.Until(t, func() bool {
+		var n int
+		return w.pool.QueryRow(t.Context(), `SELECT amount FROM totals WHERE event_id = '' AND figure = 'memberships_activated'`).Scan(&n) == nil && n == 1
+	}, "the membership is counted")
+	want.TransfersCompleted = 1
 	want.Requests = &statsv1.RequestStats{Succeeded: 1, Rejected: 1, Failed: 1}
 	want.Rewards = &statsv1.RewardStats{Paid: 2, Failed: 1, Cancelled: 1, PointsPaid: 800}
 	w.requireFigures(t, want)
@@ -285,7 +303,7 @@ func TestPublishedActsAreListed(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, app.Kafka().Run(t.Context(), &w.cfg, []string{"redrive"}, &out))
 	lines := ""
-	for _, topic := range []string{payments, reservations, rewards, requests} { // two of them do not exist
+	for _, topic := range []string{payments, reservations, transfers, memberships, rewards, requests} { // four of them do not exist
 		lines += topic + ": 0 redriven, 0 refused by the broker\n"
 	}
 	require.Equal(t, lines+operators+": 1 redriven, 0 refused by the broker\n", out.String())

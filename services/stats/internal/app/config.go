@@ -16,6 +16,8 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
+	// Ticket knows the time zones of events.
+	Ticket rpc.Peer `env:", prefix=TICKET_"`
 
 	// AuditRetention is how long the acts of operators are kept. The Kafka topic keeps them longer.
 	AuditRetention time.Duration `env:"AUDIT_RETENTION, default=17520h" min:"24h" max:"876000h"`

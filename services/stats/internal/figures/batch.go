@@ -16,7 +16,9 @@ type Batch struct {
 	// EventIDs are the ids of the batch's Kafka events. Delta computes what the events whose ids
 	// are in fresh add to the figures; its result must not be changed.
 	EventIDs []string
-	Delta    func(fresh map[string]bool) (Delta, error)
+	// Times are when they were published.
+	Times []time.Time
+	Delta func(fresh map[string]bool) (Delta, error)
 	// Old has, by their ids, the offsets of events so old that the inbox may have deleted their ids.
 	// The offset of such an event tells whether it was counted.
 	Old map[string]int64
@@ -30,7 +32,7 @@ type Batch struct {
 func newBatch(topic string, partition int32, records []Record, oldest time.Time) Batch {
 	b := Batch{Topic: topic, Partition: partition, Next: records[len(records)-1].Offset + 1}
 	for _, r := range records {
-		b.EventIDs = append(b.EventIDs, r.EventID)
+		b.EventIDs, b.Times = append(b.EventIDs, r.EventID), append(b.Times, r.Time)
 		if r.Redriven {
 			b.Redriven = append(b.Redriven, r.EventID)
 		}

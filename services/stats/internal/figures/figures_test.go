@@ -1,6 +1,7 @@
 package figures_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,143 +12,120 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// lateEvening is still the 20th in UTC and already the 21st in Seoul.
-var lateEvening = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC)
+// evening is within a minute.
+var evening = time.Date(2026, 11, 20, 15, 30, 7, 5, time.UTC)
 
-// november21 is event e on the day in Seoul of lateEvening.
-var november21 = figures.Day{EventID: "e", Date: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
+// at is event e at evening.
+func at(kind string) figures.Event { return figures.Event{Type: kind, EventID: "e", At: evening} }
+
+// counted is a delta in the minute of evening, by figure, where each Kafka event added one.
+func counted(want map[figures.Figure]int64) (d figures.Delta) {
+	for figure, n := range want {
+		if d == nil {
+			d = figures.Delta{}
+		}
+		d[figures.Key{EventID: "e", Minute: evening.Truncate(time.Minute), Figure: figure}] = figures.Sum{Amount: n, Times: n}
+	}
+	return d
+}
+
+// amounts is what a delta of one event and minute has added to each figure.
+func amounts(d figures.Delta) map[figures.Figure]int64 {
+	out := make(map[figures.Figure]int64)
+	for k, sum := range d {
+		out[k.Figure] += sum.Amount
+	}
+	return out
+}
 
 // What each type of event adds, and what adds nothing. Other packages take this for granted.
 func TestReservationsAdd(t *testing.T) {
 	t.Parallel()
-	type reservations = []figures.Reservation
+	reservation := func(kind, reason, status string, quantity, fee int64) figures.Reservation {
+		return figures.Reservation{Event: at(kind), Reason: reason, Status: status, Currency: "KRW", Quantity: quantity, Fee: fee}
+	}
+	type (
+		reservations = []figures.Reservation
+		sums         = map[figures.Figure]int64
+	)
 	for name, tt := range map[string]struct {
 		reservations reservations
-		want         figures.Counts
+		want         sums
 	}{
-		"created":   {reservations{{Type: "RESERVATION_CREATED", Quantity: 2}}, figures.Counts{Created: 1}},
-		"confirmed": {reservations{{Type: "RESERVATION_CONFIRMED", Quantity: 2}}, figures.Counts{Confirmed: 1, SeatsSold: 2}},
-		"cancelled by its holder": {
-			reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "USER"}}, figures.Counts{Cancelled: 1},
+		"created":   {reservations{reservation("RESERVATION_CREATED", "", "", 2, 10)}, sums{figures.Created: 1}},
+		"confirmed": {reservations{reservation("RESERVATION_CONFIRMED", "", "", 2, 0)}, sums{figures.Confirmed: 1, figures.SeatsSold: 2}},
+		"confirmed with fees": {
+			reservations{reservation("RESERVATION_CONFIRMED", "", "CONFIRMED", 2, 10)}, sums{figures.Confirmed: 1, figures.SeatsSold: 2, figures.Fee: 10},
 		},
+		"cancelled by its holder": {reservations{reservation("RESERVATION_CANCELLED", "USER", "", 2, 10)}, sums{figures.Cancelled: 1}},
 		"cancelled by a refund": {
-			reservations{{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "REFUNDED"}}, figures.Counts{Cancelled: 1, SeatsSold: -2},
+			reservations{reservation("RESERVATION_CANCELLED", "REFUNDED", "", 2, 0)}, sums{figures.Cancelled: 1, figures.SeatsSold: -2},
+		},
+		"cancelled by a refund with fees": {
+			reservations{reservation("RESERVATION_CANCELLED", "REFUNDED", "REFUNDED", 2, 10)},
+			sums{figures.Cancelled: 1, figures.SeatsSold: -2, figures.FeeRefund: 10},
 		},
 		"refunded place by place": {
 			reservations{
-				{Type: "RESERVATION_CONFIRMED", Quantity: 3},
-				{Type: "RESERVATION_CANCELLED", Quantity: 1, Reason: "REFUNDED", Status: "CONFIRMED"},
-				{Type: "RESERVATION_CANCELLED", Quantity: 2, Reason: "REFUNDED", Status: "REFUNDED"},
+				reservation("RESERVATION_CONFIRMED", "", "", 3, 0), reservation("RESERVATION_CANCELLED", "REFUNDED", "CONFIRMED", 1, 0),
+				reservation("RESERVATION_CANCELLED", "REFUNDED", "REFUNDED", 2, 0),
 			},
-			figures.Counts{Confirmed: 1, Cancelled: 1},
+			sums{figures.Confirmed: 1, figures.Cancelled: 1, figures.SeatsSold: 0},
 		},
 		"one place of three refunded": {
-			reservations{{Type: "RESERVATION_CANCELLED", Quantity: 1, Reason: "REFUNDED", Status: "CONFIRMED"}}, figures.Counts{SeatsSold: -1},
+			reservations{reservation("RESERVATION_CANCELLED", "REFUNDED", "CONFIRMED", 1, 0)}, sums{figures.SeatsSold: -1},
 		},
-		"expired":  {reservations{{Type: "RESERVATION_EXPIRED", Quantity: 2}}, figures.Counts{Expired: 1}},
-		"rejected": {reservations{{Type: "RESERVATION_REJECTED", Quantity: 2}}, figures.Counts{Rejected: 1}},
-		"several, in any order": {
-			reservations{
-				{Type: "RESERVATION_CONFIRMED", Quantity: 2}, {Type: "RESERVATION_CREATED", Quantity: 2}, {Type: "RESERVATION_CREATED", Quantity: 4},
-				{Type: "RESERVATION_EXPIRED", Quantity: 4}, {Type: "RESERVATION_CANCELLED", Quantity: 1, Reason: "REFUNDED"},
-			},
-			figures.Counts{Created: 2, Confirmed: 1, Expired: 1, Cancelled: 1, SeatsSold: 1},
-		},
-		"an unknown type":   {reservations{{Type: "RESERVATION_OF_THE_FUTURE", Quantity: 2}}, figures.Counts{}},
-		"a type of payment": {reservations{{Type: "PAYMENT_CONFIRMED", Quantity: 1}}, figures.Counts{}},
-		"none":              {nil, figures.Counts{}},
+		"expired":           {reservations{reservation("RESERVATION_EXPIRED", "", "", 2, 10)}, sums{figures.Expired: 1}},
+		"rejected":          {reservations{reservation("RESERVATION_REJECTED", "", "", 2, 10)}, sums{figures.Rejected: 1}},
+		"checked in":        {reservations{reservation("TICKETS_CHECKED_IN", "", "", 7, 0)}, sums{figures.CheckedIn: 7}},
+		"made valid again":  {reservations{reservation("TICKETS_CHECKED_IN", "", "", -1, 0)}, sums{figures.CheckedIn: -1}},
+		"an unknown type":   {reservations{reservation("RESERVATION_OF_THE_FUTURE", "", "", 2, 10)}, sums{}},
+		"a type of payment": {reservations{reservation("PAYMENT_CONFIRMED", "", "", 1, 10)}, sums{}},
+		"none":              {nil, sums{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var want, got figures.Delta
-			if tt.want != (figures.Counts{}) {
-				want.Counts = map[figures.Day]figures.Counts{november21: tt.want}
-			}
+			var got figures.Delta
 			for _, r := range tt.reservations {
-				r.EventID, r.At = "e", lateEvening
 				got.AddReservation(r)
 			}
-			require.Empty(t, cmp.Diff(want, got))
-		})
-	}
-}
-
-func TestPaymentsAdd(t *testing.T) {
-	t.Parallel()
-	type payments = []figures.Payment
-	for name, tt := range map[string]struct {
-		payments payments
-		want     figures.Revenue
-	}{
-		"paid": {
-			payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "reservation", Amount: 55000}}, figures.Revenue{Confirmed: 55000, Payments: 1},
-		},
-		"paid for a membership": {
-			payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "membership", Amount: 7}}, figures.Revenue{Confirmed: 7, Payments: 1},
-		},
-		"paid without a payment type": {payments{{Type: "PAYMENT_CONFIRMED", Amount: 7}}, figures.Revenue{Confirmed: 7, Payments: 1}},
-		"refunded": {
-			payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Amount: 55000}}, figures.Revenue{Refunded: 55000, Refunds: 1},
-		},
-		"several, in any order": {
-			payments{
-				{Type: "PAYMENT_REFUNDED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 1000}, {Type: "PAYMENT_CONFIRMED", Amount: 2000},
-			},
-			figures.Revenue{Confirmed: 3000, Payments: 2, Refunded: 1000, Refunds: 1},
-		},
-		"refunded by hand": {
-			payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Cause: "BY_HAND", Amount: 1000}}, figures.Revenue{Refunded: 1000, Refunds: 1},
-		},
-		"paid for a transfer": {payments{{Type: "PAYMENT_CONFIRMED", PaymentType: "transfer", Amount: 7}}, figures.Revenue{}},
-		"paid out after a transfer": {
-			payments{{Type: "PAYMENT_REFUNDED", PaymentType: "reservation", Cause: "TRANSFER", Amount: 7}}, figures.Revenue{},
-		},
-		"an unknown type":       {payments{{Type: "PAYMENT_OF_THE_FUTURE", Amount: 1}}, figures.Revenue{}},
-		"a type of reservation": {payments{{Type: "RESERVATION_CREATED", Amount: 1}}, figures.Revenue{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var want, got figures.Delta
-			if tt.want != (figures.Revenue{}) {
-				want.Revenue = map[figures.RevenueKey]figures.Revenue{{Day: november21, Currency: "KRW"}: tt.want}
-			}
-			for _, p := range tt.payments {
-				p.EventID, p.At, p.Currency = "e", lateEvening, "KRW"
-				got.AddPayment(p)
-			}
-			require.Empty(t, cmp.Diff(want, got))
+			require.Empty(t, cmp.Diff(tt.want, amounts(got)))
 		})
 	}
 }
 
 func TestRewardsAdd(t *testing.T) {
 	t.Parallel()
-	type rewards = []figures.Reward
+	reward := func(kind, what string, value int64) figures.Reward {
+		return figures.Reward{Event: at(kind), Kind: what, Value: value}
+	}
+	type (
+		rewards = []figures.Reward
+		sums    = map[figures.Figure]int64
+	)
 	for name, tt := range map[string]struct {
 		rewards rewards
-		want    figures.RewardCounts
+		want    sums
 	}{
-		"points paid":               {rewards{{Type: "REWARD_PAID", Kind: "POINT", Value: 500}}, figures.RewardCounts{Paid: 1, PointsPaid: 500}},
-		"a coupon paid":             {rewards{{Type: "REWARD_PAID", Kind: "COUPON", Value: 77}}, figures.RewardCounts{Paid: 1}},
-		"failed":                    {rewards{{Type: "REWARD_FAILED", Kind: "POINT", Value: 500}}, figures.RewardCounts{Failed: 1}},
-		"cancelled":                 {rewards{{Type: "REWARD_CANCELLED", Kind: "POINT", Value: 500}}, figures.RewardCounts{Cancelled: 1}},
-		"paid after two failures":   {rewards{{Type: "REWARD_FAILED"}, {Type: "REWARD_FAILED"}, {Type: "REWARD_PAID"}}, figures.RewardCounts{Failed: 2, Paid: 1}},
-		"several, in any order":     {rewards{{Type: "REWARD_PAID", Kind: "POINT", Value: 7}, {Type: "REWARD_CANCELLED"}, {Type: "REWARD_PAID", Kind: "POINT", Value: 8}}, figures.RewardCounts{Paid: 2, Cancelled: 1, PointsPaid: 15}},
-		"a kind of a later release": {rewards{{Type: "REWARD_PAID", Kind: "TICKET", Value: 3}}, figures.RewardCounts{Paid: 1}},
-		"an unknown type":           {rewards{{Type: "REWARD_OF_THE_FUTURE", Kind: "POINT", Value: 1}}, figures.RewardCounts{}},
-		"a type of payment":         {rewards{{Type: "PAYMENT_CONFIRMED", Kind: "POINT", Value: 1}}, figures.RewardCounts{}},
+		"points paid":   {rewards{reward("REWARD_PAID", "POINT", 500)}, sums{figures.RewardsPaid: 1, figures.PointsPaid: 500}},
+		"a coupon paid": {rewards{reward("REWARD_PAID", "COUPON", 77)}, sums{figures.RewardsPaid: 1}},
+		"failed":        {rewards{reward("REWARD_FAILED", "POINT", 500)}, sums{figures.RewardsFailed: 1}},
+		"cancelled":     {rewards{reward("REWARD_CANCELLED", "POINT", 500)}, sums{figures.RewardsCancelled: 1}},
+		"paid after two failures": {
+			rewards{reward("REWARD_FAILED", "", 0), reward("REWARD_FAILED", "", 0), reward("REWARD_PAID", "", 0)},
+			sums{figures.RewardsFailed: 2, figures.RewardsPaid: 1},
+		},
+		"entered":                   {rewards{reward("REWARD_ENTERED", "", 0)}, sums{figures.Entries: 1}},
+		"a kind of a later release": {rewards{reward("REWARD_PAID", "TICKET", 3)}, sums{figures.RewardsPaid: 1}},
+		"an unknown type":           {rewards{reward("REWARD_OF_THE_FUTURE", "POINT", 1)}, sums{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var want, got figures.Delta
-			if tt.want != (figures.RewardCounts{}) {
-				want.Rewards = map[figures.Day]figures.RewardCounts{november21: tt.want}
-			}
+			var got figures.Delta
 			for _, r := range tt.rewards {
-				r.EventID, r.At = "e", lateEvening
 				got.AddReward(r)
 			}
-			require.Empty(t, cmp.Diff(want, got))
+			require.Empty(t, cmp.Diff(tt.want, amounts(got)))
 		})
 	}
 }
@@ -156,19 +134,12 @@ func TestRequestsAdd(t *testing.T) {
 	t.Parallel()
 	var got figures.Delta
 	for _, kind := range []string{
-		"REQUEST_SUCCEEDED", "REQUEST_REJECTED", "REQUEST_SUCCEEDED", "REQUEST_FAILED", "REQUEST_OF_THE_FUTURE", "REWARD_PAID", "REQUEST_REJECTED",
-		"REQUEST_REJECTED",
+		"REQUEST_SUCCEEDED", "REQUEST_REJECTED", "REQUEST_SUCCEEDED", "REQUEST_FAILED", "REQUEST_OF_THE_FUTURE", "REQUEST_REJECTED", "REQUEST_REJECTED",
 	} {
-		got.AddRequest(figures.Request{Type: kind, EventID: "p", At: lateEvening})
+		got.Add(at(kind))
 	}
-	day := november21
-	day.EventID = "p"
-	require.Empty(t, cmp.Diff(figures.Delta{Requests: map[figures.Day]figures.RequestCounts{day: {Succeeded: 2, Rejected: 3, Failed: 1}}}, got))
-}
-
-func TestNet(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, int64(45000), figures.Revenue{Confirmed: 100000, Refunded: 55000}.Net())
+	want := counted(map[figures.Figure]int64{figures.RequestsSucceeded: 2, figures.RequestsRejected: 3, figures.RequestsFailed: 1})
+	require.Empty(t, cmp.Diff(want, got))
 }
 
 // Events that Counted excludes are not decoded, so they must add nothing.
@@ -176,36 +147,14 @@ func TestCounted(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]bool{
 		"RESERVATION_CREATED": true, "RESERVATION_CONFIRMED": true, "RESERVATION_CANCELLED": true, "RESERVATION_EXPIRED": true,
-		"RESERVATION_REJECTED": true, "PAYMENT_CONFIRMED": true, "PAYMENT_REFUNDED": true,
-		"REWARD_PAID": true, "REWARD_FAILED": true, "REWARD_CANCELLED": true,
+		"RESERVATION_REJECTED": true, "TICKETS_CHECKED_IN": true, "PAYMENT_CONFIRMED": true, "PAYMENT_DECLINED": true, "PAYMENT_REFUNDED": true,
+		"TRANSFER_COMPLETED": true, "TRANSFER_CANCELLED": true, "TRANSFER_REJECTED": true, "MEMBERSHIP_ACTIVATED": true,
+		"MEMBERSHIP_REJECTED": true, "MEMBERSHIP_ENDED": true,
+		"REWARD_ENTERED": true, "REWARD_PAID": true, "REWARD_FAILED": true, "REWARD_CANCELLED": true,
 		"REQUEST_SUCCEEDED": true, "REQUEST_REJECTED": true, "REQUEST_FAILED": true, "RESERVATION_OF_THE_FUTURE": false, "": false,
+		"TICKETS_REFUND_DUE": false, "PAYMENT_DISPUTED": false, "PAYMENT_DISPUTE_CLOSED": false,
 	} {
 		require.Equal(t, want, figures.Counted(kind), kind)
-	}
-}
-
-// The day changes at midnight in Seoul, 15:00 UTC, whatever the time zone of the event's time.
-func TestDaysBeginAtMidnightInSeoul(t *testing.T) {
-	t.Parallel()
-	newYork := time.FixedZone("UTC-5", -5*60*60)
-	for _, tt := range []struct {
-		at   time.Time
-		want string
-	}{
-		{time.Date(2026, 12, 31, 14, 59, 59, 999_999_999, time.UTC), "2026-12-31"},
-		{time.Date(2026, 12, 31, 15, 0, 0, 0, time.UTC), "2027-01-01"},
-		{time.Date(2026, 12, 31, 10, 0, 0, 0, newYork), "2027-01-01"},
-		{time.Date(2027, 1, 1, 14, 59, 59, 0, time.UTC), "2027-01-01"},
-	} {
-		var d figures.Delta
-		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: "e", At: tt.at})
-		d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: "e", Currency: "KRW", At: tt.at})
-		d.AddReward(figures.Reward{Type: events.RewardPaid, EventID: "e", At: tt.at})
-		d.AddRequest(figures.Request{Type: events.RequestFailed, EventID: "e", At: tt.at})
-		require.Equal(t, tt.want, figures.Days(d.Counts)[0].Date.Format(time.DateOnly))
-		require.Equal(t, tt.want, figures.Days(d.Rewards)[0].Date.Format(time.DateOnly))
-		require.Equal(t, tt.want, figures.Days(d.Requests)[0].Date.Format(time.DateOnly))
-		require.Equal(t, tt.want, figures.RevenueKeys(d.Revenue)[0].Date.Format(time.DateOnly))
 	}
 }
 
@@ -214,28 +163,18 @@ func TestKeysAreSorted(t *testing.T) {
 	t.Parallel()
 	var d figures.Delta
 	for _, id := range []string{"c", "a", "b"} {
-		d.AddReservation(figures.Reservation{Type: events.ReservationCreated, EventID: id, At: lateEvening})
-		d.AddReward(figures.Reward{Type: events.RewardPaid, EventID: id, At: lateEvening})
-		d.AddRequest(figures.Request{Type: events.RequestSucceeded, EventID: id, At: lateEvening})
-		for _, currency := range []string{"USD", "KRW"} {
-			d.AddPayment(figures.Payment{Type: events.PaymentConfirmed, EventID: id, Currency: currency, At: lateEvening})
+		for _, later := range []time.Duration{time.Minute, 0, 2 * time.Minute} {
+			e := figures.Event{Type: events.ReservationCreated, EventID: id, At: evening.Add(later)}
+			d.Add(e)
+			for _, currency := range []string{"USD", "KRW"} {
+				e.Type = events.PaymentConfirmed
+				d.AddPayment(figures.Payment{Event: e, Currency: currency})
+			}
 		}
 	}
-	var days, rewards, requests, monies []string
-	for _, day := range figures.Days(d.Counts) {
-		days = append(days, day.EventID)
-	}
-	for _, day := range figures.Days(d.Rewards) {
-		rewards = append(rewards, day.EventID)
-	}
-	for _, day := range figures.Days(d.Requests) {
-		requests = append(requests, day.EventID)
-	}
-	for _, m := range figures.RevenueKeys(d.Revenue) {
-		monies = append(monies, m.EventID+" "+m.Currency)
-	}
-	require.Equal(t, []string{"a", "b", "c"}, days)
-	require.Equal(t, days, rewards)
-	require.Equal(t, days, requests)
-	require.Equal(t, []string{"a KRW", "a USD", "b KRW", "b USD", "c KRW", "c USD"}, monies)
+	keys := d.Keys()
+	require.Len(t, keys, 3*3*3)
+	require.True(t, slices.IsSortedFunc(keys, func(a, b figures.Key) int {
+		return slices.Compare([]string{a.EventID, a.Minute.String(), string(a.Figure), a.Currency}, []string{b.EventID, b.Minute.String(), string(b.Figure), b.Currency})
+	}))
 }

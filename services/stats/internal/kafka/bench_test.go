@@ -44,7 +44,7 @@ func BenchmarkStatsConsume(b *testing.B) {
 	var offset int64
 	side := func(n int, count func([]kafka.Record) error) rounds.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
-			_, err := pool.Exec(b.Context(), `TRUNCATE processed_events, event_days`)
+			_, err := pool.Exec(b.Context(), `TRUNCATE processed_events, minutes, totals`)
 			require.NoError(b, err)
 			recs := confirmations(b, offset, n)
 			offset += int64(n)
@@ -53,7 +53,7 @@ func BenchmarkStatsConsume(b *testing.B) {
 			took := time.Since(began)
 			var counted, seats int
 			require.NoError(b, pool.QueryRow(b.Context(), `
-				SELECT (SELECT count(*) FROM processed_events), (SELECT sum(seats_sold) FROM event_days)`).Scan(&counted, &seats))
+				SELECT (SELECT count(*) FROM processed_events), (SELECT sum(amount) FROM totals WHERE figure = 'seats_sold')`).Scan(&counted, &seats))
 			require.Equal(b, []int{n, 2 * n}, []int{counted, seats})
 			return took.Seconds() * 1e6 / float64(n), nil, nil
 		}
@@ -106,9 +106,15 @@ func countSingly(ctx context.Context, pool *pgxpool.Pool, recs []kafka.Record) e
 				return err
 			}
 			_, err = tx.Exec(ctx, `
-				INSERT INTO event_days (event_id, day, confirmed, seats_sold) VALUES ($1, ($2::timestamptz AT TIME ZONE 'Asia/Seoul')::date, 1, $3)
-				ON CONFLICT (event_id, day) DO UPDATE
-				SET confirmed = event_days.confirmed + 1, seats_sold = event_days.seats_sold + excluded.seats_sold, updated_at = now()`,
+				WITH added (figure, amount) AS (VALUES ('confirmed', 1::bigint), ('seats_sold', $3)), minute AS (
+				    INSERT INTO minutes (event_id, minute, figure, currency, amount, times)
+				    SELECT $1, date_trunc('minute', $2::timestamptz), figure, '', amount, 1 FROM added
+				    ON CONFLICT (event_id, minute, figure, currency) DO UPDATE SET amount = minutes.amount + excluded.amount, times = minutes.times + 1)
+				INSERT INTO totals (event_id, figure, currency, amount, times, first_at, last_at)
+				SELECT $1, figure, '', amount, 1, date_trunc('minute', $2), date_trunc('minute', $2) FROM added
+				ON CONFLICT (event_id, figure, currency) DO UPDATE
+				SET amount = totals.amount + excluded.amount, times = totals.times + 1, first_at = least(totals.first_at, excluded.first_at),
+				    last_at = greatest(totals.last_at, excluded.last_at), updated_at = now()`,
 				e.GetEventId(), e.GetOccurredAt().AsTime(), e.GetQuantity())
 			return err
 		}); err != nil {

@@ -1,5 +1,5 @@
-// Package kafka counts the events of the topics of reservations, payments, rewards and requests, and
-// keeps the acts of operators.
+// Package kafka counts the events of the topics of reservations, payments, transfers, memberships,
+// rewards and requests, and keeps the acts of operators.
 package kafka
 
 import (
@@ -61,8 +61,7 @@ func NewConsumer(cfg kafka.Config, counter RecordCounter, keeper ActKeeper, offs
 		}
 		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))
 	}
-	topics := []string{events.Payments, events.Reservations, events.Rewards, events.Requests, events.Audit}
-	consumer, err := kafka.NewConsumer(cfg, figures.Group, topics, kafka.Batch(batchSize, handle), log)
+	consumer, err := kafka.NewConsumer(cfg, figures.Group, events.ConsumedBy("stats"), kafka.Batch(batchSize, handle), log)
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +86,14 @@ func addRecord(d *figures.Delta, r kafka.Record) error {
 		return decodeCounted(r, &eventsv1.ReservationEvent{}, func(e *eventsv1.ReservationEvent) { d.AddReservation(toReservation(e)) })
 	case events.Payments:
 		return decodeCounted(r, &eventsv1.PaymentEvent{}, func(e *eventsv1.PaymentEvent) { d.AddPayment(toPayment(e)) })
+	case events.Transfers:
+		return decodeCounted(r, &eventsv1.TransferEvent{}, func(e *eventsv1.TransferEvent) { d.Add(toEvent(e)) })
+	case events.Memberships:
+		return decodeCounted(r, membershipEvent{&eventsv1.MembershipEvent{}}, func(e membershipEvent) { d.Add(toEvent(e)) })
 	case events.Rewards:
 		return decodeCounted(r, &eventsv1.RewardEvent{}, func(e *eventsv1.RewardEvent) { d.AddReward(toReward(e)) })
 	case events.Requests:
-		return decodeCounted(r, &eventsv1.RequestEvent{}, func(e *eventsv1.RequestEvent) {
-			d.AddRequest(figures.Request{Type: e.GetType(), EventID: e.GetEventId(), At: e.GetOccurredAt().AsTime()})
-		})
+		return decodeCounted(r, &eventsv1.RequestEvent{}, func(e *eventsv1.RequestEvent) { d.Add(toEvent(e)) })
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func decodeCounted[E kafkaEvent](r kafka.Record, e E, add func(e E)) error {
 	if err := kafka.Decode(r, e); err != nil || !figures.Counted(e.GetType()) {
 		return err
 	}
-	if err := checkStorable(e.GetEventId(), e.GetOccurredAt()); err != nil {
+	if err := checkStorable(e); err != nil {
 		return kafka.Poison(fmt.Errorf("%s event %s: %w", r.Topic, r.EventID, err))
 	}
 	add(e)
@@ -120,33 +121,50 @@ func decodeCounted[E kafkaEvent](r kafka.Record, e E, add func(e E)) error {
 
 // checkStorable fails for values that the database would refuse on every attempt, such as a zero
 // byte. Repeating them would block the partition.
-func checkStorable(eventID string, at *timestamppb.Timestamp) error {
+func checkStorable(e kafkaEvent) error {
 	switch {
-	case !ids.ValidEventID(eventID):
-		return fmt.Errorf("eventId %.70q", eventID)
-	case at.CheckValid() != nil:
+	case !ids.ValidEventID(e.GetEventId()) && !belongsToNoEvent(e):
+		return fmt.Errorf("eventId %.70q", e.GetEventId())
+	case e.GetOccurredAt().CheckValid() != nil:
 		return errors.New("no occurredAt")
 	default:
 		return nil
 	}
 }
 
+// membershipEvent is about a membership, which is sold apart from events.
+type membershipEvent struct{ *eventsv1.MembershipEvent }
+
+func (membershipEvent) GetEventId() string { return "" }
+
+// belongsToNoEvent reports whether e is about a membership or its payment.
+func belongsToNoEvent(e kafkaEvent) bool {
+	switch e := e.(type) {
+	case membershipEvent:
+		return true
+	case *eventsv1.PaymentEvent:
+		return e.GetEventId() == "" && e.GetPaymentType() == figures.TypeMembership
+	default:
+		return false
+	}
+}
+
+func toEvent(e kafkaEvent) figures.Event {
+	return figures.Event{Type: e.GetType(), EventID: e.GetEventId(), At: e.GetOccurredAt().AsTime()}
+}
+
 func toReservation(e *eventsv1.ReservationEvent) figures.Reservation {
 	return figures.Reservation{
-		Type: e.GetType(), EventID: e.GetEventId(), Reason: e.GetReason(), Status: e.GetStatus(), Quantity: e.GetQuantity(),
-		At: e.GetOccurredAt().AsTime(),
+		Event: toEvent(e), Reason: e.GetReason(), Status: e.GetStatus(), Currency: e.GetCurrency(), Quantity: e.GetQuantity(), Fee: e.GetFee(),
 	}
 }
 
 func toPayment(e *eventsv1.PaymentEvent) figures.Payment {
 	return figures.Payment{
-		Type: e.GetType(), PaymentType: e.GetPaymentType(), EventID: e.GetEventId(), Currency: e.GetCurrency(),
-		Cause: e.GetCause(), Amount: e.GetAmount(), At: e.GetOccurredAt().AsTime(),
+		Event: toEvent(e), PaymentType: e.GetPaymentType(), Currency: e.GetCurrency(), Cause: e.GetCause(), Amount: e.GetAmount(),
 	}
 }
 
 func toReward(e *eventsv1.RewardEvent) figures.Reward {
-	return figures.Reward{
-		Type: e.GetType(), EventID: e.GetEventId(), Kind: e.GetRewardKind(), Value: e.GetValue(), At: e.GetOccurredAt().AsTime(),
-	}
+	return figures.Reward{Event: toEvent(e), Kind: e.GetRewardKind(), Value: e.GetValue()}
 }

@@ -13,7 +13,6 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/wire"
-	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	"urr.guru/services/stats/internal/figures"
 	stats "urr.guru/services/stats/internal/kafka"
@@ -28,30 +27,6 @@ func record(t *testing.T, topic, id string, offset int64, m proto.Message) kafka
 	return kafka.Record{Topic: topic, Partition: 1, Offset: offset, EventID: id, Value: value}
 }
 
-func TestConversion(t *testing.T) {
-	t.Parallel()
-	reservation := stats.ToReservation(&eventsv1.ReservationEvent{
-		Type: "RESERVATION_CANCELLED", EventId: "e", Reason: proto.String("REFUNDED"), Quantity: 3, OccurredAt: timestamppb.New(noon),
-	})
-	require.Empty(t, cmp.Diff(figures.Reservation{
-		Type: events.ReservationCancelled, EventID: "e", Reason: figures.ReasonRefunded, Quantity: 3, At: noon,
-	}, reservation))
-	payment := stats.ToPayment(&eventsv1.PaymentEvent{
-		Type: "PAYMENT_REFUNDED", PaymentType: "transfer", EventId: "e", Cause: proto.String("TRANSFER"), Amount: 110000, Currency: "KRW",
-		OccurredAt: timestamppb.New(noon),
-	})
-	require.Empty(t, cmp.Diff(figures.Payment{
-		Type: events.PaymentRefunded, PaymentType: figures.PaymentTransfer, EventID: "e", Cause: figures.CauseTransfer, Amount: 110000,
-		Currency: "KRW", At: noon,
-	}, payment))
-	reward := stats.ToReward(&eventsv1.RewardEvent{
-		Type: "REWARD_PAID", EventId: "c", RewardKind: "POINT", Value: 500, Status: "SUCCESS", OccurredAt: timestamppb.New(noon),
-	})
-	require.Empty(t, cmp.Diff(figures.Reward{
-		Type: events.RewardPaid, EventID: "c", Kind: figures.KindPoint, Value: 500, At: noon,
-	}, reward))
-}
-
 // delta is what a record adds.
 func delta(rec kafka.Record) (d figures.Delta, err error) {
 	err = stats.ToRecords([]kafka.Record{rec})[0].AddTo(&d)
@@ -60,41 +35,80 @@ func delta(rec kafka.Record) (d figures.Delta, err error) {
 
 func TestAddTo(t *testing.T) {
 	t.Parallel()
-	day := figures.Day{EventID: "e", Date: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
+	type sums = map[figures.ID]int64
+	id := func(figure figures.Figure) figures.ID { return figures.ID{Figure: figure} }
 	for name, tt := range map[string]struct {
-		rec  kafka.Record
-		want figures.Delta
+		rec   kafka.Record
+		event string
+		want  sums
 	}{
 		"a reservation with a member that this code does not know": {
 			rec: kafka.Record{
 				Topic: "reservation-events", EventID: "a",
 				Value: []byte(`{"type":"RESERVATION_CREATED","eventId":"e","occurredAt":"2026-11-21T03:00:00Z","moreToCome":{"a":1}}`),
 			},
-			want: figures.Delta{Counts: map[figures.Day]figures.Counts{day: {Created: 1}}},
+			event: "e", want: sums{id(figures.Created): 1},
+		},
+		"a refunded reservation": {
+			rec: record(t, "reservation-events", "r", 0, &eventsv1.ReservationEvent{
+				Type: "RESERVATION_CANCELLED", EventId: "e", Reason: proto.String("REFUNDED"), Status: "CONFIRMED", Quantity: 3, Fee: 9, Currency: "KRW",
+				OccurredAt: timestamppb.New(noon),
+			}),
+			event: "e", want: sums{id(figures.SeatsSold): -3, {Figure: figures.FeeRefund, Currency: "KRW"}: 9},
 		},
 		"a payment": {
 			rec: record(t, "payment-events", "p", 0, &eventsv1.PaymentEvent{
 				Type: "PAYMENT_CONFIRMED", EventId: "e", Amount: 7, Currency: "KRW", OccurredAt: timestamppb.New(noon),
 			}),
-			want: figures.Delta{Revenue: map[figures.RevenueKey]figures.Revenue{{Day: day, Currency: "KRW"}: {Confirmed: 7, Payments: 1}}},
+			event: "e", want: sums{{Figure: figures.Sale, Currency: "KRW"}: 7},
+		},
+		"a refund": {
+			rec: record(t, "payment-events", "p", 0, &eventsv1.PaymentEvent{
+				Type: "PAYMENT_REFUNDED", EventId: "e", PaymentType: "transfer", Cause: proto.String("USER"), Amount: 7, Currency: "KRW", OccurredAt: timestamppb.New(noon),
+			}),
+			event: "e", want: sums{{Figure: figures.TransferRefund, Currency: "KRW"}: 7},
+		},
+		"a payment for a membership": {
+			rec: record(t, "payment-events", "p", 0, &eventsv1.PaymentEvent{
+				Type: "PAYMENT_CONFIRMED", PaymentType: "membership", Amount: 7, Currency: "KRW", OccurredAt: timestamppb.New(noon),
+			}),
+			event: "", want: sums{{Figure: figures.Membership, Currency: "KRW"}: 7},
+		},
+		"a transfer": {
+			rec: record(t, "transfer-events", "t", 0, &eventsv1.TransferEvent{
+				Type: "TRANSFER_COMPLETED", EventId: "e", Price: 60, Currency: "KRW", OccurredAt: timestamppb.New(noon),
+			}),
+			event: "e", want: sums{id(figures.TransfersCompleted): 1},
+		},
+		"a membership": {
+			rec: record(t, "membership-events", "m", 0, &eventsv1.MembershipEvent{
+				Type: "MEMBERSHIP_ACTIVATED", PlanId: "p", Price: 60, Currency: "KRW", OccurredAt: timestamppb.New(noon),
+			}),
+			event: "", want: sums{id(figures.MembershipsActivated): 1},
 		},
 		"a reward": {
 			rec: record(t, "reward-events", "r", 0, &eventsv1.RewardEvent{
 				Type: "REWARD_PAID", EventId: "e", RewardKind: "POINT", Value: 500, OccurredAt: timestamppb.New(noon),
 			}),
-			want: figures.Delta{Rewards: map[figures.Day]figures.RewardCounts{day: {Paid: 1, PointsPaid: 500}}},
+			event: "e", want: sums{id(figures.RewardsPaid): 1, id(figures.PointsPaid): 500},
 		},
 		"a request": {
 			rec: record(t, "request-events", "q", 0, &eventsv1.RequestEvent{
 				Type: "REQUEST_REJECTED", EventId: "e", Status: "REJECTED", ResultCode: "REJECTED_CAPACITY", OccurredAt: timestamppb.New(noon),
 			}),
-			want: figures.Delta{Requests: map[figures.Day]figures.RequestCounts{day: {Rejected: 1}}},
+			event: "e", want: sums{id(figures.RequestsRejected): 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := delta(tt.rec)
+			d, err := delta(tt.rec)
 			require.NoError(t, err)
+			got := sums{}
+			for k, sum := range d {
+				require.Equal(t, []any{tt.event, noon}, []any{k.EventID, k.Minute})
+				require.EqualValues(t, 1, sum.Times)
+				got[figures.ID{Figure: k.Figure, Currency: k.Currency}] = sum.Amount
+			}
 			require.Empty(t, cmp.Diff(tt.want, got))
 		})
 	}
@@ -119,7 +133,10 @@ func TestUnreadableRecordsArePoison(t *testing.T) {
 		"a reward without a campaign": record(t, "reward-events", "x", 0, &eventsv1.RewardEvent{
 			Type: "REWARD_PAID", OccurredAt: timestamppb.New(noon),
 		}),
-		"a request at no time": record(t, "request-events", "x", 0, &eventsv1.RequestEvent{Type: "REQUEST_FAILED", EventId: "e"}),
+		"a transfer of no event":  record(t, "transfer-events", "x", 0, &eventsv1.TransferEvent{Type: "TRANSFER_REJECTED", OccurredAt: timestamppb.New(noon)}),
+		"a membership at no time": record(t, "membership-events", "x", 0, &eventsv1.MembershipEvent{Type: "MEMBERSHIP_ENDED"}),
+		"a sale of no event":      record(t, "payment-events", "x", 0, &eventsv1.PaymentEvent{Type: "PAYMENT_CONFIRMED", OccurredAt: timestamppb.New(noon)}),
+		"a request at no time":    record(t, "request-events", "x", 0, &eventsv1.RequestEvent{Type: "REQUEST_FAILED", EventId: "e"}),
 		"too long": record(t, "reservation-events", "x", 0, &eventsv1.ReservationEvent{
 			Type: "RESERVATION_CREATED", EventId: strings.Repeat("e", 65), OccurredAt: timestamppb.New(noon),
 		}),
@@ -136,13 +153,10 @@ func TestUnreadableRecordsArePoison(t *testing.T) {
 // A type that is not counted may lack what the counted ones need.
 func TestUnknownTypesAreSkipped(t *testing.T) {
 	t.Parallel()
-	for _, topic := range []string{"reservation-events", "payment-events", "reward-events", "request-events"} {
+	for _, topic := range []string{"reservation-events", "payment-events", "transfer-events", "membership-events", "reward-events", "request-events"} {
 		rec := kafka.Record{Topic: topic, EventID: "x", Value: []byte(`{"type":"PLAN_MADE","planId":"p"}`)}
 		d, err := delta(rec)
 		require.NoError(t, err)
-		require.Empty(t, figures.Days(d.Counts))
-		require.Empty(t, figures.RevenueKeys(d.Revenue))
-		require.Empty(t, figures.Days(d.Rewards))
-		require.Empty(t, figures.Days(d.Requests))
+		require.Empty(t, d)
 	}
 }

@@ -5,9 +5,6 @@ const BatchSize = batchSize
 
 // For tests that need no broker.
 var (
-	ToRecords     = toRecords
-	ToReservation = toReservation
-	ToPayment     = toPayment
-	ToReward      = toReward
-	Keep          = keepActs
+	ToRecords = toRecords
+	Keep      = keepActs
 )

@@ -3,4 +3,8 @@ package postgres
 import "time"
 
 // At is the store at a time that a test sets.
-func (s *Store) At(now time.Time) *Store { return &Store{pool: s.pool, q: s.q, now: &now} }
+func (s *Store) At(now time.Time) *Store {
+	at := *s
+	at.now = &now
+	return &at
+}

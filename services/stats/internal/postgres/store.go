@@ -34,6 +34,8 @@ type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
 	now  *time.Time // nil: the database's clock; tests set it
+	// shadow: the figures are those of a rebuild, which nobody reads yet.
+	shadow bool
 }
 
 var _ figures.Store = (*Store)(nil)
@@ -45,11 +47,10 @@ func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, q: db.New()
 // transaction, so that each event counts exactly once in spite of crashes.
 func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	err := postgres.InTxRetry(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		ids, err := s.possiblyUncounted(ctx, tx, b)
-		if err != nil {
+		if err := s.lockShared(ctx, tx); err != nil {
 			return err
 		}
-		fresh, err := inbox.ClaimAll(ctx, tx, ids, figures.Group)
+		fresh, err := s.claim(ctx, tx, b)
 		if err != nil {
 			return err
 		}
@@ -61,7 +62,7 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 			return err
 		}
 		rest := postgres.Defer(tx)
-		if err := s.addDelta(ctx, rest, &delta); err != nil {
+		if err := s.add(ctx, rest, delta); err != nil {
 			return err
 		}
 		err = s.q.SaveOffset(ctx, rest, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
@@ -79,13 +80,35 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	return err
 }
 
-func (s *Store) addDelta(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	for _, add := range []func(context.Context, db.DBTX, *figures.Delta) error{s.addCounts, s.addRevenue, s.addRewards, s.addRequests} {
-		if err := add(ctx, tx, d); err != nil {
-			return err
-		}
+// add adds a delta to the figures by minute, and to the totals.
+func (s *Store) add(ctx context.Context, tx db.DBTX, d figures.Delta) error {
+	if len(d) == 0 {
+		return nil
 	}
-	return nil
+	var p db.AddMinutesParams
+	for _, k := range d.Keys() {
+		p.EventIds, p.At, p.Figures = append(p.EventIds, k.EventID), append(p.At, k.Minute), append(p.Figures, string(k.Figure))
+		p.Currencies, p.Amounts, p.Counts = append(p.Currencies, k.Currency), append(p.Amounts, d[k].Amount), append(p.Counts, d[k].Times)
+	}
+	if err := s.q.AddMinutes(ctx, tx, p); err != nil {
+		return err
+	}
+	return s.q.AddTotals(ctx, tx, db.AddTotalsParams{
+		Now: s.now, EventIds: p.EventIds, At: p.At, Figures: p.Figures, Currencies: p.Currencies, Amounts: p.Amounts, Counts: p.Counts,
+	})
+}
+
+// claim claims the events of a batch, and returns those that are not counted yet. All that a rebuild
+// reads was published earlier; the inbox keeps an id from then on.
+func (s *Store) claim(ctx context.Context, tx pgx.Tx, b figures.Batch) (map[string]bool, error) {
+	if s.shadow {
+		return inbox.ClaimAllAt(ctx, tx, b.EventIDs, b.Times, figures.Group)
+	}
+	ids, err := s.possiblyUncounted(ctx, tx, b)
+	if err != nil {
+		return nil, err
+	}
+	return inbox.ClaimAll(ctx, tx, ids, figures.Group)
 }
 
 // possiblyUncounted returns the ids of a batch's events, without the old events below the saved
@@ -150,144 +173,10 @@ func (s *Store) SaveOffset(ctx context.Context, topic string, partition int32, n
 	if topic == events.Audit {
 		return postgres.Err(s.q.SaveActOffset(ctx, s.pool, db.SaveActOffsetParams{Partition: partition, NextOffset: next}))
 	}
-	return postgres.Err(s.q.SaveOffset(ctx, s.pool, db.SaveOffsetParams{Topic: topic, Partition: partition, NextOffset: next}))
-}
-
-func (s *Store) addCounts(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	days := figures.Days(d.Counts)
-	if len(days) == 0 {
-		return nil
-	}
-	p := db.AddCountsParams{Now: s.now}
-	p.EventIds, p.Days = keyColumns(days)
-	for _, day := range days {
-		c := d.Counts[day]
-		p.Created = append(p.Created, c.Created)
-		p.Confirmed = append(p.Confirmed, c.Confirmed)
-		p.Cancelled = append(p.Cancelled, c.Cancelled)
-		p.Expired = append(p.Expired, c.Expired)
-		p.Rejected = append(p.Rejected, c.Rejected)
-		p.SeatsSold = append(p.SeatsSold, c.SeatsSold)
-	}
-	return s.q.AddCounts(ctx, tx, p)
-}
-
-// keyColumns returns the event ids and the dates of days as two arrays, for one statement on many rows.
-func keyColumns(days []figures.Day) (eventIDs []string, dates []time.Time) {
-	for _, day := range days {
-		eventIDs = append(eventIDs, day.EventID)
-		dates = append(dates, day.Date)
-	}
-	return eventIDs, dates
-}
-
-func (s *Store) addRevenue(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	keys := figures.RevenueKeys(d.Revenue)
-	if len(keys) == 0 {
-		return nil
-	}
-	var p db.AddRevenueParams
-	for _, m := range keys {
-		r := d.Revenue[m]
-		p.EventIds = append(p.EventIds, m.EventID)
-		p.Days = append(p.Days, m.Date)
-		p.Currencies = append(p.Currencies, m.Currency)
-		p.Confirmed = append(p.Confirmed, r.Confirmed)
-		p.Refunded = append(p.Refunded, r.Refunded)
-		p.Payments = append(p.Payments, r.Payments)
-		p.Refunds = append(p.Refunds, r.Refunds)
-	}
-	return s.q.AddRevenue(ctx, tx, p)
-}
-
-func (s *Store) addRewards(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	days := figures.Days(d.Rewards)
-	if len(days) == 0 {
-		return nil
-	}
-	p := db.AddRewardsParams{Now: s.now}
-	p.EventIds, p.Days = keyColumns(days)
-	for _, day := range days {
-		r := d.Rewards[day]
-		p.Paid = append(p.Paid, r.Paid)
-		p.Failed = append(p.Failed, r.Failed)
-		p.Cancelled = append(p.Cancelled, r.Cancelled)
-		p.PointsPaid = append(p.PointsPaid, r.PointsPaid)
-	}
-	return s.q.AddRewards(ctx, tx, p)
-}
-
-func (s *Store) addRequests(ctx context.Context, tx db.DBTX, d *figures.Delta) error {
-	days := figures.Days(d.Requests)
-	if len(days) == 0 {
-		return nil
-	}
-	p := db.AddRequestsParams{Now: s.now}
-	p.EventIds, p.Days = keyColumns(days)
-	for _, day := range days {
-		r := d.Requests[day]
-		p.Succeeded = append(p.Succeeded, r.Succeeded)
-		p.Rejected = append(p.Rejected, r.Rejected)
-		p.Failed = append(p.Failed, r.Failed)
-	}
-	return s.q.AddRequests(ctx, tx, p)
-}
-
-func (s *Store) EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error) {
-	row, err := s.q.EventCounts(ctx, s.pool, eventID)
-	if err != nil {
-		return figures.EventCounts{}, postgres.Err(fmt.Errorf("event counts: %w", err))
-	}
-	return figures.EventCounts{
-		Counts: figures.Counts{
-			Created: row.Created, Confirmed: row.Confirmed, Cancelled: row.Cancelled,
-			Expired: row.Expired, Rejected: row.Rejected, SeatsSold: row.SeatsSold,
-		},
-		UpdatedAt: zeroIfEpoch(row.UpdatedAt),
-	}, nil
-}
-
-func (s *Store) EventRewards(ctx context.Context, eventID string) (figures.EventRewards, error) {
-	row, err := s.q.EventRewards(ctx, s.pool, eventID)
-	if err != nil {
-		return figures.EventRewards{}, postgres.Err(fmt.Errorf("event rewards: %w", err))
-	}
-	return figures.EventRewards{
-		RewardCounts: figures.RewardCounts{Paid: row.Paid, Failed: row.Failed, Cancelled: row.Cancelled, PointsPaid: row.PointsPaid},
-		UpdatedAt:    zeroIfEpoch(row.UpdatedAt),
-	}, nil
-}
-
-func (s *Store) EventRequests(ctx context.Context, eventID string) (figures.EventRequests, error) {
-	row, err := s.q.EventRequests(ctx, s.pool, eventID)
-	if err != nil {
-		return figures.EventRequests{}, postgres.Err(fmt.Errorf("event requests: %w", err))
-	}
-	return figures.EventRequests{
-		RequestCounts: figures.RequestCounts{Succeeded: row.Succeeded, Rejected: row.Rejected, Failed: row.Failed},
-		UpdatedAt:     zeroIfEpoch(row.UpdatedAt),
-	}, nil
-}
-
-// zeroIfEpoch returns t in UTC, but the zero time for 1970, which the queries return if there is no
-// row.
-func zeroIfEpoch(t time.Time) time.Time {
-	if t.Unix() <= 0 {
-		return time.Time{}
-	}
-	return t.In(time.UTC)
-}
-
-func (s *Store) EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error) {
-	rows, err := s.q.EventRevenue(ctx, s.pool, eventID)
-	if err != nil {
-		return nil, postgres.Err(fmt.Errorf("event revenue: %w", err))
-	}
-	out := make([]figures.EventRevenue, len(rows))
-	for i, r := range rows {
-		out[i] = figures.EventRevenue{Currency: r.Currency, Revenue: figures.Revenue{
-			Confirmed: r.Confirmed, Refunded: r.Refunded, Payments: r.Payments, Refunds: r.Refunds,
-		}}
-	}
-	return out, nil
+	return postgres.InTx(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.lockShared(ctx, tx); err != nil {
+			return err
+		}
+		return s.q.SaveOffset(ctx, tx, db.SaveOffsetParams{Topic: topic, Partition: partition, NextOffset: next})
+	})
 }

@@ -37,9 +37,8 @@ func (l *log) List(_ context.Context, f audit.Filter) ([]audit.Act, error) {
 func TestListActs(t *testing.T) {
 	t.Parallel()
 	l := &log{}
-	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, rpc.New(fake{}, l)) })
+	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) { statsv1.RegisterStatsServiceServer(r, rpc.New(&fake{}, &fake{}, l)) })
 	acts := statsv1.NewStatsServiceClient(conn)
-	operator := &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
 
 	got, err := acts.ListActs(t.Context(), &statsv1.ListActsRequest{Caller: operator})
 	require.NoError(t, err)

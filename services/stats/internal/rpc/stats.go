@@ -10,33 +10,41 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// Figures reads the totals of one event (a performance, campaign or promotion) from the database.
+// Figures reads the totals of one event (a performance, campaign or promotion), and their course.
 type Figures interface {
-	EventCounts(ctx context.Context, eventID string) (figures.EventCounts, error)
-	EventRevenue(ctx context.Context, eventID string) ([]figures.EventRevenue, error)
-	EventRewards(ctx context.Context, eventID string) (figures.EventRewards, error)
-	EventRequests(ctx context.Context, eventID string) (figures.EventRequests, error)
+	EventFigures(ctx context.Context, eventID string) (figures.EventFigures, error)
+	EventSeries(ctx context.Context, q figures.SeriesQuery) ([]figures.Point, error)
 }
+
+// Days lists figures by day.
+type Days interface {
+	List(ctx context.Context, f figures.DaysFilter) (days []figures.EventDay, next string, err error)
+}
+
+var _ Days = (*figures.Days)(nil)
 
 // Stats serves the RPCs of StatsService: figures of events, and the acts of operators.
 type Stats struct {
 	statsv1.UnimplementedStatsServiceServer
 	figures Figures
+	days    Days
 	acts    audit.Store
 }
 
 var _ statsv1.StatsServiceServer = (*Stats)(nil)
 
-// New makes a Stats that reads figures from f and the acts of operators from acts.
-func New(f Figures, acts audit.Store) *Stats { return &Stats{figures: f, acts: acts} }
+// New makes a Stats that reads figures from f and days, and the acts of operators from acts.
+func New(f Figures, days Days, acts audit.Store) *Stats {
+	return &Stats{figures: f, days: days, acts: acts}
+}
 
 // GetEventStats returns zeroes for an event that does not exist: stats cannot tell.
 func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
-	counts, err := s.figures.EventCounts(ctx, req.GetEventId())
+	f, err := s.figures.EventFigures(ctx, req.GetEventId())
 	if err != nil {
 		return nil, err
 	}
-	return toCounts(req.GetEventId(), counts), nil
+	return toCounts(req.GetEventId(), f), nil
 }
 
 // roleAdmin is the role that may see more than the public counts.
@@ -46,46 +54,62 @@ func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetE
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	counts, err := s.figures.EventCounts(ctx, req.GetEventId())
+	f, err := s.figures.EventFigures(ctx, req.GetEventId())
 	if err != nil {
 		return nil, err
 	}
-	revenue, err := s.figures.EventRevenue(ctx, req.GetEventId())
-	if err != nil {
-		return nil, err
+	return &statsv1.OperatorEventStats{
+		Counts: toCounts(req.GetEventId(), f), Rewards: toRewards(f), Requests: toRequests(f), Revenue: toRevenue(f.Figures),
+		CheckedIn: f.Count(figures.CheckedIn), PaymentsDeclined: f.Count(figures.PaymentsDeclined),
+		TransfersCompleted: f.Count(figures.TransfersCompleted), TransfersCancelled: f.Count(figures.TransfersCancelled),
+		TransfersRejected: f.Count(figures.TransfersRejected),
+	}, nil
+}
+
+// publicFigures are those that everybody may see.
+var publicFigures = []figures.Figure{
+	figures.Created, figures.Confirmed, figures.Cancelled, figures.Expired, figures.Rejected, figures.SeatsSold,
+}
+
+func toCounts(eventID string, f figures.EventFigures) *statsv1.EventStats {
+	return &statsv1.EventStats{
+		EventId: eventID, Created: f.Count(figures.Created), Confirmed: f.Count(figures.Confirmed), Cancelled: f.Count(figures.Cancelled),
+		Expired: f.Count(figures.Expired), Rejected: f.Count(figures.Rejected), SeatsSold: f.Count(figures.SeatsSold),
+		UpdatedAt: rpc.Timestamp(f.UpdatedAt(publicFigures...)),
 	}
-	rewards, err := s.figures.EventRewards(ctx, req.GetEventId())
-	if err != nil {
-		return nil, err
+}
+
+func toRewards(f figures.EventFigures) *statsv1.RewardStats {
+	return &statsv1.RewardStats{
+		Paid: f.Count(figures.RewardsPaid), Failed: f.Count(figures.RewardsFailed), Cancelled: f.Count(figures.RewardsCancelled),
+		PointsPaid: f.Count(figures.PointsPaid), Entries: f.Count(figures.Entries),
+		UpdatedAt: rpc.Timestamp(f.UpdatedAt(figures.Entries, figures.RewardsPaid, figures.RewardsFailed, figures.RewardsCancelled)),
 	}
-	requests, err := s.figures.EventRequests(ctx, req.GetEventId())
-	if err != nil {
-		return nil, err
+}
+
+func toRequests(f figures.EventFigures) *statsv1.RequestStats {
+	return &statsv1.RequestStats{
+		Succeeded: f.Count(figures.RequestsSucceeded), Rejected: f.Count(figures.RequestsRejected), Failed: f.Count(figures.RequestsFailed),
+		UpdatedAt: rpc.Timestamp(f.UpdatedAt(figures.RequestsSucceeded, figures.RequestsRejected, figures.RequestsFailed)),
 	}
-	out := &statsv1.OperatorEventStats{
-		Counts: toCounts(req.GetEventId(), counts), Rewards: toRewards(rewards), Requests: toRequests(requests),
-	}
-	for _, r := range revenue {
-		out.Revenue = append(out.Revenue, &statsv1.Revenue{
-			Currency: r.Currency, Confirmed: r.Confirmed, Refunded: r.Refunded, Net: r.Net(), Payments: r.Payments, Refunds: r.Refunds,
+}
+
+func toRevenue(f figures.Figures) (out []*statsv1.Revenue) {
+	for _, currency := range f.Currencies() {
+		r := f.Revenue(currency)
+		out = append(out, &statsv1.Revenue{
+			Currency: currency, Confirmed: r.Confirmed, Refunded: r.Refunded, Net: r.Net(), Payments: r.Payments, Refunds: r.Refunds,
+			ByCause: toCauses(f, currency),
 		})
 	}
-	return out, nil
+	return out
 }
 
-func toCounts(eventID string, c figures.EventCounts) *statsv1.EventStats {
-	return &statsv1.EventStats{
-		EventId: eventID, Created: c.Created, Confirmed: c.Confirmed, Cancelled: c.Cancelled, Expired: c.Expired, Rejected: c.Rejected,
-		SeatsSold: c.SeatsSold, UpdatedAt: rpc.Timestamp(c.UpdatedAt),
+func toCauses(f figures.Figures, currency string) *statsv1.MoneyByCause {
+	of := func(cause figures.Figure) int64 { return f[figures.ID{Figure: cause, Currency: currency}].Amount }
+	return &statsv1.MoneyByCause{
+		Sale: of(figures.Sale), SaleRefund: of(figures.SaleRefund), Fee: of(figures.Fee), FeeRefund: of(figures.FeeRefund),
+		Transfer: of(figures.Transfer), TransferPayout: of(figures.TransferPayout), TransferReturn: of(figures.TransferReturn),
+		TransferRefund: of(figures.TransferRefund), Membership: of(figures.Membership), MembershipRefund: of(figures.MembershipRefund),
 	}
-}
-
-func toRewards(r figures.EventRewards) *statsv1.RewardStats {
-	return &statsv1.RewardStats{
-		Paid: r.Paid, Failed: r.Failed, Cancelled: r.Cancelled, PointsPaid: r.PointsPaid, UpdatedAt: rpc.Timestamp(r.UpdatedAt),
-	}
-}
-
-func toRequests(r figures.EventRequests) *statsv1.RequestStats {
-	return &statsv1.RequestStats{Succeeded: r.Succeeded, Rejected: r.Rejected, Failed: r.Failed, UpdatedAt: rpc.Timestamp(r.UpdatedAt)}
 }

@@ -127,7 +127,7 @@ func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, 
 }
 
 // startSweepers starts the background workers that expire holds, count sold places, put places on
-// sale again that users have given back, and delete old rows.
+// sale again that users have given back, publish counts of check-ins, and delete old rows.
 func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, store *events.Store, log *slog.Logger) {
 	sweeper := &reservation.Sweeper{
 		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
@@ -139,6 +139,7 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 	a.Go("places given back", store.Releaser(cfg.SweepInterval, log))
 	a.Go("seat changes", store.Pruner(log))
 	a.Go("acts on lines", store.ActPruner(log))
+	a.Go("check-ins", scans.NewStore(database).Counter(log))
 	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
 }
 

@@ -43,10 +43,16 @@ func Handle(sold settlement.Targets, s Settler) func(context.Context, []kafka.Re
 		payments := make([]settlement.PaymentEvent, 0, len(recs))
 		for _, rec := range recs {
 			e, err := decode(rec, sold)
+			if errors.Is(err, errSkipped) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
 			payments = append(payments, e)
+		}
+		if len(payments) == 0 {
+			return nil
 		}
 		err := s.Settle(ctx, Group, payments)
 		if errors.Is(err, settlement.ErrUnclaimed) {
@@ -56,10 +62,17 @@ func Handle(sold settlement.Targets, s Settler) func(context.Context, []kafka.Re
 	}
 }
 
+// errSkipped is the error for an event that changes nothing here: payment itself releases the
+// reference of a declined payment.
+var errSkipped = errors.New("skipped")
+
 func decode(rec kafka.Record, sold settlement.Targets) (settlement.PaymentEvent, error) {
 	var p eventsv1.PaymentEvent
 	if err := kafka.Decode(rec, &p); err != nil {
 		return settlement.PaymentEvent{}, err
+	}
+	if p.GetType() == events.PaymentDeclined {
+		return settlement.PaymentEvent{}, errSkipped
 	}
 	bad := func(format string, args ...any) (settlement.PaymentEvent, error) {
 		return settlement.PaymentEvent{}, kafka.Poison(fmt.Errorf("payment event %s: "+format, append([]any{rec.EventID}, args...)...))

@@ -64,6 +64,8 @@ func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) str
 type GivenBack struct {
 	// N is the place's number in its reservation, from 1.
 	N int
+	// Fee is the part of the refund that is fees.
+	Fee int64
 	// House: the organiser gets the place, not the sale. Either doors may have the old ticket on
 	// their lists, or so few places are free that a buyer could guess who had this one before.
 	House bool
@@ -96,7 +98,10 @@ func (r *Reservation) GiveBack(places []GivenBack, now time.Time) {
 	}
 	r.Version++
 	released := *r
-	released.Quantity, released.Seats = len(places), nil
+	released.Quantity, released.Seats, released.Fee = len(places), nil, 0
+	for _, p := range places {
+		released.Fee += p.Fee
+	}
 	if len(r.Seats) > 0 {
 		for _, p := range places {
 			released.Seats = append(released.Seats, r.Seats[p.N-1])

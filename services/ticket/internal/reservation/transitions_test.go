@@ -157,7 +157,7 @@ func TestUnpaidEndsForgetThePayment(t *testing.T) {
 func TestGiveBackOneByOne(t *testing.T) {
 	t.Parallel()
 	r := reservation.NewHeld(reservation.Reservation{
-		ID: reservation.NewID(), EventID: "e", UserID: "u", Quantity: 3, Amount: 210, Currency: "KRW",
+		ID: reservation.NewID(), EventID: "e", UserID: "u", Quantity: 3, Amount: 210, Fee: 30, Currency: "KRW",
 		Seats: []reservation.Seat{{ID: "A-1-1"}, {ID: "A-1-2"}, {ID: "A-1-3"}},
 	}, time.Minute, noon)
 	r.Settle(pay(r), noon)
@@ -165,8 +165,8 @@ func TestGiveBackOneByOne(t *testing.T) {
 	r.GiveBack(nil, noon)
 	require.Empty(t, r.TakeEvents())
 	r.GiveBack([]reservation.GivenBack{{N: 2}}, noon)
-	r.GiveBack([]reservation.GivenBack{{N: 3, House: true}, {N: 1}}, noon)
-	require.Equal(t, []reservation.GivenBack{{N: 2}, {N: 3, House: true}, {N: 1}}, r.GivenBack())
+	r.GiveBack([]reservation.GivenBack{{N: 3, Fee: 10, House: true}, {N: 1, Fee: 5}}, noon)
+	require.Equal(t, []reservation.GivenBack{{N: 2}, {N: 3, Fee: 10, House: true}, {N: 1, Fee: 5}}, r.GivenBack())
 	require.Equal(t, reservation.Refunded, r.Status)
 	require.Equal(t, 3, r.Released)
 	require.Len(t, r.Seats, 3)
@@ -175,11 +175,13 @@ func TestGiveBackOneByOne(t *testing.T) {
 	for i, want := range []struct {
 		status reservation.Status
 		seats  []string
-	}{{reservation.Confirmed, []string{"A-1-2"}}, {reservation.Refunded, []string{"A-1-3", "A-1-1"}}} {
+		fee    int64
+	}{{reservation.Confirmed, []string{"A-1-2"}, 0}, {reservation.Refunded, []string{"A-1-3", "A-1-1"}, 15}} {
 		told := events[i].Reservation
 		require.Equal(t, want.status, told.Status)
 		require.Equal(t, want.seats, told.SeatIDs())
 		require.Equal(t, len(want.seats), told.Quantity)
+		require.Equal(t, want.fee, told.Fee)
 	}
 	require.Zero(t, r.AsCreated().Released)
 }

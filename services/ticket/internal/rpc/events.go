@@ -74,7 +74,7 @@ func (s *Events) GetEventInfo(ctx context.Context, req *ticketv1.GetEventInfoReq
 	if err != nil {
 		return nil, err
 	}
-	return &ticketv1.EventInfo{EventId: e.ID, Title: e.Title, Artist: e.Artist, Seating: string(e.Seating)}, nil
+	return &ticketv1.EventInfo{EventId: e.ID, Title: e.Title, Artist: e.Artist, Seating: string(e.Seating), TimeZone: e.TimeZone}, nil
 }
 
 func (s *Events) GetSaleStatus(ctx context.Context, req *ticketv1.GetSaleStatusRequest) (*ticketv1.GetSaleStatusResponse, error) {

@@ -168,7 +168,7 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 // is for sale again at some time. Places of an event that has ended are not for sale in any case.
 func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
 	closing := b.Closings[t.EventID]
-	given := reservation.GivenBack{N: t.N, House: !c.BegunAt.Before(closing.ClosesAt)}
+	given := reservation.GivenBack{N: t.N, Fee: t.FeeGiven(), House: !c.BegunAt.Before(closing.ClosesAt)}
 	if given.House || closing.State == event.Ended {
 		return given
 	}

@@ -73,11 +73,12 @@ func TestApplyEndsTheClaimedTickets(t *testing.T) {
 	r, tickets, c := sold()
 	b := batchOf(r, tickets...)
 	b.Claims[c.ID] = c
+	tickets[0].Paid, tickets[0].Fee, tickets[0].Given = 70, 10, 65
 	require.NoError(t, b.Apply([]settlement.PaymentEvent{made(c), made(c)}))
 	require.Equal(t, []ticket.Status{ticket.Refunded, ticket.Valid}, []ticket.Status{tickets[0].Status, tickets[1].Status})
 	require.Equal(t, reservation.Confirmed, r.Status)
 	require.Equal(t, 1, r.Released)
-	require.Equal(t, []reservation.GivenBack{{N: 1}}, r.GivenBack())
+	require.Equal(t, []reservation.GivenBack{{N: 1, Fee: 5}}, r.GivenBack())
 	require.Equal(t, []uuid.UUID{c.ID}, b.Done, "once")
 	events := r.TakeEvents()
 	require.Len(t, events, 1)

@@ -49,6 +49,9 @@ func (t *Ticket) EndRefund(refundID uuid.UUID) (ended bool, err error) {
 	return true, nil
 }
 
+// FeeGiven returns the part of what was given back for the ticket that is the fee. The price goes first.
+func (t *Ticket) FeeGiven() int64 { return max(0, t.Given-(t.Paid-t.Fee)) }
+
 func (t *Ticket) notClaimed(refundID uuid.UUID) error {
 	return fmt.Errorf("ticket %s is %s, refund %s: %w", t.ID, t.Status, refundID, ErrNotClaimed)
 }

@@ -51,3 +51,10 @@ func TestRefundOfATicketInEveryStatus(t *testing.T) {
 	valid.Claim(claim, 70)
 	require.Equal(t, ticket.Ticket{Status: ticket.Refunding, RefundID: claim, Paid: 75, Given: 70}, valid)
 }
+
+func TestFeesAreGivenBackLast(t *testing.T) {
+	t.Parallel()
+	for given, fee := range map[int64]int64{0: 0, 70: 0, 100: 0, 105: 5, 110: 10} {
+		require.Equal(t, fee, (&ticket.Ticket{Paid: 110, Fee: 10, Given: given}).FeeGiven(), given)
+	}
+}

@@ -28,7 +28,8 @@ const (
 // Topic payment-events, key order_id.
 type PaymentEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "PAYMENT_CONFIRMED", "PAYMENT_REFUNDED", "PAYMENT_DISPUTED" or "PAYMENT_DISPUTE_CLOSED".
+	// "PAYMENT_CONFIRMED", "PAYMENT_DECLINED" (may be confirmed later: a charge that became known late),
+	// "PAYMENT_REFUNDED", "PAYMENT_DISPUTED" or "PAYMENT_DISPUTE_CLOSED".
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	// "reservation" (also when absent), "transfer" or "membership".
 	PaymentType string `protobuf:"bytes,2,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
@@ -55,7 +56,9 @@ type PaymentEvent struct {
 	// Time of the event by the database's clock; it selects the day of the figures.
 	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
 	// PAYMENT_REFUNDED only: the tickets that end with the refund. COMPENSATION and TRANSFER end none.
-	Items         []*RefundItem `protobuf:"bytes,15,rep,name=items,proto3" json:"items,omitempty"`
+	Items []*RefundItem `protobuf:"bytes,15,rep,name=items,proto3" json:"items,omitempty"`
+	// PAYMENT_DECLINED only: why.
+	DeclineCode   *string `protobuf:"bytes,16,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +198,13 @@ func (x *PaymentEvent) GetItems() []*RefundItem {
 	return nil
 }
 
+func (x *PaymentEvent) GetDeclineCode() string {
+	if x != nil && x.DeclineCode != nil {
+		return *x.DeclineCode
+	}
+	return ""
+}
+
 // What a refund gives back on account of one ticket.
 type RefundItem struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -252,8 +262,10 @@ func (x *RefundItem) GetAmount() int64 {
 // Topic reservation-events, key reservation_id.
 type ReservationEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "RESERVATION_CREATED", "_CONFIRMED", "_CANCELLED", "_EXPIRED", "_REJECTED", or
-	// "TICKETS_REFUND_DUE": tickets of a cancelled event that payment has to refund.
+	// "RESERVATION_CREATED", "_CONFIRMED", "_CANCELLED", "_EXPIRED", "_REJECTED";
+	// "TICKETS_REFUND_DUE": tickets of a cancelled event that payment has to refund; or
+	// "TICKETS_CHECKED_IN": how many tickets were used in a minute, without any reservation. Its key is
+	// event_id; several events of a minute add up.
 	Type          string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	ReservationId string `protobuf:"bytes,2,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	EventId       string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -267,7 +279,8 @@ type ReservationEvent struct {
 	// General admission; empty for assigned seating.
 	Section string `protobuf:"bytes,8,opt,name=section,proto3" json:"section,omitempty"`
 	// Seats or admissions, from 1. _CANCELLED of a paid reservation: the places given back by this
-	// event; its status stays CONFIRMED while some are left.
+	// event; its status stays CONFIRMED while some are left. TICKETS_CHECKED_IN: tickets used, less
+	// those made valid again.
 	Quantity int64 `protobuf:"varint,9,opt,name=quantity,proto3" json:"quantity,omitempty"`
 	// Total amount, in minor units.
 	Amount int64 `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
@@ -288,9 +301,12 @@ type ReservationEvent struct {
 	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
 	// TICKETS_REFUND_DUE only: the id that the refund gets, its cause, and its tickets. payment_id is
 	// the payment to refund.
-	ClaimId       *string       `protobuf:"bytes,17,opt,name=claim_id,json=claimId,proto3,oneof" json:"claim_id,omitempty"`
-	Cause         *string       `protobuf:"bytes,18,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
-	Items         []*RefundItem `protobuf:"bytes,19,rep,name=items,proto3" json:"items,omitempty"`
+	ClaimId *string       `protobuf:"bytes,17,opt,name=claim_id,json=claimId,proto3,oneof" json:"claim_id,omitempty"`
+	Cause   *string       `protobuf:"bytes,18,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
+	Items   []*RefundItem `protobuf:"bytes,19,rep,name=items,proto3" json:"items,omitempty"`
+	// The part of the amount that is fees. _CANCELLED of a paid reservation: the fees that were given
+	// back with these places. Minor units.
+	Fee           int64 `protobuf:"varint,20,opt,name=fee,proto3" json:"fee,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -456,6 +472,13 @@ func (x *ReservationEvent) GetItems() []*RefundItem {
 		return x.Items
 	}
 	return nil
+}
+
+func (x *ReservationEvent) GetFee() int64 {
+	if x != nil {
+		return x.Fee
+	}
+	return 0
 }
 
 // Topic transfer-events, key transfer_id: a ticket that passes from one user to another.
@@ -760,10 +783,11 @@ func (x *MembershipEvent) GetOccurredAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Topic reward-events, key allocation_id.
+// Topic reward-events, key allocation_id; of REWARD_ENTERED entry_id.
 type RewardEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "REWARD_PAID", "_FAILED" (given up or held) or "_CANCELLED".
+	// "REWARD_PAID", "_FAILED" (given up or held) or "_CANCELLED"; or "REWARD_ENTERED": a member took
+	// part, with members 3, 4 and 10 to 13 only.
 	Type         string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	AllocationId string `protobuf:"bytes,2,opt,name=allocation_id,json=allocationId,proto3" json:"allocation_id,omitempty"`
 	// The campaign.
@@ -783,7 +807,10 @@ type RewardEvent struct {
 	// know.
 	Version int64 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
 	// Time of the event by the database's clock; it selects the day of the figures.
-	OccurredAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	// _ENTERED only: the entry, and the prize that it drew, if any.
+	EntryId       *string `protobuf:"bytes,12,opt,name=entry_id,json=entryId,proto3,oneof" json:"entry_id,omitempty"`
+	PrizeId       *string `protobuf:"bytes,13,opt,name=prize_id,json=prizeId,proto3,oneof" json:"prize_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -893,6 +920,20 @@ func (x *RewardEvent) GetOccurredAt() *timestamppb.Timestamp {
 		return x.OccurredAt
 	}
 	return nil
+}
+
+func (x *RewardEvent) GetEntryId() string {
+	if x != nil && x.EntryId != nil {
+		return *x.EntryId
+	}
+	return ""
+}
+
+func (x *RewardEvent) GetPrizeId() string {
+	if x != nil && x.PrizeId != nil {
+		return *x.PrizeId
+	}
+	return ""
 }
 
 // Topic request-events, key request_id.
@@ -1196,7 +1237,7 @@ var File_urr_events_v1_events_proto protoreflect.FileDescriptor
 
 const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/events/v1/events.proto\x12\rurr.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x04\n" +
+	"\x1aurr/events/v1/events.proto\x12\rurr.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x04\n" +
 	"\fPaymentEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12!\n" +
 	"\fpayment_type\x18\x02 \x01(\tR\vpaymentType\x12\x1d\n" +
@@ -1215,14 +1256,16 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12;\n" +
 	"\voccurred_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"occurredAt\x12/\n" +
-	"\x05items\x18\x0f \x03(\v2\x19.urr.events.v1.RefundItemR\x05itemsB\f\n" +
+	"\x05items\x18\x0f \x03(\v2\x19.urr.events.v1.RefundItemR\x05items\x12&\n" +
+	"\fdecline_code\x18\x10 \x01(\tH\x02R\vdeclineCode\x88\x01\x01B\f\n" +
 	"\n" +
 	"_refund_idB\b\n" +
-	"\x06_cause\"A\n" +
+	"\x06_causeB\x0f\n" +
+	"\r_decline_code\"A\n" +
 	"\n" +
 	"RefundItem\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount\"\xa7\x05\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount\"\xb9\x05\n" +
 	"\x10ReservationEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12%\n" +
 	"\x0ereservation_id\x18\x02 \x01(\tR\rreservationId\x12\x19\n" +
@@ -1246,7 +1289,8 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"occurredAt\x12\x1e\n" +
 	"\bclaim_id\x18\x11 \x01(\tH\x02R\aclaimId\x88\x01\x01\x12\x19\n" +
 	"\x05cause\x18\x12 \x01(\tH\x03R\x05cause\x88\x01\x01\x12/\n" +
-	"\x05items\x18\x13 \x03(\v2\x19.urr.events.v1.RefundItemR\x05itemsB\r\n" +
+	"\x05items\x18\x13 \x03(\v2\x19.urr.events.v1.RefundItemR\x05items\x12\x10\n" +
+	"\x03fee\x18\x14 \x01(\x03R\x03feeB\r\n" +
 	"\v_payment_idB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_claim_idB\b\n" +
@@ -1290,7 +1334,7 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\aversion\x18\v \x01(\x03R\aversion\x12;\n" +
 	"\voccurred_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"occurredAtB\t\n" +
-	"\a_reason\"\xdb\x02\n" +
+	"\a_reason\"\xb5\x03\n" +
 	"\vRewardEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12#\n" +
 	"\rallocation_id\x18\x02 \x01(\tR\fallocationId\x12\x19\n" +
@@ -1305,7 +1349,11 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\aversion\x18\n" +
 	" \x01(\x03R\aversion\x12;\n" +
 	"\voccurred_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"occurredAt\"\xc1\x02\n" +
+	"occurredAt\x12\x1e\n" +
+	"\bentry_id\x18\f \x01(\tH\x00R\aentryId\x88\x01\x01\x12\x1e\n" +
+	"\bprize_id\x18\r \x01(\tH\x01R\aprizeId\x88\x01\x01B\v\n" +
+	"\t_entry_idB\v\n" +
+	"\t_prize_id\"\xc1\x02\n" +
 	"\fRequestEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1d\n" +
 	"\n" +
@@ -1400,6 +1448,7 @@ func file_urr_events_v1_events_proto_init() {
 	file_urr_events_v1_events_proto_msgTypes[2].OneofWrappers = []any{}
 	file_urr_events_v1_events_proto_msgTypes[3].OneofWrappers = []any{}
 	file_urr_events_v1_events_proto_msgTypes[4].OneofWrappers = []any{}
+	file_urr_events_v1_events_proto_msgTypes[5].OneofWrappers = []any{}
 	file_urr_events_v1_events_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -544,9 +544,17 @@ type OperatorEventStats struct {
 	// Zeroes for an event that is no reward campaign.
 	Rewards *RewardStats `protobuf:"bytes,3,opt,name=rewards,proto3" json:"rewards,omitempty"`
 	// Zeroes for an event that is no promotion.
-	Requests      *RequestStats `protobuf:"bytes,4,opt,name=requests,proto3" json:"requests,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Requests *RequestStats `protobuf:"bytes,4,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Tickets used at the doors, less those made valid again; a minute old.
+	CheckedIn int64 `protobuf:"varint,5,opt,name=checked_in,json=checkedIn,proto3" json:"checked_in,omitempty"`
+	// Payments that were declined; one whose charge became known later was confirmed too.
+	PaymentsDeclined int64 `protobuf:"varint,6,opt,name=payments_declined,json=paymentsDeclined,proto3" json:"payments_declined,omitempty"`
+	// As in Figures.
+	TransfersCompleted int64 `protobuf:"varint,7,opt,name=transfers_completed,json=transfersCompleted,proto3" json:"transfers_completed,omitempty"`
+	TransfersCancelled int64 `protobuf:"varint,8,opt,name=transfers_cancelled,json=transfersCancelled,proto3" json:"transfers_cancelled,omitempty"`
+	TransfersRejected  int64 `protobuf:"varint,9,opt,name=transfers_rejected,json=transfersRejected,proto3" json:"transfers_rejected,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *OperatorEventStats) Reset() {
@@ -607,6 +615,869 @@ func (x *OperatorEventStats) GetRequests() *RequestStats {
 	return nil
 }
 
+func (x *OperatorEventStats) GetCheckedIn() int64 {
+	if x != nil {
+		return x.CheckedIn
+	}
+	return 0
+}
+
+func (x *OperatorEventStats) GetPaymentsDeclined() int64 {
+	if x != nil {
+		return x.PaymentsDeclined
+	}
+	return 0
+}
+
+func (x *OperatorEventStats) GetTransfersCompleted() int64 {
+	if x != nil {
+		return x.TransfersCompleted
+	}
+	return 0
+}
+
+func (x *OperatorEventStats) GetTransfersCancelled() int64 {
+	if x != nil {
+		return x.TransfersCancelled
+	}
+	return 0
+}
+
+func (x *OperatorEventStats) GetTransfersRejected() int64 {
+	if x != nil {
+		return x.TransfersRejected
+	}
+	return 0
+}
+
+type GetEventSeriesRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Inclusive.
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Exclusive.
+	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// Seconds, whole minutes; default 60.
+	Step          int32 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEventSeriesRequest) Reset() {
+	*x = GetEventSeriesRequest{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEventSeriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEventSeriesRequest) ProtoMessage() {}
+
+func (x *GetEventSeriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEventSeriesRequest.ProtoReflect.Descriptor instead.
+func (*GetEventSeriesRequest) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetEventSeriesRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *GetEventSeriesRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *GetEventSeriesRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *GetEventSeriesRequest) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+type EventSeries struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*SeriesPoint         `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventSeries) Reset() {
+	*x = EventSeries{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventSeries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventSeries) ProtoMessage() {}
+
+func (x *EventSeries) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventSeries.ProtoReflect.Descriptor instead.
+func (*EventSeries) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *EventSeries) GetItems() []*SeriesPoint {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// What was counted in one step.
+type SeriesPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The beginning of the step.
+	At            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Created       int64                  `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
+	Confirmed     int64                  `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	Cancelled     int64                  `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Expired       int64                  `protobuf:"varint,5,opt,name=expired,proto3" json:"expired,omitempty"`
+	Rejected      int64                  `protobuf:"varint,6,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	SeatsSold     int64                  `protobuf:"varint,7,opt,name=seats_sold,json=seatsSold,proto3" json:"seats_sold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SeriesPoint) Reset() {
+	*x = SeriesPoint{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SeriesPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SeriesPoint) ProtoMessage() {}
+
+func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
+func (*SeriesPoint) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SeriesPoint) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *SeriesPoint) GetCreated() int64 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *SeriesPoint) GetConfirmed() int64 {
+	if x != nil {
+		return x.Confirmed
+	}
+	return 0
+}
+
+func (x *SeriesPoint) GetCancelled() int64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *SeriesPoint) GetExpired() int64 {
+	if x != nil {
+		return x.Expired
+	}
+	return 0
+}
+
+func (x *SeriesPoint) GetRejected() int64 {
+	if x != nil {
+		return x.Rejected
+	}
+	return 0
+}
+
+func (x *SeriesPoint) GetSeatsSold() int64 {
+	if x != nil {
+		return x.SeatsSold
+	}
+	return 0
+}
+
+type GetEventSeriesForOperatorsRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Inclusive.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// Exclusive.
+	To *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// Seconds, whole minutes; default 60.
+	Step          int32 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEventSeriesForOperatorsRequest) Reset() {
+	*x = GetEventSeriesForOperatorsRequest{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEventSeriesForOperatorsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEventSeriesForOperatorsRequest) ProtoMessage() {}
+
+func (x *GetEventSeriesForOperatorsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEventSeriesForOperatorsRequest.ProtoReflect.Descriptor instead.
+func (*GetEventSeriesForOperatorsRequest) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetEventSeriesForOperatorsRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *GetEventSeriesForOperatorsRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *GetEventSeriesForOperatorsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *GetEventSeriesForOperatorsRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *GetEventSeriesForOperatorsRequest) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+type OperatorEventSeries struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*OperatorSeriesPoint `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperatorEventSeries) Reset() {
+	*x = OperatorEventSeries{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatorEventSeries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatorEventSeries) ProtoMessage() {}
+
+func (x *OperatorEventSeries) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatorEventSeries.ProtoReflect.Descriptor instead.
+func (*OperatorEventSeries) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *OperatorEventSeries) GetItems() []*OperatorSeriesPoint {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+type OperatorSeriesPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The beginning of the step.
+	At            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Figures       *Figures               `protobuf:"bytes,2,opt,name=figures,proto3" json:"figures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperatorSeriesPoint) Reset() {
+	*x = OperatorSeriesPoint{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatorSeriesPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatorSeriesPoint) ProtoMessage() {}
+
+func (x *OperatorSeriesPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatorSeriesPoint.ProtoReflect.Descriptor instead.
+func (*OperatorSeriesPoint) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *OperatorSeriesPoint) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *OperatorSeriesPoint) GetFigures() *Figures {
+	if x != nil {
+		return x.Figures
+	}
+	return nil
+}
+
+type ListDaysRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The first day, YYYY-MM-DD.
+	From string `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// The last day.
+	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// One event only.
+	EventId string `protobuf:"bytes,4,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// 1-1000, default 100.
+	Limit         int32  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDaysRequest) Reset() {
+	*x = ListDaysRequest{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDaysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDaysRequest) ProtoMessage() {}
+
+func (x *ListDaysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDaysRequest.ProtoReflect.Descriptor instead.
+func (*ListDaysRequest) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListDaysRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ListDaysRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *ListDaysRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *ListDaysRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *ListDaysRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListDaysRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListDaysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*EventDay            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextCursor    string                 `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDaysResponse) Reset() {
+	*x = ListDaysResponse{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDaysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDaysResponse) ProtoMessage() {}
+
+func (x *ListDaysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDaysResponse.ProtoReflect.Descriptor instead.
+func (*ListDaysResponse) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListDaysResponse) GetItems() []*EventDay {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListDaysResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+// What was counted of an event on a day.
+type EventDay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YYYY-MM-DD.
+	Day string `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
+	// "" for what belongs to no event, such as memberships.
+	EventId string `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// The IANA time zone of the day.
+	TimeZone      string   `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	Figures       *Figures `protobuf:"bytes,4,opt,name=figures,proto3" json:"figures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventDay) Reset() {
+	*x = EventDay{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventDay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventDay) ProtoMessage() {}
+
+func (x *EventDay) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventDay.ProtoReflect.Descriptor instead.
+func (*EventDay) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *EventDay) GetDay() string {
+	if x != nil {
+		return x.Day
+	}
+	return ""
+}
+
+func (x *EventDay) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *EventDay) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *EventDay) GetFigures() *Figures {
+	if x != nil {
+		return x.Figures
+	}
+	return nil
+}
+
+// What was counted of an event, a campaign or a promotion. Zeroes for what it has not.
+type Figures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in EventStats.
+	Created   int64 `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	Confirmed int64 `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	Cancelled int64 `protobuf:"varint,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Expired   int64 `protobuf:"varint,4,opt,name=expired,proto3" json:"expired,omitempty"`
+	Rejected  int64 `protobuf:"varint,5,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	SeatsSold int64 `protobuf:"varint,6,opt,name=seats_sold,json=seatsSold,proto3" json:"seats_sold,omitempty"`
+	// As in RewardStats.
+	RewardsPaid      int64 `protobuf:"varint,7,opt,name=rewards_paid,json=rewardsPaid,proto3" json:"rewards_paid,omitempty"`
+	RewardsFailed    int64 `protobuf:"varint,8,opt,name=rewards_failed,json=rewardsFailed,proto3" json:"rewards_failed,omitempty"`
+	RewardsCancelled int64 `protobuf:"varint,9,opt,name=rewards_cancelled,json=rewardsCancelled,proto3" json:"rewards_cancelled,omitempty"`
+	PointsPaid       int64 `protobuf:"varint,10,opt,name=points_paid,json=pointsPaid,proto3" json:"points_paid,omitempty"`
+	// As in RequestStats.
+	RequestsSucceeded int64 `protobuf:"varint,11,opt,name=requests_succeeded,json=requestsSucceeded,proto3" json:"requests_succeeded,omitempty"`
+	RequestsRejected  int64 `protobuf:"varint,12,opt,name=requests_rejected,json=requestsRejected,proto3" json:"requests_rejected,omitempty"`
+	RequestsFailed    int64 `protobuf:"varint,13,opt,name=requests_failed,json=requestsFailed,proto3" json:"requests_failed,omitempty"`
+	// One per currency, by its code.
+	Revenue []*Revenue `protobuf:"bytes,14,rep,name=revenue,proto3" json:"revenue,omitempty"`
+	// As in OperatorEventStats.
+	CheckedIn        int64 `protobuf:"varint,15,opt,name=checked_in,json=checkedIn,proto3" json:"checked_in,omitempty"`
+	PaymentsDeclined int64 `protobuf:"varint,16,opt,name=payments_declined,json=paymentsDeclined,proto3" json:"payments_declined,omitempty"`
+	// As in RewardStats.
+	Entries int64 `protobuf:"varint,17,opt,name=entries,proto3" json:"entries,omitempty"`
+	// Offers of tickets that another user accepted (and paid); that ended before; whose payment could
+	// not be honoured.
+	TransfersCompleted int64 `protobuf:"varint,18,opt,name=transfers_completed,json=transfersCompleted,proto3" json:"transfers_completed,omitempty"`
+	TransfersCancelled int64 `protobuf:"varint,19,opt,name=transfers_cancelled,json=transfersCancelled,proto3" json:"transfers_cancelled,omitempty"`
+	TransfersRejected  int64 `protobuf:"varint,20,opt,name=transfers_rejected,json=transfersRejected,proto3" json:"transfers_rejected,omitempty"`
+	// Memberships bought or extended; whose payment could not be honoured; ended by a refund. They
+	// belong to no event.
+	MembershipsActivated int64 `protobuf:"varint,21,opt,name=memberships_activated,json=membershipsActivated,proto3" json:"memberships_activated,omitempty"`
+	MembershipsRejected  int64 `protobuf:"varint,22,opt,name=memberships_rejected,json=membershipsRejected,proto3" json:"memberships_rejected,omitempty"`
+	MembershipsEnded     int64 `protobuf:"varint,23,opt,name=memberships_ended,json=membershipsEnded,proto3" json:"memberships_ended,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *Figures) Reset() {
+	*x = Figures{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Figures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Figures) ProtoMessage() {}
+
+func (x *Figures) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Figures.ProtoReflect.Descriptor instead.
+func (*Figures) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Figures) GetCreated() int64 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *Figures) GetConfirmed() int64 {
+	if x != nil {
+		return x.Confirmed
+	}
+	return 0
+}
+
+func (x *Figures) GetCancelled() int64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *Figures) GetExpired() int64 {
+	if x != nil {
+		return x.Expired
+	}
+	return 0
+}
+
+func (x *Figures) GetRejected() int64 {
+	if x != nil {
+		return x.Rejected
+	}
+	return 0
+}
+
+func (x *Figures) GetSeatsSold() int64 {
+	if x != nil {
+		return x.SeatsSold
+	}
+	return 0
+}
+
+func (x *Figures) GetRewardsPaid() int64 {
+	if x != nil {
+		return x.RewardsPaid
+	}
+	return 0
+}
+
+func (x *Figures) GetRewardsFailed() int64 {
+	if x != nil {
+		return x.RewardsFailed
+	}
+	return 0
+}
+
+func (x *Figures) GetRewardsCancelled() int64 {
+	if x != nil {
+		return x.RewardsCancelled
+	}
+	return 0
+}
+
+func (x *Figures) GetPointsPaid() int64 {
+	if x != nil {
+		return x.PointsPaid
+	}
+	return 0
+}
+
+func (x *Figures) GetRequestsSucceeded() int64 {
+	if x != nil {
+		return x.RequestsSucceeded
+	}
+	return 0
+}
+
+func (x *Figures) GetRequestsRejected() int64 {
+	if x != nil {
+		return x.RequestsRejected
+	}
+	return 0
+}
+
+func (x *Figures) GetRequestsFailed() int64 {
+	if x != nil {
+		return x.RequestsFailed
+	}
+	return 0
+}
+
+func (x *Figures) GetRevenue() []*Revenue {
+	if x != nil {
+		return x.Revenue
+	}
+	return nil
+}
+
+func (x *Figures) GetCheckedIn() int64 {
+	if x != nil {
+		return x.CheckedIn
+	}
+	return 0
+}
+
+func (x *Figures) GetPaymentsDeclined() int64 {
+	if x != nil {
+		return x.PaymentsDeclined
+	}
+	return 0
+}
+
+func (x *Figures) GetEntries() int64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *Figures) GetTransfersCompleted() int64 {
+	if x != nil {
+		return x.TransfersCompleted
+	}
+	return 0
+}
+
+func (x *Figures) GetTransfersCancelled() int64 {
+	if x != nil {
+		return x.TransfersCancelled
+	}
+	return 0
+}
+
+func (x *Figures) GetTransfersRejected() int64 {
+	if x != nil {
+		return x.TransfersRejected
+	}
+	return 0
+}
+
+func (x *Figures) GetMembershipsActivated() int64 {
+	if x != nil {
+		return x.MembershipsActivated
+	}
+	return 0
+}
+
+func (x *Figures) GetMembershipsRejected() int64 {
+	if x != nil {
+		return x.MembershipsRejected
+	}
+	return 0
+}
+
+func (x *Figures) GetMembershipsEnded() int64 {
+	if x != nil {
+		return x.MembershipsEnded
+	}
+	return 0
+}
+
 // How the requests to a promotion ended. A failed request that an operator redrives counts again
 // when it ends.
 type RequestStats struct {
@@ -625,7 +1496,7 @@ type RequestStats struct {
 
 func (x *RequestStats) Reset() {
 	*x = RequestStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +1508,7 @@ func (x *RequestStats) String() string {
 func (*RequestStats) ProtoMessage() {}
 
 func (x *RequestStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +1521,7 @@ func (x *RequestStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStats.ProtoReflect.Descriptor instead.
 func (*RequestStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{7}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RequestStats) GetSucceeded() int64 {
@@ -694,14 +1565,16 @@ type RewardStats struct {
 	// The sum of the points paid.
 	PointsPaid int64 `protobuf:"varint,4,opt,name=points_paid,json=pointsPaid,proto3" json:"points_paid,omitempty"`
 	// When one of these figures last changed; absent while all are zero.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// Entries of members: days attended, or prizes drawn for.
+	Entries       int64 `protobuf:"varint,6,opt,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RewardStats) Reset() {
 	*x = RewardStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +1586,7 @@ func (x *RewardStats) String() string {
 func (*RewardStats) ProtoMessage() {}
 
 func (x *RewardStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +1599,7 @@ func (x *RewardStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RewardStats.ProtoReflect.Descriptor instead.
 func (*RewardStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{8}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RewardStats) GetPaid() int64 {
@@ -764,27 +1637,37 @@ func (x *RewardStats) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Confirmed reservation and membership payments minus refunds, per currency, in minor units.
+func (x *RewardStats) GetEntries() int64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+// Revenue in a currency, in minor units.
 type Revenue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ISO 4217.
 	Currency string `protobuf:"bytes,1,opt,name=currency,proto3" json:"currency,omitempty"`
-	// Confirmed payments.
+	// Payments for reservations and memberships. What the buyer of a transferred ticket pays is no
+	// revenue: it passes to the seller.
 	Confirmed int64 `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// Refunds.
+	// Their refunds, and those of transferred tickets to their buyers.
 	Refunded int64 `protobuf:"varint,3,opt,name=refunded,proto3" json:"refunded,omitempty"`
 	// confirmed − refunded.
 	Net int64 `protobuf:"varint,4,opt,name=net,proto3" json:"net,omitempty"`
 	// The numbers of payments and refunds.
-	Payments      int64 `protobuf:"varint,5,opt,name=payments,proto3" json:"payments,omitempty"`
-	Refunds       int64 `protobuf:"varint,6,opt,name=refunds,proto3" json:"refunds,omitempty"`
+	Payments int64 `protobuf:"varint,5,opt,name=payments,proto3" json:"payments,omitempty"`
+	Refunds  int64 `protobuf:"varint,6,opt,name=refunds,proto3" json:"refunds,omitempty"`
+	// The same money, and what is no revenue, by its cause.
+	ByCause       *MoneyByCause `protobuf:"bytes,7,opt,name=by_cause,json=byCause,proto3" json:"by_cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Revenue) Reset() {
 	*x = Revenue{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +1679,7 @@ func (x *Revenue) String() string {
 func (*Revenue) ProtoMessage() {}
 
 func (x *Revenue) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +1692,7 @@ func (x *Revenue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revenue.ProtoReflect.Descriptor instead.
 func (*Revenue) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{9}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Revenue) GetCurrency() string {
@@ -850,6 +1733,140 @@ func (x *Revenue) GetPayments() int64 {
 func (x *Revenue) GetRefunds() int64 {
 	if x != nil {
 		return x.Refunds
+	}
+	return 0
+}
+
+func (x *Revenue) GetByCause() *MoneyByCause {
+	if x != nil {
+		return x.ByCause
+	}
+	return nil
+}
+
+// Money by its cause, in minor units; none of it is negative.
+type MoneyByCause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Paid for reservations.
+	Sale int64 `protobuf:"varint,1,opt,name=sale,proto3" json:"sale,omitempty"`
+	// Given back of that, for whatever reason but a transfer.
+	SaleRefund int64 `protobuf:"varint,2,opt,name=sale_refund,json=saleRefund,proto3" json:"sale_refund,omitempty"`
+	// The part of `sale` that is fees of tickets.
+	Fee int64 `protobuf:"varint,3,opt,name=fee,proto3" json:"fee,omitempty"`
+	// The part of the refunds that is fees of tickets.
+	FeeRefund int64 `protobuf:"varint,4,opt,name=fee_refund,json=feeRefund,proto3" json:"fee_refund,omitempty"`
+	// Paid by the buyers of transferred tickets.
+	Transfer int64 `protobuf:"varint,5,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	// Paid to the sellers of transferred tickets, by refunds of what they had paid themselves.
+	TransferPayout int64 `protobuf:"varint,6,opt,name=transfer_payout,json=transferPayout,proto3" json:"transfer_payout,omitempty"`
+	// Given back to buyers since the ticket could not be transferred.
+	TransferReturn int64 `protobuf:"varint,7,opt,name=transfer_return,json=transferReturn,proto3" json:"transfer_return,omitempty"`
+	// Given back to the buyers of transferred tickets for the tickets.
+	TransferRefund int64 `protobuf:"varint,8,opt,name=transfer_refund,json=transferRefund,proto3" json:"transfer_refund,omitempty"`
+	// Paid for memberships.
+	Membership int64 `protobuf:"varint,9,opt,name=membership,proto3" json:"membership,omitempty"`
+	// Given back of that.
+	MembershipRefund int64 `protobuf:"varint,10,opt,name=membership_refund,json=membershipRefund,proto3" json:"membership_refund,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *MoneyByCause) Reset() {
+	*x = MoneyByCause{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoneyByCause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoneyByCause) ProtoMessage() {}
+
+func (x *MoneyByCause) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoneyByCause.ProtoReflect.Descriptor instead.
+func (*MoneyByCause) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *MoneyByCause) GetSale() int64 {
+	if x != nil {
+		return x.Sale
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetSaleRefund() int64 {
+	if x != nil {
+		return x.SaleRefund
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetFee() int64 {
+	if x != nil {
+		return x.Fee
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetFeeRefund() int64 {
+	if x != nil {
+		return x.FeeRefund
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetTransfer() int64 {
+	if x != nil {
+		return x.Transfer
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetTransferPayout() int64 {
+	if x != nil {
+		return x.TransferPayout
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetTransferReturn() int64 {
+	if x != nil {
+		return x.TransferReturn
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetTransferRefund() int64 {
+	if x != nil {
+		return x.TransferRefund
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetMembership() int64 {
+	if x != nil {
+		return x.Membership
+	}
+	return 0
+}
+
+func (x *MoneyByCause) GetMembershipRefund() int64 {
+	if x != nil {
+		return x.MembershipRefund
 	}
 	return 0
 }
@@ -907,18 +1924,96 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\x8a\x01\n" +
 	" GetEventStatsForOperatorsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe4\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc1\x03\n" +
 	"\x12OperatorEventStats\x120\n" +
 	"\x06counts\x18\x01 \x01(\v2\x18.urr.stats.v1.EventStatsR\x06counts\x12/\n" +
 	"\arevenue\x18\x02 \x03(\v2\x15.urr.stats.v1.RevenueR\arevenue\x123\n" +
 	"\arewards\x18\x03 \x01(\v2\x19.urr.stats.v1.RewardStatsR\arewards\x126\n" +
-	"\brequests\x18\x04 \x01(\v2\x1a.urr.stats.v1.RequestStatsR\brequests\"\x9b\x01\n" +
+	"\brequests\x18\x04 \x01(\v2\x1a.urr.stats.v1.RequestStatsR\brequests\x12\x1d\n" +
+	"\n" +
+	"checked_in\x18\x05 \x01(\x03R\tcheckedIn\x12+\n" +
+	"\x11payments_declined\x18\x06 \x01(\x03R\x10paymentsDeclined\x12/\n" +
+	"\x13transfers_completed\x18\a \x01(\x03R\x12transfersCompleted\x12/\n" +
+	"\x13transfers_cancelled\x18\b \x01(\x03R\x12transfersCancelled\x12-\n" +
+	"\x12transfers_rejected\x18\t \x01(\x03R\x11transfersRejected\"\xde\x01\n" +
+	"\x15GetEventSeriesRequest\x127\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x126\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x04from\x122\n" +
+	"\x02to\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x02to\x12 \n" +
+	"\x04step\x18\x04 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x8a\x8a\x0f(\x00R\x04step\">\n" +
+	"\vEventSeries\x12/\n" +
+	"\x05items\x18\x01 \x03(\v2\x19.urr.stats.v1.SeriesPointR\x05items\"\xe4\x01\n" +
+	"\vSeriesPoint\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
+	"\acreated\x18\x02 \x01(\x03R\acreated\x12\x1c\n" +
+	"\tconfirmed\x18\x03 \x01(\x03R\tconfirmed\x12\x1c\n" +
+	"\tcancelled\x18\x04 \x01(\x03R\tcancelled\x12\x18\n" +
+	"\aexpired\x18\x05 \x01(\x03R\aexpired\x12\x1a\n" +
+	"\brejected\x18\x06 \x01(\x03R\brejected\x12\x1d\n" +
+	"\n" +
+	"seats_sold\x18\a \x01(\x03R\tseatsSold\"\x99\x02\n" +
+	"!GetEventSeriesForOperatorsRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x126\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x04from\x122\n" +
+	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x02to\x12 \n" +
+	"\x04step\x18\x05 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x8a\x8a\x0f(\x00R\x04step\"N\n" +
+	"\x13OperatorEventSeries\x127\n" +
+	"\x05items\x18\x01 \x03(\v2!.urr.stats.v1.OperatorSeriesPointR\x05items\"r\n" +
+	"\x13OperatorSeriesPoint\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12/\n" +
+	"\afigures\x18\x02 \x01(\v2\x15.urr.stats.v1.FiguresR\afigures\"\xaa\x02\n" +
+	"\x0fListDaysRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\x04from\x18\x02 \x01(\tB#\xbaH r\x1e2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$R\x04from\x123\n" +
+	"\x02to\x18\x03 \x01(\tB#\xbaH r\x1e2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$R\x02to\x127\n" +
+	"\bevent_id\x18\x04 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$R\aeventId\x12 \n" +
+	"\x05limit\x18\x05 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\x05limit\x12\x1f\n" +
+	"\x06cursor\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18dR\x06cursor\"a\n" +
+	"\x10ListDaysResponse\x12,\n" +
+	"\x05items\x18\x01 \x03(\v2\x16.urr.stats.v1.EventDayR\x05items\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\x85\x01\n" +
+	"\bEventDay\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\tR\x03day\x12\x19\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1b\n" +
+	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12/\n" +
+	"\afigures\x18\x04 \x01(\v2\x15.urr.stats.v1.FiguresR\afigures\"\x8e\a\n" +
+	"\aFigures\x12\x18\n" +
+	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x1c\n" +
+	"\tconfirmed\x18\x02 \x01(\x03R\tconfirmed\x12\x1c\n" +
+	"\tcancelled\x18\x03 \x01(\x03R\tcancelled\x12\x18\n" +
+	"\aexpired\x18\x04 \x01(\x03R\aexpired\x12\x1a\n" +
+	"\brejected\x18\x05 \x01(\x03R\brejected\x12\x1d\n" +
+	"\n" +
+	"seats_sold\x18\x06 \x01(\x03R\tseatsSold\x12!\n" +
+	"\frewards_paid\x18\a \x01(\x03R\vrewardsPaid\x12%\n" +
+	"\x0erewards_failed\x18\b \x01(\x03R\rrewardsFailed\x12+\n" +
+	"\x11rewards_cancelled\x18\t \x01(\x03R\x10rewardsCancelled\x12\x1f\n" +
+	"\vpoints_paid\x18\n" +
+	" \x01(\x03R\n" +
+	"pointsPaid\x12-\n" +
+	"\x12requests_succeeded\x18\v \x01(\x03R\x11requestsSucceeded\x12+\n" +
+	"\x11requests_rejected\x18\f \x01(\x03R\x10requestsRejected\x12'\n" +
+	"\x0frequests_failed\x18\r \x01(\x03R\x0erequestsFailed\x12/\n" +
+	"\arevenue\x18\x0e \x03(\v2\x15.urr.stats.v1.RevenueR\arevenue\x12\x1d\n" +
+	"\n" +
+	"checked_in\x18\x0f \x01(\x03R\tcheckedIn\x12+\n" +
+	"\x11payments_declined\x18\x10 \x01(\x03R\x10paymentsDeclined\x12\x18\n" +
+	"\aentries\x18\x11 \x01(\x03R\aentries\x12/\n" +
+	"\x13transfers_completed\x18\x12 \x01(\x03R\x12transfersCompleted\x12/\n" +
+	"\x13transfers_cancelled\x18\x13 \x01(\x03R\x12transfersCancelled\x12-\n" +
+	"\x12transfers_rejected\x18\x14 \x01(\x03R\x11transfersRejected\x123\n" +
+	"\x15memberships_activated\x18\x15 \x01(\x03R\x14membershipsActivated\x121\n" +
+	"\x14memberships_rejected\x18\x16 \x01(\x03R\x13membershipsRejected\x12+\n" +
+	"\x11memberships_ended\x18\x17 \x01(\x03R\x10membershipsEnded\"\x9b\x01\n" +
 	"\fRequestStats\x12\x1c\n" +
 	"\tsucceeded\x18\x01 \x01(\x03R\tsucceeded\x12\x1a\n" +
 	"\brejected\x18\x02 \x01(\x03R\brejected\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\x03R\x06failed\x129\n" +
 	"\n" +
-	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xb3\x01\n" +
+	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xcd\x01\n" +
 	"\vRewardStats\x12\x12\n" +
 	"\x04paid\x18\x01 \x01(\x03R\x04paid\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x03R\x06failed\x12\x1c\n" +
@@ -926,21 +2021,48 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\vpoints_paid\x18\x04 \x01(\x03R\n" +
 	"pointsPaid\x129\n" +
 	"\n" +
-	"updated_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xa7\x01\n" +
+	"updated_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x18\n" +
+	"\aentries\x18\x06 \x01(\x03R\aentries\"\xde\x01\n" +
 	"\aRevenue\x12\x1a\n" +
 	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x1c\n" +
 	"\tconfirmed\x18\x02 \x01(\x03R\tconfirmed\x12\x1a\n" +
 	"\brefunded\x18\x03 \x01(\x03R\brefunded\x12\x10\n" +
 	"\x03net\x18\x04 \x01(\x03R\x03net\x12\x1a\n" +
 	"\bpayments\x18\x05 \x01(\x03R\bpayments\x12\x18\n" +
-	"\arefunds\x18\x06 \x01(\x03R\arefunds2\xe1\x03\n" +
+	"\arefunds\x18\x06 \x01(\x03R\arefunds\x125\n" +
+	"\bby_cause\x18\a \x01(\v2\x1a.urr.stats.v1.MoneyByCauseR\abyCause\"\xd8\x02\n" +
+	"\fMoneyByCause\x12\x12\n" +
+	"\x04sale\x18\x01 \x01(\x03R\x04sale\x12\x1f\n" +
+	"\vsale_refund\x18\x02 \x01(\x03R\n" +
+	"saleRefund\x12\x10\n" +
+	"\x03fee\x18\x03 \x01(\x03R\x03fee\x12\x1d\n" +
+	"\n" +
+	"fee_refund\x18\x04 \x01(\x03R\tfeeRefund\x12\x1a\n" +
+	"\btransfer\x18\x05 \x01(\x03R\btransfer\x12'\n" +
+	"\x0ftransfer_payout\x18\x06 \x01(\x03R\x0etransferPayout\x12'\n" +
+	"\x0ftransfer_return\x18\a \x01(\x03R\x0etransferReturn\x12'\n" +
+	"\x0ftransfer_refund\x18\b \x01(\x03R\x0etransferRefund\x12\x1e\n" +
+	"\n" +
+	"membership\x18\t \x01(\x03R\n" +
+	"membership\x12+\n" +
+	"\x11membership_refund\x18\n" +
+	" \x01(\x03R\x10membershipRefund2\xcd\a\n" +
 	"\fStatsService\x12\x92\x01\n" +
 	"\rGetEventStats\x12\".urr.stats.v1.GetEventStatsRequest\x1a\x18.urr.stats.v1.EventStats\"C\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
 	"\x06public\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/stats/events/{event_id}\x90\x02\x01\x12\xb7\x01\n" +
 	"\x19GetEventStatsForOperators\x12..urr.stats.v1.GetEventStatsForOperatorsRequest\x1a .urr.stats.v1.OperatorEventStats\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/stats/events/{event_id}\x90\x02\x01\x12\x81\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/stats/events/{event_id}\x90\x02\x01\x12\x9c\x01\n" +
+	"\x0eGetEventSeries\x12#.urr.stats.v1.GetEventSeriesRequest\x1a\x19.urr.stats.v1.EventSeries\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\b\n" +
+	"\x06public\x82\xd3\xe4\x93\x02(\x12&/api/v1/stats/events/{event_id}/series\x90\x02\x01\x12\xc1\x01\n" +
+	"\x1aGetEventSeriesForOperators\x12/.urr.stats.v1.GetEventSeriesForOperatorsRequest\x1a!.urr.stats.v1.OperatorEventSeries\"O\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/stats/events/{event_id}/series\x90\x02\x01\x12\x86\x01\n" +
+	"\bListDays\x12\x1d.urr.stats.v1.ListDaysRequest\x1a\x1e.urr.stats.v1.ListDaysResponse\";\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/admin/stats/days\x90\x02\x01\x12\x81\x01\n" +
 	"\bListActs\x12\x1d.urr.stats.v1.ListActsRequest\x1a\x1e.urr.stats.v1.ListActsResponse\"6\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/admin/audit\x90\x02\x01B)Z'urr.guru/proto/gen/urr/stats/v1;statsv1b\x06proto3"
@@ -957,47 +2079,79 @@ func file_urr_stats_v1_stats_proto_rawDescGZIP() []byte {
 	return file_urr_stats_v1_stats_proto_rawDescData
 }
 
-var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_urr_stats_v1_stats_proto_goTypes = []any{
-	(*ListActsRequest)(nil),                  // 0: urr.stats.v1.ListActsRequest
-	(*ListActsResponse)(nil),                 // 1: urr.stats.v1.ListActsResponse
-	(*Act)(nil),                              // 2: urr.stats.v1.Act
-	(*GetEventStatsRequest)(nil),             // 3: urr.stats.v1.GetEventStatsRequest
-	(*EventStats)(nil),                       // 4: urr.stats.v1.EventStats
-	(*GetEventStatsForOperatorsRequest)(nil), // 5: urr.stats.v1.GetEventStatsForOperatorsRequest
-	(*OperatorEventStats)(nil),               // 6: urr.stats.v1.OperatorEventStats
-	(*RequestStats)(nil),                     // 7: urr.stats.v1.RequestStats
-	(*RewardStats)(nil),                      // 8: urr.stats.v1.RewardStats
-	(*Revenue)(nil),                          // 9: urr.stats.v1.Revenue
-	(*v1.Caller)(nil),                        // 10: urr.common.v1.Caller
-	(*timestamppb.Timestamp)(nil),            // 11: google.protobuf.Timestamp
+	(*ListActsRequest)(nil),                   // 0: urr.stats.v1.ListActsRequest
+	(*ListActsResponse)(nil),                  // 1: urr.stats.v1.ListActsResponse
+	(*Act)(nil),                               // 2: urr.stats.v1.Act
+	(*GetEventStatsRequest)(nil),              // 3: urr.stats.v1.GetEventStatsRequest
+	(*EventStats)(nil),                        // 4: urr.stats.v1.EventStats
+	(*GetEventStatsForOperatorsRequest)(nil),  // 5: urr.stats.v1.GetEventStatsForOperatorsRequest
+	(*OperatorEventStats)(nil),                // 6: urr.stats.v1.OperatorEventStats
+	(*GetEventSeriesRequest)(nil),             // 7: urr.stats.v1.GetEventSeriesRequest
+	(*EventSeries)(nil),                       // 8: urr.stats.v1.EventSeries
+	(*SeriesPoint)(nil),                       // 9: urr.stats.v1.SeriesPoint
+	(*GetEventSeriesForOperatorsRequest)(nil), // 10: urr.stats.v1.GetEventSeriesForOperatorsRequest
+	(*OperatorEventSeries)(nil),               // 11: urr.stats.v1.OperatorEventSeries
+	(*OperatorSeriesPoint)(nil),               // 12: urr.stats.v1.OperatorSeriesPoint
+	(*ListDaysRequest)(nil),                   // 13: urr.stats.v1.ListDaysRequest
+	(*ListDaysResponse)(nil),                  // 14: urr.stats.v1.ListDaysResponse
+	(*EventDay)(nil),                          // 15: urr.stats.v1.EventDay
+	(*Figures)(nil),                           // 16: urr.stats.v1.Figures
+	(*RequestStats)(nil),                      // 17: urr.stats.v1.RequestStats
+	(*RewardStats)(nil),                       // 18: urr.stats.v1.RewardStats
+	(*Revenue)(nil),                           // 19: urr.stats.v1.Revenue
+	(*MoneyByCause)(nil),                      // 20: urr.stats.v1.MoneyByCause
+	(*v1.Caller)(nil),                         // 21: urr.common.v1.Caller
+	(*timestamppb.Timestamp)(nil),             // 22: google.protobuf.Timestamp
 }
 var file_urr_stats_v1_stats_proto_depIdxs = []int32{
-	10, // 0: urr.stats.v1.ListActsRequest.caller:type_name -> urr.common.v1.Caller
-	11, // 1: urr.stats.v1.ListActsRequest.from:type_name -> google.protobuf.Timestamp
-	11, // 2: urr.stats.v1.ListActsRequest.to:type_name -> google.protobuf.Timestamp
+	21, // 0: urr.stats.v1.ListActsRequest.caller:type_name -> urr.common.v1.Caller
+	22, // 1: urr.stats.v1.ListActsRequest.from:type_name -> google.protobuf.Timestamp
+	22, // 2: urr.stats.v1.ListActsRequest.to:type_name -> google.protobuf.Timestamp
 	2,  // 3: urr.stats.v1.ListActsResponse.items:type_name -> urr.stats.v1.Act
-	11, // 4: urr.stats.v1.Act.at:type_name -> google.protobuf.Timestamp
-	11, // 5: urr.stats.v1.Act.ended_at:type_name -> google.protobuf.Timestamp
-	11, // 6: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
-	10, // 7: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
+	22, // 4: urr.stats.v1.Act.at:type_name -> google.protobuf.Timestamp
+	22, // 5: urr.stats.v1.Act.ended_at:type_name -> google.protobuf.Timestamp
+	22, // 6: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
+	21, // 7: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
 	4,  // 8: urr.stats.v1.OperatorEventStats.counts:type_name -> urr.stats.v1.EventStats
-	9,  // 9: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
-	8,  // 10: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
-	7,  // 11: urr.stats.v1.OperatorEventStats.requests:type_name -> urr.stats.v1.RequestStats
-	11, // 12: urr.stats.v1.RequestStats.updated_at:type_name -> google.protobuf.Timestamp
-	11, // 13: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
-	3,  // 14: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
-	5,  // 15: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
-	0,  // 16: urr.stats.v1.StatsService.ListActs:input_type -> urr.stats.v1.ListActsRequest
-	4,  // 17: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
-	6,  // 18: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
-	1,  // 19: urr.stats.v1.StatsService.ListActs:output_type -> urr.stats.v1.ListActsResponse
-	17, // [17:20] is the sub-list for method output_type
-	14, // [14:17] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	19, // 9: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
+	18, // 10: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
+	17, // 11: urr.stats.v1.OperatorEventStats.requests:type_name -> urr.stats.v1.RequestStats
+	22, // 12: urr.stats.v1.GetEventSeriesRequest.from:type_name -> google.protobuf.Timestamp
+	22, // 13: urr.stats.v1.GetEventSeriesRequest.to:type_name -> google.protobuf.Timestamp
+	9,  // 14: urr.stats.v1.EventSeries.items:type_name -> urr.stats.v1.SeriesPoint
+	22, // 15: urr.stats.v1.SeriesPoint.at:type_name -> google.protobuf.Timestamp
+	21, // 16: urr.stats.v1.GetEventSeriesForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
+	22, // 17: urr.stats.v1.GetEventSeriesForOperatorsRequest.from:type_name -> google.protobuf.Timestamp
+	22, // 18: urr.stats.v1.GetEventSeriesForOperatorsRequest.to:type_name -> google.protobuf.Timestamp
+	12, // 19: urr.stats.v1.OperatorEventSeries.items:type_name -> urr.stats.v1.OperatorSeriesPoint
+	22, // 20: urr.stats.v1.OperatorSeriesPoint.at:type_name -> google.protobuf.Timestamp
+	16, // 21: urr.stats.v1.OperatorSeriesPoint.figures:type_name -> urr.stats.v1.Figures
+	21, // 22: urr.stats.v1.ListDaysRequest.caller:type_name -> urr.common.v1.Caller
+	15, // 23: urr.stats.v1.ListDaysResponse.items:type_name -> urr.stats.v1.EventDay
+	16, // 24: urr.stats.v1.EventDay.figures:type_name -> urr.stats.v1.Figures
+	19, // 25: urr.stats.v1.Figures.revenue:type_name -> urr.stats.v1.Revenue
+	22, // 26: urr.stats.v1.RequestStats.updated_at:type_name -> google.protobuf.Timestamp
+	22, // 27: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
+	20, // 28: urr.stats.v1.Revenue.by_cause:type_name -> urr.stats.v1.MoneyByCause
+	3,  // 29: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
+	5,  // 30: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
+	7,  // 31: urr.stats.v1.StatsService.GetEventSeries:input_type -> urr.stats.v1.GetEventSeriesRequest
+	10, // 32: urr.stats.v1.StatsService.GetEventSeriesForOperators:input_type -> urr.stats.v1.GetEventSeriesForOperatorsRequest
+	13, // 33: urr.stats.v1.StatsService.ListDays:input_type -> urr.stats.v1.ListDaysRequest
+	0,  // 34: urr.stats.v1.StatsService.ListActs:input_type -> urr.stats.v1.ListActsRequest
+	4,  // 35: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
+	6,  // 36: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
+	8,  // 37: urr.stats.v1.StatsService.GetEventSeries:output_type -> urr.stats.v1.EventSeries
+	11, // 38: urr.stats.v1.StatsService.GetEventSeriesForOperators:output_type -> urr.stats.v1.OperatorEventSeries
+	14, // 39: urr.stats.v1.StatsService.ListDays:output_type -> urr.stats.v1.ListDaysResponse
+	1,  // 40: urr.stats.v1.StatsService.ListActs:output_type -> urr.stats.v1.ListActsResponse
+	35, // [35:41] is the sub-list for method output_type
+	29, // [29:35] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_urr_stats_v1_stats_proto_init() }
@@ -1012,7 +2166,7 @@ func file_urr_stats_v1_stats_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_stats_v1_stats_proto_rawDesc), len(file_urr_stats_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

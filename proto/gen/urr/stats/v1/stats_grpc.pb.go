@@ -21,9 +21,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	StatsService_GetEventStats_FullMethodName             = "/urr.stats.v1.StatsService/GetEventStats"
-	StatsService_GetEventStatsForOperators_FullMethodName = "/urr.stats.v1.StatsService/GetEventStatsForOperators"
-	StatsService_ListActs_FullMethodName                  = "/urr.stats.v1.StatsService/ListActs"
+	StatsService_GetEventStats_FullMethodName              = "/urr.stats.v1.StatsService/GetEventStats"
+	StatsService_GetEventStatsForOperators_FullMethodName  = "/urr.stats.v1.StatsService/GetEventStatsForOperators"
+	StatsService_GetEventSeries_FullMethodName             = "/urr.stats.v1.StatsService/GetEventSeries"
+	StatsService_GetEventSeriesForOperators_FullMethodName = "/urr.stats.v1.StatsService/GetEventSeriesForOperators"
+	StatsService_ListDays_FullMethodName                   = "/urr.stats.v1.StatsService/ListDays"
+	StatsService_ListActs_FullMethodName                   = "/urr.stats.v1.StatsService/ListActs"
 )
 
 // StatsServiceClient is the client API for StatsService service.
@@ -36,6 +39,19 @@ type StatsServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(ctx context.Context, in *GetEventStatsForOperatorsRequest, opts ...grpc.CallOption) (*OperatorEventStats, error)
+	// How the public counts of one event grew from a time to another, both whole minutes, in at most
+	// 1440 steps. Parts of that time in which nothing was counted are left out. What is older than 90
+	// days is counted in the first minute of its quarter of an hour.
+	GetEventSeries(ctx context.Context, in *GetEventSeriesRequest, opts ...grpc.CallOption) (*EventSeries, error)
+	// The same, with all that is counted, and money by its cause.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
+	GetEventSeriesForOperators(ctx context.Context, in *GetEventSeriesForOperatorsRequest, opts ...grpc.CallOption) (*OperatorEventSeries, error)
+	// The figures of all events, or of one, by day: of the days from `from` to `to`, both included, at
+	// most 366. A day is that of the event's time zone. Days on which nothing was counted are left out.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	ListDays(ctx context.Context, in *ListDaysRequest, opts ...grpc.CallOption) (*ListDaysResponse, error)
 	// The acts of operators, newest first, with their time, address and outcome. `from` is inclusive,
 	// `to` is exclusive. An act appears within moments, or after an outage of Kafka.
 	//
@@ -71,6 +87,36 @@ func (c *statsServiceClient) GetEventStatsForOperators(ctx context.Context, in *
 	return out, nil
 }
 
+func (c *statsServiceClient) GetEventSeries(ctx context.Context, in *GetEventSeriesRequest, opts ...grpc.CallOption) (*EventSeries, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EventSeries)
+	err := c.cc.Invoke(ctx, StatsService_GetEventSeries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *statsServiceClient) GetEventSeriesForOperators(ctx context.Context, in *GetEventSeriesForOperatorsRequest, opts ...grpc.CallOption) (*OperatorEventSeries, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OperatorEventSeries)
+	err := c.cc.Invoke(ctx, StatsService_GetEventSeriesForOperators_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *statsServiceClient) ListDays(ctx context.Context, in *ListDaysRequest, opts ...grpc.CallOption) (*ListDaysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDaysResponse)
+	err := c.cc.Invoke(ctx, StatsService_ListDays_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *statsServiceClient) ListActs(ctx context.Context, in *ListActsRequest, opts ...grpc.CallOption) (*ListActsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListActsResponse)
@@ -91,6 +137,19 @@ type StatsServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
 	GetEventStatsForOperators(context.Context, *GetEventStatsForOperatorsRequest) (*OperatorEventStats, error)
+	// How the public counts of one event grew from a time to another, both whole minutes, in at most
+	// 1440 steps. Parts of that time in which nothing was counted are left out. What is older than 90
+	// days is counted in the first minute of its quarter of an hour.
+	GetEventSeries(context.Context, *GetEventSeriesRequest) (*EventSeries, error)
+	// The same, with all that is counted, and money by its cause.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED.
+	GetEventSeriesForOperators(context.Context, *GetEventSeriesForOperatorsRequest) (*OperatorEventSeries, error)
+	// The figures of all events, or of one, by day: of the days from `from` to `to`, both included, at
+	// most 366. A day is that of the event's time zone. Days on which nothing was counted are left out.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
+	ListDays(context.Context, *ListDaysRequest) (*ListDaysResponse, error)
 	// The acts of operators, newest first, with their time, address and outcome. `from` is inclusive,
 	// `to` is exclusive. An act appears within moments, or after an outage of Kafka.
 	//
@@ -111,6 +170,15 @@ func (UnimplementedStatsServiceServer) GetEventStats(context.Context, *GetEventS
 }
 func (UnimplementedStatsServiceServer) GetEventStatsForOperators(context.Context, *GetEventStatsForOperatorsRequest) (*OperatorEventStats, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetEventStatsForOperators not implemented")
+}
+func (UnimplementedStatsServiceServer) GetEventSeries(context.Context, *GetEventSeriesRequest) (*EventSeries, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEventSeries not implemented")
+}
+func (UnimplementedStatsServiceServer) GetEventSeriesForOperators(context.Context, *GetEventSeriesForOperatorsRequest) (*OperatorEventSeries, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEventSeriesForOperators not implemented")
+}
+func (UnimplementedStatsServiceServer) ListDays(context.Context, *ListDaysRequest) (*ListDaysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDays not implemented")
 }
 func (UnimplementedStatsServiceServer) ListActs(context.Context, *ListActsRequest) (*ListActsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListActs not implemented")
@@ -172,6 +240,60 @@ func _StatsService_GetEventStatsForOperators_Handler(srv interface{}, ctx contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StatsService_GetEventSeries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetEventSeriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).GetEventSeries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_GetEventSeries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).GetEventSeries(ctx, req.(*GetEventSeriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StatsService_GetEventSeriesForOperators_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetEventSeriesForOperatorsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).GetEventSeriesForOperators(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_GetEventSeriesForOperators_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).GetEventSeriesForOperators(ctx, req.(*GetEventSeriesForOperatorsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StatsService_ListDays_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDaysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).ListDays(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_ListDays_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).ListDays(ctx, req.(*ListDaysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _StatsService_ListActs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListActsRequest)
 	if err := dec(in); err != nil {
@@ -204,6 +326,18 @@ var StatsService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetEventStatsForOperators",
 			Handler:    _StatsService_GetEventStatsForOperators_Handler,
+		},
+		{
+			MethodName: "GetEventSeries",
+			Handler:    _StatsService_GetEventSeries_Handler,
+		},
+		{
+			MethodName: "GetEventSeriesForOperators",
+			Handler:    _StatsService_GetEventSeriesForOperators_Handler,
+		},
+		{
+			MethodName: "ListDays",
+			Handler:    _StatsService_ListDays_Handler,
 		},
 		{
 			MethodName: "ListActs",

@@ -1117,11 +1117,13 @@ func (x *GetEventInfoRequest) GetEventId() string {
 }
 
 type EventInfo struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Artist        string                 `protobuf:"bytes,3,opt,name=artist,proto3" json:"artist,omitempty"`
-	Seating       string                 `protobuf:"bytes,4,opt,name=seating,proto3" json:"seating,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Title   string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Artist  string                 `protobuf:"bytes,3,opt,name=artist,proto3" json:"artist,omitempty"`
+	Seating string                 `protobuf:"bytes,4,opt,name=seating,proto3" json:"seating,omitempty"`
+	// IANA time zone of the venue.
+	TimeZone      *string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1180,6 +1182,13 @@ func (x *EventInfo) GetArtist() string {
 func (x *EventInfo) GetSeating() string {
 	if x != nil {
 		return x.Seating
+	}
+	return ""
+}
+
+func (x *EventInfo) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
 	}
 	return ""
 }
@@ -3087,12 +3096,15 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bsections\x18\x04 \x03(\v2\x16.urr.ticket.v1.SectionR\bsections\x12\x14\n" +
 	"\x05seats\x18\x05 \x01(\x03R\x05seats\"N\n" +
 	"\x13GetEventInfoRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"n\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x9e\x01\n" +
 	"\tEventInfo\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
 	"\x06artist\x18\x03 \x01(\tR\x06artist\x12\x18\n" +
-	"\aseating\x18\x04 \x01(\tR\aseating\"[\n" +
+	"\aseating\x18\x04 \x01(\tR\aseating\x12 \n" +
+	"\ttime_zone\x18\x05 \x01(\tH\x00R\btimeZone\x88\x01\x01B\f\n" +
+	"\n" +
+	"_time_zone\"[\n" +
 	"\x14GetSaleStatusRequest\x12C\n" +
 	"\tevent_ids\x18\x01 \x03(\tB&\xbaH#\x92\x01 \b\x01\x10\xe8\a\"\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\beventIds\"p\n" +
 	"\x15GetSaleStatusResponse\x12/\n" +
@@ -3263,7 +3275,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bcapacity\x18\x03 \x01(\x03R\bcapacity\x12\x12\n" +
 	"\x04sold\x18\x04 \x01(\x03R\x04sold\x12\x14\n" +
 	"\x05house\x18\x05 \x01(\x03R\x05house\x12\x1c\n" +
-	"\treturning\x18\x06 \x01(\x03R\treturning2\xe7\a\n" +
+	"\treturning\x18\x06 \x01(\x03R\treturning2\xee\a\n" +
 	"\fEventService\x12\x85\x01\n" +
 	"\n" +
 	"ListEvents\x12 .urr.ticket.v1.ListEventsRequest\x1a!.urr.ticket.v1.ListEventsResponse\"2\xa2\xbb\x18\t\n" +
@@ -3276,10 +3288,11 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"GetSeatMap\x12 .urr.ticket.v1.GetSeatMapRequest\x1a\x16.urr.ticket.v1.SeatMap\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x01\x12g\n" +
 	"\x0fGetAvailability\x12%.urr.ticket.v1.GetAvailabilityRequest\x1a\x1b.urr.ticket.v1.Availability\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x01\x12e\n" +
-	"\fGetEventInfo\x12\".urr.ticket.v1.GetEventInfoRequest\x1a\x18.urr.ticket.v1.EventInfo\"\x17\xa2\xbb\x18\x10\n" +
+	"\agateway\x90\x02\x01\x12l\n" +
+	"\fGetEventInfo\x12\".urr.ticket.v1.GetEventInfoRequest\x1a\x18.urr.ticket.v1.EventInfo\"\x1e\xa2\xbb\x18\x17\n" +
 	"\x05queue\n" +
-	"\agateway\x90\x02\x01\x12j\n" +
+	"\agateway\n" +
+	"\x05stats\x90\x02\x01\x12j\n" +
 	"\rGetSaleStatus\x12#.urr.ticket.v1.GetSaleStatusRequest\x1a$.urr.ticket.v1.GetSaleStatusResponse\"\x0e\xa2\xbb\x18\a\n" +
 	"\x05queue\x90\x02\x01\x12e\n" +
 	"\x0fGetLineSettings\x12%.urr.ticket.v1.GetLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
@@ -3488,6 +3501,7 @@ func file_urr_ticket_v1_event_proto_init() {
 		return
 	}
 	file_urr_ticket_v1_event_proto_msgTypes[3].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[15].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[20].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[23].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[25].OneofWrappers = []any{}

@@ -10,147 +10,71 @@ import (
 	"time"
 )
 
-const addCounts = `-- name: AddCounts :exec
-INSERT INTO event_days (event_id, day, created, confirmed, cancelled, expired, rejected, seats_sold, updated_at)
-SELECT unnest($1::text[]), unnest($2::date[]), unnest($3::bigint[]), unnest($4::bigint[]),
-       unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]),
-       coalesce($9::timestamptz, now())
-ON CONFLICT (event_id, day) DO UPDATE SET
-    created    = event_days.created + excluded.created,
-    confirmed  = event_days.confirmed + excluded.confirmed,
-    cancelled  = event_days.cancelled + excluded.cancelled,
-    expired    = event_days.expired + excluded.expired,
-    rejected   = event_days.rejected + excluded.rejected,
-    seats_sold = event_days.seats_sold + excluded.seats_sold,
-    updated_at = excluded.updated_at
+const addMinutes = `-- name: AddMinutes :exec
+INSERT INTO minutes (event_id, minute, figure, currency, amount, times)
+SELECT unnest($1::text[]), unnest($2::timestamptz[]), unnest($3::text[]), unnest($4::text[]),
+       unnest($5::bigint[]), unnest($6::bigint[])
+ON CONFLICT (event_id, minute, figure, currency) DO UPDATE SET
+    amount = minutes.amount + excluded.amount,
+    times  = minutes.times + excluded.times
 `
 
-type AddCountsParams struct {
-	EventIds  []string
-	Days      []time.Time
-	Created   []int64
-	Confirmed []int64
-	Cancelled []int64
-	Expired   []int64
-	Rejected  []int64
-	SeatsSold []int64
-	Now       *time.Time
+type AddMinutesParams struct {
+	EventIds   []string
+	At         []time.Time
+	Figures    []string
+	Currencies []string
+	Amounts    []int64
+	Counts     []int64
 }
 
 // Rows come sorted by key, so that two batches lock them in the same order.
-// now is set by tests only.
-func (q *Queries) AddCounts(ctx context.Context, db DBTX, arg AddCountsParams) error {
-	_, err := db.Exec(ctx, addCounts,
+func (q *Queries) AddMinutes(ctx context.Context, db DBTX, arg AddMinutesParams) error {
+	_, err := db.Exec(ctx, addMinutes,
 		arg.EventIds,
-		arg.Days,
-		arg.Created,
-		arg.Confirmed,
-		arg.Cancelled,
-		arg.Expired,
-		arg.Rejected,
-		arg.SeatsSold,
-		arg.Now,
+		arg.At,
+		arg.Figures,
+		arg.Currencies,
+		arg.Amounts,
+		arg.Counts,
 	)
 	return err
 }
 
-const addRequests = `-- name: AddRequests :exec
-INSERT INTO request_days (event_id, day, succeeded, rejected, failed, updated_at)
-SELECT unnest($1::text[]), unnest($2::date[]), unnest($3::bigint[]), unnest($4::bigint[]),
-       unnest($5::bigint[]), coalesce($6::timestamptz, now())
-ON CONFLICT (event_id, day) DO UPDATE SET
-    succeeded  = request_days.succeeded + excluded.succeeded,
-    rejected   = request_days.rejected + excluded.rejected,
-    failed     = request_days.failed + excluded.failed,
+const addTotals = `-- name: AddTotals :exec
+INSERT INTO totals (event_id, figure, currency, amount, times, first_at, last_at, updated_at)
+SELECT event_id, figure, currency, sum(amount), sum(times), min(minute), max(minute), coalesce($1::timestamptz, now())
+FROM (SELECT unnest($2::text[]) AS event_id, unnest($3::timestamptz[]) AS minute, unnest($4::text[]) AS figure,
+             unnest($5::text[]) AS currency, unnest($6::bigint[]) AS amount, unnest($7::bigint[]) AS times) AS added
+GROUP BY event_id, figure, currency ORDER BY event_id, figure, currency
+ON CONFLICT (event_id, figure, currency) DO UPDATE SET
+    amount     = totals.amount + excluded.amount,
+    times      = totals.times + excluded.times,
+    first_at   = least(totals.first_at, excluded.first_at),
+    last_at    = greatest(totals.last_at, excluded.last_at),
     updated_at = excluded.updated_at
 `
 
-type AddRequestsParams struct {
-	EventIds  []string
-	Days      []time.Time
-	Succeeded []int64
-	Rejected  []int64
-	Failed    []int64
-	Now       *time.Time
-}
-
-func (q *Queries) AddRequests(ctx context.Context, db DBTX, arg AddRequestsParams) error {
-	_, err := db.Exec(ctx, addRequests,
-		arg.EventIds,
-		arg.Days,
-		arg.Succeeded,
-		arg.Rejected,
-		arg.Failed,
-		arg.Now,
-	)
-	return err
-}
-
-const addRevenue = `-- name: AddRevenue :exec
-INSERT INTO revenue_days (event_id, day, currency, confirmed, refunded, payments, refunds)
-SELECT unnest($1::text[]), unnest($2::date[]), unnest($3::text[]), unnest($4::bigint[]),
-       unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[])
-ON CONFLICT (event_id, day, currency) DO UPDATE SET
-    confirmed = revenue_days.confirmed + excluded.confirmed,
-    refunded  = revenue_days.refunded + excluded.refunded,
-    payments  = revenue_days.payments + excluded.payments,
-    refunds   = revenue_days.refunds + excluded.refunds
-`
-
-type AddRevenueParams struct {
-	EventIds   []string
-	Days       []time.Time
-	Currencies []string
-	Confirmed  []int64
-	Refunded   []int64
-	Payments   []int64
-	Refunds    []int64
-}
-
-func (q *Queries) AddRevenue(ctx context.Context, db DBTX, arg AddRevenueParams) error {
-	_, err := db.Exec(ctx, addRevenue,
-		arg.EventIds,
-		arg.Days,
-		arg.Currencies,
-		arg.Confirmed,
-		arg.Refunded,
-		arg.Payments,
-		arg.Refunds,
-	)
-	return err
-}
-
-const addRewards = `-- name: AddRewards :exec
-INSERT INTO reward_days (event_id, day, paid, failed, cancelled, points_paid, updated_at)
-SELECT unnest($1::text[]), unnest($2::date[]), unnest($3::bigint[]), unnest($4::bigint[]),
-       unnest($5::bigint[]), unnest($6::bigint[]), coalesce($7::timestamptz, now())
-ON CONFLICT (event_id, day) DO UPDATE SET
-    paid        = reward_days.paid + excluded.paid,
-    failed      = reward_days.failed + excluded.failed,
-    cancelled   = reward_days.cancelled + excluded.cancelled,
-    points_paid = reward_days.points_paid + excluded.points_paid,
-    updated_at  = excluded.updated_at
-`
-
-type AddRewardsParams struct {
-	EventIds   []string
-	Days       []time.Time
-	Paid       []int64
-	Failed     []int64
-	Cancelled  []int64
-	PointsPaid []int64
+type AddTotalsParams struct {
 	Now        *time.Time
+	EventIds   []string
+	At         []time.Time
+	Figures    []string
+	Currencies []string
+	Amounts    []int64
+	Counts     []int64
 }
 
-func (q *Queries) AddRewards(ctx context.Context, db DBTX, arg AddRewardsParams) error {
-	_, err := db.Exec(ctx, addRewards,
-		arg.EventIds,
-		arg.Days,
-		arg.Paid,
-		arg.Failed,
-		arg.Cancelled,
-		arg.PointsPaid,
+// The same rows, added up by all but the minute. now is set by tests only.
+func (q *Queries) AddTotals(ctx context.Context, db DBTX, arg AddTotalsParams) error {
+	_, err := db.Exec(ctx, addTotals,
 		arg.Now,
+		arg.EventIds,
+		arg.At,
+		arg.Figures,
+		arg.Currencies,
+		arg.Amounts,
+		arg.Counts,
 	)
 	return err
 }
@@ -181,96 +105,95 @@ func (q *Queries) ClaimRedriven(ctx context.Context, db DBTX, eventKeys []string
 	return items, nil
 }
 
-const eventCounts = `-- name: EventCounts :one
-SELECT coalesce(sum(created), 0)::bigint AS created, coalesce(sum(confirmed), 0)::bigint AS confirmed,
-       coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(expired), 0)::bigint AS expired,
-       coalesce(sum(rejected), 0)::bigint AS rejected, coalesce(sum(seats_sold), 0)::bigint AS seats_sold,
-       coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
-FROM event_days WHERE event_id = $1
+const countedEvents = `-- name: CountedEvents :many
+SELECT event_id FROM totals
+GROUP BY event_id HAVING min(first_at) < $1::timestamptz AND max(last_at) >= $2::timestamptz ORDER BY event_id
 `
 
-type EventCountsRow struct {
-	Created   int64
-	Confirmed int64
-	Cancelled int64
-	Expired   int64
-	Rejected  int64
-	SeatsSold int64
-	UpdatedAt time.Time
+type CountedEventsParams struct {
+	Until time.Time
+	Since time.Time
 }
 
-// An event that nothing has happened to has zeroes, updated at the epoch.
-func (q *Queries) EventCounts(ctx context.Context, db DBTX, eventID string) (EventCountsRow, error) {
-	row := db.QueryRow(ctx, eventCounts, eventID)
-	var i EventCountsRow
-	err := row.Scan(
-		&i.Created,
-		&i.Confirmed,
-		&i.Cancelled,
-		&i.Expired,
-		&i.Rejected,
-		&i.SeatsSold,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const eventRequests = `-- name: EventRequests :one
-SELECT coalesce(sum(succeeded), 0)::bigint AS succeeded, coalesce(sum(rejected), 0)::bigint AS rejected,
-       coalesce(sum(failed), 0)::bigint AS failed, coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
-FROM request_days WHERE event_id = $1
-`
-
-type EventRequestsRow struct {
-	Succeeded int64
-	Rejected  int64
-	Failed    int64
-	UpdatedAt time.Time
-}
-
-// As EventCounts.
-func (q *Queries) EventRequests(ctx context.Context, db DBTX, eventID string) (EventRequestsRow, error) {
-	row := db.QueryRow(ctx, eventRequests, eventID)
-	var i EventRequestsRow
-	err := row.Scan(
-		&i.Succeeded,
-		&i.Rejected,
-		&i.Failed,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const eventRevenue = `-- name: EventRevenue :many
-SELECT currency, sum(confirmed)::bigint AS confirmed, sum(refunded)::bigint AS refunded,
-       sum(payments)::bigint AS payments, sum(refunds)::bigint AS refunds
-FROM revenue_days WHERE event_id = $1
-GROUP BY currency ORDER BY currency
-`
-
-type EventRevenueRow struct {
-	Currency  string
-	Confirmed int64
-	Refunded  int64
-	Payments  int64
-	Refunds   int64
-}
-
-func (q *Queries) EventRevenue(ctx context.Context, db DBTX, eventID string) ([]EventRevenueRow, error) {
-	rows, err := db.Query(ctx, eventRevenue, eventID)
+// The events of which something was counted in a period or around it.
+func (q *Queries) CountedEvents(ctx context.Context, db DBTX, arg CountedEventsParams) ([]string, error) {
+	rows, err := db.Query(ctx, countedEvents, arg.Until, arg.Since)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []EventRevenueRow
+	var items []string
 	for rows.Next() {
-		var i EventRevenueRow
+		var event_id string
+		if err := rows.Scan(&event_id); err != nil {
+			return nil, err
+		}
+		items = append(items, event_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const eventDays = `-- name: EventDays :many
+WITH days AS (
+    SELECT timezone(z.zone, m.minute)::date AS day, m.event_id, m.figure, m.currency, sum(m.amount)::bigint AS amount, sum(m.times)::bigint AS times
+    FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS zone) AS z JOIN minutes AS m USING (event_id)
+    WHERE m.minute >= timezone(z.zone, $3::timestamp) AND m.minute < timezone(z.zone, $4::timestamp + interval '1 day')
+    GROUP BY 1, 2, 3, 4
+), page AS (
+    SELECT day, event_id FROM days WHERE (day, event_id) > ($5::date, $6::text)
+    GROUP BY day, event_id ORDER BY day, event_id LIMIT $7::int
+)
+SELECT d.day::date AS day, d.event_id, d.figure, d.currency, d.amount, d.times FROM days AS d JOIN page USING (day, event_id)
+ORDER BY d.day, d.event_id
+`
+
+type EventDaysParams struct {
+	EventIds   []string
+	Zones      []string
+	First      time.Time
+	Last       time.Time
+	AfterDay   time.Time
+	AfterEvent string
+	Max        int32
+}
+
+type EventDaysRow struct {
+	Day      time.Time
+	EventID  string
+	Figure   string
+	Currency string
+	Amount   int64
+	Times    int64
+}
+
+// The days of events in their time zones, which come with them: a page of those after a day and event.
+func (q *Queries) EventDays(ctx context.Context, db DBTX, arg EventDaysParams) ([]EventDaysRow, error) {
+	rows, err := db.Query(ctx, eventDays,
+		arg.EventIds,
+		arg.Zones,
+		arg.First,
+		arg.Last,
+		arg.AfterDay,
+		arg.AfterEvent,
+		arg.Max,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventDaysRow
+	for rows.Next() {
+		var i EventDaysRow
 		if err := rows.Scan(
+			&i.Day,
+			&i.EventID,
+			&i.Figure,
 			&i.Currency,
-			&i.Confirmed,
-			&i.Refunded,
-			&i.Payments,
-			&i.Refunds,
+			&i.Amount,
+			&i.Times,
 		); err != nil {
 			return nil, err
 		}
@@ -282,33 +205,130 @@ func (q *Queries) EventRevenue(ctx context.Context, db DBTX, eventID string) ([]
 	return items, nil
 }
 
-const eventRewards = `-- name: EventRewards :one
-SELECT coalesce(sum(paid), 0)::bigint AS paid, coalesce(sum(failed), 0)::bigint AS failed,
-       coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(points_paid), 0)::bigint AS points_paid,
-       coalesce(max(updated_at), 'epoch')::timestamptz AS updated_at
-FROM reward_days WHERE event_id = $1
+const eventSeries = `-- name: EventSeries :many
+SELECT date_bin(make_interval(secs => $1), minute, $2::timestamptz)::timestamptz AS at, figure, currency,
+       sum(amount)::bigint AS amount, sum(times)::bigint AS times
+FROM minutes
+WHERE event_id = $3 AND minute >= $2 AND minute < $4 AND (cardinality($5::text[]) = 0 OR figure = ANY ($5::text[]))
+GROUP BY 1, 2, 3 ORDER BY 1
 `
 
-type EventRewardsRow struct {
-	Paid       int64
-	Failed     int64
-	Cancelled  int64
-	PointsPaid int64
-	UpdatedAt  time.Time
+type EventSeriesParams struct {
+	Seconds float64
+	Since   time.Time
+	EventID string
+	Until   time.Time
+	Figures []string
 }
 
-// As EventCounts.
-func (q *Queries) EventRewards(ctx context.Context, db DBTX, eventID string) (EventRewardsRow, error) {
-	row := db.QueryRow(ctx, eventRewards, eventID)
-	var i EventRewardsRow
-	err := row.Scan(
-		&i.Paid,
-		&i.Failed,
-		&i.Cancelled,
-		&i.PointsPaid,
-		&i.UpdatedAt,
+type EventSeriesRow struct {
+	At       time.Time
+	Figure   string
+	Currency string
+	Amount   int64
+	Times    int64
+}
+
+func (q *Queries) EventSeries(ctx context.Context, db DBTX, arg EventSeriesParams) ([]EventSeriesRow, error) {
+	rows, err := db.Query(ctx, eventSeries,
+		arg.Seconds,
+		arg.Since,
+		arg.EventID,
+		arg.Until,
+		arg.Figures,
 	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventSeriesRow
+	for rows.Next() {
+		var i EventSeriesRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Figure,
+			&i.Currency,
+			&i.Amount,
+			&i.Times,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const eventTotals = `-- name: EventTotals :many
+SELECT figure, currency, amount, times, updated_at FROM totals WHERE event_id = $1
+`
+
+type EventTotalsRow struct {
+	Figure    string
+	Currency  string
+	Amount    int64
+	Times     int64
+	UpdatedAt time.Time
+}
+
+func (q *Queries) EventTotals(ctx context.Context, db DBTX, eventID string) ([]EventTotalsRow, error) {
+	rows, err := db.Query(ctx, eventTotals, eventID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventTotalsRow
+	for rows.Next() {
+		var i EventTotalsRow
+		if err := rows.Scan(
+			&i.Figure,
+			&i.Currency,
+			&i.Amount,
+			&i.Times,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const foldMinutes = `-- name: FoldMinutes :one
+WITH old AS (
+    DELETE FROM minutes
+    WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM minutes AS m
+                            WHERE m.minute < $1 AND m.minute <> date_bin('15 minutes', m.minute, '2000-01-01 00:00:00+00')
+                            ORDER BY m.minute LIMIT $2::int FOR UPDATE SKIP LOCKED))
+    RETURNING event_id, minute, figure, currency, amount, times
+), folded AS (
+    INSERT INTO minutes (event_id, minute, figure, currency, amount, times)
+    SELECT event_id, date_bin('15 minutes', minute, '2000-01-01 00:00:00+00') AS quarter, figure, currency, sum(amount), sum(times)
+    FROM old GROUP BY event_id, quarter, figure, currency ORDER BY event_id, quarter, figure, currency
+    ON CONFLICT (event_id, minute, figure, currency) DO UPDATE SET
+        amount = minutes.amount + excluded.amount,
+        times  = minutes.times + excluded.times
+)
+SELECT count(*) FROM old
+`
+
+type FoldMinutesParams struct {
+	Before time.Time
+	Max    int32
+}
+
+// Moves up to @max rows of before a time to the beginning of their quarters of an hour, and returns how many. Replicas skip each
+// other's rows.
+func (q *Queries) FoldMinutes(ctx context.Context, db DBTX, arg FoldMinutesParams) (int64, error) {
+	row := db.QueryRow(ctx, foldMinutes, arg.Before, arg.Max)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const nextOffset = `-- name: NextOffset :one

@@ -39,47 +39,26 @@ type ConsumerOffset struct {
 	NextOffset int64
 }
 
-type EventDay struct {
-	EventID   string
-	Day       time.Time
-	Created   int64
-	Confirmed int64
-	Cancelled int64
-	Expired   int64
-	Rejected  int64
-	SeatsSold int64
-	UpdatedAt time.Time
+type Minute struct {
+	EventID  string
+	Minute   time.Time
+	Figure   string
+	Currency string
+	Amount   int64
+	Times    int64
 }
 
 type RedrivenEvent struct {
 	EventKey string
 }
 
-type RequestDay struct {
+type Total struct {
 	EventID   string
-	Day       time.Time
-	Succeeded int64
-	Rejected  int64
-	Failed    int64
-	UpdatedAt time.Time
-}
-
-type RevenueDay struct {
-	EventID   string
-	Day       time.Time
+	Figure    string
 	Currency  string
-	Confirmed int64
-	Refunded  int64
-	Payments  int64
-	Refunds   int64
-}
-
-type RewardDay struct {
-	EventID    string
-	Day        time.Time
-	Paid       int64
-	Failed     int64
-	Cancelled  int64
-	PointsPaid int64
-	UpdatedAt  time.Time
+	Amount    int64
+	Times     int64
+	FirstAt   time.Time
+	LastAt    time.Time
+	UpdatedAt time.Time
 }

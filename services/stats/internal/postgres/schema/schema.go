@@ -16,7 +16,12 @@ var files embed.FS
 const Name = "figures"
 
 // Migrations create the schema's tables.
-var Migrations = []postgres.MigrationSet{
-	{Name: Name, Schema: Name, FS: files},
-	{Name: inbox.Migrations.Name, Schema: Name, FS: inbox.Migrations.FS},
+var Migrations = MigrationsOf(Name)
+
+// MigrationsOf returns the migrations that create the tables in a schema of another name.
+func MigrationsOf(name string) []postgres.MigrationSet {
+	return []postgres.MigrationSet{
+		{Name: Name, Schema: name, FS: files},
+		{Name: inbox.Migrations.Name, Schema: name, FS: inbox.Migrations.FS},
+	}
 }

@@ -168,6 +168,7 @@ type Scan struct {
 	Result     string
 	ScannedAt  time.Time
 	RecordedAt time.Time
+	Counted    bool
 }
 
 type Seat struct {

@@ -219,7 +219,7 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]u
 }
 
 const ScansOfTickets = `-- name: ScansOfTickets :many
-SELECT scans.event_id, scans.scan_id, scans.n, scans.ticket_id, scans.epoch, scans.device, scans.user_id, scans.result, scans.scanned_at, scans.recorded_at FROM scans
+SELECT scans.event_id, scans.scan_id, scans.n, scans.ticket_id, scans.epoch, scans.device, scans.user_id, scans.result, scans.scanned_at, scans.recorded_at, scans.counted FROM scans
 WHERE ticket_id = ANY ($1::uuid[])
 ORDER BY n
 `
@@ -248,6 +248,7 @@ func (q *Queries) ScansOfTickets(ctx context.Context, ticketIds []uuid.UUID) ([]
 			&i.Scan.Result,
 			&i.Scan.ScannedAt,
 			&i.Scan.RecordedAt,
+			&i.Scan.Counted,
 		); err != nil {
 			return nil, err
 		}

@@ -12,6 +12,57 @@ import (
 	"github.com/google/uuid"
 )
 
+const CountScans = `-- name: CountScans :many
+WITH due AS (
+    UPDATE scans AS s SET counted = NOT s.counted
+    WHERE s.ctid = ANY (ARRAY(SELECT d.ctid FROM scans d WHERE d.counted <> (d.result = 'ADMITTED')
+                                AND d.recorded_at <= coalesce($1::timestamptz, now())
+                              ORDER BY d.recorded_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
+    RETURNING s.event_id, date_trunc('minute', least(s.scanned_at, s.recorded_at)) AS minute, s.counted
+)
+SELECT event_id, minute::timestamptz AS minute, count(*) AS scans, sum(CASE WHEN counted THEN 1 ELSE -1 END)::bigint AS checked_in
+FROM due GROUP BY event_id, minute ORDER BY event_id, minute
+`
+
+type CountScansParams struct {
+	Now *time.Time
+	Max int32
+}
+
+type CountScansRow struct {
+	EventID   string
+	Minute    time.Time
+	Scans     int64
+	CheckedIn int64
+}
+
+// Counts up to @max scans that are not in the published counts, or are and were undone: by event, and by the minute in which the door read
+// the code, but never later than the platform heard of it. Replicas skip each other's scans.
+func (q *Queries) CountScans(ctx context.Context, arg CountScansParams) ([]CountScansRow, error) {
+	rows, err := q.db.Query(ctx, CountScans, arg.Now, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountScansRow
+	for rows.Next() {
+		var i CountScansRow
+		if err := rows.Scan(
+			&i.EventID,
+			&i.Minute,
+			&i.Scans,
+			&i.CheckedIn,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const Door = `-- name: Door :one
 SELECT state, epoch, coalesce(closes_at, doors_at, starts_at - interval '1 hour')::timestamptz AS closes_at,
        coalesce($1::timestamptz, now())::timestamptz AS now,
@@ -119,7 +170,7 @@ func (q *Queries) DoorTickets(ctx context.Context, arg DoorTicketsParams) ([]Doo
 }
 
 const FindAdmission = `-- name: FindAdmission :one
-SELECT scans.event_id, scans.scan_id, scans.n, scans.ticket_id, scans.epoch, scans.device, scans.user_id, scans.result, scans.scanned_at, scans.recorded_at
+SELECT scans.event_id, scans.scan_id, scans.n, scans.ticket_id, scans.epoch, scans.device, scans.user_id, scans.result, scans.scanned_at, scans.recorded_at, scans.counted
 FROM scans
 WHERE event_id = $1 AND epoch = $2 AND ticket_id = $3::uuid AND result = 'ADMITTED'
 `
@@ -148,12 +199,13 @@ func (q *Queries) FindAdmission(ctx context.Context, arg FindAdmissionParams) (F
 		&i.Scan.Result,
 		&i.Scan.ScannedAt,
 		&i.Scan.RecordedAt,
+		&i.Scan.Counted,
 	)
 	return i, err
 }
 
 const FindScans = `-- name: FindScans :many
-SELECT scans.event_id, scans.scan_id, scans.n, scans.ticket_id, scans.epoch, scans.device, scans.user_id, scans.result, scans.scanned_at, scans.recorded_at
+SELECT scans.event_id, scans.scan_id, scans.n, scans.ticket_id, scans.epoch, scans.device, scans.user_id, scans.result, scans.scanned_at, scans.recorded_at, scans.counted
 FROM scans
 WHERE event_id = $1 AND scan_id = ANY ($2::uuid[])
 `
@@ -187,6 +239,7 @@ func (q *Queries) FindScans(ctx context.Context, arg FindScansParams) ([]FindSca
 			&i.Scan.Result,
 			&i.Scan.ScannedAt,
 			&i.Scan.RecordedAt,
+			&i.Scan.Counted,
 		); err != nil {
 			return nil, err
 		}
@@ -239,7 +292,7 @@ func (q *Queries) InsertScans(ctx context.Context, arg InsertScansParams) (int64
 }
 
 const ListConflicts = `-- name: ListConflicts :many
-SELECT scans.event_id, scans.scan_id, scans.n, scans.ticket_id, scans.epoch, scans.device, scans.user_id, scans.result, scans.scanned_at, scans.recorded_at
+SELECT scans.event_id, scans.scan_id, scans.n, scans.ticket_id, scans.epoch, scans.device, scans.user_id, scans.result, scans.scanned_at, scans.recorded_at, scans.counted
 FROM scans
 WHERE event_id = $1 AND result NOT IN ('ADMITTED', 'UNDONE') AND n < $2
 ORDER BY n DESC
@@ -276,6 +329,7 @@ func (q *Queries) ListConflicts(ctx context.Context, arg ListConflictsParams) ([
 			&i.Scan.Result,
 			&i.Scan.ScannedAt,
 			&i.Scan.RecordedAt,
+			&i.Scan.Counted,
 		); err != nil {
 			return nil, err
 		}

@@ -462,12 +462,15 @@ CREATE TABLE scans (
     -- By the clock of a door without a network.
     scanned_at  timestamptz NOT NULL,
     recorded_at timestamptz NOT NULL,
+    -- Whether the published counts of check-ins include it.
+    counted     boolean     NOT NULL DEFAULT false,
     PRIMARY KEY (event_id, scan_id),
     CHECK (result NOT IN ('ADMITTED', 'UNDONE') OR ticket_id IS NOT NULL)
 );
 -- A ticket admits one person, on each date to which the event is postponed.
 CREATE UNIQUE INDEX scans_admitted_once ON scans (event_id, epoch, ticket_id) WHERE result = 'ADMITTED';
 CREATE INDEX scans_by_ticket ON scans (ticket_id) WHERE ticket_id IS NOT NULL;
+CREATE INDEX scans_to_count ON scans (recorded_at) WHERE counted <> (result = 'ADMITTED');
 CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITTED', 'UNDONE');
 
 -- +goose Down

@@ -60,3 +60,16 @@ FROM scans
 WHERE event_id = @event_id AND result NOT IN ('ADMITTED', 'UNDONE') AND n < @before
 ORDER BY n DESC
 LIMIT @max::int;
+
+-- Counts up to @max scans that are not in the published counts, or are and were undone: by event, and by the minute in which the door read
+-- the code, but never later than the platform heard of it. Replicas skip each other's scans.
+-- name: CountScans :many
+WITH due AS (
+    UPDATE scans AS s SET counted = NOT s.counted
+    WHERE s.ctid = ANY (ARRAY(SELECT d.ctid FROM scans d WHERE d.counted <> (d.result = 'ADMITTED')
+                                AND d.recorded_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+                              ORDER BY d.recorded_at LIMIT @max::int FOR UPDATE SKIP LOCKED))
+    RETURNING s.event_id, date_trunc('minute', least(s.scanned_at, s.recorded_at)) AS minute, s.counted
+)
+SELECT event_id, minute::timestamptz AS minute, count(*) AS scans, sum(CASE WHEN counted THEN 1 ELSE -1 END)::bigint AS checked_in
+FROM due GROUP BY event_id, minute ORDER BY event_id, minute;

@@ -1,56 +1,33 @@
--- The figures, the inbox and the offsets have a schema of their own: to count everything anew it is dropped, and the log of acts stays.
+-- The figures, the inbox and the offsets have a schema of their own, which is filled anew beside the one in use: `stats rebuild`.
 
 -- +goose Up
--- Figures per event and day (Asia/Seoul), so that totals and days are one truth. An event has as many rows as its sale has days.
-CREATE TABLE event_days (
-    event_id   text   NOT NULL,
-    day        date   NOT NULL,
-    created    bigint NOT NULL DEFAULT 0, -- reservations made
-    confirmed  bigint NOT NULL DEFAULT 0, -- paid and ticketed
-    cancelled  bigint NOT NULL DEFAULT 0, -- given back or refunded
-    expired    bigint NOT NULL DEFAULT 0, -- holds that ran out
-    rejected   bigint NOT NULL DEFAULT 0, -- paid too late, to be refunded
-    seats_sold bigint NOT NULL DEFAULT 0, -- seats of confirmed reservations minus those refunded
+-- What was counted of an event (a performance, campaign or promotion; '' for what belongs to none), whenever that was. The same
+-- transactions write it into minutes; an event has a dozen rows here and thousands there.
+CREATE TABLE totals (
+    event_id text   NOT NULL,
+    figure   text   NOT NULL,
+    currency text   NOT NULL, -- '' for what is no money
+    amount    bigint NOT NULL, -- money in minor units
+    times    bigint NOT NULL, -- Kafka events that were added up
+    -- The minutes in which something was first and last counted.
+    first_at   timestamptz NOT NULL,
+    last_at    timestamptz NOT NULL,
     updated_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (event_id, day)
+    PRIMARY KEY (event_id, figure, currency)
 );
 
--- Money per event, day and currency, in minor units. Transfers are not the organiser's revenue and are not here.
-CREATE TABLE revenue_days (
-    event_id  text   NOT NULL,
-    day       date   NOT NULL,
-    currency  text   NOT NULL,
-    confirmed bigint NOT NULL DEFAULT 0,
-    refunded  bigint NOT NULL DEFAULT 0,
-    payments  bigint NOT NULL DEFAULT 0,
-    refunds   bigint NOT NULL DEFAULT 0,
-    PRIMARY KEY (event_id, day, currency)
+-- The same by minute (UTC). What is older than 90 days is moved to the beginning of its quarter of an hour. Time zones differ by
+-- such quarters, so that the days of each stay exact.
+CREATE TABLE minutes (
+    event_id text        NOT NULL,
+    minute   timestamptz NOT NULL,
+    figure   text        NOT NULL,
+    currency text        NOT NULL,
+    amount    bigint      NOT NULL,
+    times    bigint      NOT NULL,
+    PRIMARY KEY (event_id, minute, figure, currency)
 );
-
--- What happened to the rewards of a campaign, per day (Asia/Seoul). Events and campaigns share one
--- space of ids.
-CREATE TABLE reward_days (
-    event_id    text   NOT NULL,
-    day         date   NOT NULL,
-    paid        bigint NOT NULL DEFAULT 0,
-    failed      bigint NOT NULL DEFAULT 0, -- given up, or left for an operator; may be paid later
-    cancelled   bigint NOT NULL DEFAULT 0,
-    points_paid bigint NOT NULL DEFAULT 0, -- the sum of the points
-    updated_at  timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (event_id, day)
-);
-
--- How the requests to a promotion ended, per day (Asia/Seoul). Promotions have ids of the same space
--- as events and campaigns.
-CREATE TABLE request_days (
-    event_id   text   NOT NULL,
-    day        date   NOT NULL,
-    succeeded  bigint NOT NULL DEFAULT 0,
-    rejected   bigint NOT NULL DEFAULT 0,
-    failed     bigint NOT NULL DEFAULT 0, -- an operator may begin it anew, and it counts again when it ends
-    updated_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (event_id, day)
-);
+CREATE INDEX minutes_to_fold ON minutes (minute) WHERE minute <> date_bin('15 minutes', minute, '2000-01-01 00:00:00+00');
 
 -- Dead letters that were published again and counted. A copy may come at any time, also when the inbox has forgotten the id.
 CREATE TABLE redriven_events (
@@ -66,4 +43,4 @@ CREATE TABLE consumer_offsets (
 );
 
 -- +goose Down
-DROP TABLE consumer_offsets, redriven_events, request_days, reward_days, revenue_days, event_days;
+DROP TABLE consumer_offsets, redriven_events, minutes, totals;

@@ -1,0 +1,82 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// Replay reads topics again as a consumer group has read them, without being a member of it.
+type Replay struct {
+	cfg   Config
+	group string
+}
+
+// NewReplay makes a Replay of what a group has read.
+func NewReplay(cfg Config, group string) *Replay { return &Replay{cfg, group} }
+
+// CheckComplete fails unless a topic has kept all its records, and will: it has unlimited retention,
+// and each partition still begins at offset 0. A topic that does not exist has lost none.
+func (r *Replay) CheckComplete(ctx context.Context, topic string) error {
+	name := r.cfg.prefixedTopic(topic)
+	starts, _, err := r.cfg.offsetBounds(ctx, name)
+	if err != nil || len(starts) == 0 {
+		return err
+	}
+	for p, start := range starts {
+		if start != 0 {
+			return fmt.Errorf("partition %d of topic %s begins at offset %d: earlier records are gone", p, name, start)
+		}
+	}
+	client, err := r.cfg.newClient("replay")
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return checkRetention(ctx, kadm.NewClient(client), name)
+}
+
+// Read hands the records of each partition at the offsets from from to to, without to, to handle, in
+// their order, as many at once as were fetched. Records that were redriven for another group are left
+// out; next is the offset after the last one read, also of these.
+func (r *Replay) Read(
+	ctx context.Context, topic string, from, to Offsets, handle func(ctx context.Context, partition int32, recs []Record, next int64) error,
+) error {
+	at := Offsets{}
+	maps.Copy(at, from)
+	for {
+		unread := Offsets{}
+		for p, end := range to {
+			if at[p] < end {
+				unread[p] = at[p]
+			}
+		}
+		if len(unread) == 0 {
+			return nil
+		}
+		read, err := r.cfg.readRange(ctx, r.cfg.prefixedTopic(topic), unread, to, maxPageBytes)
+		if err != nil {
+			return err
+		}
+		for p, recs := range read {
+			at[p] = recs[len(recs)-1].Offset + 1
+			if err := handle(ctx, p, r.ofGroup(topic, recs), at[p]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ofGroup leaves out what was redriven for other groups, and sets the topic's name without prefix.
+func (r *Replay) ofGroup(topic string, recs []Record) []Record {
+	mine := recs[:0]
+	for _, rec := range recs {
+		if group, redriven := rec.Headers[HeaderGroup]; !redriven || group == r.group {
+			rec.Topic = topic
+			mine = append(mine, rec)
+		}
+	}
+	return mine
+}

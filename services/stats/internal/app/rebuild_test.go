@@ -1,0 +1,204 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/processtest"
+	"urr.guru/pkg/testkit"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/stats/internal/app"
+)
+
+func TestMain(m *testing.M) {
+	processtest.Main(m, func() int { return lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka(), app.Rebuild()) })
+}
+
+// environment is what a process of its own reads; it listens at an address of its own.
+func (w *installation) environment(t *testing.T) map[string]string {
+	t.Helper()
+	return map[string]string{
+		"DATABASE_URL": w.cfg.Postgres.URL.Reveal(), "KAFKA_BROKERS": w.cfg.Kafka.Brokers[0],
+		"KAFKA_TOPIC_PREFIX": w.cfg.Kafka.TopicPrefix, "KAFKA_GROUP_PREFIX": w.cfg.Kafka.GroupPrefix,
+		"GRPC_ADDR": backendtest.FreeAddr(t), "RPC_ACCEPT": "gateway:" + key.Reveal(), "TICKET_ADDR": w.cfg.Ticket.Addr, "TICKET_RPC_KEY": key.Reveal(),
+		"DRAIN": "0s",
+	}
+}
+
+// traffic publishes events until it is stopped, and then returns how many reservations there are.
+func (w *installation) traffic(t *testing.T) (stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	var publishing errgroup.Group
+	pace := time.NewTicker(5 * time.Millisecond)
+	publishing.Go(func() error {
+		defer pace.Stop()
+		for ; ctx.Err() == nil; n++ {
+			at := time.Date(2026, 11, 21, 14, n%60, 0, 0, time.UTC).AddDate(0, 0, -n%200)
+			recs := append(recordsOf(t, reservations, fmt.Sprint("r", n), reservation("e", "RESERVATION_CREATED", 2, at), reservation("e", "RESERVATION_CONFIRMED", 2, at)),
+				recordsOf(t, payments, fmt.Sprint("p", n), payment("PAYMENT_CONFIRMED", 3000, at), payment("PAYMENT_REFUNDED", 1000, at))...)
+			if err := w.producer.Publish(context.WithoutCancel(ctx), recs...); err != nil {
+				return err
+			}
+			<-pace.C
+		}
+		return nil
+	})
+	return func() int {
+		cancel()
+		require.NoError(t, publishing.Wait())
+		return n
+	}
+}
+
+func (w *installation) rebuild(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := app.Rebuild().Run(t.Context(), &w.cfg, args, &out)
+	return out.String(), err
+}
+
+// requireCreated waits until n reservations are counted, in total and by minute.
+func (w *installation) requireCreated(t *testing.T, n int) {
+	t.Helper()
+	testkit.UntilNoError(t, func() error {
+		var total, minutes int
+		err := w.pool.QueryRow(t.Context(), `
+			SELECT (SELECT amount FROM totals WHERE event_id = 'e' AND figure = 'created'), (SELECT sum(amount) FROM minutes WHERE event_id = 'e' AND figure = 'created')`).
+			Scan(&total, &minutes)
+		if err == nil && (total != n || minutes != n) {
+			err = fmt.Errorf("%d in total and %d by minute, of %d", total, minutes, n)
+		}
+		return err
+	})
+}
+
+func (w *installation) schemas(t *testing.T) []string {
+	t.Helper()
+	rows, err := w.pool.Query(t.Context(), `SELECT nspname FROM pg_namespace WHERE nspname LIKE 'figures%' ORDER BY 1`)
+	require.NoError(t, err)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return names
+}
+
+// Figures are counted anew and swapped, again and again, while events come in. The acts of operators stay.
+func TestRebuildBesideTraffic(t *testing.T) {
+	t.Parallel()
+	w := newInstallation(t)
+	w.serve(t)
+	w.publish(t, operators, "act", &eventsv1.AuditEvent{
+		Type: "OPERATOR_ACTED", ActId: "01990f5e-7b5a-7c3e-9d1a-000000000001", UserId: "operator", OccurredAt: timestamppb.Now(),
+	})
+	w.publish(t, reservations, "bad", []byte("{"))
+	stop := w.traffic(t)
+	acts := func() (n int) {
+		require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM audit_acts`).Scan(&n))
+		return n
+	}
+	testkit.Until(t, func() bool { return acts() == 1 }, "the act is kept")
+	for range 2 {
+		out, err := w.rebuild(t)
+		require.NoError(t, err, out)
+		require.Contains(t, out, " 0 differences\nswapped\n")
+		require.Equal(t, []string{"figures"}, w.schemas(t))
+	}
+	n := stop()
+	w.requireCreated(t, n)
+	require.Equal(t, 1, acts())
+
+	_, err := w.pool.Exec(t.Context(), `UPDATE totals SET amount = amount + 1 WHERE figure = 'created'; DELETE FROM minutes WHERE figure = 'confirmed'`)
+	require.NoError(t, err)
+	out, err := w.rebuild(t)
+	require.ErrorContains(t, err, "the figures differ")
+	require.Contains(t, out, fmt.Sprintf("created : %d of %d, counted anew %d of %d\n", n+1, n, n, n))
+	require.NotContains(t, out, "swapped")
+	out, err = w.rebuild(t, "--accept-differences")
+	require.NoError(t, err, out)
+	w.requireCreated(t, n)
+	out, err = w.rebuild(t)
+	require.NoError(t, err, out)
+	_, err = w.rebuild(t, "--all")
+	require.ErrorContains(t, err, "usage: stats rebuild")
+}
+
+// A replica and, later, the rebuild itself die in the middle of the swap. Nothing is counted twice or lost.
+func TestKillsDuringTheSwap(t *testing.T) {
+	t.Parallel()
+	w := newInstallation(t)
+	require.NoError(t, app.Migrate(t.Context(), &w.cfg, nil))
+	doomed := processtest.Start(t, w.environment(t))
+	processtest.Start(t, w.environment(t))
+	stop := w.traffic(t)
+	testkit.Until(t, func() bool {
+		var n int
+		return w.pool.QueryRow(t.Context(), `SELECT count(*) FROM consumer_offsets`).Scan(&n) == nil && n > 0
+	}, "counting has begun")
+
+	release := w.holdSwap(t)
+	done := make(chan error, 1)
+	go func() {
+		out, err := w.rebuild(t)
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		done <- err
+	}()
+	w.untilSwapWaits(t)
+	_, err := w.rebuild(t)
+	require.ErrorContains(t, err, "another rebuild is running")
+	doomed.Kill()
+	processtest.Start(t, w.environment(t))
+	release()
+	require.NoError(t, <-done)
+
+	release = w.holdSwap(t)
+	dying := processtest.Start(t, w.environment(t), "rebuild")
+	w.untilSwapWaits(t)
+	dying.Kill()
+	release()
+	out, err := w.rebuild(t)
+	for err != nil && strings.Contains(err.Error(), "another rebuild is running") { // the server has not noticed yet
+		out, err = w.rebuild(t)
+	}
+	require.NoError(t, err, out)
+	n := stop()
+	w.requireCreated(t, n)
+	out, err = w.rebuild(t)
+	require.NoError(t, err, out)
+	require.Contains(t, out, " 0 differences\n")
+}
+
+// holdSwap keeps a swap from ending once it has begun, at a lock on a table.
+func (w *installation) holdSwap(t *testing.T) (release func()) {
+	t.Helper()
+	tx, err := w.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE redriven_letters IN ROW EXCLUSIVE MODE`)
+	require.NoError(t, err)
+	return func() { require.NoError(t, tx.Rollback(t.Context())) }
+}
+
+// untilSwapWaits waits until a swap has stopped the counting and waits at that lock.
+func (w *installation) untilSwapWaits(t *testing.T) {
+	t.Helper()
+	testkit.Until(t, func() bool {
+		var n int
+		err := w.pool.QueryRow(t.Context(), `
+			SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%LOCK TABLE figures.redriven_letters%'`).Scan(&n)
+		return err == nil && n > 0
+	}, "the swap is in progress")
+}

@@ -1,0 +1,112 @@
+package figures
+
+import (
+	"time"
+
+	"urr.guru/proto/events"
+)
+
+// figureOf has, by the type of a Kafka event, the figure that the event raises by one.
+var figureOf = map[string]Figure{
+	events.ReservationCreated:   Created,
+	events.ReservationConfirmed: Confirmed,
+	events.ReservationCancelled: Cancelled,
+	events.ReservationExpired:   Expired,
+	events.ReservationRejected:  Rejected,
+
+	events.PaymentDeclined: PaymentsDeclined,
+
+	events.TransferCompleted: TransfersCompleted,
+	events.TransferCancelled: TransfersCancelled,
+	events.TransferRejected:  TransfersRejected,
+
+	events.MembershipActivated: MembershipsActivated,
+	events.MembershipRejected:  MembershipsRejected,
+	events.MembershipEnded:     MembershipsEnded,
+
+	events.RewardEntered:   Entries,
+	events.RewardPaid:      RewardsPaid,
+	events.RewardFailed:    RewardsFailed,
+	events.RewardCancelled: RewardsCancelled,
+
+	events.RequestSucceeded: RequestsSucceeded,
+	events.RequestRejected:  RequestsRejected,
+	events.RequestFailed:    RequestsFailed,
+}
+
+// Event is one Kafka event of which nothing but its type is counted.
+type Event struct {
+	Type, EventID string
+	At            time.Time
+}
+
+// Add counts a Kafka event.
+func (d *Delta) Add(e Event) {
+	if figure, counted := figureOf[e.Type]; counted {
+		d.add(e.EventID, e.At, figure, "", 1)
+	}
+}
+
+// ReasonRefunded is the reason of a cancellation in which a refund gives places back. StatusConfirmed
+// is the status of a reservation that keeps other places afterwards: it is not cancelled yet.
+const (
+	ReasonRefunded  = "REFUNDED"
+	StatusConfirmed = "CONFIRMED"
+)
+
+// Reservation is one Kafka event about a reservation: it was created, confirmed, cancelled, …
+type Reservation struct {
+	Event
+
+	Reason, Status, Currency string
+	// Quantity is the number of places of the reservation; after a refund, of those given back. Fee
+	// is the part of its amount that is fees; after a refund, the fees given back with these places.
+	// Quantity of TICKETS_CHECKED_IN is the number of tickets that were used.
+	Quantity, Fee int64
+}
+
+// AddReservation counts one Kafka event about a reservation. A reservation that a refund left
+// some places is not cancelled.
+func (d *Delta) AddReservation(r Reservation) {
+	refunded := r.Type == events.ReservationCancelled && r.Reason == ReasonRefunded
+	if r.Type != events.ReservationCancelled || r.Status != StatusConfirmed {
+		d.Add(r.Event)
+	}
+	switch {
+	case r.Type == events.TicketsCheckedIn:
+		d.add(r.EventID, r.At, CheckedIn, "", r.Quantity)
+	case r.Type == events.ReservationConfirmed:
+		d.add(r.EventID, r.At, SeatsSold, "", r.Quantity)
+		d.addFee(r, Fee)
+	case refunded:
+		d.add(r.EventID, r.At, SeatsSold, "", -r.Quantity)
+		d.addFee(r, FeeRefund)
+	}
+}
+
+func (d *Delta) addFee(r Reservation, cause Figure) {
+	if r.Fee != 0 {
+		d.add(r.EventID, r.At, cause, r.Currency, r.Fee)
+	}
+}
+
+// KindPoint is the kind of a reward that is paid in points.
+const KindPoint = "POINT"
+
+// Reward is one Kafka event about a reward: it was paid, failed or was cancelled. Value is the
+// number of points of a reward in points.
+type Reward struct {
+	Event
+
+	Kind  string
+	Value int64
+}
+
+// AddReward counts one Kafka event about a reward. A reward that failed or was cancelled may be
+// paid later, and then counts in both figures.
+func (d *Delta) AddReward(r Reward) {
+	d.Add(r.Event)
+	if r.Type == events.RewardPaid && r.Kind == KindPoint {
+		d.add(r.EventID, r.At, PointsPaid, "", r.Value)
+	}
+}

@@ -1,0 +1,40 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+
+	"urr.guru/pkg/kafka"
+	"urr.guru/proto/events"
+	"urr.guru/services/stats/internal/figures"
+	"urr.guru/services/stats/internal/rebuild"
+)
+
+// Replay reads the topics of figures again.
+type Replay struct{ replay *kafka.Replay }
+
+var _ rebuild.Source = Replay{}
+
+// NewReplay makes a Replay.
+func NewReplay(cfg kafka.Config) Replay { return Replay{kafka.NewReplay(cfg, figures.Group)} }
+
+// Check fails unless the topics of figures have all their records.
+func (r Replay) Check(ctx context.Context) error {
+	for _, topic := range slices.DeleteFunc(events.ConsumedBy("stats"), func(topic string) bool { return topic == events.Audit }) {
+		if err := r.replay.CheckComplete(ctx, topic); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r Replay) Read(
+	ctx context.Context, topic string, from, to map[int32]int64,
+	count func(ctx context.Context, partition int32, recs []figures.Record, next int64) error,
+) error {
+	return r.replay.Read(ctx, topic, from, to, func(ctx context.Context, partition int32, recs []kafka.Record, next int64) error {
+		return count(ctx, partition, toRecords(recs), next)
+	})
+}
+
+func (Replay) Unreadable(err error) bool { return kafka.IsPoison(err) }

@@ -1,0 +1,225 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"urr.guru/pkg/inbox"
+	"urr.guru/pkg/postgres"
+	"urr.guru/services/stats/internal/figures"
+	"urr.guru/services/stats/internal/postgres/schema"
+	"urr.guru/services/stats/internal/rebuild"
+)
+
+const (
+	// swapLock is the key of an advisory lock: who counts has it shared for a transaction, who swaps the
+	// schemas has it alone. So the figures and the offsets of all partitions stand still meanwhile.
+	swapLock = 7_364_217_001
+	// rebuildLock is the key of the lock of the one rebuild that may run.
+	rebuildLock = swapLock + 1
+
+	shadowName = schema.Name + "_new"
+	oldName    = schema.Name + "_old"
+
+	// compareTimeout bounds the comparison, during which the live figures go on.
+	compareTimeout = time.Hour
+)
+
+func (s *Store) lockShared(ctx context.Context, tx pgx.Tx) error {
+	if s.shadow { // the one who swaps writes to it
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1)`, int64(swapLock)); err != nil {
+		return fmt.Errorf("lock the figures: %w", err)
+	}
+	return nil
+}
+
+// Shadow is a second schema of figures, in which everything is counted anew while the first one is in
+// use. It takes the place of the first in one transaction.
+type Shadow struct {
+	*Store // counts into the shadow
+
+	live   *pgxpool.Pool
+	locked *pgxpool.Conn // has rebuildLock
+}
+
+var _ rebuild.Shadow = (*Shadow)(nil)
+
+// ErrRebuilding is the error of a second rebuild at the same time.
+var ErrRebuilding = errors.New("another rebuild is running")
+
+// NewShadow makes an empty shadow beside the figures of the database. What a rebuild that died has left is
+// removed. The caller must close it.
+func NewShadow(ctx context.Context, cfg postgres.Config) (s *Shadow, err error) {
+	s = &Shadow{}
+	defer func() {
+		if err != nil {
+			s.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	if s.live, err = postgres.Open(ctx, cfg, "stats-rebuild", SearchPath()); err != nil {
+		return s, err
+	}
+	if s.locked, err = s.live.Acquire(ctx); err != nil {
+		return s, postgres.Err(err)
+	}
+	var alone bool
+	if err = s.locked.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(rebuildLock)).Scan(&alone); err != nil {
+		return s, postgres.Err(err)
+	}
+	if !alone {
+		return s, ErrRebuilding
+	}
+	if err = s.drop(ctx, shadowName, oldName); err != nil {
+		return s, err
+	}
+	if err = postgres.MigrateOnce(ctx, cfg, "stats-rebuild", schema.MigrationsOf(shadowName)...); err != nil {
+		return s, err
+	}
+	pool, err := postgres.Open(ctx, cfg, "stats-rebuild", postgres.Setting("search_path", shadowName+",public"))
+	if err == nil {
+		s.Store = NewStore(pool)
+		s.shadow = true
+	}
+	return s, err
+}
+
+func (s *Shadow) drop(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if _, err := s.live.Exec(ctx, `DROP SCHEMA IF EXISTS `+name+` CASCADE`); err != nil {
+			return postgres.Err(fmt.Errorf("drop the schema %s: %w", name, err))
+		}
+	}
+	return nil
+}
+
+// Close removes the shadow, or what it took the place of, and ends its connections.
+func (s *Shadow) Close(ctx context.Context) {
+	if s.Store != nil {
+		s.pool.Close()
+	}
+	if s.locked != nil {
+		if s.Store != nil {
+			_ = s.drop(ctx, shadowName, oldName) // otherwise the next rebuild does
+		}
+		_ = s.locked.Conn().Close(ctx) // ends its lock
+		s.locked.Release()
+	}
+	if s.live != nil {
+		s.live.Close()
+	}
+}
+
+// LiveOffsets returns, by topic and partition, how far the live figures have been counted.
+func (s *Shadow) LiveOffsets(ctx context.Context) (rebuild.Offsets, error) {
+	return offsetsIn(ctx, s.live)
+}
+
+// Offsets returns how far the shadow has been counted.
+func (s *Shadow) Offsets(ctx context.Context) (rebuild.Offsets, error) { return offsetsIn(ctx, s.pool) }
+
+func offsetsIn(ctx context.Context, pool *pgxpool.Pool) (rebuild.Offsets, error) {
+	rows, _ := pool.Query(ctx, `SELECT topic, partition, next_offset FROM consumer_offsets`)
+	offsets := rebuild.Offsets{}
+	var topic string
+	var partition int32
+	var next int64
+	_, err := pgx.ForEachRow(rows, []any{&topic, &partition, &next}, func() error {
+		if offsets[topic] == nil {
+			offsets[topic] = map[int32]int64{}
+		}
+		offsets[topic][partition] = next
+		return nil
+	})
+	return offsets, postgres.Err(err)
+}
+
+// Compare calls catchUp while nothing is counted live, and compares all figures as they are then. It
+// returns how many rows there are, and those that differ, at most as many as max.
+func (s *Shadow) Compare(ctx context.Context, max int, catchUp func(context.Context) error) (rows int64, differences []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout) // instead of the limit of any statement
+	defer cancel()
+	var snapshot pgx.Tx
+	defer func() {
+		if snapshot != nil {
+			_ = snapshot.Rollback(context.WithoutCancel(ctx))
+		}
+	}()
+	err = s.alone(ctx, func(short context.Context, _ pgx.Tx) error {
+		if err := catchUp(short); err != nil {
+			return err
+		}
+		var err error
+		if snapshot, err = s.live.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}); err != nil {
+			return err
+		}
+		// The first statement that reads sets what the transaction sees: both schemas at equal offsets.
+		_, err = snapshot.Exec(short, `SET LOCAL statement_timeout = 0; SELECT count(*) FROM pg_catalog.pg_namespace`)
+		return err
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	if err = snapshot.QueryRow(ctx, `SELECT (SELECT count(*) FROM `+shadowName+`.totals) + (SELECT count(*) FROM `+shadowName+`.minutes)`).Scan(&rows); err != nil {
+		return 0, nil, postgres.Err(err)
+	}
+	found, _ := snapshot.Query(ctx, compareFigures, max) // CollectRows returns its error
+	differences, err = pgx.CollectRows(found, pgx.RowTo[string])
+	return rows, differences, postgres.Err(err)
+}
+
+// compareFigures lists the rows of the two schemas that differ. Minutes of which one schema may have
+// been folded and the other not are compared by quarter of an hour.
+const compareFigures = `
+WITH live AS (` + figuresOfSchema + schema.Name + minutesOfSchema + schema.Name + groupOfSchema + `),
+     anew AS (` + figuresOfSchema + shadowName + minutesOfSchema + shadowName + groupOfSchema + `)
+SELECT format('%s %s %s %s %s: %s of %s, counted anew %s of %s', event_id, minute, first_at, figure, currency, live.amount, live.times, anew.amount, anew.times)
+FROM live FULL JOIN anew USING (event_id, minute, first_at, figure, currency)
+WHERE (live.amount, live.times) IS DISTINCT FROM (anew.amount, anew.times)
+ORDER BY event_id, minute, figure, currency LIMIT $1`
+
+const (
+	figuresOfSchema = `SELECT event_id, '-infinity'::timestamptz AS minute, first_at, figure, currency, amount, times FROM `
+	minutesOfSchema = `.totals UNION ALL
+		SELECT event_id, CASE WHEN minute < now() - interval '90 days' + interval '1 hour'
+		                      THEN date_bin('15 minutes', minute, '2000-01-01 00:00:00+00') ELSE minute END AS minute, '-infinity', figure, currency,
+		       sum(amount), sum(times) FROM `
+	groupOfSchema = `.minutes GROUP BY 1, 2, 4, 5`
+)
+
+// Swap calls catchUp while nothing is counted live, and then has the shadow take the place of the
+// figures. Both or neither happen.
+func (s *Shadow) Swap(ctx context.Context, catchUp func(context.Context) error) error {
+	if _, err := inbox.Prune(ctx, s.pool, nil); err != nil {
+		return err
+	}
+	return s.alone(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := catchUp(ctx); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			LOCK TABLE `+schema.Name+`.redriven_letters IN SHARE ROW EXCLUSIVE MODE;
+			INSERT INTO `+shadowName+`.redriven_letters SELECT * FROM `+schema.Name+`.redriven_letters ON CONFLICT DO NOTHING;
+			ALTER SCHEMA `+schema.Name+` RENAME TO `+oldName+`;
+			ALTER SCHEMA `+shadowName+` RENAME TO `+schema.Name)
+		return err
+	})
+}
+
+// alone runs fn in a transaction during which nobody counts live.
+func (s *Shadow) alone(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return postgres.InTx(ctx, s.live, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(swapLock)); err != nil {
+			return fmt.Errorf("lock the figures: %w", err)
+		}
+		return fn(ctx, tx)
+	})
+}
+
+var _ figures.Store = (*Shadow)(nil)

@@ -1,0 +1,163 @@
+// Package rebuild counts all figures anew from the Kafka topics while the live ones are in use, compares
+// both, and swaps them.
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/stats/internal/figures"
+)
+
+// Offsets are the offsets after the last records that were counted, by topic and partition.
+type Offsets map[string]map[int32]int64
+
+// Source reads the topics of figures, from any offset.
+type Source interface {
+	// Check fails unless the topics have all their records.
+	Check(ctx context.Context) error
+	// Read hands over the records of a topic from offsets to others, those of a partition in their
+	// order; next is the offset after them.
+	Read(ctx context.Context, topic string, from, to map[int32]int64, count func(ctx context.Context, partition int32, recs []figures.Record, next int64) error) error
+	// Unreadable reports whether an error of figures.Record.AddTo means that the record is a dead letter.
+	Unreadable(err error) bool
+}
+
+// Shadow is a second set of figures, beside the live one.
+type Shadow interface {
+	figures.Store
+
+	Offsets(ctx context.Context) (Offsets, error)
+	LiveOffsets(ctx context.Context) (Offsets, error)
+	SaveOffset(ctx context.Context, topic string, partition int32, next int64) error
+	// Compare and Swap call catchUp while nothing is counted live.
+	Compare(ctx context.Context, max int, catchUp func(context.Context) error) (rows int64, differences []string, err error)
+	Swap(ctx context.Context, catchUp func(context.Context) error) error
+}
+
+const (
+	maxDifferences = 20
+	// near is how many records the shadow may be behind when live counting is stopped for it.
+	near = 2000
+	// attempts is how often live counting is stopped, at most, if the shadow does not catch up in time.
+	attempts = 10
+)
+
+// ErrDifferent says that the figures counted anew are not those in use.
+var ErrDifferent = errors.New("the figures differ")
+
+// Rebuild counts all figures anew. Unless Accept is set, it swaps only what equals the live figures.
+type Rebuild struct {
+	Source  Source
+	Shadow  Shadow
+	Service *figures.Service // counts into the shadow
+	Accept  bool
+	Out     io.Writer
+}
+
+// Run rebuilds the figures. It may be ended at any point: the live figures are complete before and after
+// the swap.
+func (r *Rebuild) Run(ctx context.Context) error {
+	if err := r.Source.Check(ctx); err != nil {
+		return err
+	}
+	var rows int64
+	var differences []string
+	err := r.nearBy(ctx, func(ctx context.Context) (err error) {
+		rows, differences, err = r.Shadow.Compare(ctx, maxDifferences, r.catchUp)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	fmt.Fprintf(r.Out, "%d rows counted anew, %d differences\n", rows, len(differences))
+	for _, d := range differences {
+		fmt.Fprintln(r.Out, d)
+	}
+	if len(differences) > 0 && !r.Accept {
+		return ErrDifferent
+	}
+	if err := r.nearBy(ctx, func(ctx context.Context) error { return r.Shadow.Swap(ctx, r.catchUp) }); err != nil {
+		return fmt.Errorf("swap: %w", err)
+	}
+	fmt.Fprintln(r.Out, "swapped")
+	return nil
+}
+
+// nearBy calls stop, for which live counting stands still, once the shadow is near the live figures. It
+// tries again if that takes too long.
+func (r *Rebuild) nearBy(ctx context.Context, stop func(context.Context) error) error {
+	for attempt := 1; ; attempt++ {
+		for {
+			behind, err := r.readOn(ctx)
+			if err != nil {
+				return err
+			}
+			if behind <= near {
+				break
+			}
+		}
+		err := stop(ctx)
+		if err == nil || attempt == attempts || !errors.Is(err, errs.ErrUnavailable) {
+			return err
+		}
+	}
+}
+
+// catchUp counts until the shadow has counted exactly what the live figures have, which stand still.
+func (r *Rebuild) catchUp(ctx context.Context) error {
+	_, err := r.readOn(ctx)
+	return err
+}
+
+// readOn counts up to where the live figures are, and returns how many records that were.
+func (r *Rebuild) readOn(ctx context.Context) (read int64, err error) {
+	live, err := r.Shadow.LiveOffsets(ctx)
+	if err != nil {
+		return 0, err
+	}
+	at, err := r.Shadow.Offsets(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for topic, to := range live {
+		for p, end := range to {
+			read += max(0, end-at[topic][p])
+		}
+		err := r.Source.Read(ctx, topic, at[topic], to, func(ctx context.Context, partition int32, recs []figures.Record, next int64) error {
+			if err := r.count(ctx, topic, partition, recs); err != nil {
+				return err
+			}
+			return r.Shadow.SaveOffset(ctx, topic, partition, next)
+		})
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", topic, err)
+		}
+	}
+	return read, nil
+}
+
+// batchSize is how many records are counted in one transaction.
+const batchSize = 1000
+
+// count counts records in batches. Those that cannot be read are dead letters of the live consumer, and
+// are left out.
+func (r *Rebuild) count(ctx context.Context, topic string, partition int32, recs []figures.Record) error {
+	for len(recs) > 0 {
+		n := min(batchSize, len(recs))
+		err := r.Service.Count(ctx, topic, partition, recs[:n])
+		if err != nil && !r.Source.Unreadable(err) {
+			return err
+		}
+		for i := 0; err != nil && i < n; i++ {
+			if one := r.Service.Count(ctx, topic, partition, recs[i:i+1]); one != nil && !r.Source.Unreadable(one) {
+				return one
+			}
+		}
+		recs = recs[n:]
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// Package ticket calls the ticket service for the time zones of events.
+package ticket
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/errs"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/stats/internal/figures"
+)
+
+var _ figures.Zones = (*Zones)(nil)
+
+const (
+	// maxAge is how old a known time zone may be. Operators seldom change one.
+	maxAge = time.Minute
+	// atOnce bounds the calls for one list.
+	atOnce = 16
+)
+
+// Zones reads the time zones of events at ticket, and remembers them for maxAge. Campaigns,
+// promotions and events that ticket does not know have figures.DefaultZone.
+type Zones struct {
+	events ticketv1.EventServiceClient
+	now    func() time.Time
+
+	mu    sync.Mutex
+	known map[string]knownZone
+}
+
+type knownZone struct {
+	name string
+	at   time.Time
+}
+
+// NewZones makes Zones that call ticket on a connection.
+func NewZones(conn grpc.ClientConnInterface, now func() time.Time) *Zones {
+	return &Zones{events: ticketv1.NewEventServiceClient(conn), now: now, known: make(map[string]knownZone)}
+}
+
+// ZonesOf returns the time zones of events by their ids. The id "" has the default.
+func (z *Zones) ZonesOf(ctx context.Context, eventIDs []string) (map[string]string, error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for _, id := range eventIDs {
+		if _, known := z.recall(id); known {
+			continue
+		}
+		g.Go(func() error {
+			info, err := z.events.GetEventInfo(ctx, &ticketv1.GetEventInfoRequest{EventId: id})
+			if err != nil && !errors.Is(err, errs.ErrEventNotFound) {
+				return err
+			}
+			z.remember(id, info.GetTimeZone())
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	zones := make(map[string]string, len(eventIDs))
+	for _, id := range eventIDs {
+		zones[id], _ = z.recall(id)
+	}
+	return zones, nil
+}
+
+// recall returns the time zone that was read last, and whether it is young enough.
+func (z *Zones) recall(id string) (name string, known bool) {
+	if id == "" {
+		return figures.DefaultZone, true
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	k, known := z.known[id]
+	return k.name, known && z.now().Sub(k.at) < maxAge
+}
+
+func (z *Zones) remember(id, name string) {
+	if name == "" {
+		name = figures.DefaultZone
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.known[id] = knownZone{name, z.now()}
+}
