@@ -18,7 +18,7 @@ func TestChart(t *testing.T) {
 	require.Equal(t, 30*time.Minute, dev.HoldMaxExtension)
 	require.Equal(t, 8, dev.ReadMaxConns)
 	require.Equal(t, "postgres://urr@postgres:5432/urr_ticket", dev.Postgres.URL.Reveal())
-	require.Len(t, dev.RPC.Accept, 3)
+	require.Len(t, dev.RPC.Accept, 4)
 
 	prod := charttest.ProductionConfig[app.Config](t, "ticket", "--set", "kafka.brokers={k1:9096,k2:9096}",
 		"--set", "kafka.sasl=SCRAM-SHA-512", "--set", "kafka.username=urr", "--set", "kafka.passwordSecret=kafka",

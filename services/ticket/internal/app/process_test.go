@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 const (
 	gatewayKey = config.Secret("gateway-ticket-key-of-thirty-two-b")
 	queueKey   = config.Secret("queue-ticket-key-of-thirty-two-byte")
+	statsKey   = config.Secret("stats-ticket-key-of-thirty-two-byt")
 	paymentKey = config.Secret("payment-ticket-key-of-thirty-two-b")
 )
 
