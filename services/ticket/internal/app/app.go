@@ -74,8 +74,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
 	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
-	transferStore := transfers.NewStore(database)
-	transferService := transfer.NewService(transferStore, cfg.HoldMaxExtension)
+	transferService := startTransfers(a, cfg, database, log)
 	targets := settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: reservationService}, settlement.Transfer: settlement.Transfers{Service: transferService},
 	}
@@ -89,8 +88,6 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("inbox", inbox.Pruner(pool, log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 	startSweepers(a, cfg, database, eventStore, log)
-	a.Go("transfers", transferService.Sweeper(cfg.SweepInterval, log))
-	a.Go("offers of tickets", reportOffers(transferStore.Count, log))
 	startCancellationWalker(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)
@@ -141,6 +138,16 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 	a.Go("acts on lines", store.ActPruner(log))
 	a.Go("check-ins", scans.NewStore(database).Counter(log))
 	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
+}
+
+// startTransfers starts the workers that end, and count, offers of tickets to other users, and returns
+// the service that makes them.
+func startTransfers(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *transfer.Service {
+	store := transfers.NewStore(database)
+	s := transfer.NewService(store, cfg.HoldMaxExtension)
+	a.Go("transfers", s.Sweeper(cfg.SweepInterval, log))
+	a.Go("offers of tickets", reportOffers(store.Count, log))
+	return s
 }
 
 // startCancellationWalker starts the workers that end, and count, what is left of cancelled events.

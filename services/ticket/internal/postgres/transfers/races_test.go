@@ -238,7 +238,7 @@ func TestChainsAtOnce(t *testing.T) {
 			}
 		}
 		errs := s.race(slices.Concat(acts, acts)...) // each twice
-		require.NotZero(t, len(errs))
+		require.NotEmpty(t, errs)
 		s.RequireInvariants(t)
 	}
 	s.RequireNoDeadlocks(t)

@@ -71,7 +71,7 @@ func (s *shop) charge(t *transfer.Shown, buyer string) (settlement.PaymentEvent,
 // pass lets a ticket pass to a buyer who pays, and returns the buyer's ticket and payment.
 func (s *shop) pass(seller, buyer string, ticketID uuid.UUID, price int64) (uuid.UUID, reservation.Payment) {
 	s.t.Helper()
-	t, claim := s.offer(seller, ticketID, price)
+	_, claim := s.offer(seller, ticketID, price)
 	t, err := s.accept(buyer, claim)
 	require.NoError(s.t, err)
 	if price == 0 {
