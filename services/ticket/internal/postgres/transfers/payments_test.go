@@ -1,0 +1,223 @@
+package transfers_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
+)
+
+// A buyer who does not pay, or gives it up, loses the ticket to others; after two the offer ends.
+func TestBuyersWhoDoNotPay(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	offered, claim := s.offer("a", ids[0], 70)
+	_, err := s.accept("b", claim)
+	require.NoError(t, err)
+	_, err = s.Transfers.Cancel(t.Context(), "c", offered.ID)
+	require.ErrorIs(t, err, transfer.ErrNotFound)
+	_, err = s.Transfers.Cancel(t.Context(), "b", offered.ID)
+	require.NoError(t, err)
+	require.Equal(t, transfer.Open, s.status(offered.ID))
+	_, err = s.accept("c", claim)
+	require.NoError(t, err)
+	e, err := s.charge(offered, "c")
+	require.NoError(t, err)
+	require.Equal(t, ticket.Transferring, s.ticket(ids[0]).Status)
+	s.Clock.Advance(storetest.MaxExtension + transfer.PayWithin)
+	require.NoError(t, s.Transfers.ExpireDue(t.Context()))
+	require.Equal(t, transfer.Expired, s.status(offered.ID))
+	require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
+	s.Settle(t, e) // taken all the same: it is given back
+	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM ended_payments WHERE payment_id = $1`, e.Payment.ID))
+	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox WHERE type = 'TRANSFER_REJECTED'`))
+	s.RequireInvariants(t)
+}
+
+// The claim of a page keeps the ticket valid, that before a charge does not; both can be repeated, and
+// undone.
+func TestClaimsOfPayments(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	offered, claim := s.offer("a", ids[0], 70)
+	_, err := s.Transfers.Payable(t.Context(), "b", offered.ID)
+	require.ErrorIs(t, err, reservation.ErrReferenceNotFound, "not accepted")
+	_, err = s.accept("b", claim)
+	require.NoError(t, err)
+	payment := uuid.New()
+	begin := func(pt reservation.PayTime) (*transfer.Shown, error) {
+		return s.Transfers.ClaimFor(t.Context(), "b", offered.ID, payment, pt)
+	}
+	page := reservation.PayTime{Within: 20 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	for range 2 {
+		opened, err := begin(page)
+		require.NoError(t, err)
+		s.RequireFromNow(t, 20*time.Minute, opened.PayUntil)
+	}
+	require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
+	for range 2 {
+		_, err = begin(reservation.PayTime{Within: 10 * time.Minute})
+		require.NoError(t, err)
+	}
+	require.Equal(t, ticket.Transferring, s.ticket(ids[0]).Status)
+	_, err = s.Transfers.ClaimFor(t.Context(), "b", offered.ID, uuid.New(), reservation.PayTime{})
+	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
+	_, err = s.Transfers.Cancel(t.Context(), "a", offered.ID)
+	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
+	s.Clock.Advance(19 * time.Minute)
+	under := reservation.UnderWay{ReferenceID: offered.ID, PaymentID: payment}
+	extended, err := s.Transfers.ExtendPayments(t.Context(), []reservation.UnderWay{under, {ReferenceID: offered.ID, PaymentID: uuid.New()}})
+	require.NoError(t, err)
+	require.Equal(t, []reservation.UnderWay{under}, extended)
+	now, err := s.TransferStore.Find(t.Context(), offered.ID)
+	require.NoError(t, err)
+	s.RequireFromNow(t, 3*time.Minute, now.PayUntil)
+	for range 2 {
+		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
+		require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
+	}
+	payment = uuid.New()
+	_, err = begin(page)
+	require.NoError(t, err, "the buyer may try again")
+	for i := range 2 {
+		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
+		payment = uuid.New()
+		_, err = begin(page)
+		require.Equal(t, i == 0, err == nil, "a hold has three pages")
+	}
+	s.Clock.Advance(time.Hour)
+	require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
+	s.RequireInvariants(t)
+}
+
+// Whatever takes the ticket from its holder ends its offer, also an accepted one while nothing was
+// charged. The payment whose page is open is named, so that payment closes it.
+func TestWhatEndsOffers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		end    func(s *shop, p reservation.Payment, id uuid.UUID)
+	}{
+		"its seller": {transfer.ReasonSeller, func(s *shop, _ reservation.Payment, id uuid.UUID) {
+			for range 2 {
+				_, err := s.Transfers.Cancel(t.Context(), "a", id)
+				require.NoError(t, err)
+			}
+		}},
+		"a refund": {transfer.ReasonRefunded, func(s *shop, p reservation.Payment, _ uuid.UUID) { s.Refund(t, p, refund.User) }},
+		"the door": {transfer.ReasonUsed, func(s *shop, p reservation.Payment, _ uuid.UUID) {
+			s.Clock.Set(storetest.Start.Add(47 * time.Hour))
+			require.True(t, s.admit(s.TicketIDs(t, p)[0]))
+		}},
+		"the deadline": {transfer.ReasonDeadline, func(s *shop, _ reservation.Payment, _ uuid.UUID) {
+			s.Clock.Set(storetest.Start.Add(47 * time.Hour))
+			require.NoError(t, s.Transfers.ExpireDue(t.Context()))
+		}},
+		"the end of the event": {transfer.ReasonEventCancelled, func(s *shop, _ reservation.Payment, _ uuid.UUID) {
+			require.NoError(t, s.EventStore.Act(t.Context(), "e", event.Cancel, 0))
+			require.NoError(t, s.Walker.Walk(t.Context()))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			p, ids := s.buy("a", "A-1-1")
+			offered, claim := s.offer("a", ids[0], 70)
+			payment := uuid.New()
+			if c.reason != transfer.ReasonDeadline {
+				_, err := s.accept("b", claim)
+				require.NoError(t, err)
+				_, err = s.Transfers.ClaimFor(t.Context(), "b", offered.ID, payment, reservation.PayTime{Within: 12 * time.Minute, Opens: true})
+				require.NoError(t, err)
+			}
+			c.end(s, p, offered.ID)
+			ended, err := s.TransferStore.Find(t.Context(), offered.ID)
+			require.NoError(t, err)
+			require.Equal(t, c.reason, ended.Reason)
+			_, err = s.accept("b", claim)
+			require.ErrorIs(t, err, transfer.ErrEnded)
+			if c.reason != transfer.ReasonDeadline {
+				_, err = s.charge(offered, "b")
+				require.ErrorIs(t, err, reservation.ErrNotPayable)
+				require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox
+					WHERE type = 'TRANSFER_CANCELLED' AND payload::json->>'paymentId' = $1 AND payload::json->>'reason' = $2`, payment.String(), c.reason))
+			}
+			s.RequireInvariants(t)
+		})
+	}
+}
+
+// Payments that cannot be honoured are rejected for good, once, whatever is repeated.
+func TestRejectedPayments(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*settlement.PaymentEvent){
+		"another amount":    func(e *settlement.PaymentEvent) { e.Payment.Amount-- },
+		"another currency":  func(e *settlement.PaymentEvent) { e.Payment.Currency = "USD" },
+		"another buyer":     func(e *settlement.PaymentEvent) { e.Payment.UserID = "c" },
+		"no such transfer":  func(e *settlement.PaymentEvent) { e.ReferenceID = uuid.New() },
+		"another's payment": func(e *settlement.PaymentEvent) { e.Payment.ID = uuid.New() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			_, ids := s.buy("a", "A-1-1")
+			offered, claim := s.offer("a", ids[0], 70)
+			_, err := s.accept("b", claim)
+			require.NoError(t, err)
+			e, err := s.charge(offered, "b")
+			require.NoError(t, err)
+			right := e
+			change(&e)
+			s.Settle(t, e)
+			if again := e; again.ReferenceID == right.ReferenceID {
+				again.Key = uuid.NewString()
+				s.Settle(t, again)
+			}
+			require.NotZero(t, s.Count(t, `SELECT count(*) FROM outbox WHERE type = 'TRANSFER_REJECTED'`))
+			if e.Payment.ID == right.Payment.ID { // it is given back, so it never buys anything
+				right.Key = uuid.NewString()
+				s.Settle(t, right)
+				require.NotEqual(t, transfer.Completed, s.status(offered.ID))
+			}
+			s.RequireInvariants(t)
+		})
+	}
+}
+
+// A refund of a cancelled event gives every holder what is left of what that holder has paid.
+func TestCancelledEventPaysEveryHolder(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1", "A-1-2", "A-1-3")
+	s.pass("a", "b", ids[0], 50)
+	s.pass("a", "b", ids[1], 0)
+	offered, claim := s.offer("a", ids[2], 60)
+	_, err := s.accept("c", claim)
+	require.NoError(t, err)
+	e, err := s.charge(offered, "c")
+	require.NoError(t, err)
+	require.NoError(t, s.EventStore.Act(t.Context(), "e", event.Cancel, 0))
+	require.NoError(t, s.Walker.Walk(t.Context()))
+	s.Settle(t, e) // the refunds have begun: c gets the money back, and a that of the ticket
+	for range 3 {
+		s.Clock.Advance(time.Hour)
+		require.NoError(t, s.Walker.Walk(t.Context()))
+	}
+	require.EqualValues(t, 20+70+70, s.Count(t, `SELECT sum(i.amount) FROM refund_claims c, unnest(c.amounts) AS i (amount), tickets k
+		WHERE k.ticket_id = c.ticket_ids[1] AND k.user_id = 'a'`))
+	require.EqualValues(t, 50, s.Count(t, `SELECT sum(i.amount) FROM refund_claims c, unnest(c.amounts) AS i (amount), tickets k
+		WHERE k.ticket_id = c.ticket_ids[1] AND k.user_id = 'b'`))
+	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox WHERE type = 'TRANSFER_REJECTED'`))
+	s.RequireInvariants(t)
+}
