@@ -57,6 +57,7 @@ func TestAnotherService(t *testing.T) {
 		change(at("services", "stats", file), at("services", name, file))
 	}
 	calls := access.Calls()
+	calls[name] = calls[platform.Stats]
 	calls[platform.Gateway] = slices.Sorted(slices.Values(append(calls[platform.Gateway], name)))
 
 	// What the guide lists. The documents and the list of services, here an argument, need no test.

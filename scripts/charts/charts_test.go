@@ -235,7 +235,7 @@ func TestPackedChartsAreValidated(t *testing.T) {
 	packed, err := filepath.Glob(filepath.Join(dir, "stats-*.tgz"))
 	require.NoError(t, err)
 	require.Len(t, packed, 1)
-	args := append([]string{"template", "stats", packed[0]}, serviceArgs(platform.Service{})...)
+	args := append([]string{"template", "stats", packed[0]}, serviceArgs(platform.Service{Calls: access.Calls()[platform.Stats]})...)
 	b.run(t, nil, "helm", args...)
 	cmd := b.command(t, "", "helm", append(args, "--set", "kafka.saslx=no")...)
 	out, err := cmd.CombinedOutput()

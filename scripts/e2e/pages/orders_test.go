@@ -23,6 +23,7 @@ func testOrders(t *testing.T) {
 			b.payWith("ok")
 			b.waitFor(".notice.good")
 			b.visit("/my")
+			b.waitForText("Autumn Light " + event) // until then the list moves
 			b.waitFor(`main a[href^="/orders/"]`)
 			b.click(`main a[href^="/orders/"]`)
 			b.waitFor("input[type=checkbox]:enabled")

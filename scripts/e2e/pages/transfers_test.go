@@ -119,7 +119,7 @@ func testPassingOn(t *testing.T) {
 			seller.waitForDialog(transfer["cancelSure"])
 			seller.until("no offer", "!document.querySelector('.offered')")
 			buyer.visit(first)
-			buyer.waitForText(transfer["SELLER"])
+			buyer.waitForText(map[string]string{"en": "This offer has ended.", "ko": "종료된 제안입니다."}[p.lang])
 			buyer.checkPage("taken back")
 			seller.offerTicket("0", user)
 			buyer.visit("/transfers")
