@@ -101,7 +101,9 @@ var (
 		{"maxPerUserInSeries", `2`, invalid, "maxPerUserInSeries"},
 		{"sections", `[{"section":"A","price":1,"capacity":1},{"section":"A","price":1,"capacity":1}]`, invalid, "sections[1].section"},
 	}
-	badPages = map[string]want{"cursor=not-a-cursor": invalidCursor}
+	badPages  = map[string]want{"cursor=not-a-cursor": invalidCursor}
+	badSeries = map[string]want{"from=2026-01-01T00:01:00Z&to=2026-01-01T00:00:00Z": invalid}
+	badDays   = map[string]want{"from=2026-01-02&to=2026-01-01": invalid}
 	// Cursors of rewards and of shuffles are numbers.
 	badNumberedPages = map[string]want{"cursor=not-a-cursor": invalidCursor, "cursor=-1": invalidCursor, "cursor=0": invalidCursor}
 )
@@ -244,7 +246,9 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/draws/{eventId}/proof/{requestId}": {promotion: true, unknown: noDraw, misused: noDraw},
 
 	// Figures
-	"GET /api/v1/stats/events/{eventId}": {none: anyEvent},
+	"GET /api/v1/stats/events/{eventId}":            {none: anyEvent},
+	"GET /api/v1/stats/events/{eventId}/series":     {queries: badSeries},
+	"GET /api/v1/stats/events/{eventId}/series.csv": {queries: badSeries},
 }
 
 var operatorRows = map[string]inputRow{
@@ -322,9 +326,13 @@ var operatorRows = map[string]inputRow{
 			{"standing", `{"A":1}`, want{http.StatusConflict, "SEATING_MISMATCH"}, ""},
 		},
 	},
-	"GET /api/v1/admin/stats/events/{eventId}": {none: anyEvent},
-	"GET /api/v1/admin/audit":                  {queries: map[string]want{"cursor=x": invalidCursor, "cursor=1.x": invalidCursor}},
-	"GET /api/v1/admin/live/{eventId}":         {none: edgeAlone},
+	"GET /api/v1/admin/stats/events/{eventId}":            {none: anyEvent},
+	"GET /api/v1/admin/stats/events/{eventId}/series":     {queries: badSeries},
+	"GET /api/v1/admin/stats/events/{eventId}/series.csv": {queries: badSeries},
+	"GET /api/v1/admin/stats/days":                        {queries: badDays},
+	"GET /api/v1/admin/stats/days.csv":                    {queries: badDays},
+	"GET /api/v1/admin/audit":                             {queries: map[string]want{"cursor=x": invalidCursor, "cursor=1.x": invalidCursor}},
+	"GET /api/v1/admin/live/{eventId}":                    {none: edgeAlone},
 	"POST /api/v1/admin/rewards/events": {
 		body: text(campaignBody),
 		bad: []badValue{
