@@ -130,8 +130,8 @@ func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge
 }
 
 // CheckPosition responds whether the visitor's position is served. Visitors with a ticket who still
-// wait or are in a lobby are answered from memory, and so are those without one of an event that vwr
-// has never named; the others are answered by vwr. It adds the sale status, and
+// wait or are in a lobby are answered from memory, and so are those without one of an event that this
+// gateway does not know; the others are answered by vwr. It adds the sale status, and
 // for admitted visitors the page to go to.
 func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {

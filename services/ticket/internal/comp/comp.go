@@ -4,18 +4,13 @@ package comp
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/idempotency"
+	"urr.guru/services/ticket/internal/claim"
 	"urr.guru/services/ticket/internal/reservation"
 )
-
-// claimBytes is the length of a claim, the secret in a comp's link: 128 random bits cannot be guessed.
-const claimBytes = 16
 
 // Request asks for a comp: for named seats, or for a number of places of a section.
 type Request struct {
@@ -67,12 +62,10 @@ func (s *Service) Make(ctx context.Context, req Request) (Comp, error) {
 		order, _, err := s.store.Make(ctx, req, nil)
 		return order, err
 	}
-	secret := make([]byte, claimBytes)
-	_, _ = rand.Read(secret) // never fails
-	claim := base64.RawURLEncoding.EncodeToString(secret)
-	order, renewed, err := s.store.Make(ctx, req, hash(claim))
+	secret := claim.New()
+	order, renewed, err := s.store.Make(ctx, req, claim.Hash(secret))
 	if renewed {
-		order.Claim = claim
+		order.Claim = secret
 	}
 	return order, err
 }
@@ -87,11 +80,6 @@ func (s *Service) List(ctx context.Context, eventID string, limit int, before uu
 }
 
 // Claim gives the tickets of the comp with this claim to a user. It may be repeated.
-func (s *Service) Claim(ctx context.Context, claim, userID string) (Comp, error) {
-	return s.store.Claim(ctx, hash(claim), userID)
-}
-
-func hash(claim string) []byte {
-	sum := sha256.Sum256([]byte(claim))
-	return sum[:]
+func (s *Service) Claim(ctx context.Context, secret, userID string) (Comp, error) {
+	return s.store.Claim(ctx, claim.Hash(secret), userID)
 }

@@ -35,6 +35,9 @@ var files embed.FS
 // Migrations creates all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "ticket", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
+// EventSource is the CloudEvents source of this service's Kafka events.
+const EventSource = "ticket"
+
 // Database runs the statements and transactions of all stores.
 type Database struct {
 	pool, reads *pgxpool.Pool

@@ -42,7 +42,7 @@ type Batch struct {
 	// RejectedTransfers are those that reject payments whose transfer does not exist. Passed has the
 	// tickets of new holders.
 	RejectedTransfers []transfer.Event
-	Passed            []*ticket.Ticket
+	Passed            []ticket.Ticket
 	// NewlyEnded has, by payment id, the reasons of the rejections that Apply has made.
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
@@ -111,7 +111,7 @@ func (b *Batch) settleTransfer(e PaymentEvent) {
 		b.endPayment(e.Payment.ID, reason)
 	}
 	if passed != nil {
-		b.Passed = append(b.Passed, passed)
+		b.Passed = append(b.Passed, *passed)
 	}
 }
 

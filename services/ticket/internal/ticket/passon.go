@@ -1,10 +1,6 @@
 package ticket
 
-import (
-	"time"
-
-	"github.com/google/uuid"
-)
+import "github.com/google/uuid"
 
 // Reserve keeps a VALID ticket for a buyer who is about to be charged.
 func (t *Ticket) Reserve() { t.Status = Transferring }
@@ -14,11 +10,10 @@ func (t *Ticket) Return() { t.Status = Valid }
 
 // PassOn ends the ticket for its holder, who is promised the price, and returns the ticket of the new
 // holder, with a code of its own. payment is zero for a gift.
-func (t *Ticket) PassOn(holder string, price int64, payment uuid.UUID, now time.Time) Ticket {
+func (t *Ticket) PassOn(holder string, price int64, payment uuid.UUID) Ticket {
 	passed := Ticket{
 		ID: uuid.Must(uuid.NewV7()), Previous: t.ID, ReservationID: t.ReservationID, N: t.N, EventID: t.EventID, UserID: holder,
 		Section: t.Section, Seat: t.Seat, Price: t.Price, Paid: price, Currency: t.Currency, PaymentID: payment, Status: Valid, Serial: 1,
-		IssuedAt: now,
 	}
 	t.Status = Transferred
 	t.Given += price

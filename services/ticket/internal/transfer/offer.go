@@ -161,7 +161,7 @@ func (t *Transfer) complete(tk *ticket.Ticket, payment uuid.UUID, now time.Time)
 	if t.Price == 0 {
 		seller = uuid.Nil
 	}
-	passed := tk.PassOn(t.Buyer, t.Price, payment, now)
+	passed := tk.PassOn(t.Buyer, t.Price, payment)
 	t.Status, t.PaymentID, t.Charging, t.NewTicket = Completed, payment, false, passed.ID
 	t.PayUntil, t.PayEndsAt = time.Time{}, time.Time{}
 	t.Version++

@@ -2,9 +2,6 @@ package transfer
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"log/slog"
 	"time"
@@ -13,12 +10,10 @@ import (
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/loop"
+	"urr.guru/services/ticket/internal/claim"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
-
-// claimBytes is the length of a claim, the secret in an offer's link: 128 random bits cannot be guessed.
-const claimBytes = 16
 
 // sweepBatch bounds the transfers that are looked up at once.
 const sweepBatch = 200
@@ -67,31 +62,24 @@ func NewService(store Store, maxExtension time.Duration) *Service {
 // Offer offers a ticket, and returns the offer with the claim of its link; the claim is empty when the
 // request is repeated after the offer has ended. Errors: those of transfer.Offer and of idempotency.
 func (s *Service) Offer(ctx context.Context, req Request, key *idempotency.Key) (*Shown, string, error) {
-	secret := make([]byte, claimBytes)
-	_, _ = rand.Read(secret) // never fails
-	claim := base64.RawURLEncoding.EncodeToString(secret)
-	id, renewed, err := s.store.Offer(ctx, req, key, hash(claim))
+	secret := claim.New()
+	id, renewed, err := s.store.Offer(ctx, req, key, claim.Hash(secret))
 	if err != nil {
 		return nil, "", err
 	}
 	if !renewed {
-		claim = ""
+		secret = ""
 	}
 	shown, err := s.store.Find(ctx, id)
-	return shown, claim, err
-}
-
-func hash(claim string) []byte {
-	sum := sha256.Sum256([]byte(claim))
-	return sum[:]
+	return shown, secret, err
 }
 
 // Look returns the offer that a link carries (its claim), or one that is made to the user by name (its
 // id). ErrNotFound for offers to others.
-func (s *Service) Look(ctx context.Context, userID, claim string, id uuid.UUID) (*Shown, error) {
-	if claim != "" {
+func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID) (*Shown, error) {
+	if secret != "" {
 		var err error
-		if id, err = s.store.OfClaim(ctx, hash(claim)); err != nil {
+		if id, err = s.store.OfClaim(ctx, claim.Hash(secret)); err != nil {
 			return nil, err
 		}
 	}
@@ -102,7 +90,7 @@ func (s *Service) Look(ctx context.Context, userID, claim string, id uuid.UUID) 
 	party := userID == t.Seller || userID == t.Buyer || userID == t.ToUser
 	switch {
 	case party:
-	case claim == "" || t.ToUser != "":
+	case secret == "" || t.ToUser != "":
 		return nil, ErrNotFound
 	case !t.Status.Lasts(): // the link tells nothing more
 		return nil, ErrEnded
@@ -111,8 +99,8 @@ func (s *Service) Look(ctx context.Context, userID, claim string, id uuid.UUID) 
 }
 
 // Accept accepts the offer that Look finds, and returns it (see Transfer.Accept).
-func (s *Service) Accept(ctx context.Context, userID, claim string, id uuid.UUID) (*Shown, error) {
-	t, err := s.Look(ctx, userID, claim, id)
+func (s *Service) Accept(ctx context.Context, userID, secret string, id uuid.UUID) (*Shown, error) {
+	t, err := s.Look(ctx, userID, secret, id)
 	if err != nil {
 		return nil, err
 	}

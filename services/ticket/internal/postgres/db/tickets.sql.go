@@ -94,13 +94,14 @@ WITH t AS (
     SELECT unnest($1::uuid[]) AS ticket_id, unnest($2::uuid[]) AS reservation_id, unnest($3::int[]) AS n,
            unnest($4::text[]) AS event_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS section,
            nullif(unnest($7::text[]), '') AS seat_id, unnest($8::bigint[]) AS price, unnest($9::bigint[]) AS fee,
-           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, nullif(unnest($12::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id
+           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, nullif(unnest($12::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id,
+           nullif(unnest($13::uuid[]), '00000000-0000-0000-0000-000000000000') AS prev
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
-    SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL
+    SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL AND prev IS NULL
 )
-INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
-SELECT ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID' FROM t
+INSERT INTO tickets (ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
+SELECT ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID' FROM t
 `
 
 type InsertTicketsParams struct {
@@ -116,9 +117,10 @@ type InsertTicketsParams struct {
 	Paid           []int64
 	Currencies     []string
 	PaymentIds     []uuid.UUID
+	Prevs          []uuid.UUID
 }
 
-// The places of general admission are written with their tickets.
+// The places of general admission are written with their first tickets; prev is the ticket that was passed on.
 func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) error {
 	_, err := q.db.Exec(ctx, InsertTickets,
 		arg.TicketIds,
@@ -133,6 +135,7 @@ func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) er
 		arg.Paid,
 		arg.Currencies,
 		arg.PaymentIds,
+		arg.Prevs,
 	)
 	return err
 }

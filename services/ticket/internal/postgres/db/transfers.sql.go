@@ -183,50 +183,6 @@ func (q *Queries) FindTransfer(ctx context.Context, arg FindTransferParams) (Fin
 	return i, err
 }
 
-const InsertPassedOn = `-- name: InsertPassedOn :exec
-INSERT INTO tickets (ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status, issued_at)
-SELECT unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::int[]), unnest($5::text[]),
-       unnest($6::text[]), unnest($7::text[]), nullif(unnest($8::text[]), ''), unnest($9::bigint[]),
-       unnest($10::bigint[]), 0, unnest($11::text[]), nullif(unnest($12::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       'VALID', unnest($13::timestamptz[])
-`
-
-type InsertPassedOnParams struct {
-	TicketIds      []uuid.UUID
-	Prevs          []uuid.UUID
-	ReservationIds []uuid.UUID
-	Ns             []int32
-	EventIds       []string
-	UserIds        []string
-	Sections       []string
-	SeatIds        []string
-	Prices         []int64
-	Paid           []int64
-	Currencies     []string
-	PaymentIds     []uuid.UUID
-	IssuedAt       []time.Time
-}
-
-// The tickets of new holders. Their places exist.
-func (q *Queries) InsertPassedOn(ctx context.Context, arg InsertPassedOnParams) error {
-	_, err := q.db.Exec(ctx, InsertPassedOn,
-		arg.TicketIds,
-		arg.Prevs,
-		arg.ReservationIds,
-		arg.Ns,
-		arg.EventIds,
-		arg.UserIds,
-		arg.Sections,
-		arg.SeatIds,
-		arg.Prices,
-		arg.Paid,
-		arg.Currencies,
-		arg.PaymentIds,
-		arg.IssuedAt,
-	)
-	return err
-}
-
 const InsertTransfer = `-- name: InsertTransfer :execrows
 INSERT INTO transfers (transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, deadline, version, created_at)
 VALUES ($1, $2, $3, $4, $5, nullif($6::text, ''), $7, $8, $9, $10, $11, $12)
@@ -379,42 +335,38 @@ SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user
 WHERE t.ticket_id = ANY ($1::uuid[]) AND t.status IN ('OPEN', 'AWAITING_PAYMENT') ORDER BY t.transfer_id FOR UPDATE
 `
 
-type LockOffersOfRow struct {
-	Transfer Transfer
-}
-
 // The offers of tickets that may end with them.
-func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]LockOffersOfRow, error) {
+func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Transfer, error) {
 	rows, err := q.db.Query(ctx, LockOffersOf, ticketIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LockOffersOfRow
+	var items []Transfer
 	for rows.Next() {
-		var i LockOffersOfRow
+		var i Transfer
 		if err := rows.Scan(
-			&i.Transfer.TransferID,
-			&i.Transfer.TicketID,
-			&i.Transfer.EventID,
-			&i.Transfer.Seller,
-			&i.Transfer.ClaimHash,
-			&i.Transfer.ToUser,
-			&i.Transfer.Price,
-			&i.Transfer.Currency,
-			&i.Transfer.Status,
-			&i.Transfer.Reason,
-			&i.Transfer.Deadline,
-			&i.Transfer.Buyer,
-			&i.Transfer.PayUntil,
-			&i.Transfer.PayEndsAt,
-			&i.Transfer.Unpaid,
-			&i.Transfer.PaymentID,
-			&i.Transfer.Charging,
-			&i.Transfer.Opens,
-			&i.Transfer.NewTicket,
-			&i.Transfer.Version,
-			&i.Transfer.CreatedAt,
+			&i.TransferID,
+			&i.TicketID,
+			&i.EventID,
+			&i.Seller,
+			&i.ClaimHash,
+			&i.ToUser,
+			&i.Price,
+			&i.Currency,
+			&i.Status,
+			&i.Reason,
+			&i.Deadline,
+			&i.Buyer,
+			&i.PayUntil,
+			&i.PayEndsAt,
+			&i.Unpaid,
+			&i.PaymentID,
+			&i.Charging,
+			&i.Opens,
+			&i.NewTicket,
+			&i.Version,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -437,42 +389,38 @@ type LockOffersOfEventParams struct {
 	Max     int32
 }
 
-type LockOffersOfEventRow struct {
-	Transfer Transfer
-}
-
 // Offers of an event for which nobody may have been charged.
-func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventParams) ([]LockOffersOfEventRow, error) {
+func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventParams) ([]Transfer, error) {
 	rows, err := q.db.Query(ctx, LockOffersOfEvent, arg.EventID, arg.Max)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LockOffersOfEventRow
+	var items []Transfer
 	for rows.Next() {
-		var i LockOffersOfEventRow
+		var i Transfer
 		if err := rows.Scan(
-			&i.Transfer.TransferID,
-			&i.Transfer.TicketID,
-			&i.Transfer.EventID,
-			&i.Transfer.Seller,
-			&i.Transfer.ClaimHash,
-			&i.Transfer.ToUser,
-			&i.Transfer.Price,
-			&i.Transfer.Currency,
-			&i.Transfer.Status,
-			&i.Transfer.Reason,
-			&i.Transfer.Deadline,
-			&i.Transfer.Buyer,
-			&i.Transfer.PayUntil,
-			&i.Transfer.PayEndsAt,
-			&i.Transfer.Unpaid,
-			&i.Transfer.PaymentID,
-			&i.Transfer.Charging,
-			&i.Transfer.Opens,
-			&i.Transfer.NewTicket,
-			&i.Transfer.Version,
-			&i.Transfer.CreatedAt,
+			&i.TransferID,
+			&i.TicketID,
+			&i.EventID,
+			&i.Seller,
+			&i.ClaimHash,
+			&i.ToUser,
+			&i.Price,
+			&i.Currency,
+			&i.Status,
+			&i.Reason,
+			&i.Deadline,
+			&i.Buyer,
+			&i.PayUntil,
+			&i.PayEndsAt,
+			&i.Unpaid,
+			&i.PaymentID,
+			&i.Charging,
+			&i.Opens,
+			&i.NewTicket,
+			&i.Version,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -488,42 +436,38 @@ const LockTransfers = `-- name: LockTransfers :many
 SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
 `
 
-type LockTransfersRow struct {
-	Transfer Transfer
-}
-
 // Transfers are locked after their tickets.
-func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([]LockTransfersRow, error) {
+func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([]Transfer, error) {
 	rows, err := q.db.Query(ctx, LockTransfers, transferIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LockTransfersRow
+	var items []Transfer
 	for rows.Next() {
-		var i LockTransfersRow
+		var i Transfer
 		if err := rows.Scan(
-			&i.Transfer.TransferID,
-			&i.Transfer.TicketID,
-			&i.Transfer.EventID,
-			&i.Transfer.Seller,
-			&i.Transfer.ClaimHash,
-			&i.Transfer.ToUser,
-			&i.Transfer.Price,
-			&i.Transfer.Currency,
-			&i.Transfer.Status,
-			&i.Transfer.Reason,
-			&i.Transfer.Deadline,
-			&i.Transfer.Buyer,
-			&i.Transfer.PayUntil,
-			&i.Transfer.PayEndsAt,
-			&i.Transfer.Unpaid,
-			&i.Transfer.PaymentID,
-			&i.Transfer.Charging,
-			&i.Transfer.Opens,
-			&i.Transfer.NewTicket,
-			&i.Transfer.Version,
-			&i.Transfer.CreatedAt,
+			&i.TransferID,
+			&i.TicketID,
+			&i.EventID,
+			&i.Seller,
+			&i.ClaimHash,
+			&i.ToUser,
+			&i.Price,
+			&i.Currency,
+			&i.Status,
+			&i.Reason,
+			&i.Deadline,
+			&i.Buyer,
+			&i.PayUntil,
+			&i.PayEndsAt,
+			&i.Unpaid,
+			&i.PaymentID,
+			&i.Charging,
+			&i.Opens,
+			&i.NewTicket,
+			&i.Version,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}

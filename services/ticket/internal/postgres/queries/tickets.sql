@@ -1,16 +1,17 @@
--- The places of general admission are written with their tickets.
+-- The places of general admission are written with their first tickets; prev is the ticket that was passed on.
 -- name: InsertTickets :exec
 WITH t AS (
     SELECT unnest(@ticket_ids::uuid[]) AS ticket_id, unnest(@reservation_ids::uuid[]) AS reservation_id, unnest(@ns::int[]) AS n,
            unnest(@event_ids::text[]) AS event_id, unnest(@user_ids::text[]) AS user_id, unnest(@sections::text[]) AS section,
            nullif(unnest(@seat_ids::text[]), '') AS seat_id, unnest(@prices::bigint[]) AS price, unnest(@fees::bigint[]) AS fee,
-           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, nullif(unnest(@payment_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id
+           unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, nullif(unnest(@payment_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id,
+           nullif(unnest(@prevs::uuid[]), '00000000-0000-0000-0000-000000000000') AS prev
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
-    SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL
+    SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL AND prev IS NULL
 )
-INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
-SELECT ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID' FROM t;
+INSERT INTO tickets (ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
+SELECT ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID' FROM t;
 
 -- name: TicketsOfPayment :many
 SELECT ticket_id FROM tickets WHERE payment_id = @payment_id::uuid;

@@ -18,16 +18,16 @@ SELECT transfer_id FROM transfers WHERE claim_hash = @claim_hash;
 
 -- Transfers are locked after their tickets.
 -- name: LockTransfers :many
-SELECT sqlc.embed(t) FROM transfers t WHERE t.transfer_id = ANY (@transfer_ids::uuid[]) ORDER BY t.transfer_id FOR UPDATE;
+SELECT t.* FROM transfers t WHERE t.transfer_id = ANY (@transfer_ids::uuid[]) ORDER BY t.transfer_id FOR UPDATE;
 
 -- The offers of tickets that may end with them.
 -- name: LockOffersOf :many
-SELECT sqlc.embed(t) FROM transfers t
+SELECT t.* FROM transfers t
 WHERE t.ticket_id = ANY (@ticket_ids::uuid[]) AND t.status IN ('OPEN', 'AWAITING_PAYMENT') ORDER BY t.transfer_id FOR UPDATE;
 
 -- Offers of an event for which nobody may have been charged.
 -- name: LockOffersOfEvent :many
-SELECT sqlc.embed(t) FROM transfers t
+SELECT t.* FROM transfers t
 WHERE t.event_id = @event_id AND t.status IN ('OPEN', 'AWAITING_PAYMENT') AND NOT t.charging
 ORDER BY t.transfer_id LIMIT @max::int FOR UPDATE;
 
@@ -41,14 +41,6 @@ FROM (SELECT unnest(@transfer_ids::uuid[]) AS id, unnest(@was::bigint[]) AS was,
              unnest(@pay_ends::timestamptz[]) AS pay_ends_at, unnest(@unpaid::int[]) AS unpaid, unnest(@payment_ids::uuid[]) AS payment_id,
              unnest(@charging::boolean[]) AS charging, unnest(@opens::int[]) AS opens, unnest(@new_tickets::uuid[]) AS new_ticket, unnest(@versions::bigint[]) AS version) c
 WHERE t.transfer_id = c.id AND t.version = c.was;
-
--- The tickets of new holders. Their places exist.
--- name: InsertPassedOn :exec
-INSERT INTO tickets (ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status, issued_at)
-SELECT unnest(@ticket_ids::uuid[]), unnest(@prevs::uuid[]), unnest(@reservation_ids::uuid[]), unnest(@ns::int[]), unnest(@event_ids::text[]),
-       unnest(@user_ids::text[]), unnest(@sections::text[]), nullif(unnest(@seat_ids::text[]), ''), unnest(@prices::bigint[]),
-       unnest(@paid::bigint[]), 0, unnest(@currencies::text[]), nullif(unnest(@payment_ids::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       'VALID', unnest(@issued_at::timestamptz[]);
 
 -- Whether a user is blocked at an event, and whether one more place of an order counts for the user's limit: it is sold, and the user
 -- has not had it before. LATERAL and OFFSET make PostgreSQL look up each row, also while the tables are empty.

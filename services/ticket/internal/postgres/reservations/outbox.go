@@ -11,11 +11,9 @@ import (
 	"urr.guru/pkg/outbox"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/reservation"
 )
-
-// source is the CloudEvents source of this service's events.
-const source = "ticket"
 
 // InsertEvents inserts Kafka events into the outbox. The rows of their reservations must be locked,
 // or new.
@@ -27,7 +25,7 @@ func InsertEvents(ctx context.Context, tx pgx.Tx, list []reservation.Event) erro
 			Payload: payload(&e),
 		}
 	}
-	return outbox.Insert(ctx, tx, source, out...)
+	return outbox.Insert(ctx, tx, postgres.EventSource, out...)
 }
 
 func payload(e *reservation.Event) *eventsv1.ReservationEvent {

@@ -38,7 +38,7 @@ func (s *Store) PublishCounts(ctx context.Context) error {
 					counts = append(counts, countEvent(r))
 				}
 			}
-			return outbox.Insert(ctx, tx, "ticket", counts...)
+			return outbox.Insert(ctx, tx, postgres.EventSource, counts...)
 		})
 		return n, err
 	})

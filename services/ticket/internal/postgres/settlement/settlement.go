@@ -175,7 +175,7 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	if err := l.tickets.Save(ctx, tx.Queries); err != nil {
 		return err
 	}
-	if err := tickets.InsertPassedOn(ctx, tx.Queries, b.Passed); err != nil {
+	if err := tickets.Insert(ctx, tx.Queries, b.Passed); err != nil {
 		return err
 	}
 	if err := l.transfers.Save(ctx, tx, b.RejectedTransfers...); err != nil {

@@ -75,34 +75,24 @@ func FromRow(r db.Ticket, usedBefore bool) ticket.Ticket {
 
 // Issue inserts the tickets of confirmed reservations, whose rows must be locked.
 func Issue(ctx context.Context, q *postgres.Queries, confirmed []*reservation.Reservation) error {
-	var arg db.InsertTicketsParams
+	var issued []ticket.Ticket
 	for _, r := range confirmed {
-		for _, t := range ticket.Issue(r) {
-			appendTicket(&arg, t)
-		}
+		issued = append(issued, ticket.Issue(r)...)
 	}
-	if len(arg.TicketIds) == 0 {
-		return nil
-	}
-	return q.InsertTickets(ctx, arg)
+	return Insert(ctx, q, issued)
 }
 
-// InsertPassedOn inserts the tickets of new holders, whose places exist. The tickets before them must
-// have been saved.
-func InsertPassedOn(ctx context.Context, q *postgres.Queries, passed []*ticket.Ticket) error {
-	if len(passed) == 0 {
+// Insert inserts new tickets, those of general admission with their places. The tickets that were passed on
+// for them must have been saved.
+func Insert(ctx context.Context, q *postgres.Queries, issued []ticket.Ticket) error {
+	if len(issued) == 0 {
 		return nil
 	}
-	var own db.InsertTicketsParams
-	arg := db.InsertPassedOnParams{}
-	for _, t := range passed {
-		appendTicket(&own, *t)
-		arg.Prevs, arg.IssuedAt = append(arg.Prevs, t.Previous), append(arg.IssuedAt, t.IssuedAt)
+	var arg db.InsertTicketsParams
+	for _, t := range issued {
+		appendTicket(&arg, t)
 	}
-	arg.TicketIds, arg.ReservationIds, arg.Ns, arg.EventIds, arg.UserIds = own.TicketIds, own.ReservationIds, own.Ns, own.EventIds, own.UserIds
-	arg.Sections, arg.SeatIds, arg.Prices, arg.Paid = own.Sections, own.SeatIds, own.Prices, own.Paid
-	arg.Currencies, arg.PaymentIds = own.Currencies, own.PaymentIds
-	return q.InsertPassedOn(ctx, arg)
+	return q.InsertTickets(ctx, arg)
 }
 
 func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {
@@ -119,5 +109,5 @@ func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {
 	arg.SeatIds = append(arg.SeatIds, seat)
 	arg.Prices, arg.Fees, arg.Paid = append(arg.Prices, t.Price), append(arg.Fees, t.Fee), append(arg.Paid, t.Paid)
 	arg.Currencies = append(arg.Currencies, t.Currency)
-	arg.PaymentIds = append(arg.PaymentIds, t.PaymentID)
+	arg.PaymentIds, arg.Prevs = append(arg.PaymentIds, t.PaymentID), append(arg.Prevs, t.Previous)
 }

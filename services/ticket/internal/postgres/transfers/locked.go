@@ -35,16 +35,17 @@ func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, e
 		return &Locked{}, nil
 	}
 	rows, err := q.LockTransfers(ctx, ids)
-	l := &Locked{}
-	for _, r := range rows {
-		l.add(r.Transfer)
-	}
-	return l, err
+	return fromRows(rows), err
 }
 
-func (l *Locked) add(row db.Transfer) {
-	t := toTransfer(row)
-	l.changes = append(l.changes, transferChange{version: t.Version, current: &t})
+// fromRows returns transfers whose rows are locked.
+func fromRows(rows []db.Transfer) *Locked {
+	l := &Locked{changes: make([]transferChange, len(rows))}
+	for i, r := range rows {
+		t := toTransfer(r)
+		l.changes[i] = transferChange{version: t.Version, current: &t}
+	}
+	return l
 }
 
 // Find returns a locked transfer, nil when it is not locked.
@@ -101,10 +102,7 @@ func EndOffersOf(ctx context.Context, tx *postgres.Tx, locked *tickets.Locked, n
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	l := &Locked{}
-	for _, r := range rows {
-		l.add(r.Transfer)
-	}
+	l := fromRows(rows)
 	for _, c := range l.changes {
 		c.current.EndWith(reasons[c.current.TicketID], now)
 	}
@@ -121,10 +119,7 @@ func EndOffersOfEvent(ctx context.Context, tx *postgres.Tx, eventID, reason stri
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		l := &Locked{}
-		for _, r := range rows {
-			l.add(r.Transfer)
-		}
+		l := fromRows(rows)
 		for _, c := range l.changes {
 			c.current.EndWith(reason, now)
 		}
@@ -133,9 +128,6 @@ func EndOffersOfEvent(ctx context.Context, tx *postgres.Tx, eventID, reason stri
 		}
 	}
 }
-
-// source is the CloudEvents source of this service's events.
-const source = "ticket"
 
 func insertEvents(ctx context.Context, tx pgx.Tx, list []transfer.Event) error {
 	if len(list) == 0 {
@@ -148,7 +140,7 @@ func insertEvents(ctx context.Context, tx pgx.Tx, list []transfer.Event) error {
 			Topic: events.Transfers, Key: e.Transfer.ID.String(), Type: string(e.Type), EntityVersion: e.Transfer.Version, Payload: payload(e),
 		}
 	}
-	return outbox.Insert(ctx, tx, source, out...)
+	return outbox.Insert(ctx, tx, postgres.EventSource, out...)
 }
 
 func payload(e *transfer.Event) *eventsv1.TransferEvent {

@@ -198,7 +198,7 @@ func save(ctx context.Context, tx *postgres.Tx, lockedTickets *tickets.Locked, l
 		return err
 	}
 	if passed != nil {
-		if err := tickets.InsertPassedOn(ctx, tx.Queries, []*ticket.Ticket{passed}); err != nil {
+		if err := tickets.Insert(ctx, tx.Queries, []ticket.Ticket{*passed}); err != nil {
 			return err
 		}
 	}
