@@ -23,6 +23,18 @@ import (
 	"urr.guru/scripts/platform"
 )
 
+const (
+	edgeAlone = "the gateway answers by itself"
+	noLobby   = "no event of the test has had a lobby"
+	anyEvent  = "where nothing has happened all counts are 0"
+	absentID  = "01990f5e-7b5a-7c3e-9d1a-ffffffffffff"
+	// A draw of the world's campaign; its members may draw twice.
+	campaignBody = `{"title":"T","kind":"RANDOM","opensAt":"2026-01-01T00:00:00Z","closesAt":"2126-01-01T00:00:00Z","drawsPerMember":2,
+	"prizes":[{"name":"P","kind":"POINT","value":5,"weight":1,"stock":3}]}`
+	saleBody = `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
+	"salesCloseAt":"2029-12-31T10:00:00Z","seating":"GENERAL","currency":"KRW","maxPerUser":4,"sections":[{"section":"A","price":1000,"capacity":10}]}`
+)
+
 // inputWorld is a platform with state that invalid requests could change: a sale without and one
 // with a waiting room, a ticket, a campaign, a user who holds seats, has started to pay, waits in
 // the room and was rewarded, and a second admitted user.
