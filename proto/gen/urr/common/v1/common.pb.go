@@ -47,7 +47,13 @@ type Caller struct {
 	// The request's Idempotency-Key, as sent.
 	IdempotencyKey string `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// The request's If-Match, as sent.
-	IfMatch       string `protobuf:"bytes,9,opt,name=if_match,json=ifMatch,proto3" json:"if_match,omitempty"`
+	IfMatch string `protobuf:"bytes,9,opt,name=if_match,json=ifMatch,proto3" json:"if_match,omitempty"`
+	// The signed-in user's e-mail address, lower-case, if the identity provider has verified it; empty
+	// otherwise.
+	Email string `protobuf:"bytes,10,opt,name=email,proto3" json:"email,omitempty"`
+	// What the identity provider says of the user, "name=value" each: the claims that the gateway's
+	// OIDC_ENTITLEMENT_CLAIMS names, in order.
+	Claims        []string `protobuf:"bytes,11,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,6 +149,20 @@ func (x *Caller) GetIfMatch() string {
 		return x.IfMatch
 	}
 	return ""
+}
+
+func (x *Caller) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+func (x *Caller) GetClaims() []string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
 }
 
 // The visitor's state at tier 1, from a verified urr-vwr-token.
@@ -304,7 +324,7 @@ var File_urr_common_v1_common_proto protoreflect.FileDescriptor
 
 const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/common/v1/common.proto\x12\rurr.common.v1\"\x8a\x02\n" +
+	"\x1aurr/common/v1/common.proto\x12\rurr.common.v1\"\xb8\x02\n" +
 	"\x06Caller\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x19\n" +
@@ -314,7 +334,10 @@ const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\aanon_id\x18\x06 \x01(\tR\x06anonId\x12*\n" +
 	"\x05tier1\x18\a \x01(\v2\x14.urr.common.v1.Tier1R\x05tier1\x12'\n" +
 	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKey\x12\x19\n" +
-	"\bif_match\x18\t \x01(\tR\aifMatch\"t\n" +
+	"\bif_match\x18\t \x01(\tR\aifMatch\x12\x14\n" +
+	"\x05email\x18\n" +
+	" \x01(\tR\x05email\x12\x16\n" +
+	"\x06claims\x18\v \x03(\tR\x06claims\"t\n" +
 	"\x05Tier1\x12\x1a\n" +
 	"\brequired\x18\x01 \x01(\bR\brequired\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12\x1a\n" +

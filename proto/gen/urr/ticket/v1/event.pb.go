@@ -192,7 +192,7 @@ type Event struct {
 	Currency string `protobuf:"bytes,10,opt,name=currency,proto3" json:"currency,omitempty"`
 	// Seats or admissions that one person may hold and own.
 	MaxPerUser int32 `protobuf:"varint,11,opt,name=max_per_user,json=maxPerUser,proto3" json:"max_per_user,omitempty"`
-	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED".
+	// "SCHEDULED", "PRESALE", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED".
 	Status string `protobuf:"bytes,12,opt,name=status,proto3" json:"status,omitempty"`
 	// Set by the gateway, which knows the state of every waiting room.
 	WaitingRoom *WaitingRoom `protobuf:"bytes,13,opt,name=waiting_room,json=waitingRoom,proto3" json:"waiting_room,omitempty"`
@@ -1304,8 +1304,10 @@ type SaleStatus struct {
 	// Differs from the value before when the line's settings (GetLineSettings) have been changed. 0:
 	// unknown.
 	SettingsVersion int64 `protobuf:"varint,6,opt,name=settings_version,json=settingsVersion,proto3" json:"settings_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// From when those with an entitlement may buy, before opens_at; absent without a presale.
+	PresaleOpensAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=presale_opens_at,json=presaleOpensAt,proto3" json:"presale_opens_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SaleStatus) Reset() {
@@ -1378,6 +1380,13 @@ func (x *SaleStatus) GetSettingsVersion() int64 {
 		return x.SettingsVersion
 	}
 	return 0
+}
+
+func (x *SaleStatus) GetPresaleOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PresaleOpensAt
+	}
+	return nil
 }
 
 type GetLineSettingsRequest struct {
@@ -3109,7 +3118,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\tevent_ids\x18\x01 \x03(\tB&\xbaH#\x92\x01 \b\x01\x10\xe8\a\"\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\beventIds\"p\n" +
 	"\x15GetSaleStatusResponse\x12/\n" +
 	"\x05sales\x18\x01 \x03(\v2\x19.urr.ticket.v1.SaleStatusR\x05sales\x12&\n" +
-	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\"\x82\x02\n" +
+	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\"\xc8\x02\n" +
 	"\n" +
 	"SaleStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
@@ -3117,7 +3126,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bopens_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\x127\n" +
 	"\tcloses_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12&\n" +
 	"\x0fmeasured_ago_ms\x18\x05 \x01(\x03R\rmeasuredAgoMs\x12)\n" +
-	"\x10settings_version\x18\x06 \x01(\x03R\x0fsettingsVersion\"Q\n" +
+	"\x10settings_version\x18\x06 \x01(\x03R\x0fsettingsVersion\x12D\n" +
+	"\x10presale_opens_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0epresaleOpensAt\"Q\n" +
 	"\x16GetLineSettingsRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf3\x02\n" +
 	"\fLineSettings\x12\x19\n" +
@@ -3419,80 +3429,81 @@ var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	18, // 19: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
 	42, // 20: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
 	42, // 21: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	42, // 22: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	43, // 23: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	28, // 24: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
-	43, // 25: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	28, // 26: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	43, // 27: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	28, // 28: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	42, // 29: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
-	42, // 30: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
-	42, // 31: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
-	29, // 32: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
-	42, // 33: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
-	42, // 34: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
-	4,  // 35: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
-	43, // 36: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 37: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 38: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 39: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 40: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 41: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
-	42, // 42: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	42, // 43: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
-	42, // 44: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	42, // 45: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
-	42, // 46: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
-	43, // 47: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 48: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
-	41, // 49: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
-	40, // 50: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
-	0,  // 51: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 52: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	8,  // 53: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	12, // 54: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	14, // 55: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	16, // 56: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	19, // 57: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	23, // 58: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	21, // 59: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	26, // 60: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	24, // 61: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	27, // 62: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	30, // 63: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
-	31, // 64: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
-	32, // 65: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
-	33, // 66: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
-	34, // 67: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
-	35, // 68: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
-	37, // 69: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
-	38, // 70: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
-	1,  // 71: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 72: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	9,  // 73: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	13, // 74: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	15, // 75: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	17, // 76: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	20, // 77: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	20, // 78: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	22, // 79: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 80: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	25, // 81: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 82: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	36, // 83: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
-	36, // 84: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
-	36, // 85: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
-	36, // 86: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
-	36, // 87: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
-	36, // 88: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
-	39, // 89: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
-	39, // 90: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
-	71, // [71:91] is the sub-list for method output_type
-	51, // [51:71] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	42, // 22: urr.ticket.v1.SaleStatus.presale_opens_at:type_name -> google.protobuf.Timestamp
+	42, // 23: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	43, // 24: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 25: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
+	43, // 26: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 27: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	43, // 28: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 29: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	42, // 30: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	42, // 31: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	42, // 32: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	29, // 33: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
+	42, // 34: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
+	42, // 35: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
+	4,  // 36: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
+	43, // 37: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 38: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 39: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 40: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 41: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 42: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 43: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	42, // 44: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
+	42, // 45: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	42, // 46: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
+	42, // 47: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
+	43, // 48: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 49: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 50: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
+	40, // 51: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
+	0,  // 52: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 53: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	8,  // 54: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	12, // 55: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	14, // 56: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	16, // 57: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	19, // 58: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	23, // 59: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	21, // 60: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	26, // 61: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	24, // 62: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	27, // 63: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	30, // 64: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
+	31, // 65: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
+	32, // 66: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
+	33, // 67: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
+	34, // 68: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
+	35, // 69: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
+	37, // 70: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
+	38, // 71: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
+	1,  // 72: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 73: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	9,  // 74: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	13, // 75: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	15, // 76: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	17, // 77: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	20, // 78: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	20, // 79: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	22, // 80: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 81: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	25, // 82: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 83: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	36, // 84: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
+	36, // 85: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
+	36, // 86: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
+	36, // 87: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
+	36, // 88: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
+	36, // 89: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
+	39, // 90: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
+	39, // 91: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
+	72, // [72:92] is the sub-list for method output_type
+	52, // [52:72] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }
