@@ -12,6 +12,7 @@ var (
 	ErrStartPast         = declare(Conflict, "START_PAST", "The new start is not in the future")
 	ErrWrongEvent        = declare(Forbidden, "WRONG_EVENT", "The entry token is for another event")
 	ErrSaleNotOpen       = declare(Conflict, "SALE_NOT_OPEN", "The sale is not open")
+	ErrNotEntitled       = declare(Forbidden, "NOT_ENTITLED", "Only users with an entitlement may buy before the general sale")
 	ErrSeatingMismatch   = declare(Conflict, "SEATING_MISMATCH", "The event is not sold this way")
 	ErrSectionNotFound   = declare(NotFound, "SECTION_NOT_FOUND", "The section does not exist")
 	ErrSeatNotFound      = declare(NotFound, "SEAT_NOT_FOUND", "The seat does not exist")
@@ -33,6 +34,10 @@ var (
 
 // Tickets that pass from one user to another.
 var (
+	ErrCodeInvalid      = declare(NotFound, "CODE_INVALID", "The code is wrong, used up or withdrawn")
+	ErrTooManyCodes     = declare(Exhausted, "TOO_MANY_CODES", "Too many wrong codes within an hour")
+	ErrBatchNotFound    = declare(NotFound, "BATCH_NOT_FOUND", "The event has no such batch of codes")
+	ErrUploadNotFound   = declare(NotFound, "UPLOAD_NOT_FOUND", "The upload does not exist, or has ended")
 	ErrTransferNotFound = declare(NotFound, "TRANSFER_NOT_FOUND", "The offer does not exist")
 	ErrNotTransferable  = declare(Conflict, "NOT_TRANSFERABLE", "The ticket cannot be passed on like this")
 	ErrTransferEnded    = declare(Conflict, "TRANSFER_ENDED", "The offer has ended")

@@ -74,7 +74,7 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 		events: event.NewService(store, store, store), eventStore: store, refunds: refunds.NewStore(database), expirer: expiry.NewStore(database),
 		holds: holds.NewStore(database, holdConcurrency, storetest.HoldFor),
 	}
-	r.reservations = reservation.NewService(r.events, r.holds, reservations.NewStore(database), storetest.MaxExtension)
+	r.reservations = reservation.NewService(r.events, nil, r.holds, reservations.NewStore(database), storetest.MaxExtension)
 	r.walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: r.expirer, Log: slog.New(slog.DiscardHandler)}
 	r.transfers = transfer.NewService(transfers.NewStore(database), storetest.MaxExtension)
 	r.targets = settlement.Targets{

@@ -19,12 +19,14 @@ import (
 	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/comp"
+	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/comps"
+	"urr.guru/services/ticket/internal/postgres/entitlements"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
@@ -73,7 +75,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	eventService := event.NewService(eventStore, eventStore, eventStore)
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
-	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
+	entitlementStore := entitlements.NewStore(database)
+	entitlementService := entitlement.NewService(eventService, nil, entitlementStore)
+	a.Go("lists of entitlements", entitlementStore.Pruner(log))
+	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
 	transferService := startTransfers(a, cfg, database, log)
 	targets := settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: reservationService}, settlement.Transfer: settlement.Transfers{Service: transferService},
@@ -99,6 +104,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	ticketv1.RegisterEventServiceServer(server, rpc.NewEvents(eventService))
 	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(eventService))
+	ticketv1.RegisterEntitlementServiceServer(server, rpc.NewEntitlements(entitlementService))
+	ticketv1.RegisterEntitlementAdminServiceServer(server, rpc.NewEntitlementAdmin(entitlementService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge, cfg.HoldMaxExtension))

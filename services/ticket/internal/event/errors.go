@@ -14,6 +14,7 @@ var (
 	ErrStartPast       = errs.ErrStartPast
 	ErrWrongEvent      = errs.ErrWrongEvent
 	ErrSaleNotOpen     = errs.ErrSaleNotOpen
+	ErrNotEntitled     = errs.ErrNotEntitled
 	ErrSeatingMismatch = errs.ErrSeatingMismatch
 	ErrSectionNotFound = errs.ErrSectionNotFound
 	ErrSeatNotFound    = errs.ErrSeatNotFound

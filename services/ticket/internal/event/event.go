@@ -39,6 +39,7 @@ type Status string
 // The statuses of an event.
 const (
 	StatusScheduled Status = "SCHEDULED"
+	StatusPresale   Status = "PRESALE"
 	StatusOnSale    Status = "ON_SALE"
 	StatusPaused    Status = "PAUSED"
 	StatusSoldOut   Status = "SOLD_OUT"

@@ -9,33 +9,60 @@ import (
 
 // Sale has the settings of an event that decide whether places may be held.
 type Sale struct {
-	State      State
+	State State
+	// PresaleAt is from when on users with an entitlement may hold places; zero: there is no presale.
+	PresaleAt  time.Time
 	OpenAt     time.Time
 	CloseAt    time.Time
 	MaxPerUser int
+	// PresaleMaxPerUser is the user's limit before OpenAt; 0: MaxPerUser.
+	PresaleMaxPerUser int
 	// MaxPerUserInSeries is the user's limit over all events of the series; 0: there is none.
 	MaxPerUserInSeries int
 }
 
 func (e *Event) Sale() Sale {
 	s := Sale{State: e.State, OpenAt: e.SalesOpenAt, CloseAt: e.SalesCloseAt, MaxPerUser: e.MaxPerUser}
+	if e.Presale != nil {
+		s.PresaleAt, s.PresaleMaxPerUser = e.Presale.OpensAt, int(e.Presale.MaxPerUser)
+	}
 	if e.MaxPerUserInSeries != nil {
 		s.MaxPerUserInSeries = int(*e.MaxPerUserInSeries)
 	}
 	return s
 }
 
-// CheckOpen returns nil while the sale is open, ErrCancelled when the event is cancelled, and
-// otherwise ErrSaleNotOpen with saleStatus and salesOpenAt.
-func (s Sale) CheckOpen(now time.Time) error {
+// CheckOpen returns nil while the sale is open to a user, ErrCancelled when the event is cancelled,
+// ErrNotEntitled in the presale to users without an entitlement, and otherwise ErrSaleNotOpen with
+// saleStatus and salesOpenAt.
+func (s Sale) CheckOpen(now time.Time, entitled bool) error {
+	err := ErrSaleNotOpen
 	status := s.Status(now, false)
-	if status == StatusCancelled {
+	switch {
+	case status == StatusCancelled:
 		return ErrCancelled
-	}
-	if status == StatusOnSale {
+	case status == StatusOnSale, status == StatusPresale && entitled:
 		return nil
+	case status == StatusPresale:
+		err = ErrNotEntitled
 	}
-	return ErrSaleNotOpen.With("saleStatus", string(status)).With("salesOpenAt", s.OpenAt.UTC().Format(time.RFC3339))
+	return err.With("saleStatus", string(status)).With("salesOpenAt", s.OpenAt.UTC().Format(time.RFC3339))
+}
+
+// Limit returns how many places a user may hold and own.
+func (s Sale) Limit(now time.Time) int {
+	if s.PresaleMaxPerUser > 0 && now.Before(s.OpenAt) {
+		return min(s.MaxPerUser, s.PresaleMaxPerUser)
+	}
+	return s.MaxPerUser
+}
+
+// OpensAt is from when on anybody may hold places.
+func (s Sale) OpensAt() time.Time {
+	if !s.PresaleAt.IsZero() {
+		return s.PresaleAt
+	}
+	return s.OpenAt
 }
 
 // LineStatus returns the status of the sale as the waiting line gets it. While a cancellation can be
@@ -57,10 +84,12 @@ func (s Sale) Status(now time.Time, soldOut bool) Status {
 		return StatusClosed
 	case s.State == Paused:
 		return StatusPaused
-	case now.Before(s.OpenAt):
+	case now.Before(s.OpensAt()):
 		return StatusScheduled
 	case soldOut:
 		return StatusSoldOut
+	case now.Before(s.OpenAt):
+		return StatusPresale
 	default:
 		return StatusOnSale
 	}
@@ -70,6 +99,8 @@ func (s Sale) Status(now time.Time, soldOut bool) Status {
 type SaleStatus struct {
 	Status            Status
 	OpensAt, ClosesAt time.Time
+	// PresaleOpensAt is zero without a presale.
+	PresaleOpensAt time.Time
 	// SettingsVersion grows with every change of the settings of the event's line.
 	SettingsVersion int64
 	// Age is the time since the status was read. Only Service.SaleStatuses sets it.

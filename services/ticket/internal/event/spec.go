@@ -62,6 +62,7 @@ type Spec struct {
 	Transferable *Transferable
 	// CancellationFees say what the organiser keeps of the price of tickets that users give back.
 	CancellationFees *CancellationFees
+	Presale          *Presale
 	// Sections are in the order in which the operator put them.
 	Sections []Section
 }
@@ -105,6 +106,9 @@ func (s *Spec) Closing() Closing {
 func (s *Spec) CheckComplete() error {
 	if *s.MaxPerUserInSeries > 0 && *s.SeriesID == "" {
 		return ErrInvalid.WithFields(errs.Field{Path: "maxPerUserInSeries", Message: "needs a seriesId"})
+	}
+	if bad := s.Presale.check(s.SalesOpenAt); len(bad) > 0 {
+		return ErrInvalid.WithFields(bad...)
 	}
 	return s.CheckClosing()
 }
@@ -171,7 +175,7 @@ func (s *Section) Seating() Seating {
 func defaults() *Spec {
 	return &Spec{
 		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
-		Transferable: new(TransferNone), CancellationFees: new(CancellationFees{}),
+		Transferable: new(TransferNone), CancellationFees: new(CancellationFees{}), Presale: new(Presale{}),
 	}
 }
 
@@ -221,7 +225,7 @@ func (s Spec) Validated() (Spec, error) {
 	if r := s.UserRefunds; r != nil && !r.None {
 		s.UserRefunds = &UserRefunds{Until: toMicroseconds(r.Until)}
 	}
-	s.CancellationFees = s.CancellationFees.stored()
+	s.CancellationFees, s.Presale = s.CancellationFees.stored(), s.Presale.stored()
 	s.Sections = sections
 	return s, nil
 }

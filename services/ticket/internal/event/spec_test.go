@@ -123,6 +123,26 @@ func TestStatus(t *testing.T) {
 	s, err := assigned().Validated()
 	require.NoError(t, err)
 	e := event.Event{ID: "e", Spec: s}
+	early := e
+	early.Presale = &event.Presale{OpensAt: noon.Add(-time.Hour), MaxPerUser: 1}
+	require.Equal(t, 1, early.Sale().Limit(noon.Add(-1)))
+	require.Equal(t, e.MaxPerUser, early.Sale().Limit(noon))
+	for _, c := range []struct {
+		at       time.Time
+		soldOut  bool
+		want     event.Status
+		entitled error
+		others   error
+	}{
+		{noon.Add(-time.Hour - 1), false, event.StatusScheduled, event.ErrSaleNotOpen, event.ErrSaleNotOpen},
+		{noon.Add(-time.Hour), false, event.StatusPresale, nil, event.ErrNotEntitled},
+		{noon.Add(-1), true, event.StatusSoldOut, nil, event.ErrNotEntitled},
+		{noon, false, event.StatusOnSale, nil, nil},
+	} {
+		require.Equal(t, c.want, early.Sale().Status(c.at, c.soldOut))
+		require.ErrorIs(t, early.Sale().CheckOpen(c.at, true), c.entitled)
+		require.ErrorIs(t, early.Sale().CheckOpen(c.at, false), c.others)
+	}
 	for _, c := range []struct {
 		state   event.State
 		at      time.Time
@@ -144,7 +164,7 @@ func TestStatus(t *testing.T) {
 	} {
 		e.State = c.state
 		require.Equal(t, c.want, e.Sale().Status(c.at, c.soldOut))
-		err := e.Sale().CheckOpen(c.at)
+		err := e.Sale().CheckOpen(c.at, true)
 		if c.admit == nil {
 			require.NoError(t, err)
 			continue

@@ -139,6 +139,14 @@ func OrNotFound(err, notFound error) error {
 	return postgres.Err(err)
 }
 
+// TimeOrZero returns the time of a column, zero for NULL.
+func TimeOrZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
 // ErrContradiction means that a bug, or a manual write, has left rows that contradict each other.
 var ErrContradiction = errors.New("the database contradicts itself")
 

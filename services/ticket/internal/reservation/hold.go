@@ -18,6 +18,16 @@ type SeatsRequest struct {
 	SkipLocked bool
 	// IdempotencyKey is nil when the client sent none.
 	IdempotencyKey *idempotency.Key
+	Standing
+}
+
+// Standing is what decides whether a user may hold places in a presale.
+type Standing struct {
+	// Email and Claims are what the identity provider has said of the user.
+	Email  string
+	Claims []string
+	// Entitled is set by the Service: the user has an entitlement for the event's presale.
+	Entitled bool
 }
 
 // BestRequest asks for a number of places of a section: the best free seats, or general admissions.
@@ -29,6 +39,7 @@ type BestRequest struct {
 	Adjacent bool
 	// IdempotencyKey is nil when the client sent none.
 	IdempotencyKey *idempotency.Key
+	Standing
 }
 
 // CheckLimit returns ErrLimitExceeded when the user's places (used: bought or held) and the wanted
@@ -57,7 +68,7 @@ type LockedSale struct {
 
 // checkLimits checks the limits of the event, and of its series if there is one.
 func (s *LockedSale) checkLimits(user string, wanted int) error {
-	if err := CheckLimit(s.Used[user], wanted, s.Sale.MaxPerUser); err != nil || s.Sale.MaxPerUserInSeries == 0 {
+	if err := CheckLimit(s.Used[user], wanted, s.Sale.Limit(s.Now)); err != nil || s.Sale.MaxPerUserInSeries == 0 {
 		return err
 	}
 	return CheckLimit(s.UsedInSeries[user], wanted, s.Sale.MaxPerUserInSeries)
@@ -95,7 +106,7 @@ type GeneralSale struct {
 // Allot reserves the places of a request. A refused request changes nothing. Allot must be called
 // for requests in the order of their arrival.
 func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
-	if err := g.Sale.CheckOpen(g.Now); err != nil {
+	if err := g.Sale.CheckOpen(g.Now, req.Entitled); err != nil {
 		return nil, err
 	}
 	if slices.Contains(g.Seated, req.Section) {

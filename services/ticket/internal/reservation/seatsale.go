@@ -73,7 +73,7 @@ func (s *SeatSale) CheckUser(req SeatsRequest) error {
 }
 
 func (s *SeatSale) checkSale(req SeatsRequest) error {
-	if err := s.Sale.CheckOpen(s.Now); err != nil {
+	if err := s.Sale.CheckOpen(s.Now, req.Entitled); err != nil {
 		return err
 	}
 	return s.checkLimits(req.UserID, len(req.SeatIDs))

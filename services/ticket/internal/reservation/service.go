@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
+	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
 )
 
@@ -18,6 +19,12 @@ type Events interface {
 	Head(ctx context.Context, id string) (event.Event, error)
 	// Snapshot returns an event with its free places, at most 100 ms old.
 	Snapshot(ctx context.Context, id string) (event.Snapshot, error)
+}
+
+// Entitlements tells who may buy in a presale.
+type Entitlements interface {
+	// Entitled reports whether the user has one of the event's ways to an entitlement.
+	Entitled(ctx context.Context, e *event.Event, user entitlement.User) (bool, error)
 }
 
 // Holder makes holds.
@@ -62,6 +69,7 @@ type Store interface {
 // Service holds places, and reads, cancels and begins to pay reservations.
 type Service struct {
 	events       Events
+	entitlements Entitlements
 	holder       Holder
 	store        Store
 	picker       *picker
@@ -70,12 +78,28 @@ type Service struct {
 
 // NewService makes a Service. Payments may extend a hold by maxExtension at most, however often
 // they are declined and begun again; it must be at least PayWithin.
-func NewService(events Events, holder Holder, store Store, maxExtension time.Duration) *Service {
-	return &Service{events: events, holder: holder, store: store, picker: newPicker(), maxExtension: maxExtension}
+func NewService(events Events, entitlements Entitlements, holder Holder, store Store, maxExtension time.Duration) *Service {
+	return &Service{events: events, entitlements: entitlements, holder: holder, store: store, picker: newPicker(), maxExtension: maxExtension}
 }
 
 func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error) {
+	e, err := s.events.Head(ctx, req.EventID)
+	if err != nil {
+		return nil, err
+	}
+	if req.Entitled, err = s.entitled(ctx, &e, req.UserID, req.Standing); err != nil {
+		return nil, err
+	}
 	return s.holder.HoldSeats(ctx, req)
+}
+
+// entitled reports whether the user may buy in the event's presale. Nobody is asked for when there is
+// none, or when it has ended by any clock: the transaction of the hold decides by the database's.
+func (s *Service) entitled(ctx context.Context, e *event.Event, userID string, u Standing) (bool, error) {
+	if e.Presale == nil || !e.Presale.Exists() || time.Since(e.SalesOpenAt) > time.Minute {
+		return false, nil
+	}
+	return s.entitlements.Entitled(ctx, e, entitlement.User{ID: userID, Email: u.Email, Claims: u.Claims})
 }
 
 // HoldBest holds the best free seats of a section, or places without seats. ErrSoldOut when fewer
@@ -86,6 +110,9 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if err != nil {
 		return nil, err
 	}
+	if req.Entitled, err = s.entitled(ctx, &e, req.UserID, req.Standing); err != nil {
+		return nil, err
+	}
 	if sec, ok := e.Section(req.Section); e.Seating == event.General || ok && sec.Seating() == event.General {
 		return s.holder.HoldGeneral(ctx, req)
 	}
@@ -94,7 +121,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
-	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey, SkipLocked: true}
+	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey, SkipLocked: true, Standing: req.Standing}
 	var snap event.Snapshot
 	for attempt := range maxAttempts {
 		if snap, err = s.events.Snapshot(ctx, req.EventID); err != nil {
@@ -130,10 +157,10 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 // ErrNotAdjacent and ErrTryAgain, unless the snapshot shows that too few are free.
 func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
 	sale := snap.Event.Sale()
-	if err := sale.CheckOpen(snap.At); err != nil {
+	if err := sale.CheckOpen(snap.At, req.Entitled); err != nil {
 		return err
 	}
-	if err := (&LockedSale{Sale: sale}).checkLimits(req.UserID, req.Quantity); err != nil {
+	if err := (&LockedSale{Sale: sale, Now: snap.At}).checkLimits(req.UserID, req.Quantity); err != nil {
 		return err
 	}
 	if snap.FreeIn(req.Section) < int64(req.Quantity) {

@@ -73,7 +73,7 @@ func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &hall{taken: c.taken}
-			_, err := reservation.NewService(h, h, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
+			_, err := reservation.NewService(h, nil, h, nil, extension).HoldBest(t.Context(), reservation.BestRequest{
 				EventID: "e", UserID: "u", Section: "A", Quantity: 2, Adjacent: true,
 			})
 			require.ErrorIs(t, err, c.want)
@@ -86,7 +86,7 @@ func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 func TestSeatsOfAFailureAreNotPickedAgain(t *testing.T) {
 	t.Parallel()
 	h := &hall{broken: "A-1-2"} // the best one
-	svc := reservation.NewService(h, h, nil, extension)
+	svc := reservation.NewService(h, nil, h, nil, extension)
 	req := reservation.BestRequest{EventID: "e", UserID: "u", Section: "A", Quantity: 1}
 	_, err := svc.HoldBest(t.Context(), req)
 	require.Error(t, err)

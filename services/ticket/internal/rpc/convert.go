@@ -59,7 +59,8 @@ func fromLineSettings(l event.LineSettings) *ticketv1.LineSettings {
 
 func fromSaleStatus(eventID string, s event.SaleStatus) *ticketv1.SaleStatus {
 	return &ticketv1.SaleStatus{
-		EventId: eventID, Status: string(s.Status), OpensAt: timestamppb.New(s.OpensAt), ClosesAt: timestamppb.New(s.ClosesAt),
+		EventId: eventID, Status: string(s.Status), PresaleOpensAt: timestamp(s.PresaleOpensAt), OpensAt: timestamppb.New(s.OpensAt),
+		ClosesAt:      timestamppb.New(s.ClosesAt),
 		MeasuredAgoMs: s.Age.Milliseconds(), SettingsVersion: s.SettingsVersion,
 	}
 }

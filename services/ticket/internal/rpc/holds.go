@@ -90,6 +90,7 @@ func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, err
 	}
 	return reservation.SeatsRequest{
 		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats, IdempotencyKey: key,
+		Standing: standingOf(item.GetCaller()),
 	}, nil
 }
 
@@ -106,11 +107,15 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	}
 	req := reservation.BestRequest{
 		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), Section: item.GetSection(),
-		Quantity: int(item.GetQuantity()), Adjacent: item.Adjacent == nil || item.GetAdjacent(),
+		Quantity: int(item.GetQuantity()), Adjacent: item.Adjacent == nil || item.GetAdjacent(), Standing: standingOf(item.GetCaller()),
 	}
 	req.IdempotencyKey, err = idempotency.New(user, "HoldBest", item.GetCaller().GetIdempotencyKey(),
 		req.EventID, req.Section, strconv.Itoa(req.Quantity), strconv.FormatBool(req.Adjacent))
 	return req, err
+}
+
+func standingOf(c *commonv1.Caller) reservation.Standing {
+	return reservation.Standing{Email: c.GetEmail(), Claims: c.GetClaims()}
 }
 
 // userOfItem returns the user of a caller (see userInEvent) for one item of a call. It also

@@ -21,9 +21,11 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/checkin"
+	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/entitlements"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/orders"
@@ -53,6 +55,8 @@ type client struct {
 	ticketv1.TicketServiceClient
 	ticketv1.CheckInServiceClient
 	ticketv1.OrderAdminServiceClient
+	ticketv1.EntitlementServiceClient
+	ticketv1.EntitlementAdminServiceClient
 
 	clock      *testkit.Clock
 	pool       *pgxpool.Pool
@@ -75,13 +79,16 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	t.Cleanup(func() { require.NoError(t, holder.Close(context.Background())) })
 	eventStore := events.NewStore(database)
 	eventService := event.NewService(eventStore, eventStore, eventStore)
-	reservationService := reservation.NewService(eventService, holder, reservations.NewStore(database), 30*time.Minute)
+	entitlementService := entitlement.NewService(eventService, nil, entitlements.NewStore(database))
+	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), 30*time.Minute)
 	targets := settlement.Targets{settlement.Reservation: settlement.Reservations{Service: reservationService}}
 	keys, err := ticket.ParseKeys(config.Secret(tokentest.Seed('k')))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
 		ticketv1.RegisterEventServiceServer(r, rpc.NewEvents(eventService))
 		ticketv1.RegisterEventAdminServiceServer(r, rpc.NewEventAdmin(eventService))
+		ticketv1.RegisterEntitlementServiceServer(r, rpc.NewEntitlements(entitlementService))
+		ticketv1.RegisterEntitlementAdminServiceServer(r, rpc.NewEntitlementAdmin(entitlementService))
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
 		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(targets, refunds.NewStore(database), age(90*time.Second), 30*time.Minute))
@@ -95,6 +102,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
 		CheckInServiceClient: ticketv1.NewCheckInServiceClient(conn), OrderAdminServiceClient: ticketv1.NewOrderAdminServiceClient(conn),
+		EntitlementServiceClient: ticketv1.NewEntitlementServiceClient(conn), EntitlementAdminServiceClient: ticketv1.NewEntitlementAdminServiceClient(conn),
 		clock: clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
 	}
 }

@@ -36,7 +36,7 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 	if in.Transferable != nil {
 		s.Transferable = new(event.Transferable(in.GetTransferable()))
 	}
-	s.CancellationFees = toCancellationFees(in.CancellationFees)
+	s.CancellationFees, s.Presale = toCancellationFees(in.CancellationFees), toPresale(in.Presale)
 	if in.RefundUntil == nil {
 		return s, nil
 	}
@@ -76,7 +76,7 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 		out.ClosesAt = timestamppb.New(*s.ClosesAt)
 	}
 	out.Transferable = new(string(*s.Transferable))
-	out.CancellationFees = fromCancellationFees(*s.CancellationFees)
+	out.CancellationFees, out.Presale = fromCancellationFees(*s.CancellationFees), fromPresale(s.Presale)
 	switch r := s.UserRefunds; {
 	case r == nil:
 	case r.None:
@@ -103,6 +103,9 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 	}
 	if len(*e.CancellationFees) > 0 {
 		out.CancellationFees = fromCancellationFees(*e.CancellationFees)
+	}
+	if e.Presale.Exists() {
+		out.Presale = shownPresale(e.Presale)
 	}
 	if *e.SeriesID != "" {
 		out.SeriesId, out.MaxPerUserInSeries = e.SeriesID, e.MaxPerUserInSeries

@@ -24,6 +24,7 @@ func fullSpec(seating string) *ticketv1.EventSpec {
 		"seating": seating, "currency": "USD", "time_zone": "America/Argentina/Buenos_Aires",
 		"starts_at": timestamppb.New(opening.Add(48 * time.Hour)),
 		"doors_at":  timestamppb.New(opening.Add(46 * time.Hour)), "closes_at": timestamppb.New(opening.Add(45 * time.Hour)),
+		"presale.opens_at": timestamppb.New(opening.Add(-2 * time.Hour)), "presale.any": nil,
 		"transferable": "PRICED", "refund_until": opening.Add(44 * time.Hour).UTC().Format(time.RFC3339),
 		"sales_open_at": timestamppb.New(opening.Add(-time.Hour)), "sales_close_at": timestamppb.New(opening.Add(24 * time.Hour)),
 	}
@@ -34,7 +35,15 @@ func fullSpec(seating string) *ticketv1.EventSpec {
 	}
 	spec := &ticketv1.EventSpec{}
 	wiretest.Fill(spec, given)
+	spec.Presale.Any = presaleWays()
 	return spec
+}
+
+// presaleWays has one way to an entitlement of each kind.
+func presaleWays() []*ticketv1.PresaleWay {
+	return []*ticketv1.PresaleWay{
+		{PlanId: new("fans"), BoughtBefore: timestamppb.New(opening.Add(-24 * time.Hour))}, {CodeList: new("friends")}, {List: new("partners")}, {Claim: new("tier"), Values: []string{"gold", "silver"}},
+	}
 }
 
 // Every setting is stored by a creation, by a PUT of a new event and by a change of another one, is
@@ -50,7 +59,10 @@ func TestSettingsRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, cmp.Diff(want, got.GetSpec(), protocmp.Transform()))
 		require.Equal(t, answer.GetEtag(), got.GetEtag())
-		wiretest.RequireShown(t, want, answer, "sections", "refund_until") // an event shows what is free, and a time
+		wiretest.RequireShown(t, want, answer, "sections", "refund_until", "presale") // an event shows what is free, and a time
+		shown := proto.CloneOf(want.GetPresale())
+		shown.Any[3].Values = nil // only operators see them
+		require.Empty(t, cmp.Diff(shown, answer.GetPresale(), protocmp.Transform()))
 		require.Equal(t, want.GetRefundUntil(), answer.GetRefundUntil().AsTime().Format(time.RFC3339))
 	}
 	for _, seating := range []string{"ASSIGNED", "GENERAL"} {

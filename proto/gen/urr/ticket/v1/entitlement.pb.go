@@ -10,12 +10,14 @@ package ticketv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
-	_ "urr.guru/proto/gen/urr/common/v1"
+	v1 "urr.guru/proto/gen/urr/common/v1"
 )
 
 const (
@@ -183,11 +185,993 @@ func (x *HoldsEntitlementResponse) GetEntitled() []bool {
 	return nil
 }
 
+type GetMyEventRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMyEventRequest) Reset() {
+	*x = GetMyEventRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMyEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMyEventRequest) ProtoMessage() {}
+
+func (x *GetMyEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMyEventRequest.ProtoReflect.Descriptor instead.
+func (*GetMyEventRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GetMyEventRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *GetMyEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type MyEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The caller may buy in the presale; false without one.
+	Entitled bool `protobuf:"varint,1,opt,name=entitled,proto3" json:"entitled,omitempty"`
+	// By what: "MEMBERSHIP", "CODE", "LIST" or "CLAIM".
+	By *string `protobuf:"bytes,2,opt,name=by,proto3,oneof" json:"by,omitempty"`
+	// When everybody may buy.
+	GeneralOpensAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=general_opens_at,json=generalOpensAt,proto3" json:"general_opens_at,omitempty"`
+	// How many more places the caller may hold now.
+	Left          int64 `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MyEvent) Reset() {
+	*x = MyEvent{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MyEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MyEvent) ProtoMessage() {}
+
+func (x *MyEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MyEvent.ProtoReflect.Descriptor instead.
+func (*MyEvent) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *MyEvent) GetEntitled() bool {
+	if x != nil {
+		return x.Entitled
+	}
+	return false
+}
+
+func (x *MyEvent) GetBy() string {
+	if x != nil && x.By != nil {
+		return *x.By
+	}
+	return ""
+}
+
+func (x *MyEvent) GetGeneralOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GeneralOpensAt
+	}
+	return nil
+}
+
+func (x *MyEvent) GetLeft() int64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+type UseCodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Code          string                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UseCodeRequest) Reset() {
+	*x = UseCodeRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UseCodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UseCodeRequest) ProtoMessage() {}
+
+func (x *UseCodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UseCodeRequest.ProtoReflect.Descriptor instead.
+func (*UseCodeRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *UseCodeRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *UseCodeRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *UseCodeRequest) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+type UseCodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UseCodeResponse) Reset() {
+	*x = UseCodeResponse{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UseCodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UseCodeResponse) ProtoMessage() {}
+
+func (x *UseCodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UseCodeResponse.ProtoReflect.Descriptor instead.
+func (*UseCodeResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{6}
+}
+
+type CreateCodesRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// The presale's codeList.
+	CodeList string `protobuf:"bytes,3,opt,name=code_list,json=codeList,proto3" json:"code_list,omitempty"`
+	Count    int32  `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// How many accounts may use each code; default 1.
+	Uses          int32 `protobuf:"varint,5,opt,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCodesRequest) Reset() {
+	*x = CreateCodesRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCodesRequest) ProtoMessage() {}
+
+func (x *CreateCodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCodesRequest.ProtoReflect.Descriptor instead.
+func (*CreateCodesRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CreateCodesRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *CreateCodesRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *CreateCodesRequest) GetCodeList() string {
+	if x != nil {
+		return x.CodeList
+	}
+	return ""
+}
+
+func (x *CreateCodesRequest) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *CreateCodesRequest) GetUses() int32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+type CodeBatch struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	BatchId  string                 `protobuf:"bytes,1,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	CodeList string                 `protobuf:"bytes,2,opt,name=code_list,json=codeList,proto3" json:"code_list,omitempty"`
+	Count    int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Uses     int64                  `protobuf:"varint,4,opt,name=uses,proto3" json:"uses,omitempty"`
+	// How often its codes were used, each by another account.
+	Used        int64                  `protobuf:"varint,5,opt,name=used,proto3" json:"used,omitempty"`
+	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	WithdrawnAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=withdrawn_at,json=withdrawnAt,proto3" json:"withdrawn_at,omitempty"`
+	// Only in the answer of CreateCodes.
+	Codes         []string `protobuf:"bytes,8,rep,name=codes,proto3" json:"codes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CodeBatch) Reset() {
+	*x = CodeBatch{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CodeBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CodeBatch) ProtoMessage() {}
+
+func (x *CodeBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CodeBatch.ProtoReflect.Descriptor instead.
+func (*CodeBatch) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CodeBatch) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *CodeBatch) GetCodeList() string {
+	if x != nil {
+		return x.CodeList
+	}
+	return ""
+}
+
+func (x *CodeBatch) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *CodeBatch) GetUses() int64 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *CodeBatch) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *CodeBatch) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *CodeBatch) GetWithdrawnAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WithdrawnAt
+	}
+	return nil
+}
+
+func (x *CodeBatch) GetCodes() []string {
+	if x != nil {
+		return x.Codes
+	}
+	return nil
+}
+
+type ListCodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCodesRequest) Reset() {
+	*x = ListCodesRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCodesRequest) ProtoMessage() {}
+
+func (x *ListCodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCodesRequest.ProtoReflect.Descriptor instead.
+func (*ListCodesRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListCodesRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ListCodesRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type ListCodesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*CodeBatch           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCodesResponse) Reset() {
+	*x = ListCodesResponse{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCodesResponse) ProtoMessage() {}
+
+func (x *ListCodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCodesResponse.ProtoReflect.Descriptor instead.
+func (*ListCodesResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListCodesResponse) GetItems() []*CodeBatch {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+type WithdrawCodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	BatchId       string                 `protobuf:"bytes,3,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawCodesRequest) Reset() {
+	*x = WithdrawCodesRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawCodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawCodesRequest) ProtoMessage() {}
+
+func (x *WithdrawCodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawCodesRequest.ProtoReflect.Descriptor instead.
+func (*WithdrawCodesRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WithdrawCodesRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *WithdrawCodesRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *WithdrawCodesRequest) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+type ListEntitlementListsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEntitlementListsRequest) Reset() {
+	*x = ListEntitlementListsRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEntitlementListsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEntitlementListsRequest) ProtoMessage() {}
+
+func (x *ListEntitlementListsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEntitlementListsRequest.ProtoReflect.Descriptor instead.
+func (*ListEntitlementListsRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListEntitlementListsRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ListEntitlementListsRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+type ListEntitlementListsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*EntitlementList     `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEntitlementListsResponse) Reset() {
+	*x = ListEntitlementListsResponse{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEntitlementListsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEntitlementListsResponse) ProtoMessage() {}
+
+func (x *ListEntitlementListsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEntitlementListsResponse.ProtoReflect.Descriptor instead.
+func (*ListEntitlementListsResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListEntitlementListsResponse) GetItems() []*EntitlementList {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+type EntitlementList struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  string                 `protobuf:"bytes,1,opt,name=list,proto3" json:"list,omitempty"`
+	// How many users it names by their ids, and how many by their e-mail addresses.
+	UserIds       int64                  `protobuf:"varint,2,opt,name=user_ids,json=userIds,proto3" json:"user_ids,omitempty"`
+	Emails        int64                  `protobuf:"varint,3,opt,name=emails,proto3" json:"emails,omitempty"`
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntitlementList) Reset() {
+	*x = EntitlementList{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntitlementList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntitlementList) ProtoMessage() {}
+
+func (x *EntitlementList) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntitlementList.ProtoReflect.Descriptor instead.
+func (*EntitlementList) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *EntitlementList) GetList() string {
+	if x != nil {
+		return x.List
+	}
+	return ""
+}
+
+func (x *EntitlementList) GetUserIds() int64 {
+	if x != nil {
+		return x.UserIds
+	}
+	return 0
+}
+
+func (x *EntitlementList) GetEmails() int64 {
+	if x != nil {
+		return x.Emails
+	}
+	return 0
+}
+
+func (x *EntitlementList) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+type BeginUploadRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	List          string                 `protobuf:"bytes,3,opt,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginUploadRequest) Reset() {
+	*x = BeginUploadRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginUploadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginUploadRequest) ProtoMessage() {}
+
+func (x *BeginUploadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginUploadRequest.ProtoReflect.Descriptor instead.
+func (*BeginUploadRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *BeginUploadRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *BeginUploadRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *BeginUploadRequest) GetList() string {
+	if x != nil {
+		return x.List
+	}
+	return ""
+}
+
+type BeginUploadResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UploadId      string                 `protobuf:"bytes,1,opt,name=upload_id,json=uploadId,proto3" json:"upload_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginUploadResponse) Reset() {
+	*x = BeginUploadResponse{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginUploadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginUploadResponse) ProtoMessage() {}
+
+func (x *BeginUploadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginUploadResponse.ProtoReflect.Descriptor instead.
+func (*BeginUploadResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BeginUploadResponse) GetUploadId() string {
+	if x != nil {
+		return x.UploadId
+	}
+	return ""
+}
+
+type AddToUploadRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Caller   *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	UploadId string                 `protobuf:"bytes,2,opt,name=upload_id,json=uploadId,proto3" json:"upload_id,omitempty"`
+	UserIds  []string               `protobuf:"bytes,3,rep,name=user_ids,json=userIds,proto3" json:"user_ids,omitempty"`
+	// In lower case.
+	Emails        []string `protobuf:"bytes,4,rep,name=emails,proto3" json:"emails,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddToUploadRequest) Reset() {
+	*x = AddToUploadRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddToUploadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddToUploadRequest) ProtoMessage() {}
+
+func (x *AddToUploadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddToUploadRequest.ProtoReflect.Descriptor instead.
+func (*AddToUploadRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AddToUploadRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *AddToUploadRequest) GetUploadId() string {
+	if x != nil {
+		return x.UploadId
+	}
+	return ""
+}
+
+func (x *AddToUploadRequest) GetUserIds() []string {
+	if x != nil {
+		return x.UserIds
+	}
+	return nil
+}
+
+func (x *AddToUploadRequest) GetEmails() []string {
+	if x != nil {
+		return x.Emails
+	}
+	return nil
+}
+
+type AddToUploadResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddToUploadResponse) Reset() {
+	*x = AddToUploadResponse{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddToUploadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddToUploadResponse) ProtoMessage() {}
+
+func (x *AddToUploadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddToUploadResponse.ProtoReflect.Descriptor instead.
+func (*AddToUploadResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{18}
+}
+
+type FinishUploadRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	UploadId      string                 `protobuf:"bytes,2,opt,name=upload_id,json=uploadId,proto3" json:"upload_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishUploadRequest) Reset() {
+	*x = FinishUploadRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishUploadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishUploadRequest) ProtoMessage() {}
+
+func (x *FinishUploadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishUploadRequest.ProtoReflect.Descriptor instead.
+func (*FinishUploadRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FinishUploadRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *FinishUploadRequest) GetUploadId() string {
+	if x != nil {
+		return x.UploadId
+	}
+	return ""
+}
+
 var File_urr_ticket_v1_entitlement_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_entitlement_proto_rawDesc = "" +
 	"\n" +
-	"\x1furr/ticket/v1/entitlement.proto\x12\rurr.ticket.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1burr/common/v1/options.proto\"\x95\x01\n" +
+	"\x1furr/ticket/v1/entitlement.proto\x12\rurr.ticket.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\x95\x01\n" +
 	"\x17HoldsEntitlementRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12A\n" +
 	"\x05users\x18\x02 \x03(\v2\x1e.urr.ticket.v1.EntitlementUserB\v\xbaH\b\x92\x01\x05\b\x01\x10\xf4\x03R\x05users\"a\n" +
@@ -196,10 +1180,102 @@ const file_urr_ticket_v1_entitlement_proto_rawDesc = "" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12\x16\n" +
 	"\x06claims\x18\x03 \x03(\tR\x06claims\"6\n" +
 	"\x18HoldsEntitlementResponse\x12\x1a\n" +
-	"\bentitled\x18\x01 \x03(\bR\bentitled2\x89\x01\n" +
+	"\bentitled\x18\x01 \x03(\bR\bentitled\"{\n" +
+	"\x11GetMyEventRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x9b\x01\n" +
+	"\aMyEvent\x12\x1a\n" +
+	"\bentitled\x18\x01 \x01(\bR\bentitled\x12\x13\n" +
+	"\x02by\x18\x02 \x01(\tH\x00R\x02by\x88\x01\x01\x12D\n" +
+	"\x10general_opens_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0egeneralOpensAt\x12\x12\n" +
+	"\x04left\x18\x04 \x01(\x03R\x04leftB\x05\n" +
+	"\x03_by\"\x97\x01\n" +
+	"\x0eUseCodeRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\x1d\n" +
+	"\x04code\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04code\"\x11\n" +
+	"\x0fUseCodeResponse\"\xfa\x01\n" +
+	"\x12CreateCodesRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x129\n" +
+	"\tcode_list\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\bcodeList\x12 \n" +
+	"\x05count\x18\x04 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01R\x05count\x12\x1f\n" +
+	"\x04uses\x18\x05 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\x04uses\"\x91\x02\n" +
+	"\tCodeBatch\x12\x19\n" +
+	"\bbatch_id\x18\x01 \x01(\tR\abatchId\x12\x1b\n" +
+	"\tcode_list\x18\x02 \x01(\tR\bcodeList\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x12\n" +
+	"\x04uses\x18\x04 \x01(\x03R\x04uses\x12\x12\n" +
+	"\x04used\x18\x05 \x01(\x03R\x04used\x129\n" +
+	"\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12=\n" +
+	"\fwithdrawn_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vwithdrawnAt\x12\x14\n" +
+	"\x05codes\x18\b \x03(\tR\x05codes\"z\n" +
+	"\x10ListCodesRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"C\n" +
+	"\x11ListCodesResponse\x12.\n" +
+	"\x05items\x18\x01 \x03(\v2\x18.urr.ticket.v1.CodeBatchR\x05items\"\xa3\x01\n" +
+	"\x14WithdrawCodesRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12#\n" +
+	"\bbatch_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\abatchId\"\x85\x01\n" +
+	"\x1bListEntitlementListsRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"T\n" +
+	"\x1cListEntitlementListsResponse\x124\n" +
+	"\x05items\x18\x01 \x03(\v2\x1e.urr.ticket.v1.EntitlementListR\x05items\"\x93\x01\n" +
+	"\x0fEntitlementList\x12\x12\n" +
+	"\x04list\x18\x01 \x01(\tR\x04list\x12\x19\n" +
+	"\buser_ids\x18\x02 \x01(\x03R\auserIds\x12\x16\n" +
+	"\x06emails\x18\x03 \x01(\x03R\x06emails\x129\n" +
+	"\n" +
+	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xae\x01\n" +
+	"\x12BeginUploadRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x120\n" +
+	"\x04list\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\x04list\"2\n" +
+	"\x13BeginUploadResponse\x12\x1b\n" +
+	"\tupload_id\x18\x01 \x01(\tR\buploadId\"\xb3\x01\n" +
+	"\x12AddToUploadRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
+	"\tupload_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\buploadId\x12$\n" +
+	"\buser_ids\x18\x03 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x90NR\auserIds\x12!\n" +
+	"\x06emails\x18\x04 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x06emails\"\x15\n" +
+	"\x13AddToUploadResponse\"k\n" +
+	"\x13FinishUploadRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
+	"\tupload_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\buploadId2\xa3\x03\n" +
 	"\x12EntitlementService\x12s\n" +
 	"\x10HoldsEntitlement\x12&.urr.ticket.v1.HoldsEntitlementRequest\x1a'.urr.ticket.v1.HoldsEntitlementResponse\"\x0e\xa2\xbb\x18\a\n" +
-	"\x05queue\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
+	"\x05queue\x90\x02\x01\x12\x86\x01\n" +
+	"\n" +
+	"GetMyEvent\x12 .urr.ticket.v1.GetMyEventRequest\x1a\x16.urr.ticket.v1.MyEvent\">\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x06\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/events/{event_id}/me\x90\x02\x01\x12\x8e\x01\n" +
+	"\aUseCode\x12\x1d.urr.ticket.v1.UseCodeRequest\x1a\x1e.urr.ticket.v1.UseCodeResponse\"D\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x06\n" +
+	"\x04user\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/events/{event_id}/codes\x90\x02\x022\xf3\a\n" +
+	"\x17EntitlementAdminService\x12\x94\x01\n" +
+	"\vCreateCodes\x12!.urr.ticket.v1.CreateCodesRequest\x1a\x18.urr.ticket.v1.CodeBatch\"H\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/events/{event_id}/codes\x12\x98\x01\n" +
+	"\tListCodes\x12\x1f.urr.ticket.v1.ListCodesRequest\x1a .urr.ticket.v1.ListCodesResponse\"H\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/events/{event_id}/codes\x90\x02\x01\x12\xaf\x01\n" +
+	"\rWithdrawCodes\x12#.urr.ticket.v1.WithdrawCodesRequest\x1a\x18.urr.ticket.v1.CodeBatch\"_\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02>:\x01*\"9/api/v1/admin/events/{event_id}/codes/{batch_id}/withdraw\x90\x02\x02\x12\xc0\x01\n" +
+	"\x14ListEntitlementLists\x12*.urr.ticket.v1.ListEntitlementListsRequest\x1a+.urr.ticket.v1.ListEntitlementListsResponse\"O\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/events/{event_id}/entitlements\x90\x02\x01\x12c\n" +
+	"\vBeginUpload\x12!.urr.ticket.v1.BeginUploadRequest\x1a\".urr.ticket.v1.BeginUploadResponse\"\r\xa2\xbb\x18\t\n" +
+	"\agateway\x12f\n" +
+	"\vAddToUpload\x12!.urr.ticket.v1.AddToUploadRequest\x1a\".urr.ticket.v1.AddToUploadResponse\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x02\x12d\n" +
+	"\fFinishUpload\x12\".urr.ticket.v1.FinishUploadRequest\x1a\x1e.urr.ticket.v1.EntitlementList\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
 var (
 	file_urr_ticket_v1_entitlement_proto_rawDescOnce sync.Once
@@ -213,21 +1289,73 @@ func file_urr_ticket_v1_entitlement_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_entitlement_proto_rawDescData
 }
 
-var file_urr_ticket_v1_entitlement_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_urr_ticket_v1_entitlement_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_urr_ticket_v1_entitlement_proto_goTypes = []any{
-	(*HoldsEntitlementRequest)(nil),  // 0: urr.ticket.v1.HoldsEntitlementRequest
-	(*EntitlementUser)(nil),          // 1: urr.ticket.v1.EntitlementUser
-	(*HoldsEntitlementResponse)(nil), // 2: urr.ticket.v1.HoldsEntitlementResponse
+	(*HoldsEntitlementRequest)(nil),      // 0: urr.ticket.v1.HoldsEntitlementRequest
+	(*EntitlementUser)(nil),              // 1: urr.ticket.v1.EntitlementUser
+	(*HoldsEntitlementResponse)(nil),     // 2: urr.ticket.v1.HoldsEntitlementResponse
+	(*GetMyEventRequest)(nil),            // 3: urr.ticket.v1.GetMyEventRequest
+	(*MyEvent)(nil),                      // 4: urr.ticket.v1.MyEvent
+	(*UseCodeRequest)(nil),               // 5: urr.ticket.v1.UseCodeRequest
+	(*UseCodeResponse)(nil),              // 6: urr.ticket.v1.UseCodeResponse
+	(*CreateCodesRequest)(nil),           // 7: urr.ticket.v1.CreateCodesRequest
+	(*CodeBatch)(nil),                    // 8: urr.ticket.v1.CodeBatch
+	(*ListCodesRequest)(nil),             // 9: urr.ticket.v1.ListCodesRequest
+	(*ListCodesResponse)(nil),            // 10: urr.ticket.v1.ListCodesResponse
+	(*WithdrawCodesRequest)(nil),         // 11: urr.ticket.v1.WithdrawCodesRequest
+	(*ListEntitlementListsRequest)(nil),  // 12: urr.ticket.v1.ListEntitlementListsRequest
+	(*ListEntitlementListsResponse)(nil), // 13: urr.ticket.v1.ListEntitlementListsResponse
+	(*EntitlementList)(nil),              // 14: urr.ticket.v1.EntitlementList
+	(*BeginUploadRequest)(nil),           // 15: urr.ticket.v1.BeginUploadRequest
+	(*BeginUploadResponse)(nil),          // 16: urr.ticket.v1.BeginUploadResponse
+	(*AddToUploadRequest)(nil),           // 17: urr.ticket.v1.AddToUploadRequest
+	(*AddToUploadResponse)(nil),          // 18: urr.ticket.v1.AddToUploadResponse
+	(*FinishUploadRequest)(nil),          // 19: urr.ticket.v1.FinishUploadRequest
+	(*v1.Caller)(nil),                    // 20: urr.common.v1.Caller
+	(*timestamppb.Timestamp)(nil),        // 21: google.protobuf.Timestamp
 }
 var file_urr_ticket_v1_entitlement_proto_depIdxs = []int32{
-	1, // 0: urr.ticket.v1.HoldsEntitlementRequest.users:type_name -> urr.ticket.v1.EntitlementUser
-	0, // 1: urr.ticket.v1.EntitlementService.HoldsEntitlement:input_type -> urr.ticket.v1.HoldsEntitlementRequest
-	2, // 2: urr.ticket.v1.EntitlementService.HoldsEntitlement:output_type -> urr.ticket.v1.HoldsEntitlementResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	1,  // 0: urr.ticket.v1.HoldsEntitlementRequest.users:type_name -> urr.ticket.v1.EntitlementUser
+	20, // 1: urr.ticket.v1.GetMyEventRequest.caller:type_name -> urr.common.v1.Caller
+	21, // 2: urr.ticket.v1.MyEvent.general_opens_at:type_name -> google.protobuf.Timestamp
+	20, // 3: urr.ticket.v1.UseCodeRequest.caller:type_name -> urr.common.v1.Caller
+	20, // 4: urr.ticket.v1.CreateCodesRequest.caller:type_name -> urr.common.v1.Caller
+	21, // 5: urr.ticket.v1.CodeBatch.created_at:type_name -> google.protobuf.Timestamp
+	21, // 6: urr.ticket.v1.CodeBatch.withdrawn_at:type_name -> google.protobuf.Timestamp
+	20, // 7: urr.ticket.v1.ListCodesRequest.caller:type_name -> urr.common.v1.Caller
+	8,  // 8: urr.ticket.v1.ListCodesResponse.items:type_name -> urr.ticket.v1.CodeBatch
+	20, // 9: urr.ticket.v1.WithdrawCodesRequest.caller:type_name -> urr.common.v1.Caller
+	20, // 10: urr.ticket.v1.ListEntitlementListsRequest.caller:type_name -> urr.common.v1.Caller
+	14, // 11: urr.ticket.v1.ListEntitlementListsResponse.items:type_name -> urr.ticket.v1.EntitlementList
+	21, // 12: urr.ticket.v1.EntitlementList.updated_at:type_name -> google.protobuf.Timestamp
+	20, // 13: urr.ticket.v1.BeginUploadRequest.caller:type_name -> urr.common.v1.Caller
+	20, // 14: urr.ticket.v1.AddToUploadRequest.caller:type_name -> urr.common.v1.Caller
+	20, // 15: urr.ticket.v1.FinishUploadRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 16: urr.ticket.v1.EntitlementService.HoldsEntitlement:input_type -> urr.ticket.v1.HoldsEntitlementRequest
+	3,  // 17: urr.ticket.v1.EntitlementService.GetMyEvent:input_type -> urr.ticket.v1.GetMyEventRequest
+	5,  // 18: urr.ticket.v1.EntitlementService.UseCode:input_type -> urr.ticket.v1.UseCodeRequest
+	7,  // 19: urr.ticket.v1.EntitlementAdminService.CreateCodes:input_type -> urr.ticket.v1.CreateCodesRequest
+	9,  // 20: urr.ticket.v1.EntitlementAdminService.ListCodes:input_type -> urr.ticket.v1.ListCodesRequest
+	11, // 21: urr.ticket.v1.EntitlementAdminService.WithdrawCodes:input_type -> urr.ticket.v1.WithdrawCodesRequest
+	12, // 22: urr.ticket.v1.EntitlementAdminService.ListEntitlementLists:input_type -> urr.ticket.v1.ListEntitlementListsRequest
+	15, // 23: urr.ticket.v1.EntitlementAdminService.BeginUpload:input_type -> urr.ticket.v1.BeginUploadRequest
+	17, // 24: urr.ticket.v1.EntitlementAdminService.AddToUpload:input_type -> urr.ticket.v1.AddToUploadRequest
+	19, // 25: urr.ticket.v1.EntitlementAdminService.FinishUpload:input_type -> urr.ticket.v1.FinishUploadRequest
+	2,  // 26: urr.ticket.v1.EntitlementService.HoldsEntitlement:output_type -> urr.ticket.v1.HoldsEntitlementResponse
+	4,  // 27: urr.ticket.v1.EntitlementService.GetMyEvent:output_type -> urr.ticket.v1.MyEvent
+	6,  // 28: urr.ticket.v1.EntitlementService.UseCode:output_type -> urr.ticket.v1.UseCodeResponse
+	8,  // 29: urr.ticket.v1.EntitlementAdminService.CreateCodes:output_type -> urr.ticket.v1.CodeBatch
+	10, // 30: urr.ticket.v1.EntitlementAdminService.ListCodes:output_type -> urr.ticket.v1.ListCodesResponse
+	8,  // 31: urr.ticket.v1.EntitlementAdminService.WithdrawCodes:output_type -> urr.ticket.v1.CodeBatch
+	13, // 32: urr.ticket.v1.EntitlementAdminService.ListEntitlementLists:output_type -> urr.ticket.v1.ListEntitlementListsResponse
+	16, // 33: urr.ticket.v1.EntitlementAdminService.BeginUpload:output_type -> urr.ticket.v1.BeginUploadResponse
+	18, // 34: urr.ticket.v1.EntitlementAdminService.AddToUpload:output_type -> urr.ticket.v1.AddToUploadResponse
+	14, // 35: urr.ticket.v1.EntitlementAdminService.FinishUpload:output_type -> urr.ticket.v1.EntitlementList
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_entitlement_proto_init() }
@@ -235,15 +1363,16 @@ func file_urr_ticket_v1_entitlement_proto_init() {
 	if File_urr_ticket_v1_entitlement_proto != nil {
 		return
 	}
+	file_urr_ticket_v1_entitlement_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_entitlement_proto_rawDesc), len(file_urr_ticket_v1_entitlement_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   20,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_urr_ticket_v1_entitlement_proto_goTypes,
 		DependencyIndexes: file_urr_ticket_v1_entitlement_proto_depIdxs,

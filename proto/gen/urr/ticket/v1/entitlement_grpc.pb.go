@@ -22,6 +22,8 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	EntitlementService_HoldsEntitlement_FullMethodName = "/urr.ticket.v1.EntitlementService/HoldsEntitlement"
+	EntitlementService_GetMyEvent_FullMethodName       = "/urr.ticket.v1.EntitlementService/GetMyEvent"
+	EntitlementService_UseCode_FullMethodName          = "/urr.ticket.v1.EntitlementService/UseCode"
 )
 
 // EntitlementServiceClient is the client API for EntitlementService service.
@@ -33,6 +35,16 @@ type EntitlementServiceClient interface {
 	//
 	// Errors: EVENT_NOT_FOUND.
 	HoldsEntitlement(ctx context.Context, in *HoldsEntitlementRequest, opts ...grpc.CallOption) (*HoldsEntitlementResponse, error)
+	// What the event's presale, and its limits, allow the caller.
+	//
+	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND.
+	GetMyEvent(ctx context.Context, in *GetMyEventRequest, opts ...grpc.CallOption) (*MyEvent, error)
+	// Uses a code: the caller has the entitlement that it gives. Spaces, hyphens and the case of letters
+	// do not count. A code that the caller has used is accepted again.
+	//
+	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND, CODE_INVALID (wrong, used up or withdrawn),
+	// TOO_MANY_CODES (after ten wrong ones within an hour).
+	UseCode(ctx context.Context, in *UseCodeRequest, opts ...grpc.CallOption) (*UseCodeResponse, error)
 }
 
 type entitlementServiceClient struct {
@@ -53,6 +65,26 @@ func (c *entitlementServiceClient) HoldsEntitlement(ctx context.Context, in *Hol
 	return out, nil
 }
 
+func (c *entitlementServiceClient) GetMyEvent(ctx context.Context, in *GetMyEventRequest, opts ...grpc.CallOption) (*MyEvent, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MyEvent)
+	err := c.cc.Invoke(ctx, EntitlementService_GetMyEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *entitlementServiceClient) UseCode(ctx context.Context, in *UseCodeRequest, opts ...grpc.CallOption) (*UseCodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UseCodeResponse)
+	err := c.cc.Invoke(ctx, EntitlementService_UseCode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EntitlementServiceServer is the server API for EntitlementService service.
 // All implementations must embed UnimplementedEntitlementServiceServer
 // for forward compatibility.
@@ -62,6 +94,16 @@ type EntitlementServiceServer interface {
 	//
 	// Errors: EVENT_NOT_FOUND.
 	HoldsEntitlement(context.Context, *HoldsEntitlementRequest) (*HoldsEntitlementResponse, error)
+	// What the event's presale, and its limits, allow the caller.
+	//
+	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND.
+	GetMyEvent(context.Context, *GetMyEventRequest) (*MyEvent, error)
+	// Uses a code: the caller has the entitlement that it gives. Spaces, hyphens and the case of letters
+	// do not count. A code that the caller has used is accepted again.
+	//
+	// Errors: UNAUTHENTICATED, EVENT_NOT_FOUND, CODE_INVALID (wrong, used up or withdrawn),
+	// TOO_MANY_CODES (after ten wrong ones within an hour).
+	UseCode(context.Context, *UseCodeRequest) (*UseCodeResponse, error)
 	mustEmbedUnimplementedEntitlementServiceServer()
 }
 
@@ -74,6 +116,12 @@ type UnimplementedEntitlementServiceServer struct{}
 
 func (UnimplementedEntitlementServiceServer) HoldsEntitlement(context.Context, *HoldsEntitlementRequest) (*HoldsEntitlementResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method HoldsEntitlement not implemented")
+}
+func (UnimplementedEntitlementServiceServer) GetMyEvent(context.Context, *GetMyEventRequest) (*MyEvent, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetMyEvent not implemented")
+}
+func (UnimplementedEntitlementServiceServer) UseCode(context.Context, *UseCodeRequest) (*UseCodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UseCode not implemented")
 }
 func (UnimplementedEntitlementServiceServer) mustEmbedUnimplementedEntitlementServiceServer() {}
 func (UnimplementedEntitlementServiceServer) testEmbeddedByValue()                            {}
@@ -114,6 +162,42 @@ func _EntitlementService_HoldsEntitlement_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EntitlementService_GetMyEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMyEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementServiceServer).GetMyEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementService_GetMyEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementServiceServer).GetMyEvent(ctx, req.(*GetMyEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EntitlementService_UseCode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UseCodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementServiceServer).UseCode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementService_UseCode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementServiceServer).UseCode(ctx, req.(*UseCodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // EntitlementService_ServiceDesc is the grpc.ServiceDesc for EntitlementService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -124,6 +208,393 @@ var EntitlementService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "HoldsEntitlement",
 			Handler:    _EntitlementService_HoldsEntitlement_Handler,
+		},
+		{
+			MethodName: "GetMyEvent",
+			Handler:    _EntitlementService_GetMyEvent_Handler,
+		},
+		{
+			MethodName: "UseCode",
+			Handler:    _EntitlementService_UseCode_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "urr/ticket/v1/entitlement.proto",
+}
+
+const (
+	EntitlementAdminService_CreateCodes_FullMethodName          = "/urr.ticket.v1.EntitlementAdminService/CreateCodes"
+	EntitlementAdminService_ListCodes_FullMethodName            = "/urr.ticket.v1.EntitlementAdminService/ListCodes"
+	EntitlementAdminService_WithdrawCodes_FullMethodName        = "/urr.ticket.v1.EntitlementAdminService/WithdrawCodes"
+	EntitlementAdminService_ListEntitlementLists_FullMethodName = "/urr.ticket.v1.EntitlementAdminService/ListEntitlementLists"
+	EntitlementAdminService_BeginUpload_FullMethodName          = "/urr.ticket.v1.EntitlementAdminService/BeginUpload"
+	EntitlementAdminService_AddToUpload_FullMethodName          = "/urr.ticket.v1.EntitlementAdminService/AddToUpload"
+	EntitlementAdminService_FinishUpload_FullMethodName         = "/urr.ticket.v1.EntitlementAdminService/FinishUpload"
+)
+
+// EntitlementAdminServiceClient is the client API for EntitlementAdminService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Operators' calls.
+type EntitlementAdminServiceClient interface {
+	// Makes codes, which this answer alone shows: a batch whose answer was lost is to be withdrawn.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	CreateCodes(ctx context.Context, in *CreateCodesRequest, opts ...grpc.CallOption) (*CodeBatch, error)
+	// The batches of codes of an event, newest first.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	ListCodes(ctx context.Context, in *ListCodesRequest, opts ...grpc.CallOption) (*ListCodesResponse, error)
+	// Withdraws a batch, for good: its codes are void, also for those who have used them.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, BATCH_NOT_FOUND.
+	WithdrawCodes(ctx context.Context, in *WithdrawCodesRequest, opts ...grpc.CallOption) (*CodeBatch, error)
+	// The uploaded lists of an event.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	ListEntitlementLists(ctx context.Context, in *ListEntitlementListsRequest, opts ...grpc.CallOption) (*ListEntitlementListsResponse, error)
+	// Begins an upload, which replaces the list as a whole when it is finished. An upload that is not
+	// finished within an hour is dropped.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	BeginUpload(ctx context.Context, in *BeginUploadRequest, opts ...grpc.CallOption) (*BeginUploadResponse, error)
+	// Adds users to an upload; whoever is in it already counts once.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, UPLOAD_NOT_FOUND.
+	AddToUpload(ctx context.Context, in *AddToUploadRequest, opts ...grpc.CallOption) (*AddToUploadResponse, error)
+	// Makes the upload the event's list. It may be repeated.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, UPLOAD_NOT_FOUND.
+	FinishUpload(ctx context.Context, in *FinishUploadRequest, opts ...grpc.CallOption) (*EntitlementList, error)
+}
+
+type entitlementAdminServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewEntitlementAdminServiceClient(cc grpc.ClientConnInterface) EntitlementAdminServiceClient {
+	return &entitlementAdminServiceClient{cc}
+}
+
+func (c *entitlementAdminServiceClient) CreateCodes(ctx context.Context, in *CreateCodesRequest, opts ...grpc.CallOption) (*CodeBatch, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CodeBatch)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_CreateCodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *entitlementAdminServiceClient) ListCodes(ctx context.Context, in *ListCodesRequest, opts ...grpc.CallOption) (*ListCodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCodesResponse)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_ListCodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *entitlementAdminServiceClient) WithdrawCodes(ctx context.Context, in *WithdrawCodesRequest, opts ...grpc.CallOption) (*CodeBatch, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CodeBatch)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_WithdrawCodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *entitlementAdminServiceClient) ListEntitlementLists(ctx context.Context, in *ListEntitlementListsRequest, opts ...grpc.CallOption) (*ListEntitlementListsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEntitlementListsResponse)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_ListEntitlementLists_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *entitlementAdminServiceClient) BeginUpload(ctx context.Context, in *BeginUploadRequest, opts ...grpc.CallOption) (*BeginUploadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BeginUploadResponse)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_BeginUpload_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *entitlementAdminServiceClient) AddToUpload(ctx context.Context, in *AddToUploadRequest, opts ...grpc.CallOption) (*AddToUploadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AddToUploadResponse)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_AddToUpload_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *entitlementAdminServiceClient) FinishUpload(ctx context.Context, in *FinishUploadRequest, opts ...grpc.CallOption) (*EntitlementList, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EntitlementList)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_FinishUpload_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// EntitlementAdminServiceServer is the server API for EntitlementAdminService service.
+// All implementations must embed UnimplementedEntitlementAdminServiceServer
+// for forward compatibility.
+//
+// Operators' calls.
+type EntitlementAdminServiceServer interface {
+	// Makes codes, which this answer alone shows: a batch whose answer was lost is to be withdrawn.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	CreateCodes(context.Context, *CreateCodesRequest) (*CodeBatch, error)
+	// The batches of codes of an event, newest first.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	ListCodes(context.Context, *ListCodesRequest) (*ListCodesResponse, error)
+	// Withdraws a batch, for good: its codes are void, also for those who have used them.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, BATCH_NOT_FOUND.
+	WithdrawCodes(context.Context, *WithdrawCodesRequest) (*CodeBatch, error)
+	// The uploaded lists of an event.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	ListEntitlementLists(context.Context, *ListEntitlementListsRequest) (*ListEntitlementListsResponse, error)
+	// Begins an upload, which replaces the list as a whole when it is finished. An upload that is not
+	// finished within an hour is dropped.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
+	BeginUpload(context.Context, *BeginUploadRequest) (*BeginUploadResponse, error)
+	// Adds users to an upload; whoever is in it already counts once.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, UPLOAD_NOT_FOUND.
+	AddToUpload(context.Context, *AddToUploadRequest) (*AddToUploadResponse, error)
+	// Makes the upload the event's list. It may be repeated.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, UPLOAD_NOT_FOUND.
+	FinishUpload(context.Context, *FinishUploadRequest) (*EntitlementList, error)
+	mustEmbedUnimplementedEntitlementAdminServiceServer()
+}
+
+// UnimplementedEntitlementAdminServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedEntitlementAdminServiceServer struct{}
+
+func (UnimplementedEntitlementAdminServiceServer) CreateCodes(context.Context, *CreateCodesRequest) (*CodeBatch, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateCodes not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) ListCodes(context.Context, *ListCodesRequest) (*ListCodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCodes not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) WithdrawCodes(context.Context, *WithdrawCodesRequest) (*CodeBatch, error) {
+	return nil, status.Error(codes.Unimplemented, "method WithdrawCodes not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) ListEntitlementLists(context.Context, *ListEntitlementListsRequest) (*ListEntitlementListsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEntitlementLists not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) BeginUpload(context.Context, *BeginUploadRequest) (*BeginUploadResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BeginUpload not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) AddToUpload(context.Context, *AddToUploadRequest) (*AddToUploadResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddToUpload not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) FinishUpload(context.Context, *FinishUploadRequest) (*EntitlementList, error) {
+	return nil, status.Error(codes.Unimplemented, "method FinishUpload not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) mustEmbedUnimplementedEntitlementAdminServiceServer() {
+}
+func (UnimplementedEntitlementAdminServiceServer) testEmbeddedByValue() {}
+
+// UnsafeEntitlementAdminServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to EntitlementAdminServiceServer will
+// result in compilation errors.
+type UnsafeEntitlementAdminServiceServer interface {
+	mustEmbedUnimplementedEntitlementAdminServiceServer()
+}
+
+func RegisterEntitlementAdminServiceServer(s grpc.ServiceRegistrar, srv EntitlementAdminServiceServer) {
+	// If the following call panics, it indicates UnimplementedEntitlementAdminServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&EntitlementAdminService_ServiceDesc, srv)
+}
+
+func _EntitlementAdminService_CreateCodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateCodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).CreateCodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_CreateCodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).CreateCodes(ctx, req.(*CreateCodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EntitlementAdminService_ListCodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).ListCodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_ListCodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).ListCodes(ctx, req.(*ListCodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EntitlementAdminService_WithdrawCodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WithdrawCodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).WithdrawCodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_WithdrawCodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).WithdrawCodes(ctx, req.(*WithdrawCodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EntitlementAdminService_ListEntitlementLists_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEntitlementListsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).ListEntitlementLists(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_ListEntitlementLists_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).ListEntitlementLists(ctx, req.(*ListEntitlementListsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EntitlementAdminService_BeginUpload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BeginUploadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).BeginUpload(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_BeginUpload_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).BeginUpload(ctx, req.(*BeginUploadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EntitlementAdminService_AddToUpload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddToUploadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).AddToUpload(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_AddToUpload_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).AddToUpload(ctx, req.(*AddToUploadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EntitlementAdminService_FinishUpload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FinishUploadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).FinishUpload(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_FinishUpload_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).FinishUpload(ctx, req.(*FinishUploadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// EntitlementAdminService_ServiceDesc is the grpc.ServiceDesc for EntitlementAdminService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var EntitlementAdminService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "urr.ticket.v1.EntitlementAdminService",
+	HandlerType: (*EntitlementAdminServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "CreateCodes",
+			Handler:    _EntitlementAdminService_CreateCodes_Handler,
+		},
+		{
+			MethodName: "ListCodes",
+			Handler:    _EntitlementAdminService_ListCodes_Handler,
+		},
+		{
+			MethodName: "WithdrawCodes",
+			Handler:    _EntitlementAdminService_WithdrawCodes_Handler,
+		},
+		{
+			MethodName: "ListEntitlementLists",
+			Handler:    _EntitlementAdminService_ListEntitlementLists_Handler,
+		},
+		{
+			MethodName: "BeginUpload",
+			Handler:    _EntitlementAdminService_BeginUpload_Handler,
+		},
+		{
+			MethodName: "AddToUpload",
+			Handler:    _EntitlementAdminService_AddToUpload_Handler,
+		},
+		{
+			MethodName: "FinishUpload",
+			Handler:    _EntitlementAdminService_FinishUpload_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -223,7 +223,9 @@ type Event struct {
 	// What is kept of the price of a ticket that its user gives back; absent: nothing.
 	CancellationFees *CancellationFees `protobuf:"bytes,45,opt,name=cancellation_fees,json=cancellationFees,proto3" json:"cancellation_fees,omitempty"`
 	// "NONE", "FREE" or "PRICED".
-	Transferable  string `protobuf:"bytes,46,opt,name=transferable,proto3" json:"transferable,omitempty"`
+	Transferable string `protobuf:"bytes,46,opt,name=transferable,proto3" json:"transferable,omitempty"`
+	// Absent: the event has none.
+	Presale       *Presale `protobuf:"bytes,47,opt,name=presale,proto3" json:"presale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +456,166 @@ func (x *Event) GetTransferable() string {
 	return ""
 }
 
+func (x *Event) GetPresale() *Presale {
+	if x != nil {
+		return x.Presale
+	}
+	return nil
+}
+
+// A time before the general sale in which only users with an entitlement may buy: by one of its ways
+// or more. In a request, without opens_at: the event has no presale.
+type Presale struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Before salesOpenAt.
+	OpensAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
+	// Places that one person may hold and own while it lasts, at most maxPerUser; default: maxPerUser.
+	MaxPerUser    *int32        `protobuf:"varint,2,opt,name=max_per_user,json=maxPerUser,proto3,oneof" json:"max_per_user,omitempty"`
+	Any           []*PresaleWay `protobuf:"bytes,3,rep,name=any,proto3" json:"any,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Presale) Reset() {
+	*x = Presale{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Presale) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Presale) ProtoMessage() {}
+
+func (x *Presale) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Presale.ProtoReflect.Descriptor instead.
+func (*Presale) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Presale) GetOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpensAt
+	}
+	return nil
+}
+
+func (x *Presale) GetMaxPerUser() int32 {
+	if x != nil && x.MaxPerUser != nil {
+		return *x.MaxPerUser
+	}
+	return 0
+}
+
+func (x *Presale) GetAny() []*PresaleWay {
+	if x != nil {
+		return x.Any
+	}
+	return nil
+}
+
+// One way to an entitlement: just one of plan_id, code_list, list and claim.
+type PresaleWay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An active membership of this plan, with bought_before one that has been active since before then.
+	PlanId       *string                `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3,oneof" json:"plan_id,omitempty"`
+	BoughtBefore *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=bought_before,json=boughtBefore,proto3" json:"bought_before,omitempty"`
+	// A code of this list.
+	CodeList *string `protobuf:"bytes,3,opt,name=code_list,json=codeList,proto3,oneof" json:"code_list,omitempty"`
+	// To be on this uploaded list.
+	List *string `protobuf:"bytes,4,opt,name=list,proto3,oneof" json:"list,omitempty"`
+	// A claim of the identity provider that has one of the values, which only operators see.
+	Claim         *string  `protobuf:"bytes,5,opt,name=claim,proto3,oneof" json:"claim,omitempty"`
+	Values        []string `protobuf:"bytes,6,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PresaleWay) Reset() {
+	*x = PresaleWay{}
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PresaleWay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PresaleWay) ProtoMessage() {}
+
+func (x *PresaleWay) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PresaleWay.ProtoReflect.Descriptor instead.
+func (*PresaleWay) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PresaleWay) GetPlanId() string {
+	if x != nil && x.PlanId != nil {
+		return *x.PlanId
+	}
+	return ""
+}
+
+func (x *PresaleWay) GetBoughtBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BoughtBefore
+	}
+	return nil
+}
+
+func (x *PresaleWay) GetCodeList() string {
+	if x != nil && x.CodeList != nil {
+		return *x.CodeList
+	}
+	return ""
+}
+
+func (x *PresaleWay) GetList() string {
+	if x != nil && x.List != nil {
+		return *x.List
+	}
+	return ""
+}
+
+func (x *PresaleWay) GetClaim() string {
+	if x != nil && x.Claim != nil {
+		return *x.Claim
+	}
+	return ""
+}
+
+func (x *PresaleWay) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // Dated cancellation fees. An operator's refund and a cancelled event give everything back.
 type CancellationFees struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -465,7 +627,7 @@ type CancellationFees struct {
 
 func (x *CancellationFees) Reset() {
 	*x = CancellationFees{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[4]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -477,7 +639,7 @@ func (x *CancellationFees) String() string {
 func (*CancellationFees) ProtoMessage() {}
 
 func (x *CancellationFees) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[4]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -490,7 +652,7 @@ func (x *CancellationFees) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancellationFees.ProtoReflect.Descriptor instead.
 func (*CancellationFees) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{4}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CancellationFees) GetSteps() []*CancellationFee {
@@ -512,7 +674,7 @@ type CancellationFee struct {
 
 func (x *CancellationFee) Reset() {
 	*x = CancellationFee{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[5]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +686,7 @@ func (x *CancellationFee) String() string {
 func (*CancellationFee) ProtoMessage() {}
 
 func (x *CancellationFee) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[5]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +699,7 @@ func (x *CancellationFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancellationFee.ProtoReflect.Descriptor instead.
 func (*CancellationFee) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{5}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CancellationFee) GetUntil() *timestamppb.Timestamp {
@@ -563,7 +725,7 @@ type WaitingRoom struct {
 
 func (x *WaitingRoom) Reset() {
 	*x = WaitingRoom{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[6]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +737,7 @@ func (x *WaitingRoom) String() string {
 func (*WaitingRoom) ProtoMessage() {}
 
 func (x *WaitingRoom) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[6]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +750,7 @@ func (x *WaitingRoom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingRoom.ProtoReflect.Descriptor instead.
 func (*WaitingRoom) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{6}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WaitingRoom) GetActive() bool {
@@ -616,7 +778,7 @@ type Section struct {
 
 func (x *Section) Reset() {
 	*x = Section{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[7]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +790,7 @@ func (x *Section) String() string {
 func (*Section) ProtoMessage() {}
 
 func (x *Section) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[7]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +803,7 @@ func (x *Section) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Section.ProtoReflect.Descriptor instead.
 func (*Section) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{7}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Section) GetSection() string {
@@ -696,7 +858,7 @@ type GetSeatMapRequest struct {
 
 func (x *GetSeatMapRequest) Reset() {
 	*x = GetSeatMapRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[8]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +870,7 @@ func (x *GetSeatMapRequest) String() string {
 func (*GetSeatMapRequest) ProtoMessage() {}
 
 func (x *GetSeatMapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[8]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +883,7 @@ func (x *GetSeatMapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSeatMapRequest.ProtoReflect.Descriptor instead.
 func (*GetSeatMapRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{8}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetSeatMapRequest) GetCaller() *v1.Caller {
@@ -755,7 +917,7 @@ type SeatMap struct {
 
 func (x *SeatMap) Reset() {
 	*x = SeatMap{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[9]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +929,7 @@ func (x *SeatMap) String() string {
 func (*SeatMap) ProtoMessage() {}
 
 func (x *SeatMap) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[9]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +942,7 @@ func (x *SeatMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatMap.ProtoReflect.Descriptor instead.
 func (*SeatMap) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SeatMap) GetEventId() string {
@@ -829,7 +991,7 @@ type SeatMapSection struct {
 
 func (x *SeatMapSection) Reset() {
 	*x = SeatMapSection{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[10]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1003,7 @@ func (x *SeatMapSection) String() string {
 func (*SeatMapSection) ProtoMessage() {}
 
 func (x *SeatMapSection) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[10]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1016,7 @@ func (x *SeatMapSection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatMapSection.ProtoReflect.Descriptor instead.
 func (*SeatMapSection) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SeatMapSection) GetSection() string {
@@ -884,7 +1046,7 @@ type SeatMapRow struct {
 
 func (x *SeatMapRow) Reset() {
 	*x = SeatMapRow{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[11]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1058,7 @@ func (x *SeatMapRow) String() string {
 func (*SeatMapRow) ProtoMessage() {}
 
 func (x *SeatMapRow) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[11]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1071,7 @@ func (x *SeatMapRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeatMapRow.ProtoReflect.Descriptor instead.
 func (*SeatMapRow) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SeatMapRow) GetRow() string {
@@ -950,7 +1112,7 @@ type GetAvailabilityRequest struct {
 
 func (x *GetAvailabilityRequest) Reset() {
 	*x = GetAvailabilityRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[12]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1124,7 @@ func (x *GetAvailabilityRequest) String() string {
 func (*GetAvailabilityRequest) ProtoMessage() {}
 
 func (x *GetAvailabilityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[12]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1137,7 @@ func (x *GetAvailabilityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAvailabilityRequest.ProtoReflect.Descriptor instead.
 func (*GetAvailabilityRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetAvailabilityRequest) GetCaller() *v1.Caller {
@@ -1009,7 +1171,7 @@ type Availability struct {
 
 func (x *Availability) Reset() {
 	*x = Availability{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[13]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1183,7 @@ func (x *Availability) String() string {
 func (*Availability) ProtoMessage() {}
 
 func (x *Availability) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[13]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1196,7 @@ func (x *Availability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Availability.ProtoReflect.Descriptor instead.
 func (*Availability) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Availability) GetEventId() string {
@@ -1081,7 +1243,7 @@ type GetEventInfoRequest struct {
 
 func (x *GetEventInfoRequest) Reset() {
 	*x = GetEventInfoRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1255,7 @@ func (x *GetEventInfoRequest) String() string {
 func (*GetEventInfoRequest) ProtoMessage() {}
 
 func (x *GetEventInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[14]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1268,7 @@ func (x *GetEventInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetEventInfoRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetEventInfoRequest) GetEventId() string {
@@ -1130,7 +1292,7 @@ type EventInfo struct {
 
 func (x *EventInfo) Reset() {
 	*x = EventInfo{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1304,7 @@ func (x *EventInfo) String() string {
 func (*EventInfo) ProtoMessage() {}
 
 func (x *EventInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1317,7 @@ func (x *EventInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventInfo.ProtoReflect.Descriptor instead.
 func (*EventInfo) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EventInfo) GetEventId() string {
@@ -1202,7 +1364,7 @@ type GetSaleStatusRequest struct {
 
 func (x *GetSaleStatusRequest) Reset() {
 	*x = GetSaleStatusRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1376,7 @@ func (x *GetSaleStatusRequest) String() string {
 func (*GetSaleStatusRequest) ProtoMessage() {}
 
 func (x *GetSaleStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1389,7 @@ func (x *GetSaleStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSaleStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetSaleStatusRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetSaleStatusRequest) GetEventIds() []string {
@@ -1249,7 +1411,7 @@ type GetSaleStatusResponse struct {
 
 func (x *GetSaleStatusResponse) Reset() {
 	*x = GetSaleStatusResponse{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1423,7 @@ func (x *GetSaleStatusResponse) String() string {
 func (*GetSaleStatusResponse) ProtoMessage() {}
 
 func (x *GetSaleStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1436,7 @@ func (x *GetSaleStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSaleStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetSaleStatusResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetSaleStatusResponse) GetSales() []*SaleStatus {
@@ -1312,7 +1474,7 @@ type SaleStatus struct {
 
 func (x *SaleStatus) Reset() {
 	*x = SaleStatus{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1486,7 @@ func (x *SaleStatus) String() string {
 func (*SaleStatus) ProtoMessage() {}
 
 func (x *SaleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1499,7 @@ func (x *SaleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaleStatus.ProtoReflect.Descriptor instead.
 func (*SaleStatus) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SaleStatus) GetEventId() string {
@@ -1398,7 +1560,7 @@ type GetLineSettingsRequest struct {
 
 func (x *GetLineSettingsRequest) Reset() {
 	*x = GetLineSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1572,7 @@ func (x *GetLineSettingsRequest) String() string {
 func (*GetLineSettingsRequest) ProtoMessage() {}
 
 func (x *GetLineSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1585,7 @@ func (x *GetLineSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLineSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetLineSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetLineSettingsRequest) GetEventId() string {
@@ -1460,7 +1622,7 @@ type LineSettings struct {
 
 func (x *LineSettings) Reset() {
 	*x = LineSettings{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1634,7 @@ func (x *LineSettings) String() string {
 func (*LineSettings) ProtoMessage() {}
 
 func (x *LineSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[20]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1647,7 @@ func (x *LineSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineSettings.ProtoReflect.Descriptor instead.
 func (*LineSettings) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LineSettings) GetEventId() string {
@@ -1567,7 +1729,7 @@ type MarkLineOpenedRequest struct {
 
 func (x *MarkLineOpenedRequest) Reset() {
 	*x = MarkLineOpenedRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1741,7 @@ func (x *MarkLineOpenedRequest) String() string {
 func (*MarkLineOpenedRequest) ProtoMessage() {}
 
 func (x *MarkLineOpenedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[21]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1754,7 @@ func (x *MarkLineOpenedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkLineOpenedRequest.ProtoReflect.Descriptor instead.
 func (*MarkLineOpenedRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MarkLineOpenedRequest) GetEventId() string {
@@ -1612,7 +1774,7 @@ type MarkLineOpenedResponse struct {
 
 func (x *MarkLineOpenedResponse) Reset() {
 	*x = MarkLineOpenedResponse{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1786,7 @@ func (x *MarkLineOpenedResponse) String() string {
 func (*MarkLineOpenedResponse) ProtoMessage() {}
 
 func (x *MarkLineOpenedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[22]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1799,7 @@ func (x *MarkLineOpenedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkLineOpenedResponse.ProtoReflect.Descriptor instead.
 func (*MarkLineOpenedResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MarkLineOpenedResponse) GetFirst() bool {
@@ -1665,7 +1827,7 @@ type PutLineSettingsRequest struct {
 
 func (x *PutLineSettingsRequest) Reset() {
 	*x = PutLineSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1839,7 @@ func (x *PutLineSettingsRequest) String() string {
 func (*PutLineSettingsRequest) ProtoMessage() {}
 
 func (x *PutLineSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[23]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1852,7 @@ func (x *PutLineSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutLineSettingsRequest.ProtoReflect.Descriptor instead.
 func (*PutLineSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PutLineSettingsRequest) GetEventId() string {
@@ -1745,7 +1907,7 @@ type GetEventSettingsRequest struct {
 
 func (x *GetEventSettingsRequest) Reset() {
 	*x = GetEventSettingsRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1919,7 @@ func (x *GetEventSettingsRequest) String() string {
 func (*GetEventSettingsRequest) ProtoMessage() {}
 
 func (x *GetEventSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[24]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1932,7 @@ func (x *GetEventSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetEventSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{24}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetEventSettingsRequest) GetCaller() *v1.Caller {
@@ -1799,7 +1961,7 @@ type EventSettings struct {
 
 func (x *EventSettings) Reset() {
 	*x = EventSettings{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1973,7 @@ func (x *EventSettings) String() string {
 func (*EventSettings) ProtoMessage() {}
 
 func (x *EventSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[25]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1986,7 @@ func (x *EventSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventSettings.ProtoReflect.Descriptor instead.
 func (*EventSettings) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{25}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EventSettings) GetSpec() *EventSpec {
@@ -1851,7 +2013,7 @@ type CreateEventRequest struct {
 
 func (x *CreateEventRequest) Reset() {
 	*x = CreateEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +2025,7 @@ func (x *CreateEventRequest) String() string {
 func (*CreateEventRequest) ProtoMessage() {}
 
 func (x *CreateEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[26]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2038,7 @@ func (x *CreateEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEventRequest.ProtoReflect.Descriptor instead.
 func (*CreateEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{26}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateEventRequest) GetCaller() *v1.Caller {
@@ -1904,7 +2066,7 @@ type PutEventRequest struct {
 
 func (x *PutEventRequest) Reset() {
 	*x = PutEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2078,7 @@ func (x *PutEventRequest) String() string {
 func (*PutEventRequest) ProtoMessage() {}
 
 func (x *PutEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[27]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2091,7 @@ func (x *PutEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEventRequest.ProtoReflect.Descriptor instead.
 func (*PutEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{27}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PutEventRequest) GetCaller() *v1.Caller {
@@ -1998,14 +2160,16 @@ type EventSpec struct {
 	CancellationFees *CancellationFees `protobuf:"bytes,21,opt,name=cancellation_fees,json=cancellationFees,proto3,oneof" json:"cancellation_fees,omitempty"`
 	// Whether holders may pass tickets on: "NONE" (default), "FREE" (as gifts) or "PRICED" (also for
 	// money, at most the face value).
-	Transferable  *string `protobuf:"bytes,22,opt,name=transferable,proto3,oneof" json:"transferable,omitempty"`
+	Transferable *string `protobuf:"bytes,22,opt,name=transferable,proto3,oneof" json:"transferable,omitempty"`
+	// Default: none, as with an empty object.
+	Presale       *Presale `protobuf:"bytes,23,opt,name=presale,proto3,oneof" json:"presale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EventSpec) Reset() {
 	*x = EventSpec{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2181,7 @@ func (x *EventSpec) String() string {
 func (*EventSpec) ProtoMessage() {}
 
 func (x *EventSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[28]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2194,7 @@ func (x *EventSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventSpec.ProtoReflect.Descriptor instead.
 func (*EventSpec) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{28}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EventSpec) GetTitle() string {
@@ -2187,6 +2351,13 @@ func (x *EventSpec) GetTransferable() string {
 	return ""
 }
 
+func (x *EventSpec) GetPresale() *Presale {
+	if x != nil {
+		return x.Presale
+	}
+	return nil
+}
+
 // A section has rows × seats_per_row, or, with general admission, a capacity.
 type SectionSpec struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2204,7 +2375,7 @@ type SectionSpec struct {
 
 func (x *SectionSpec) Reset() {
 	*x = SectionSpec{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2387,7 @@ func (x *SectionSpec) String() string {
 func (*SectionSpec) ProtoMessage() {}
 
 func (x *SectionSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[29]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2400,7 @@ func (x *SectionSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SectionSpec.ProtoReflect.Descriptor instead.
 func (*SectionSpec) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{29}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SectionSpec) GetSection() string {
@@ -2284,7 +2455,7 @@ type PauseEventRequest struct {
 
 func (x *PauseEventRequest) Reset() {
 	*x = PauseEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2467,7 @@ func (x *PauseEventRequest) String() string {
 func (*PauseEventRequest) ProtoMessage() {}
 
 func (x *PauseEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[30]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2480,7 @@ func (x *PauseEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseEventRequest.ProtoReflect.Descriptor instead.
 func (*PauseEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{30}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PauseEventRequest) GetCaller() *v1.Caller {
@@ -2336,7 +2507,7 @@ type ResumeEventRequest struct {
 
 func (x *ResumeEventRequest) Reset() {
 	*x = ResumeEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2519,7 @@ func (x *ResumeEventRequest) String() string {
 func (*ResumeEventRequest) ProtoMessage() {}
 
 func (x *ResumeEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[31]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2532,7 @@ func (x *ResumeEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeEventRequest.ProtoReflect.Descriptor instead.
 func (*ResumeEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{31}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResumeEventRequest) GetCaller() *v1.Caller {
@@ -2390,7 +2561,7 @@ type CancelEventRequest struct {
 
 func (x *CancelEventRequest) Reset() {
 	*x = CancelEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2573,7 @@ func (x *CancelEventRequest) String() string {
 func (*CancelEventRequest) ProtoMessage() {}
 
 func (x *CancelEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[32]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2586,7 @@ func (x *CancelEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelEventRequest.ProtoReflect.Descriptor instead.
 func (*CancelEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{32}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CancelEventRequest) GetCaller() *v1.Caller {
@@ -2449,7 +2620,7 @@ type UndoCancelEventRequest struct {
 
 func (x *UndoCancelEventRequest) Reset() {
 	*x = UndoCancelEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2632,7 @@ func (x *UndoCancelEventRequest) String() string {
 func (*UndoCancelEventRequest) ProtoMessage() {}
 
 func (x *UndoCancelEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[33]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2645,7 @@ func (x *UndoCancelEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoCancelEventRequest.ProtoReflect.Descriptor instead.
 func (*UndoCancelEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{33}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UndoCancelEventRequest) GetCaller() *v1.Caller {
@@ -2501,7 +2672,7 @@ type RefundEventRequest struct {
 
 func (x *RefundEventRequest) Reset() {
 	*x = RefundEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2684,7 @@ func (x *RefundEventRequest) String() string {
 func (*RefundEventRequest) ProtoMessage() {}
 
 func (x *RefundEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[34]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2697,7 @@ func (x *RefundEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundEventRequest.ProtoReflect.Descriptor instead.
 func (*RefundEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{34}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RefundEventRequest) GetCaller() *v1.Caller {
@@ -2560,7 +2731,7 @@ type PostponeEventRequest struct {
 
 func (x *PostponeEventRequest) Reset() {
 	*x = PostponeEventRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2743,7 @@ func (x *PostponeEventRequest) String() string {
 func (*PostponeEventRequest) ProtoMessage() {}
 
 func (x *PostponeEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[35]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2756,7 @@ func (x *PostponeEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostponeEventRequest.ProtoReflect.Descriptor instead.
 func (*PostponeEventRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{35}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PostponeEventRequest) GetCaller() *v1.Caller {
@@ -2650,7 +2821,7 @@ type EventState struct {
 
 func (x *EventState) Reset() {
 	*x = EventState{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2833,7 @@ func (x *EventState) String() string {
 func (*EventState) ProtoMessage() {}
 
 func (x *EventState) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[36]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2846,7 @@ func (x *EventState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventState.ProtoReflect.Descriptor instead.
 func (*EventState) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{36}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EventState) GetEventId() string {
@@ -2737,7 +2908,7 @@ type GetHouseRequest struct {
 
 func (x *GetHouseRequest) Reset() {
 	*x = GetHouseRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +2920,7 @@ func (x *GetHouseRequest) String() string {
 func (*GetHouseRequest) ProtoMessage() {}
 
 func (x *GetHouseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[37]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +2933,7 @@ func (x *GetHouseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHouseRequest.ProtoReflect.Descriptor instead.
 func (*GetHouseRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{37}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetHouseRequest) GetCaller() *v1.Caller {
@@ -2795,7 +2966,7 @@ type PutHouseRequest struct {
 
 func (x *PutHouseRequest) Reset() {
 	*x = PutHouseRequest{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2978,7 @@ func (x *PutHouseRequest) String() string {
 func (*PutHouseRequest) ProtoMessage() {}
 
 func (x *PutHouseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[38]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2991,7 @@ func (x *PutHouseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHouseRequest.ProtoReflect.Descriptor instead.
 func (*PutHouseRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{38}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutHouseRequest) GetCaller() *v1.Caller {
@@ -2870,7 +3041,7 @@ type House struct {
 
 func (x *House) Reset() {
 	*x = House{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[39]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3053,7 @@ func (x *House) String() string {
 func (*House) ProtoMessage() {}
 
 func (x *House) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[39]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3066,7 @@ func (x *House) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use House.ProtoReflect.Descriptor instead.
 func (*House) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{39}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *House) GetEventId() string {
@@ -2935,7 +3106,7 @@ type HouseSection struct {
 
 func (x *HouseSection) Reset() {
 	*x = HouseSection{}
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[40]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3118,7 @@ func (x *HouseSection) String() string {
 func (*HouseSection) ProtoMessage() {}
 
 func (x *HouseSection) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_event_proto_msgTypes[40]
+	mi := &file_urr_ticket_v1_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3131,7 @@ func (x *HouseSection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HouseSection.ProtoReflect.Descriptor instead.
 func (*HouseSection) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{40}
+	return file_urr_ticket_v1_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HouseSection) GetSection() string {
@@ -3018,8 +3189,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xd8\n" +
-	"\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x8a\v\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -3051,7 +3221,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\tseries_id\x18+ \x01(\tH\x06R\bseriesId\x88\x01\x01\x127\n" +
 	"\x16max_per_user_in_series\x18, \x01(\x05H\aR\x12maxPerUserInSeries\x88\x01\x01\x12L\n" +
 	"\x11cancellation_fees\x18- \x01(\v2\x1f.urr.ticket.v1.CancellationFeesR\x10cancellationFees\x12\"\n" +
-	"\ftransferable\x18. \x01(\tR\ftransferableB\x0f\n" +
+	"\ftransferable\x18. \x01(\tR\ftransferable\x120\n" +
+	"\apresale\x18/ \x01(\v2\x16.urr.ticket.v1.PresaleR\apresaleB\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3062,7 +3233,29 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0e_return_withinB\f\n" +
 	"\n" +
 	"_series_idB\x19\n" +
-	"\x17_max_per_user_in_series\"R\n" +
+	"\x17_max_per_user_in_series\"\xbb\x01\n" +
+	"\aPresale\x125\n" +
+	"\bopens_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\x121\n" +
+	"\fmax_per_user\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\n" +
+	"maxPerUser\x88\x01\x01\x125\n" +
+	"\x03any\x18\x03 \x03(\v2\x19.urr.ticket.v1.PresaleWayB\b\xbaH\x05\x92\x01\x02\x10\x14R\x03anyB\x0f\n" +
+	"\r_max_per_user\"\xff\x02\n" +
+	"\n" +
+	"PresaleWay\x12:\n" +
+	"\aplan_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$H\x00R\x06planId\x88\x01\x01\x12?\n" +
+	"\rbought_before\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fboughtBefore\x12>\n" +
+	"\tcode_list\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$H\x01R\bcodeList\x88\x01\x01\x125\n" +
+	"\x04list\x18\x04 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$H\x02R\x04list\x88\x01\x01\x12%\n" +
+	"\x05claim\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x03R\x05claim\x88\x01\x01\x12)\n" +
+	"\x06values\x18\x06 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x102\"\ar\x05\x10\x01\x18\x80\x01R\x06valuesB\n" +
+	"\n" +
+	"\b_plan_idB\f\n" +
+	"\n" +
+	"_code_listB\a\n" +
+	"\x05_listB\b\n" +
+	"\x06_claim\"R\n" +
 	"\x10CancellationFees\x12>\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1e.urr.ticket.v1.CancellationFeeB\b\xbaH\x05\x92\x01\x02\x10\x14R\x05steps\"p\n" +
 	"\x0fCancellationFee\x128\n" +
@@ -3173,7 +3366,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xbf\v\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x82\f\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -3203,7 +3396,9 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x16max_per_user_in_series\x18\x14 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\aR\x12maxPerUserInSeries\x88\x01\x01\x12Q\n" +
 	"\x11cancellation_fees\x18\x15 \x01(\v2\x1f.urr.ticket.v1.CancellationFeesH\bR\x10cancellationFees\x88\x01\x01\x12B\n" +
-	"\ftransferable\x18\x16 \x01(\tB\x19\xbaH\x16r\x14R\x04NONER\x04FREER\x06PRICEDH\tR\ftransferable\x88\x01\x01B\x0f\n" +
+	"\ftransferable\x18\x16 \x01(\tB\x19\xbaH\x16r\x14R\x04NONER\x04FREER\x06PRICEDH\tR\ftransferable\x88\x01\x01\x125\n" +
+	"\apresale\x18\x17 \x01(\v2\x16.urr.ticket.v1.PresaleH\n" +
+	"R\apresale\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3216,7 +3411,9 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"_series_idB\x19\n" +
 	"\x17_max_per_user_in_seriesB\x14\n" +
 	"\x12_cancellation_feesB\x0f\n" +
-	"\r_transferable\"\xbc\x02\n" +
+	"\r_transferableB\n" +
+	"\n" +
+	"\b_presale\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +
@@ -3359,151 +3556,158 @@ func file_urr_ticket_v1_event_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_event_proto_rawDescData
 }
 
-var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_urr_ticket_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*ListEventsRequest)(nil),       // 0: urr.ticket.v1.ListEventsRequest
 	(*ListEventsResponse)(nil),      // 1: urr.ticket.v1.ListEventsResponse
 	(*GetEventRequest)(nil),         // 2: urr.ticket.v1.GetEventRequest
 	(*Event)(nil),                   // 3: urr.ticket.v1.Event
-	(*CancellationFees)(nil),        // 4: urr.ticket.v1.CancellationFees
-	(*CancellationFee)(nil),         // 5: urr.ticket.v1.CancellationFee
-	(*WaitingRoom)(nil),             // 6: urr.ticket.v1.WaitingRoom
-	(*Section)(nil),                 // 7: urr.ticket.v1.Section
-	(*GetSeatMapRequest)(nil),       // 8: urr.ticket.v1.GetSeatMapRequest
-	(*SeatMap)(nil),                 // 9: urr.ticket.v1.SeatMap
-	(*SeatMapSection)(nil),          // 10: urr.ticket.v1.SeatMapSection
-	(*SeatMapRow)(nil),              // 11: urr.ticket.v1.SeatMapRow
-	(*GetAvailabilityRequest)(nil),  // 12: urr.ticket.v1.GetAvailabilityRequest
-	(*Availability)(nil),            // 13: urr.ticket.v1.Availability
-	(*GetEventInfoRequest)(nil),     // 14: urr.ticket.v1.GetEventInfoRequest
-	(*EventInfo)(nil),               // 15: urr.ticket.v1.EventInfo
-	(*GetSaleStatusRequest)(nil),    // 16: urr.ticket.v1.GetSaleStatusRequest
-	(*GetSaleStatusResponse)(nil),   // 17: urr.ticket.v1.GetSaleStatusResponse
-	(*SaleStatus)(nil),              // 18: urr.ticket.v1.SaleStatus
-	(*GetLineSettingsRequest)(nil),  // 19: urr.ticket.v1.GetLineSettingsRequest
-	(*LineSettings)(nil),            // 20: urr.ticket.v1.LineSettings
-	(*MarkLineOpenedRequest)(nil),   // 21: urr.ticket.v1.MarkLineOpenedRequest
-	(*MarkLineOpenedResponse)(nil),  // 22: urr.ticket.v1.MarkLineOpenedResponse
-	(*PutLineSettingsRequest)(nil),  // 23: urr.ticket.v1.PutLineSettingsRequest
-	(*GetEventSettingsRequest)(nil), // 24: urr.ticket.v1.GetEventSettingsRequest
-	(*EventSettings)(nil),           // 25: urr.ticket.v1.EventSettings
-	(*CreateEventRequest)(nil),      // 26: urr.ticket.v1.CreateEventRequest
-	(*PutEventRequest)(nil),         // 27: urr.ticket.v1.PutEventRequest
-	(*EventSpec)(nil),               // 28: urr.ticket.v1.EventSpec
-	(*SectionSpec)(nil),             // 29: urr.ticket.v1.SectionSpec
-	(*PauseEventRequest)(nil),       // 30: urr.ticket.v1.PauseEventRequest
-	(*ResumeEventRequest)(nil),      // 31: urr.ticket.v1.ResumeEventRequest
-	(*CancelEventRequest)(nil),      // 32: urr.ticket.v1.CancelEventRequest
-	(*UndoCancelEventRequest)(nil),  // 33: urr.ticket.v1.UndoCancelEventRequest
-	(*RefundEventRequest)(nil),      // 34: urr.ticket.v1.RefundEventRequest
-	(*PostponeEventRequest)(nil),    // 35: urr.ticket.v1.PostponeEventRequest
-	(*EventState)(nil),              // 36: urr.ticket.v1.EventState
-	(*GetHouseRequest)(nil),         // 37: urr.ticket.v1.GetHouseRequest
-	(*PutHouseRequest)(nil),         // 38: urr.ticket.v1.PutHouseRequest
-	(*House)(nil),                   // 39: urr.ticket.v1.House
-	(*HouseSection)(nil),            // 40: urr.ticket.v1.HouseSection
-	nil,                             // 41: urr.ticket.v1.PutHouseRequest.StandingEntry
-	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
-	(*v1.Caller)(nil),               // 43: urr.common.v1.Caller
+	(*Presale)(nil),                 // 4: urr.ticket.v1.Presale
+	(*PresaleWay)(nil),              // 5: urr.ticket.v1.PresaleWay
+	(*CancellationFees)(nil),        // 6: urr.ticket.v1.CancellationFees
+	(*CancellationFee)(nil),         // 7: urr.ticket.v1.CancellationFee
+	(*WaitingRoom)(nil),             // 8: urr.ticket.v1.WaitingRoom
+	(*Section)(nil),                 // 9: urr.ticket.v1.Section
+	(*GetSeatMapRequest)(nil),       // 10: urr.ticket.v1.GetSeatMapRequest
+	(*SeatMap)(nil),                 // 11: urr.ticket.v1.SeatMap
+	(*SeatMapSection)(nil),          // 12: urr.ticket.v1.SeatMapSection
+	(*SeatMapRow)(nil),              // 13: urr.ticket.v1.SeatMapRow
+	(*GetAvailabilityRequest)(nil),  // 14: urr.ticket.v1.GetAvailabilityRequest
+	(*Availability)(nil),            // 15: urr.ticket.v1.Availability
+	(*GetEventInfoRequest)(nil),     // 16: urr.ticket.v1.GetEventInfoRequest
+	(*EventInfo)(nil),               // 17: urr.ticket.v1.EventInfo
+	(*GetSaleStatusRequest)(nil),    // 18: urr.ticket.v1.GetSaleStatusRequest
+	(*GetSaleStatusResponse)(nil),   // 19: urr.ticket.v1.GetSaleStatusResponse
+	(*SaleStatus)(nil),              // 20: urr.ticket.v1.SaleStatus
+	(*GetLineSettingsRequest)(nil),  // 21: urr.ticket.v1.GetLineSettingsRequest
+	(*LineSettings)(nil),            // 22: urr.ticket.v1.LineSettings
+	(*MarkLineOpenedRequest)(nil),   // 23: urr.ticket.v1.MarkLineOpenedRequest
+	(*MarkLineOpenedResponse)(nil),  // 24: urr.ticket.v1.MarkLineOpenedResponse
+	(*PutLineSettingsRequest)(nil),  // 25: urr.ticket.v1.PutLineSettingsRequest
+	(*GetEventSettingsRequest)(nil), // 26: urr.ticket.v1.GetEventSettingsRequest
+	(*EventSettings)(nil),           // 27: urr.ticket.v1.EventSettings
+	(*CreateEventRequest)(nil),      // 28: urr.ticket.v1.CreateEventRequest
+	(*PutEventRequest)(nil),         // 29: urr.ticket.v1.PutEventRequest
+	(*EventSpec)(nil),               // 30: urr.ticket.v1.EventSpec
+	(*SectionSpec)(nil),             // 31: urr.ticket.v1.SectionSpec
+	(*PauseEventRequest)(nil),       // 32: urr.ticket.v1.PauseEventRequest
+	(*ResumeEventRequest)(nil),      // 33: urr.ticket.v1.ResumeEventRequest
+	(*CancelEventRequest)(nil),      // 34: urr.ticket.v1.CancelEventRequest
+	(*UndoCancelEventRequest)(nil),  // 35: urr.ticket.v1.UndoCancelEventRequest
+	(*RefundEventRequest)(nil),      // 36: urr.ticket.v1.RefundEventRequest
+	(*PostponeEventRequest)(nil),    // 37: urr.ticket.v1.PostponeEventRequest
+	(*EventState)(nil),              // 38: urr.ticket.v1.EventState
+	(*GetHouseRequest)(nil),         // 39: urr.ticket.v1.GetHouseRequest
+	(*PutHouseRequest)(nil),         // 40: urr.ticket.v1.PutHouseRequest
+	(*House)(nil),                   // 41: urr.ticket.v1.House
+	(*HouseSection)(nil),            // 42: urr.ticket.v1.HouseSection
+	nil,                             // 43: urr.ticket.v1.PutHouseRequest.StandingEntry
+	(*timestamppb.Timestamp)(nil),   // 44: google.protobuf.Timestamp
+	(*v1.Caller)(nil),               // 45: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	3,  // 0: urr.ticket.v1.ListEventsResponse.items:type_name -> urr.ticket.v1.Event
-	42, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
-	42, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
-	42, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
-	7,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
-	6,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
-	42, // 6: urr.ticket.v1.Event.doors_at:type_name -> google.protobuf.Timestamp
-	42, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
-	42, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
-	42, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
-	42, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
-	4,  // 11: urr.ticket.v1.Event.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
-	5,  // 12: urr.ticket.v1.CancellationFees.steps:type_name -> urr.ticket.v1.CancellationFee
-	42, // 13: urr.ticket.v1.CancellationFee.until:type_name -> google.protobuf.Timestamp
-	43, // 14: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
-	10, // 15: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
-	11, // 16: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	43, // 17: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
-	7,  // 18: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
-	18, // 19: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	42, // 20: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	42, // 21: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	42, // 22: urr.ticket.v1.SaleStatus.presale_opens_at:type_name -> google.protobuf.Timestamp
-	42, // 23: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	43, // 24: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	28, // 25: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
-	43, // 26: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	28, // 27: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	43, // 28: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	28, // 29: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	42, // 30: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
-	42, // 31: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
-	42, // 32: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
-	29, // 33: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
-	42, // 34: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
-	42, // 35: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
-	4,  // 36: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
-	43, // 37: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 38: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 39: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 40: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 41: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 42: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
-	42, // 43: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	42, // 44: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
-	42, // 45: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	42, // 46: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
-	42, // 47: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
-	43, // 48: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 49: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
-	41, // 50: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
-	40, // 51: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
-	0,  // 52: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 53: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	8,  // 54: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	12, // 55: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	14, // 56: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	16, // 57: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	19, // 58: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	23, // 59: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	21, // 60: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	26, // 61: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	24, // 62: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	27, // 63: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	30, // 64: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
-	31, // 65: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
-	32, // 66: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
-	33, // 67: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
-	34, // 68: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
-	35, // 69: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
-	37, // 70: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
-	38, // 71: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
-	1,  // 72: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 73: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	9,  // 74: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	13, // 75: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	15, // 76: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	17, // 77: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	20, // 78: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	20, // 79: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	22, // 80: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 81: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	25, // 82: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 83: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	36, // 84: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
-	36, // 85: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
-	36, // 86: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
-	36, // 87: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
-	36, // 88: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
-	36, // 89: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
-	39, // 90: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
-	39, // 91: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
-	72, // [72:92] is the sub-list for method output_type
-	52, // [52:72] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	44, // 1: urr.ticket.v1.Event.starts_at:type_name -> google.protobuf.Timestamp
+	44, // 2: urr.ticket.v1.Event.sales_open_at:type_name -> google.protobuf.Timestamp
+	44, // 3: urr.ticket.v1.Event.sales_close_at:type_name -> google.protobuf.Timestamp
+	9,  // 4: urr.ticket.v1.Event.sections:type_name -> urr.ticket.v1.Section
+	8,  // 5: urr.ticket.v1.Event.waiting_room:type_name -> urr.ticket.v1.WaitingRoom
+	44, // 6: urr.ticket.v1.Event.doors_at:type_name -> google.protobuf.Timestamp
+	44, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
+	44, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
+	44, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
+	44, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
+	6,  // 11: urr.ticket.v1.Event.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
+	4,  // 12: urr.ticket.v1.Event.presale:type_name -> urr.ticket.v1.Presale
+	44, // 13: urr.ticket.v1.Presale.opens_at:type_name -> google.protobuf.Timestamp
+	5,  // 14: urr.ticket.v1.Presale.any:type_name -> urr.ticket.v1.PresaleWay
+	44, // 15: urr.ticket.v1.PresaleWay.bought_before:type_name -> google.protobuf.Timestamp
+	7,  // 16: urr.ticket.v1.CancellationFees.steps:type_name -> urr.ticket.v1.CancellationFee
+	44, // 17: urr.ticket.v1.CancellationFee.until:type_name -> google.protobuf.Timestamp
+	45, // 18: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	12, // 19: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
+	13, // 20: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
+	45, // 21: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	9,  // 22: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
+	20, // 23: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
+	44, // 24: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	44, // 25: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	44, // 26: urr.ticket.v1.SaleStatus.presale_opens_at:type_name -> google.protobuf.Timestamp
+	44, // 27: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	45, // 28: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 29: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
+	45, // 30: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 31: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	45, // 32: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 33: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	44, // 34: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	44, // 35: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	44, // 36: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	31, // 37: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
+	44, // 38: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
+	44, // 39: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
+	6,  // 40: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
+	4,  // 41: urr.ticket.v1.EventSpec.presale:type_name -> urr.ticket.v1.Presale
+	45, // 42: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
+	45, // 43: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
+	45, // 44: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	45, // 45: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	45, // 46: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
+	45, // 47: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
+	44, // 48: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	44, // 49: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
+	44, // 50: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	44, // 51: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
+	44, // 52: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
+	45, // 53: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
+	45, // 54: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 55: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
+	42, // 56: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
+	0,  // 57: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 58: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	10, // 59: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	14, // 60: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	16, // 61: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	18, // 62: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	21, // 63: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	25, // 64: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	23, // 65: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	28, // 66: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	26, // 67: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	29, // 68: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	32, // 69: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
+	33, // 70: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
+	34, // 71: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
+	35, // 72: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
+	36, // 73: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
+	37, // 74: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
+	39, // 75: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
+	40, // 76: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
+	1,  // 77: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 78: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	11, // 79: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	15, // 80: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	17, // 81: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	19, // 82: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	22, // 83: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	22, // 84: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	24, // 85: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 86: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	27, // 87: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 88: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	38, // 89: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
+	38, // 90: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
+	38, // 91: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
+	38, // 92: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
+	38, // 93: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
+	38, // 94: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
+	41, // 95: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
+	41, // 96: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
+	77, // [77:97] is the sub-list for method output_type
+	57, // [57:77] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }
@@ -3512,20 +3716,22 @@ func file_urr_ticket_v1_event_proto_init() {
 		return
 	}
 	file_urr_ticket_v1_event_proto_msgTypes[3].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[15].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[20].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[23].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[4].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[5].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[17].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[22].OneofWrappers = []any{}
 	file_urr_ticket_v1_event_proto_msgTypes[25].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[28].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[29].OneofWrappers = []any{}
-	file_urr_ticket_v1_event_proto_msgTypes[32].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[27].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[30].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[31].OneofWrappers = []any{}
+	file_urr_ticket_v1_event_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_event_proto_rawDesc), len(file_urr_ticket_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

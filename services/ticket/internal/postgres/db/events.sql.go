@@ -178,7 +178,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -224,6 +224,9 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.CancellationPercents,
 		&i.Event.ReturnWithin,
 		&i.Event.Transferable,
+		&i.Event.PresaleOpensAt,
+		&i.Event.PresaleMaxPerUser,
+		&i.Event.PresaleWays,
 		&i.Event.SeriesID,
 		&i.Event.MaxPerUserInSeries,
 		&i.Event.Epoch,
@@ -249,8 +252,9 @@ func (q *Queries) HasLiveReservations(ctx context.Context, eventID string) (bool
 const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
-                    max_per_user_in_series, cancellation_until, cancellation_percents, transferable)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+                    max_per_user_in_series, cancellation_until, cancellation_percents, transferable, presale_opens_at,
+                    presale_max_per_user, presale_ways)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
 ON CONFLICT DO NOTHING
 `
 
@@ -277,6 +281,9 @@ type InsertEventParams struct {
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
 	Transferable         string
+	PresaleOpensAt       *time.Time
+	PresaleMaxPerUser    *int32
+	PresaleWays          []byte
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -303,6 +310,9 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.CancellationUntil,
 		arg.CancellationPercents,
 		arg.Transferable,
+		arg.PresaleOpensAt,
+		arg.PresaleMaxPerUser,
+		arg.PresaleWays,
 	)
 	if err != nil {
 		return 0, err
@@ -363,7 +373,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -425,6 +435,9 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.CancellationPercents,
 			&i.Event.ReturnWithin,
 			&i.Event.Transferable,
+			&i.Event.PresaleOpensAt,
+			&i.Event.PresaleMaxPerUser,
+			&i.Event.PresaleWays,
 			&i.Event.SeriesID,
 			&i.Event.MaxPerUserInSeries,
 			&i.Event.Epoch,
@@ -444,7 +457,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -491,6 +504,9 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.CancellationPercents,
 		&i.Event.ReturnWithin,
 		&i.Event.Transferable,
+		&i.Event.PresaleOpensAt,
+		&i.Event.PresaleMaxPerUser,
+		&i.Event.PresaleWays,
 		&i.Event.SeriesID,
 		&i.Event.MaxPerUserInSeries,
 		&i.Event.Epoch,
@@ -577,8 +593,8 @@ func (q *Queries) PruneSeatChanges(ctx context.Context, max int32) (int64, error
 }
 
 const SaleStandings = `-- name: SaleStandings :many
-SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
-       CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false
+SELECT e.event_id, e.state, e.presale_opens_at, e.sales_open_at, e.sales_close_at, t.now,
+       CASE WHEN e.state <> 'OPEN' OR t.now < coalesce(e.presale_opens_at, e.sales_open_at) OR t.now >= e.sales_close_at THEN false
             ELSE (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold + s.house + s.returns < s.capacity LIMIT 1) IS NULL
        END::boolean AS sold_out,
        coalesce((SELECT (extract(epoch FROM l.updated_at) * 1000000)::bigint FROM line_settings l WHERE l.event_id = e.event_id),
@@ -595,6 +611,7 @@ type SaleStandingsParams struct {
 type SaleStandingsRow struct {
 	EventID         string
 	State           string
+	PresaleOpensAt  *time.Time
 	SalesOpenAt     time.Time
 	SalesCloseAt    time.Time
 	Now             time.Time
@@ -616,6 +633,7 @@ func (q *Queries) SaleStandings(ctx context.Context, arg SaleStandingsParams) ([
 		if err := rows.Scan(
 			&i.EventID,
 			&i.State,
+			&i.PresaleOpensAt,
 			&i.SalesOpenAt,
 			&i.SalesCloseAt,
 			&i.Now,
@@ -844,7 +862,8 @@ UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
-    cancellation_until = $20, cancellation_percents = $21, transferable = $22, version = version + 1, updated_at = now()
+    cancellation_until = $20, cancellation_percents = $21, transferable = $22, presale_opens_at = $23,
+    presale_max_per_user = $24, presale_ways = $25, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
@@ -871,6 +890,9 @@ type UpdateEventParams struct {
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
 	Transferable         string
+	PresaleOpensAt       *time.Time
+	PresaleMaxPerUser    *int32
+	PresaleWays          []byte
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -897,6 +919,9 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.CancellationUntil,
 		arg.CancellationPercents,
 		arg.Transferable,
+		arg.PresaleOpensAt,
+		arg.PresaleMaxPerUser,
+		arg.PresaleWays,
 	)
 	return err
 }

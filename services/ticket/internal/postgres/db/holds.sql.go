@@ -280,8 +280,9 @@ func (q *Queries) MoveSeats(ctx context.Context, arg MoveSeatsParams) (int64, er
 }
 
 const SaleOf = `-- name: SaleOf :one
-SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds, coalesce(series_id, '')::text AS series_id,
-       coalesce(max_per_user_in_series, 0)::integer AS max_per_user_in_series, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT seating, state, presale_opens_at, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
+       coalesce(series_id, '')::text AS series_id, coalesce(max_per_user_in_series, 0)::integer AS max_per_user_in_series,
+       coalesce(presale_max_per_user, 0)::integer AS presale_max_per_user, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -294,6 +295,7 @@ type SaleOfParams struct {
 type SaleOfRow struct {
 	Seating            string
 	State              string
+	PresaleOpensAt     *time.Time
 	SalesOpenAt        time.Time
 	SalesCloseAt       time.Time
 	MaxPerUser         int32
@@ -301,6 +303,7 @@ type SaleOfRow struct {
 	HoldSeconds        *int32
 	SeriesID           string
 	MaxPerUserInSeries int32
+	PresaleMaxPerUser  int32
 	Now                time.Time
 }
 
@@ -310,6 +313,7 @@ func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, erro
 	err := row.Scan(
 		&i.Seating,
 		&i.State,
+		&i.PresaleOpensAt,
 		&i.SalesOpenAt,
 		&i.SalesCloseAt,
 		&i.MaxPerUser,
@@ -317,6 +321,7 @@ func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, erro
 		&i.HoldSeconds,
 		&i.SeriesID,
 		&i.MaxPerUserInSeries,
+		&i.PresaleMaxPerUser,
 		&i.Now,
 	)
 	return i, err

@@ -10,6 +10,23 @@ import (
 	"github.com/google/uuid"
 )
 
+type Code struct {
+	CodeHash []byte
+	BatchID  uuid.UUID
+	Uses     int32
+	Used     int32
+}
+
+type CodeBatch struct {
+	BatchID     uuid.UUID
+	EventID     string
+	CodeList    string
+	Count       int32
+	Uses        int32
+	CreatedAt   time.Time
+	WithdrawnAt *time.Time
+}
+
 type Comp struct {
 	ReservationID uuid.UUID
 	EventID       string
@@ -20,6 +37,22 @@ type Comp struct {
 type EndedPayment struct {
 	PaymentID uuid.UUID
 	Why       string
+}
+
+type EntitlementEntry struct {
+	UploadID uuid.UUID
+	IsEmail  bool
+	Value    string
+}
+
+type EntitlementList struct {
+	UploadID  uuid.UUID
+	EventID   string
+	List      string
+	Status    string
+	UserIds   int64
+	Emails    int64
+	UpdatedAt time.Time
 }
 
 type Event struct {
@@ -50,6 +83,9 @@ type Event struct {
 	CancellationPercents []int32
 	ReturnWithin         int32
 	Transferable         string
+	PresaleOpensAt       *time.Time
+	PresaleMaxPerUser    *int32
+	PresaleWays          []byte
 	SeriesID             *string
 	MaxPerUserInSeries   *int32
 	Epoch                int32
@@ -259,4 +295,18 @@ type Transfer struct {
 	NewTicket  uuid.NullUUID
 	Version    int64
 	CreatedAt  time.Time
+}
+
+type UsedCode struct {
+	EventID  string
+	UserID   string
+	CodeHash []byte
+	BatchID  uuid.UUID
+	UsedAt   time.Time
+}
+
+type WrongCode struct {
+	UserID string
+	Hour   time.Time
+	Wrong  int32
 }

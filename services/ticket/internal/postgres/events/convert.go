@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/json"
 	"time"
 
 	"urr.guru/services/ticket/internal/event"
@@ -10,7 +11,7 @@ import (
 
 func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 	e := event.Event{ID: r.EventID, State: event.State(r.State), Version: r.Version, History: event.History{
-		PostponedFrom: timeOrZero(r.PostponedFrom), FeesUntil: timeOrZero(r.FeesUntil), RefundsAt: timeOrZero(r.RefundAfter),
+		PostponedFrom: postgres.TimeOrZero(r.PostponedFrom), FeesUntil: postgres.TimeOrZero(r.FeesUntil), RefundsAt: postgres.TimeOrZero(r.RefundAfter),
 	}, Spec: event.Spec{
 		Title: r.Title, Artist: r.Artist, Venue: r.Venue,
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
@@ -19,6 +20,7 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		ReturnWithin: &r.ReturnWithin, SeriesID: new(orEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
 		Transferable:     new(event.Transferable(r.Transferable)),
 		CancellationFees: new(postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents)),
+		Presale:          toPresale(&r),
 		Sections:         make([]event.Section, len(sections)),
 	}}
 	switch {
@@ -36,11 +38,12 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 	return e
 }
 
-func timeOrZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
+func toPresale(r *db.Event) *event.Presale {
+	p := &event.Presale{OpensAt: postgres.TimeOrZero(r.PresaleOpensAt), MaxPerUser: int32(orZero(r.PresaleMaxPerUser))} //nolint:gosec // ≤ 1000
+	if p.Exists() {
+		_ = json.Unmarshal(r.PresaleWays, &p.Ways) // as toRow has written it
 	}
-	return t.UTC()
+	return p
 }
 
 // orNull returns nil, which is stored as NULL, for the zero time.
@@ -80,7 +83,14 @@ func toRow(e *event.Event) db.InsertEventParams {
 		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
 		ReturnWithin: *e.ReturnWithin, CancellationUntil: []time.Time{}, CancellationPercents: []int32{},
-		Transferable: string(*e.Transferable),
+		Transferable: string(*e.Transferable), PresaleWays: []byte("[]"),
+	}
+	if p := e.Presale; p.Exists() {
+		row.PresaleOpensAt = &p.OpensAt
+		row.PresaleWays, _ = json.Marshal(p.Ways) // every member can be written
+		if p.MaxPerUser > 0 {
+			row.PresaleMaxPerUser = &p.MaxPerUser
+		}
 	}
 	for _, f := range *e.CancellationFees {
 		row.CancellationUntil, row.CancellationPercents = append(row.CancellationUntil, f.Until), append(row.CancellationPercents, f.Percent)

@@ -101,9 +101,12 @@ func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]even
 	rows, err := q.SaleStandings(ctx, db.SaleStandingsParams{EventIds: ids, Now: q.AsOf})
 	found := make(map[string]event.SaleStatus, len(rows))
 	for _, r := range rows {
-		sale := event.Sale{State: event.State(r.State), OpenAt: r.SalesOpenAt.UTC(), CloseAt: r.SalesCloseAt.UTC()}
+		sale := event.Sale{
+			State: event.State(r.State), PresaleAt: postgres.TimeOrZero(r.PresaleOpensAt), OpenAt: r.SalesOpenAt.UTC(), CloseAt: r.SalesCloseAt.UTC(),
+		}
 		found[r.EventID] = event.SaleStatus{
-			Status: sale.LineStatus(r.Now, r.SoldOut), OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt, SettingsVersion: r.SettingsVersion,
+			Status: sale.LineStatus(r.Now, r.SoldOut), PresaleOpensAt: sale.PresaleAt, OpensAt: sale.OpenAt, ClosesAt: sale.CloseAt,
+			SettingsVersion: r.SettingsVersion,
 		}
 	}
 	return found, pkgpostgres.Err(err)

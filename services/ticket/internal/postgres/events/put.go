@@ -138,7 +138,7 @@ func checkSeries(ctx context.Context, q *postgres.Queries, old *event.Event, now
 	if err != nil {
 		return err
 	}
-	if live || !now.Before(old.SalesOpenAt) {
+	if live || !now.Before(old.Sale().OpensAt()) {
 		return event.ErrLocked.With("member", "seriesId")
 	}
 	return nil
@@ -176,7 +176,7 @@ func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event
 	if err != nil {
 		return err
 	}
-	if live || !now.Before(old.SalesOpenAt) {
+	if live || !now.Before(old.Sale().OpensAt()) {
 		return event.ErrLocked.With("member", "sections")
 	}
 	seats, err := q.DeleteFreeSeats(ctx, e.ID)

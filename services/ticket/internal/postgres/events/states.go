@@ -60,7 +60,7 @@ func (s *Store) StateAndCounts(ctx context.Context, id string) (event.StateAndCo
 		return event.StateAndCounts{}, postgres.OrNotFound(err, event.ErrNotFound)
 	}
 	return event.StateAndCounts{
-		State: event.State(r.State), RefundsAt: timeOrZero(r.RefundAfter), Holds: r.Holds, Orders: r.Orders, Tickets: r.Tickets, Refunds: r.Refunds,
+		State: event.State(r.State), RefundsAt: postgres.TimeOrZero(r.RefundAfter), Holds: r.Holds, Orders: r.Orders, Tickets: r.Tickets, Refunds: r.Refunds,
 	}, nil
 }
 
@@ -73,7 +73,7 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 			return postgres.OrNotFound(err, event.ErrNotFound)
 		}
 		e := toEvent(row.Event, nil)
-		n, err := p.Plan(&e, timeOrZero(row.Event.DoorsAt), row.Now)
+		n, err := p.Plan(&e, postgres.TimeOrZero(row.Event.DoorsAt), row.Now)
 		if err != nil || n == nil {
 			return err
 		}

@@ -122,8 +122,8 @@ func (t *holdBatch) lockedSale() reservation.LockedSale {
 		EventID: t.eventID, Seating: event.Seating(r.Seating), Currency: r.Currency, HoldFor: holdFor, Now: r.Now.UTC(), Used: t.used,
 		UsedInSeries: t.usedInSeries,
 		Sale: event.Sale{
-			State: event.State(r.State), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser),
-			MaxPerUserInSeries: int(r.MaxPerUserInSeries),
+			State: event.State(r.State), PresaleAt: postgres.TimeOrZero(r.PresaleOpensAt), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser),
+			MaxPerUserInSeries: int(r.MaxPerUserInSeries), PresaleMaxPerUser: int(r.PresaleMaxPerUser),
 		},
 	}
 }
@@ -162,8 +162,8 @@ func (t *holdBatch) user(id string) postgres.User {
 func (t *holdBatch) queueSale(b *pgx.Batch) {
 	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
 		s := &t.row
-		return r.Scan(&s.Seating, &s.State, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds, &s.SeriesID,
-			&s.MaxPerUserInSeries, &s.Now)
+		return r.Scan(&s.Seating, &s.State, &s.PresaleOpensAt, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds,
+			&s.SeriesID, &s.MaxPerUserInSeries, &s.PresaleMaxPerUser, &s.Now)
 	})
 }
 

@@ -48,7 +48,7 @@ func TestHoldsUseABoundedNumberOfConnections(t *testing.T) {
 	svc := storetest.New(t)
 	store := holds.NewStore(svc.Database, concurrent, storetest.HoldFor)
 	t.Cleanup(func() { require.NoError(t, store.Close(context.Background())) })
-	reservations := reservation.NewService(svc.Events, store, svc.ReservationStore, storetest.MaxExtension)
+	reservations := reservation.NewService(svc.Events, svc.Entitlements, store, svc.ReservationStore, storetest.MaxExtension)
 	putCrowdedSales(t, svc, crowd, generalEvents)
 	for name, request := range requestFor {
 		peak := svc.Connections.Peak(func() {

@@ -45,6 +45,10 @@ CREATE TABLE events (
     -- Places that are given back are sold again at a random moment, after a tenth of this many seconds and within all of them; 0: at once.
     return_within  integer     NOT NULL DEFAULT 0 CHECK (return_within >= 0),
     transferable   text        NOT NULL DEFAULT 'NONE' CHECK (transferable IN ('NONE', 'FREE', 'PRICED')),
+    -- Before the general sale only users may buy who have an entitlement in one of these ways (JSON); NULL: there is no presale.
+    presale_opens_at timestamptz CHECK (presale_opens_at < sales_open_at),
+    presale_max_per_user integer CHECK (presale_max_per_user > 0),
+    presale_ways   jsonb       NOT NULL DEFAULT '[]',
     -- The events of one show on several dates. Whoever counts or changes the places of a user locks the user in the whole series.
     series_id      text COLLATE "C",
     max_per_user_in_series integer CHECK (max_per_user_in_series > 0),
@@ -56,7 +60,8 @@ CREATE TABLE events (
     CHECK (refund_until <= closes_at),
     CHECK (cardinality(cancellation_until) = cardinality(cancellation_percents)),
     CHECK (0 <= ALL (cancellation_percents) AND 100 >= ALL (cancellation_percents)),
-    CHECK (max_per_user_in_series IS NULL OR series_id IS NOT NULL)
+    CHECK (max_per_user_in_series IS NULL OR series_id IS NOT NULL),
+    CHECK (presale_opens_at IS NOT NULL OR (presale_max_per_user IS NULL AND presale_ways = '[]'))
 );
 CREATE INDEX events_by_series ON events (series_id) WHERE series_id IS NOT NULL;
 CREATE INDEX events_by_start ON events (starts_at, event_id);
@@ -411,6 +416,64 @@ CREATE TABLE memberships (
 );
 CREATE UNIQUE INDEX memberships_one_pending ON memberships (user_id, plan_id) WHERE status = 'PENDING';
 
+-- Lists of users who may buy in a presale. An upload makes a list of its own, which becomes the CURRENT one when it is complete; the entries
+-- of all others are deleted in parts.
+CREATE TABLE entitlement_lists (
+    upload_id  uuid PRIMARY KEY,
+    event_id   text COLLATE "C" NOT NULL REFERENCES events,
+    list       text COLLATE "C" NOT NULL,
+    status     text        NOT NULL CHECK (status IN ('UPLOADING', 'CURRENT', 'OLD')),
+    user_ids   bigint      NOT NULL DEFAULT 0,
+    emails     bigint      NOT NULL DEFAULT 0,
+    -- The beginning of the upload, later its end.
+    updated_at timestamptz NOT NULL
+);
+CREATE UNIQUE INDEX entitlement_lists_current ON entitlement_lists (event_id, list) WHERE status = 'CURRENT';
+CREATE INDEX entitlement_lists_to_drop ON entitlement_lists (updated_at) WHERE status <> 'CURRENT';
+CREATE TABLE entitlement_entries (
+    upload_id uuid    NOT NULL REFERENCES entitlement_lists,
+    -- The value is a verified e-mail address, else a user id.
+    is_email  boolean NOT NULL,
+    value     text COLLATE "C" NOT NULL,
+    PRIMARY KEY (upload_id, is_email, value)
+);
+
+-- Codes for a presale. Only their hashes are stored.
+CREATE TABLE code_batches (
+    batch_id     uuid PRIMARY KEY,
+    event_id     text COLLATE "C" NOT NULL REFERENCES events,
+    code_list    text COLLATE "C" NOT NULL,
+    count        integer     NOT NULL CHECK (count > 0),
+    -- How many accounts may use each code.
+    uses         integer     NOT NULL CHECK (uses > 0),
+    created_at   timestamptz NOT NULL,
+    withdrawn_at timestamptz
+);
+CREATE INDEX code_batches_by_event ON code_batches (event_id, batch_id);
+CREATE TABLE codes (
+    code_hash bytea PRIMARY KEY,
+    batch_id  uuid    NOT NULL REFERENCES code_batches,
+    uses      integer NOT NULL,
+    used      integer NOT NULL DEFAULT 0 CHECK (used BETWEEN 0 AND uses)
+);
+CREATE INDEX codes_by_batch ON codes (batch_id);
+CREATE TABLE used_codes (
+    event_id  text COLLATE "C" NOT NULL,
+    user_id   text COLLATE "C" NOT NULL,
+    code_hash bytea       NOT NULL REFERENCES codes,
+    batch_id  uuid        NOT NULL REFERENCES code_batches,
+    used_at   timestamptz NOT NULL,
+    PRIMARY KEY (event_id, user_id, code_hash)
+);
+-- Wrong codes by user and hour. The row is the lock under which a user's codes are tried, one after the other.
+CREATE TABLE wrong_codes (
+    user_id text COLLATE "C" NOT NULL,
+    hour    timestamptz NOT NULL,
+    wrong   integer     NOT NULL DEFAULT 0,
+    PRIMARY KEY (user_id, hour)
+);
+CREATE INDEX wrong_codes_by_hour ON wrong_codes (hour);
+
 -- The tickets that refunds end. Every answer to a refund is kept, also a refusal, and also the end of a refund that has claimed nothing yet:
 -- a call that was delayed on its way must claim nothing.
 CREATE TABLE refund_claims (
@@ -474,6 +537,7 @@ CREATE INDEX scans_to_count ON scans (recorded_at) WHERE counted <> (result = 'A
 CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITTED', 'UNDONE');
 
 -- +goose Down
-DROP TABLE scans, ended_payments, refund_claims, memberships, transfers, tickets, comps, places, reservations, line_acts, line_settings,
-    seat_changes_pruned, seat_changes, returns, seats, price_types, sections, events;
+DROP TABLE wrong_codes, used_codes, codes, code_batches, entitlement_entries, entitlement_lists, scans, ended_payments, refund_claims,
+    memberships, transfers, tickets, comps, places, reservations, line_acts, line_settings, seat_changes_pruned,
+    seat_changes, returns, seats, price_types, sections, events;
 DROP FUNCTION seats_changed, seat_state;

@@ -103,8 +103,8 @@ WHERE s.event_id = @event_id;
 -- By the counters of the event's sections: looking for an unsold seat would read a hall that is nearly
 -- sold out. It is a scalar subquery, since PostgreSQL may answer EXISTS by a hash of all sections.
 -- name: SaleStandings :many
-SELECT e.event_id, e.state, e.sales_open_at, e.sales_close_at, t.now,
-       CASE WHEN e.state <> 'OPEN' OR t.now < e.sales_open_at OR t.now >= e.sales_close_at THEN false
+SELECT e.event_id, e.state, e.presale_opens_at, e.sales_open_at, e.sales_close_at, t.now,
+       CASE WHEN e.state <> 'OPEN' OR t.now < coalesce(e.presale_opens_at, e.sales_open_at) OR t.now >= e.sales_close_at THEN false
             ELSE (SELECT 1 FROM sections s WHERE s.event_id = e.event_id AND s.sold + s.house + s.returns < s.capacity LIMIT 1) IS NULL
        END::boolean AS sold_out,
        coalesce((SELECT (extract(epoch FROM l.updated_at) * 1000000)::bigint FROM line_settings l WHERE l.event_id = e.event_id),
@@ -123,8 +123,9 @@ WHERE seats.event_id = @event_id
 -- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
-                    max_per_user_in_series, cancellation_until, cancellation_percents, transferable)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+                    max_per_user_in_series, cancellation_until, cancellation_percents, transferable, presale_opens_at,
+                    presale_max_per_user, presale_ways)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
 ON CONFLICT DO NOTHING;
 
 -- name: UpdateEvent :exec
@@ -132,7 +133,8 @@ UPDATE events
 SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sales_close_at = $7, seating = $8, currency = $9,
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
-    cancellation_until = $20, cancellation_percents = $21, transferable = $22, version = version + 1, updated_at = now()
+    cancellation_until = $20, cancellation_percents = $21, transferable = $22, presale_opens_at = $23,
+    presale_max_per_user = $24, presale_ways = $25, version = version + 1, updated_at = now()
 WHERE event_id = $1;
 
 -- name: HasLiveReservations :one

@@ -8,8 +8,9 @@ SELECT pg_advisory_xact_lock(k) FROM unnest(@keys::bigint[]) AS k;
 SELECT k::bigint AS key, pg_try_advisory_xact_lock(k) AS locked FROM unnest(@keys::bigint[]) AS k;
 
 -- name: SaleOf :one
-SELECT seating, state, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds, coalesce(series_id, '')::text AS series_id,
-       coalesce(max_per_user_in_series, 0)::integer AS max_per_user_in_series, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
+SELECT seating, state, presale_opens_at, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
+       coalesce(series_id, '')::text AS series_id, coalesce(max_per_user_in_series, 0)::integer AS max_per_user_in_series,
+       coalesce(presale_max_per_user, 0)::integer AS presale_max_per_user, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = @event_id;
 

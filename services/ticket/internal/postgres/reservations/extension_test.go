@@ -63,7 +63,7 @@ func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	p := svc.BeginPayment(t, r)
 	svc.Clock.Advance(reservation.PayWithin - time.Minute)
 	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
-	restarted := reservation.NewService(svc.Events, svc.Holds, svc.ReservationStore, reservation.PayWithin)
+	restarted := reservation.NewService(svc.Events, svc.Entitlements, svc.Holds, svc.ReservationStore, reservation.PayWithin)
 	_, err := restarted.BeginPayment(t.Context(), "u", r.ID, uuid.New())
 	require.ErrorIs(t, err, reservation.ErrHoldExpired)
 	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status)

@@ -20,10 +20,12 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/comp"
+	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/comps"
+	"urr.guru/services/ticket/internal/postgres/entitlements"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
@@ -74,6 +76,7 @@ type Service struct {
 	TransferStore    *transfers.Store
 	Transfers        *transfer.Service
 	Events           *event.Service
+	Entitlements     *entitlement.Service
 	Reservations     *reservation.Service
 }
 
@@ -114,7 +117,8 @@ func (s *Service) Replica(t *testing.T) *Service {
 	other.Transfers = transfer.NewService(other.TransferStore, MaxExtension)
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
-	other.Reservations = reservation.NewService(other.Events, other.Holds, other.ReservationStore, MaxExtension)
+	other.Entitlements = entitlement.NewService(other.Events, nil, entitlements.NewStore(database))
+	other.Reservations = reservation.NewService(other.Events, other.Entitlements, other.Holds, other.ReservationStore, MaxExtension)
 	t.Cleanup(func() { require.NoError(t, other.Holds.Close(context.Background())) })
 	return other
 }

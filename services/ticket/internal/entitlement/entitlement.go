@@ -1,0 +1,189 @@
+// Package entitlement decides who may buy in the presale of an event: holders of a membership, users
+// with a code, users on an uploaded list, and users of whom the identity provider says something.
+package entitlement
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"urr.guru/services/ticket/internal/event"
+)
+
+// User is a user of whom it is asked.
+type User struct {
+	ID string
+	// Email is the verified e-mail address in lower case; empty: unknown.
+	Email string
+	// Claims are what the identity provider says of the user, "name=value" each.
+	Claims []string
+}
+
+// Kind is by what a user has an entitlement.
+type Kind string
+
+// The kinds. None is that of a user without an entitlement.
+const (
+	None       Kind = ""
+	Membership Kind = "MEMBERSHIP"
+	Code       Kind = "CODE"
+	List       Kind = "LIST"
+	Claim      Kind = "CLAIM"
+)
+
+// Events reads events.
+type Events interface {
+	// Head returns an event, at most 1 s old, or event.ErrNotFound.
+	Head(ctx context.Context, id string) (event.Event, error)
+}
+
+// Memberships knows the members of plans.
+type Memberships interface {
+	// Holders returns those of the users who have an active membership of the plan, with a time one
+	// that has been active since before then.
+	Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) (map[string]bool, error)
+}
+
+// Found says what the store knows of a user.
+type Found struct {
+	// Listed: the user is on one of the lists; UsedCode: the user has used a code of one of the code lists.
+	Listed, UsedCode bool
+}
+
+// Service answers who has an entitlement.
+type Service struct {
+	Store
+
+	events  Events
+	members Memberships
+}
+
+// NewService makes a Service.
+func NewService(events Events, members Memberships, store Store) *Service {
+	return &Service{Store: store, events: events, members: members}
+}
+
+// HoldAny reports for each of the users whether they have an entitlement for the presale of an event.
+// Nobody has for an event without one.
+func (s *Service) HoldAny(ctx context.Context, eventID string, users []User) ([]bool, error) {
+	e, err := s.events.Head(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := s.Kinds(ctx, &e, users)
+	if err != nil {
+		return nil, err
+	}
+	entitled := make([]bool, len(users))
+	for i, k := range kinds {
+		entitled[i] = k != None
+	}
+	return entitled, nil
+}
+
+// Entitled reports whether a user has an entitlement for the presale of the event.
+func (s *Service) Entitled(ctx context.Context, e *event.Event, u User) (bool, error) {
+	kinds, err := s.Kinds(ctx, e, []User{u})
+	return err == nil && kinds[0] != None, err
+}
+
+// Kinds returns for each of the users by what they have an entitlement for the presale of the event.
+func (s *Service) Kinds(ctx context.Context, e *event.Event, users []User) ([]Kind, error) {
+	kinds := make([]Kind, len(users))
+	if e.Presale == nil || !e.Presale.Exists() {
+		return kinds, nil
+	}
+	ways, ids := e.Presale.Ways, make([]string, len(users))
+	for i, u := range users {
+		ids[i] = u.ID
+		if u.hasClaim(ways) {
+			kinds[i] = Claim
+		}
+	}
+	if err := s.addStored(ctx, e.ID, ways, users, kinds); err != nil {
+		return nil, err
+	}
+	for _, w := range ways {
+		if w.PlanID == "" {
+			continue
+		}
+		holders, err := s.members.Holders(ctx, w.PlanID, w.BoughtBefore, ids)
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range ids {
+			if holders[id] {
+				kinds[i] = Membership
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// Mine is what an event's presale and limits allow a user.
+type Mine struct {
+	// Kind is by what the user may buy in the presale.
+	Kind Kind
+	// GeneralOpensAt is when everybody may buy.
+	GeneralOpensAt time.Time
+	// Left is how many more places the user may hold now.
+	Left int64
+}
+
+// Mine returns what the presale and the limits of an event allow a user.
+func (s *Service) Mine(ctx context.Context, eventID string, u User) (Mine, error) {
+	e, err := s.events.Head(ctx, eventID)
+	if err != nil {
+		return Mine{}, err
+	}
+	kinds, err := s.Kinds(ctx, &e, []User{u})
+	if err != nil {
+		return Mine{}, err
+	}
+	used, err := s.Used(ctx, eventID, *e.SeriesID, u.ID)
+	if err != nil {
+		return Mine{}, err
+	}
+	sale := e.Sale()
+	left := int64(sale.Limit(used.At)) - used.InEvent
+	if sale.MaxPerUserInSeries > 0 {
+		left = min(left, int64(sale.MaxPerUserInSeries)-used.InSeries)
+	}
+	return Mine{Kind: kinds[0], GeneralOpensAt: e.SalesOpenAt, Left: max(0, left)}, nil
+}
+
+// addStored sets the kinds of users who are on a list or have used a code.
+func (s *Service) addStored(ctx context.Context, eventID string, ways []event.Way, users []User, kinds []Kind) error {
+	var lists, codeLists []string
+	for _, w := range ways {
+		if w.List != "" {
+			lists = append(lists, w.List)
+		}
+		if w.CodeList != "" {
+			codeLists = append(codeLists, w.CodeList)
+		}
+	}
+	if len(lists)+len(codeLists) == 0 {
+		return nil
+	}
+	found, err := s.Find(ctx, eventID, lists, codeLists, users)
+	if err != nil {
+		return err
+	}
+	for i, u := range users {
+		switch f := found[u.ID]; {
+		case f.UsedCode:
+			kinds[i] = Code
+		case f.Listed:
+			kinds[i] = List
+		}
+	}
+	return nil
+}
+
+// hasClaim reports whether the identity provider says of the user what one of the ways demands.
+func (u *User) hasClaim(ways []event.Way) bool {
+	return slices.ContainsFunc(ways, func(w event.Way) bool {
+		return slices.ContainsFunc(w.Values, func(value string) bool { return slices.Contains(u.Claims, w.Claim+"="+value) })
+	})
+}

@@ -1,0 +1,230 @@
+package entitlements_test
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/entitlement"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/entitlements"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// presale puts an event whose presale has opened an hour ago, and whose general sale opens in an hour.
+func presale(t *testing.T, id string, seating event.Seating, section event.Section) *storetest.Service {
+	t.Helper()
+	svc := storetest.New(t)
+	spec := storetest.Spec(id, seating, section)
+	spec.SalesOpenAt = storetest.Start.Add(time.Hour)
+	spec.Presale = &event.Presale{OpensAt: storetest.Start.Add(-time.Hour), MaxPerUser: 2, Ways: []event.Way{
+		{CodeList: "friends"}, {List: "partners"}, {Claim: "tier", Values: []string{"gold"}},
+	}}
+	svc.Put(t, spec)
+	return svc
+}
+
+func makeCodes(t *testing.T, svc *storetest.Service, list string, count, uses int32) (entitlement.Batch, []string) {
+	t.Helper()
+	b, codes, err := svc.Entitlements.MakeCodes(t.Context(), entitlement.Batch{EventID: "e", CodeList: list, Count: count, Uses: uses})
+	require.NoError(t, err)
+	require.Len(t, codes, int(count))
+	return b, codes
+}
+
+func upload(t *testing.T, svc *storetest.Service, list string, userIDs, emails []string) {
+	t.Helper()
+	id, err := svc.Entitlements.BeginUpload(t.Context(), "e", list)
+	require.NoError(t, err)
+	for range 2 { // as by a caller whose answer was lost
+		require.NoError(t, svc.Entitlements.AddToUpload(t.Context(), id, userIDs, emails))
+	}
+	for range 2 {
+		l, err := svc.Entitlements.FinishUpload(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, entitlement.UploadedList{Name: list, UserIDs: int64(len(userIDs)), Emails: int64(len(emails)), UpdatedAt: l.UpdatedAt}, l)
+	}
+	require.ErrorIs(t, svc.Entitlements.AddToUpload(t.Context(), id, userIDs, emails), entitlement.ErrUploadNotFound)
+}
+
+func TestWhoIsEntitled(t *testing.T) {
+	t.Parallel()
+	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
+	_, codes := makeCodes(t, svc, "friends", 1, 1)
+	_, others := makeCodes(t, svc, "of another presale", 1, 1)
+	require.NoError(t, svc.Entitlements.UseCode(t.Context(), "e", "coded", codes[0]))
+	require.NoError(t, svc.Entitlements.UseCode(t.Context(), "e", "other", others[0]))
+	upload(t, svc, "partners", []string{"listed", "Mail@example.com"}, []string{"known@example.com"})
+	upload(t, svc, "guests", []string{"other"}, nil)
+
+	users := []entitlement.User{
+		{ID: "coded"},
+		{ID: "listed"},
+		{ID: "anybody", Email: "known@example.com"},
+		{ID: "golden", Claims: []string{"tier=gold"}},
+		{ID: "known@example.com"}, // an id is no e-mail address
+		{ID: "x", Email: "Mail@example.com"},
+		{ID: "silver", Claims: []string{"tier=silver", "gold=tier", "tier=golden"}},
+		{ID: "other"},
+		{ID: "coded"},
+	}
+	entitled, err := svc.Entitlements.HoldAny(t.Context(), "e", users)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true, true, true, false, false, false, false, true}, entitled)
+	_, err = svc.Entitlements.HoldAny(t.Context(), "unknown", users)
+	require.ErrorIs(t, err, event.ErrNotFound)
+
+	mine, err := svc.Entitlements.Mine(t.Context(), "e", users[0])
+	require.NoError(t, err)
+	require.Equal(t, entitlement.Mine{Kind: entitlement.Code, GeneralOpensAt: storetest.Start.Add(time.Hour), Left: 2}, mine)
+
+	// A list is replaced as a whole, and what it has replaced is deleted.
+	upload(t, svc, "partners", []string{"listed-2"}, nil)
+	entitled, err = svc.Entitlements.HoldAny(t.Context(), "e", []entitlement.User{{ID: "listed"}, {ID: "listed-2"}})
+	require.NoError(t, err)
+	require.Equal(t, []bool{false, true}, entitled)
+	store := entitlements.NewStore(svc.Database)
+	left, err := store.BeginUpload(t.Context(), "e", "partners")
+	require.NoError(t, err)
+	require.NoError(t, store.AddToUpload(t.Context(), left, []string{"u"}, nil))
+	require.NoError(t, store.Prune(t.Context()))
+	require.EqualValues(t, 6, svc.Count(t, "SELECT count(*) FROM entitlement_entries"), "of both lists, the former one, and an upload")
+	svc.Clock.Advance(61 * time.Minute)
+	require.NoError(t, store.Prune(t.Context()))
+	require.EqualValues(t, 2, svc.Count(t, "SELECT count(*) FROM entitlement_entries"))
+	_, err = store.FinishUpload(t.Context(), left)
+	require.ErrorIs(t, err, entitlement.ErrUploadNotFound)
+	lists, err := store.Lists(t.Context(), "e")
+	require.NoError(t, err)
+	require.Len(t, lists, 2)
+}
+
+// Two uploads of one list end at once: it is one of them, whole.
+func TestUploadsThatEndAtOnce(t *testing.T) {
+	t.Parallel()
+	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
+	var group sync.WaitGroup
+	for i := range 4 {
+		id, err := svc.Entitlements.BeginUpload(t.Context(), "e", "partners")
+		require.NoError(t, err)
+		require.NoError(t, svc.Entitlements.AddToUpload(t.Context(), id, []string{"u" + strconv.Itoa(i)}, nil))
+		group.Go(func() {
+			_, err := svc.Entitlements.FinishUpload(t.Context(), id)
+			require.NoError(t, err)
+		})
+	}
+	group.Wait()
+	require.EqualValues(t, 1, svc.Count(t, "SELECT count(*) FROM entitlement_lists WHERE status = 'CURRENT'"))
+}
+
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
+	use := func(user, code string) error { return svc.Entitlements.UseCode(t.Context(), "e", user, code) }
+	b, codes := makeCodes(t, svc, "friends", 2, 2)
+
+	// Many at once: the code is used twice, by two accounts.
+	var group sync.WaitGroup
+	errs := make([]error, 6)
+	for i := range errs {
+		group.Go(func() { errs[i] = use("u"+strconv.Itoa(i/2), codes[0]) })
+	}
+	group.Wait()
+	refused := 0
+	for _, err := range errs {
+		if err != nil {
+			require.ErrorIs(t, err, entitlement.ErrCodeInvalid)
+			refused++
+		}
+	}
+	require.Equal(t, 2, refused, "both tries of the third account")
+	batches, err := svc.Entitlements.Batches(t.Context(), "e")
+	require.NoError(t, err)
+	require.Len(t, batches, 1)
+	require.EqualValues(t, 2, batches[0].Used)
+
+	// As a person types it: with spaces, in lower case, with letters for digits.
+	typed := " " + codes[1][:5] + " " + codes[1][6:]
+	require.NoError(t, use("v", typed))
+	require.ErrorIs(t, svc.Entitlements.UseCode(t.Context(), "unknown", "v", typed), event.ErrNotFound)
+
+	// Ten wrong codes within an hour, then none is tried; a code that the user has is accepted still.
+	for range entitlement.MaxWrongCodes {
+		require.ErrorIs(t, use("v", "WRONG"), entitlement.ErrCodeInvalid)
+	}
+	_, more := makeCodes(t, svc, "friends", 1, 1)
+	require.ErrorIs(t, use("v", more[0]), entitlement.ErrTooManyCodes)
+	require.NoError(t, use("v", codes[1]))
+	svc.Clock.Advance(time.Hour)
+	require.NoError(t, use("v", more[0]))
+
+	// A batch that was withdrawn is void, also for those who have used its codes.
+	_, err = svc.Entitlements.Withdraw(t.Context(), "e", uuid.New())
+	require.ErrorIs(t, err, entitlement.ErrBatchNotFound)
+	for range 2 {
+		b, err = svc.Entitlements.Withdraw(t.Context(), "e", b.ID)
+		require.NoError(t, err)
+		require.False(t, b.WithdrawnAt.IsZero())
+	}
+	require.ErrorIs(t, use("w", codes[1]), entitlement.ErrCodeInvalid)
+	entitled, err := svc.Entitlements.HoldAny(t.Context(), "e", []entitlement.User{{ID: "u0"}, {ID: "v"}})
+	require.NoError(t, err)
+	require.Equal(t, []bool{false, true}, entitled, "v has another code")
+	svc.Clock.Advance(3 * time.Hour)
+	require.NoError(t, entitlements.NewStore(svc.Database).Prune(t.Context()))
+	require.Zero(t, svc.Count(t, "SELECT count(*) FROM wrong_codes"))
+}
+
+// In the presale only users with an entitlement hold places, of seats and of admissions, up to a limit
+// of their own; then everybody does, up to the limit of the sale.
+func TestHoldsInAPresale(t *testing.T) {
+	t.Parallel()
+	for seating, section := range map[event.Seating]event.Section{
+		event.Assigned: storetest.Rows("A", 70, 2, 40), event.General: storetest.Admissions("A", 70, 80),
+	} {
+		t.Run(string(seating), func(t *testing.T) {
+			t.Parallel()
+			svc := presale(t, "e", seating, section)
+			hold := func(user string, n int, claims ...string) error {
+				_, err := svc.Reservations.HoldBest(t.Context(), reservation.BestRequest{
+					EventID: "e", UserID: user, SlotID: "s", Section: "A", Quantity: n, Standing: reservation.Standing{Claims: claims},
+				})
+				return err
+			}
+			require.ErrorIs(t, hold("anybody", 1), event.ErrNotEntitled)
+			require.NoError(t, hold("golden", 2, "tier=gold"))
+			require.ErrorIs(t, hold("golden", 1, "tier=gold"), reservation.ErrLimitExceeded)
+			if seating == event.Assigned {
+				named := reservation.SeatsRequest{EventID: "e", UserID: "anybody", SlotID: "s", SeatIDs: []string{"A-2-1"}}
+				_, err := svc.Reservations.HoldSeats(t.Context(), named)
+				require.ErrorIs(t, err, event.ErrNotEntitled)
+				named.UserID, named.Claims = "golden-2", []string{"tier=gold"}
+				_, err = svc.Reservations.HoldSeats(t.Context(), named)
+				require.NoError(t, err)
+			}
+			svc.Clock.Advance(time.Hour)
+			require.NoError(t, hold("anybody", 4))
+			require.NoError(t, hold("golden", 2))
+			svc.RequireInvariants(t)
+		})
+	}
+}
+
+func TestSaleStatusOfAPresale(t *testing.T) {
+	t.Parallel()
+	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
+	for _, want := range []event.Status{event.StatusPresale, event.StatusOnSale} {
+		found, err := svc.EventStore.SaleStatuses(t.Context(), []string{"e"})
+		require.NoError(t, err)
+		got := found["e"]
+		require.Equal(t, want, got.Status)
+		require.Equal(t, storetest.Start.Add(-time.Hour), got.PresaleOpensAt)
+		require.Equal(t, storetest.Start.Add(time.Hour), got.OpensAt)
+		svc.Clock.Advance(2 * time.Hour)
+	}
+}

@@ -1,0 +1,196 @@
+package rpc
+
+import (
+	"context"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/pkg/rpc"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/entitlement"
+)
+
+// maxEmail is the longest e-mail address of a list, in bytes (RFC 5321 §4.5.3.1).
+const maxEmail = 254
+
+// Entitlements tells who may buy in presales, and takes users' codes.
+type Entitlements struct {
+	ticketv1.UnimplementedEntitlementServiceServer
+
+	entitlements *entitlement.Service
+}
+
+// NewEntitlements makes a server of the entitlements of s.
+func NewEntitlements(s *entitlement.Service) *Entitlements { return &Entitlements{entitlements: s} }
+
+func (s *Entitlements) HoldsEntitlement(ctx context.Context, req *ticketv1.HoldsEntitlementRequest) (*ticketv1.HoldsEntitlementResponse, error) {
+	users := make([]entitlement.User, len(req.GetUsers()))
+	for i, u := range req.GetUsers() {
+		users[i] = entitlement.User{ID: u.GetUserId(), Email: u.GetEmail(), Claims: u.GetClaims()}
+	}
+	entitled, err := s.entitlements.HoldAny(ctx, req.GetEventId(), users)
+	if err != nil {
+		return nil, err
+	}
+	return &ticketv1.HoldsEntitlementResponse{Entitled: entitled}, nil
+}
+
+func (s *Entitlements) GetMyEvent(ctx context.Context, req *ticketv1.GetMyEventRequest) (*ticketv1.MyEvent, error) {
+	user, err := rpc.ValidUserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	c := req.GetCaller()
+	mine, err := s.entitlements.Mine(ctx, req.GetEventId(), entitlement.User{ID: user, Email: c.GetEmail(), Claims: c.GetClaims()})
+	if err != nil {
+		return nil, err
+	}
+	return &ticketv1.MyEvent{
+		Entitled: mine.Kind != entitlement.None, By: optional(string(mine.Kind)), GeneralOpensAt: timestamp(mine.GeneralOpensAt), Left: mine.Left,
+	}, nil
+}
+
+func (s *Entitlements) UseCode(ctx context.Context, req *ticketv1.UseCodeRequest) (*ticketv1.UseCodeResponse, error) {
+	user, err := rpc.ValidUserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.entitlements.UseCode(ctx, req.GetEventId(), user, req.GetCode()); err != nil {
+		return nil, err
+	}
+	return &ticketv1.UseCodeResponse{}, nil
+}
+
+// EntitlementAdmin makes codes and takes lists of users for operators.
+type EntitlementAdmin struct {
+	ticketv1.UnimplementedEntitlementAdminServiceServer
+
+	entitlements *entitlement.Service
+}
+
+// NewEntitlementAdmin makes a server of the codes and lists of s.
+func NewEntitlementAdmin(s *entitlement.Service) *EntitlementAdmin {
+	return &EntitlementAdmin{entitlements: s}
+}
+
+func (s *EntitlementAdmin) CreateCodes(ctx context.Context, req *ticketv1.CreateCodesRequest) (*ticketv1.CodeBatch, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	b := entitlement.Batch{EventID: req.GetEventId(), CodeList: req.GetCodeList(), Count: req.GetCount(), Uses: max(1, req.GetUses())}
+	b, codes, err := s.entitlements.MakeCodes(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	out := fromBatch(&b)
+	out.Codes = codes
+	return out, nil
+}
+
+func (s *EntitlementAdmin) ListCodes(ctx context.Context, req *ticketv1.ListCodesRequest) (*ticketv1.ListCodesResponse, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	batches, err := s.entitlements.Batches(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	res := &ticketv1.ListCodesResponse{Items: make([]*ticketv1.CodeBatch, len(batches))}
+	for i := range batches {
+		res.Items[i] = fromBatch(&batches[i])
+	}
+	return res, nil
+}
+
+func (s *EntitlementAdmin) WithdrawCodes(ctx context.Context, req *ticketv1.WithdrawCodesRequest) (*ticketv1.CodeBatch, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.GetBatchId())
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.entitlements.Withdraw(ctx, req.GetEventId(), id)
+	if err != nil {
+		return nil, err
+	}
+	return fromBatch(&b), nil
+}
+
+func (s *EntitlementAdmin) ListEntitlementLists(
+	ctx context.Context, req *ticketv1.ListEntitlementListsRequest,
+) (*ticketv1.ListEntitlementListsResponse, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	lists, err := s.entitlements.Lists(ctx, req.GetEventId())
+	if err != nil {
+		return nil, err
+	}
+	res := &ticketv1.ListEntitlementListsResponse{Items: make([]*ticketv1.EntitlementList, len(lists))}
+	for i := range lists {
+		res.Items[i] = fromList(&lists[i])
+	}
+	return res, nil
+}
+
+func (s *EntitlementAdmin) BeginUpload(ctx context.Context, req *ticketv1.BeginUploadRequest) (*ticketv1.BeginUploadResponse, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	id, err := s.entitlements.BeginUpload(ctx, req.GetEventId(), req.GetList())
+	if err != nil {
+		return nil, err
+	}
+	return &ticketv1.BeginUploadResponse{UploadId: id.String()}, nil
+}
+
+func (s *EntitlementAdmin) AddToUpload(ctx context.Context, req *ticketv1.AddToUploadRequest) (*ticketv1.AddToUploadResponse, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.GetUploadId())
+	if err != nil {
+		return nil, err
+	}
+	for _, user := range req.GetUserIds() {
+		if !ids.ValidUser(user) {
+			return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "userIds", Message: "has a member that is not a user id"})
+		}
+	}
+	for _, email := range req.GetEmails() {
+		if email == "" || len(email) > maxEmail {
+			return nil, invalidField("emails", "has a member that is not an e-mail address")
+		}
+	}
+	if err := s.entitlements.AddToUpload(ctx, id, req.GetUserIds(), req.GetEmails()); err != nil {
+		return nil, err
+	}
+	return &ticketv1.AddToUploadResponse{}, nil
+}
+
+func (s *EntitlementAdmin) FinishUpload(ctx context.Context, req *ticketv1.FinishUploadRequest) (*ticketv1.EntitlementList, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.GetUploadId())
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.entitlements.FinishUpload(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return fromList(&list), nil
+}
+
+func fromBatch(b *entitlement.Batch) *ticketv1.CodeBatch {
+	return &ticketv1.CodeBatch{
+		BatchId: b.ID.String(), CodeList: b.CodeList, Count: int64(b.Count), Uses: int64(b.Uses), Used: b.Used,
+		CreatedAt: timestamp(b.CreatedAt), WithdrawnAt: timestamp(b.WithdrawnAt),
+	}
+}
+
+func fromList(l *entitlement.UploadedList) *ticketv1.EntitlementList {
+	return &ticketv1.EntitlementList{List: l.Name, UserIds: l.UserIDs, Emails: l.Emails, UpdatedAt: timestamp(l.UpdatedAt)}
+}
