@@ -150,6 +150,14 @@ type Session struct {
 	Roles  []string `json:"roles"`
 	ID     string   `json:"jti"`          // UUIDv7, by which the session is revoked
 	Millis int64    `json:"ms,omitempty"` // milliseconds of the issue time; iat has its whole seconds
+
+	Person
+}
+
+// Person is what the identity provider has said of a user who signed in.
+type Person struct {
+	Email  string   `json:"email,omitempty"` // verified, in lower case
+	Claims []string `json:"said,omitempty"`  // "name=value" each
 }
 
 // NewSession makes the payload of a session with a new id, from now until exp.

@@ -72,6 +72,9 @@ func TestEveryActIsRecordedFirst(t *testing.T) {
 		require.Equal(t, target(r, calm), e.GetPath())
 		require.Equal(t, rec.Header().Get("X-Request-Id"), e.GetRequestId())
 		require.Equal(t, start, e.GetOccurredAt().AsTime())
+		if !r.Body.JSON {
+			body = "" // a list of users is not recorded
+		}
 		require.Equal(t, strings.NewReplacer("\n", "", "\t", "").Replace(body), e.GetBody())
 		if strings.Contains(r.Pattern, "{event_id}") {
 			require.Equal(t, calm, e.GetEventId())

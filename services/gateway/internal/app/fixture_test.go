@@ -62,19 +62,20 @@ var start = time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC)
 type fixture struct {
 	t testing.TB
 	// measured is whether a benchmark runs: its gateway reads the real time.
-	measured bool
-	clock    *testkit.Clock
-	gateway  *app.Gateway
-	vwr      *fakeVWR
-	queue    *fakeQueue
-	ticket   *fakeTicket
-	payment  *fakePayment
-	stats    *fakeStats
-	reward   *fakeReward
-	ingest   *fakeIngest
-	worker   *fakeWorker
-	letters  fakeLetters
-	acts     *fakeActs
+	measured     bool
+	clock        *testkit.Clock
+	gateway      *app.Gateway
+	vwr          *fakeVWR
+	queue        *fakeQueue
+	ticket       *fakeTicket
+	entitlements *fakeEntitlements
+	payment      *fakePayment
+	stats        *fakeStats
+	reward       *fakeReward
+	ingest       *fakeIngest
+	worker       *fakeWorker
+	letters      fakeLetters
+	acts         *fakeActs
 
 	sessions, tier1, entries token.KeySet
 	cfg                      *app.Config
@@ -104,9 +105,11 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 				{EventId: lobbied, Active: true, Round: round, Lobby: &vwrv1.Lobby{StartsAt: start.Add(time.Hour).UnixMilli()}},
 			},
 		}},
-		queue:    &fakeQueue{lines: make(chan *queuev1.WatchLinesResponse), ended: map[string]bool{}},
-		ticket:   &fakeTicket{},
-		sessions: tokentest.KeySet(t, sessionSecret), tier1: tokentest.KeySet(t, tier1Secret), entries: tokentest.KeySet(t, entrySecret),
+		queue:  &fakeQueue{lines: make(chan *queuev1.WatchLinesResponse), ended: map[string]bool{}},
+		ticket: &fakeTicket{},
+
+		entitlements: &fakeEntitlements{},
+		sessions:     tokentest.KeySet(t, sessionSecret), tier1: tokentest.KeySet(t, tier1Secret), entries: tokentest.KeySet(t, entrySecret),
 	}
 	_, w.measured = t.(*testing.B)
 	w.vwr.checked = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
@@ -165,7 +168,7 @@ func (w *fixture) now() time.Time {
 
 // callLogs are those of all services.
 func (w *fixture) callLogs() []*callLog {
-	return []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog, &w.ingest.callLog, &w.worker.callLog}
+	return []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.entitlements.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog, &w.ingest.callLog, &w.worker.callLog}
 }
 
 // serviceCalls returns the calls that reached a service, without the streams.
@@ -215,6 +218,7 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterTicketServiceServer(r, w.ticket)
 			ticketv1.RegisterCompServiceServer(r, w.ticket)
 			ticketv1.RegisterTransferServiceServer(r, w.ticket)
+			w.entitlements.register(r)
 			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
 			ticketv1.RegisterOrderAdminServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")

@@ -191,35 +191,41 @@ func (g *Gateway) newEndpoints(
 		rooms: handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: g.limits}, proofs, vwr),
 		line:  handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats: hall, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
-		figures:  handlers.NewFigureHandlers(statsv1.NewStatsServiceClient(s.Stats)),
-		live:     &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
-		changes:  &handlers.ChangeHandlers{Hub: g.changes, Tokens: g.tokens, Now: now},
-		returns:  &handlers.ReturnHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
-		webhooks: &handlers.WebhookHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
-		tickets:  &handlers.TicketHandlers{Tickets: ticketv1.NewTicketServiceClient(s.Ticket)},
+		figures:      handlers.NewFigureHandlers(statsv1.NewStatsServiceClient(s.Stats)),
+		live:         &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
+		changes:      &handlers.ChangeHandlers{Hub: g.changes, Tokens: g.tokens, Now: now},
+		returns:      &handlers.ReturnHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
+		webhooks:     &handlers.WebhookHandlers{Payments: paymentv1.NewPaymentServiceClient(s.Payment)},
+		entitlements: handlers.NewEntitlementHandlers(ticketv1.NewEntitlementAdminServiceClient(s.Ticket)),
+		tickets:      &handlers.TicketHandlers{Tickets: ticketv1.NewTicketServiceClient(s.Ticket)},
 		checkout: &handlers.CheckoutHandlers{
 			Reservations: ticketv1.NewReservationServiceClient(s.Ticket), Payments: paymentv1.NewPaymentServiceClient(s.Payment),
 		},
 	}
+	g.closers = append(g.closers, hall.Close, public.Close, e.rooms.Close, e.line.Close, g.changes.Close)
+	return e, g.addOptionalEndpoints(e, vwr)
+}
+
+// addOptionalEndpoints adds the handlers of the services that are deployed; vwr is nil if it is not.
+func (g *Gateway) addOptionalEndpoints(e *endpoints, vwr vwrv1.VwrServiceClient) (err error) {
 	if vwr != nil {
 		if e.shuffles, err = handlers.NewShuffleHandlers(vwr); err != nil {
-			return nil, err
+			return err
 		}
 		g.closers = append(g.closers, e.shuffles.Close)
 	}
-	if s.Reward != nil {
-		e.rewards = &handlers.RewardHandlers{Service: rewardv1.NewRewardServiceClient(s.Reward)}
+	if g.services.Reward != nil {
+		e.rewards = &handlers.RewardHandlers{Service: rewardv1.NewRewardServiceClient(g.services.Reward)}
 	}
-	if s.Ingest != nil {
-		ingest := ingestv1.NewIngestServiceClient(s.Ingest)
+	if g.services.Ingest != nil {
+		ingest := ingestv1.NewIngestServiceClient(g.services.Ingest)
 		e.promotions = handlers.NewPromotionHandlers(ingest)
-		if e.draws, err = handlers.NewDrawHandlers(ingest, ingestv1.NewIngestAdminServiceClient(s.Ingest)); err != nil {
-			return nil, err
+		if e.draws, err = handlers.NewDrawHandlers(ingest, ingestv1.NewIngestAdminServiceClient(g.services.Ingest)); err != nil {
+			return err
 		}
 		g.closers = append(g.closers, e.promotions.Close, e.draws.Close)
 	}
-	g.closers = append(g.closers, hall.Close, public.Close, e.rooms.Close, e.line.Close, g.changes.Close)
-	return e, nil
+	return nil
 }
 
 func (g *Gateway) newAuthHandlers(

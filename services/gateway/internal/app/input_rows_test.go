@@ -53,6 +53,8 @@ var (
 			{member: "maxPerUserInSeries", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "refundUntil", value: `"` + strings.Repeat("n", 65) + `"`, code: "INVALID_REQUEST"},
 			{member: "cancellationFees", value: `{"steps":[{"until":"2029-12-01T00:00:00Z","percent":101}]}`, code: "INVALID_REQUEST", path: "cancellationFees.steps[0].percent"},
+			{member: "presale", value: `{"any":[{"list":"a b"}]}`, code: "INVALID_REQUEST", path: "presale.any[0].list"},
+			{member: "presale", value: `{"maxPerUser":0}`, code: "INVALID_REQUEST", path: "presale.maxPerUser"},
 			{member: "sections", value: `[]`, code: "INVALID_REQUEST"},
 			{member: "sections", value: `[{"section":"A","fee":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].fee"},
 			{member: "sections", value: `[{"section":"A","price":-1,"capacity":1}]`, code: "INVALID_REQUEST", path: "sections[0].price"},
@@ -299,7 +301,17 @@ var inputs = map[string]input{
 			{member: "section", value: `"a b"`, code: "INVALID_REQUEST"},
 		},
 	},
-	"CompService.ClaimComp": {required: map[string]string{"claim": "INVALID_REQUEST"}},
+	"EntitlementService.UseCode": {required: map[string]string{"code": "INVALID_REQUEST"}},
+	"EntitlementAdminService.CreateCodes": {
+		required: map[string]string{"codeList": "INVALID_REQUEST", "count": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "codeList", value: `"a b"`, code: "INVALID_REQUEST"},
+			{member: "count", value: `10001`, code: "INVALID_REQUEST"},
+			{member: "uses", value: `-1`, code: "INVALID_REQUEST"},
+		},
+	},
+	"EntitlementAdminService.WithdrawCodes": {},
+	"CompService.ClaimComp":                 {required: map[string]string{"claim": "INVALID_REQUEST"}},
 	"TransferService.OfferTicket": {bad: []badValue{
 		{member: "price", value: `-1`, code: "INVALID_REQUEST"},
 		{member: "price", value: `"free"`, code: "INVALID_REQUEST"},

@@ -151,7 +151,7 @@ func (p *identityProvider) with(c *app.Config, _ *app.Services) {
 	c.DevLogin = false
 	c.OIDC = session.OIDC{
 		Issuer: p.URL, ClientID: client, ClientSecret: config.Secret(clientSecret), Scopes: []string{"profile"},
-		RolesClaim: "realm_access.roles", AdminRole: "urr-admin", StaffRole: "urr-staff", PublicURL: public,
+		RolesClaim: "realm_access.roles", EntitlementClaims: []string{"tier"}, AdminRole: "urr-admin", StaffRole: "urr-staff", PublicURL: public,
 	}
 }
 

@@ -47,6 +47,12 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"eventId":"` + event + `","section":"A","quantity":2}`
 	case "EventAdminService.CreateEvent", "EventAdminService.PutEvent":
 		return sale
+	case "entitlements.put":
+		return "userId,email\nalice,\n"
+	case "EntitlementService.UseCode":
+		return `{"code":"c"}`
+	case "EntitlementAdminService.CreateCodes":
+		return `{"codeList":"friends","count":2}`
 	case "CompService.CreateComp":
 		return `{"name":"Press","seatIds":["A-1-1"]}`
 	case "CompService.ClaimComp":

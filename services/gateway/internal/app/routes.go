@@ -45,10 +45,13 @@ type endpoints struct {
 	draws      *handlers.DrawHandlers // nil: ingest is not deployed
 	events     *handlers.EventHandlers
 	figures    *handlers.FigureHandlers
-	live       *handlers.LiveHandlers
-	changes    *handlers.ChangeHandlers
-	pages      *web.Pages
-	reference  *docs.Reference
+
+	entitlements *handlers.EntitlementHandlers
+
+	live      *handlers.LiveHandlers
+	changes   *handlers.ChangeHandlers
+	pages     *web.Pages
+	reference *docs.Reference
 }
 
 // routes returns the hand-written routes. The other routes, the pass-through ones, come from the HTTP
@@ -266,8 +269,8 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 	}
 }
 
-// operatorRoutes returns the route that streams the live figures of an event to operators, and those
-// that export figures.
+// operatorRoutes returns the route that streams the live figures of an event to operators, the one that
+// takes lists of users, and those that export figures.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	csv := func(id, pattern string, access edge.Access, handler edge.Handler, timeout time.Duration) *edge.Route {
 		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, Poll: true, Timeout: timeout}
@@ -276,6 +279,10 @@ func (e *endpoints) operatorRoutes() []*edge.Route {
 		{
 			ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.StreamFigures,
 			Stream: true, Poll: true, Answer: &gatewayv1.LiveFigures{},
+		},
+		{
+			ID: "entitlements.put", Method: http.MethodPut, Pattern: "/api/v1/admin/events/{event_id}/entitlements/{list}", Access: edge.Admin,
+			Handler: e.entitlements.PutList, Body: edge.Body{Stream: true}, Timeout: handlers.UploadTimeout, Answer: &ticketv1.EntitlementList{},
 		},
 		csv("stats.series", "/api/v1/stats/events/{event_id}/series.csv", edge.Public, e.figures.Series, 0),
 		csv("admin.series", "/api/v1/admin/stats/events/{event_id}/series.csv", edge.Admin, e.figures.OperatorSeries, 0),

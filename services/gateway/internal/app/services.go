@@ -81,6 +81,11 @@ func (s *Services) listServices(p *Peers) []peerService {
 			exposeAPI(ticketv1.TicketService_ServiceDesc, ticketv1.NewTicketServiceClient, ticketv1.RegisterTicketServiceHandlerClient),
 			exposeAPI(ticketv1.CompService_ServiceDesc, ticketv1.NewCompServiceClient, ticketv1.RegisterCompServiceHandlerClient),
 			exposeAPI(ticketv1.TransferService_ServiceDesc, ticketv1.NewTransferServiceClient, ticketv1.RegisterTransferServiceHandlerClient),
+			exposeAPI(
+				ticketv1.EntitlementService_ServiceDesc, ticketv1.NewEntitlementServiceClient, ticketv1.RegisterEntitlementServiceHandlerClient),
+			exposeAPI(
+				ticketv1.EntitlementAdminService_ServiceDesc, ticketv1.NewEntitlementAdminServiceClient,
+				ticketv1.RegisterEntitlementAdminServiceHandlerClient),
 			exposeAPI(ticketv1.CheckInService_ServiceDesc, ticketv1.NewCheckInServiceClient, ticketv1.RegisterCheckInServiceHandlerClient),
 		}},
 		{"payment", p.Payment, &s.Payment, nil, []exposedAPI{

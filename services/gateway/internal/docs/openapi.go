@@ -90,6 +90,10 @@ func operationOf(paths, definitions object, r *edge.Route) (object, error) {
 	for _, name := range r.Params() {
 		params = append(params, object{"name": edge.PublicName(name), "in": "path", "required": true, "type": "string"})
 	}
+	if r.Body.Stream {
+		op["consumes"] = []any{"text/csv"}
+		params = append(params, object{"name": "body", "in": "body", "required": true, "schema": object{"type": "string"}})
+	}
 	if r.Body.JSON {
 		params = append(params, object{"name": "body", "in": "body", "schema": schemaReference(definitions, r.Body.Message().ProtoReflect().Descriptor())})
 	}
@@ -118,7 +122,7 @@ func requireBody(op object, r *edge.Route) error {
 }
 
 func needsBody(r *edge.Route) (bool, error) {
-	if r.Body.Required {
+	if r.Body.Required || r.Body.Stream {
 		return true, nil
 	}
 	var message proto.Message

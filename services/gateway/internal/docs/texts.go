@@ -149,6 +149,13 @@ var texts = map[string]routeText{
 			"begins with an apostrophe, has an apostrophe in front.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, PROMOTION_NOT_FOUND, ANNOUNCEMENT_EARLY, " +
 			"UNAVAILABLE (the latest successful requests are not listed yet).",
 	},
+	"entitlements.put": {
+		summary: "Replaces a list of users who may buy in a presale",
+		description: "The body is `text/csv` of at most 64 MiB. Its header names a column `userId`, a column `email`, or both; other columns are " +
+			"ignored. An e-mail address entitles those of whom the identity provider has verified it, whatever the case of its letters. The file " +
+			"replaces the list as a whole; one with an invalid line replaces nothing.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, " +
+			"INVALID_ID, BODY_TOO_LARGE, INVALID_REQUEST (`errors` names up to 20 lines).",
+	},
 	"stats.series": {
 		summary:     "The series of an event as CSV",
 		description: "`text/csv` of what `/api/v1/stats/events/{eventId}/series` answers to the same query; the header has the names of its members.",

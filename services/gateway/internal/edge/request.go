@@ -71,7 +71,7 @@ func (q *Request) EventInPath() string { return q.Param(paramEvent) }
 func (q *Request) Caller() *commonv1.Caller {
 	c := &commonv1.Caller{AnonId: q.Anon, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}
 	if q.Session != nil {
-		c.UserId, c.Roles = q.Session.UserID, q.Session.Roles
+		c.UserId, c.Roles, c.Email, c.Claims = q.Session.UserID, q.Session.Roles, q.Session.Email, q.Session.Claims
 	}
 	if q.Entry != nil {
 		c.EventId, c.SlotId, c.Epoch = q.Entry.EventID, q.Entry.SlotID, q.Entry.Epoch

@@ -47,6 +47,8 @@ const DefaultTimeout = 5 * time.Second
 const (
 	MaxBody    = 64 << 10
 	MaxWebhook = 256 << 10
+	// MaxUpload has room for a million users of a list.
+	MaxUpload = 64 << 20
 )
 
 // Body says what body a route takes. The zero value is a route without a body: none is read.
@@ -55,6 +57,9 @@ type Body struct {
 	JSON bool
 	// Raw bodies are passed on unchanged, with at most MaxWebhook bytes.
 	Raw bool
+	// Stream bodies are read by the handler, with at most MaxUpload bytes. An operator's act is recorded
+	// without them.
+	Stream bool
 	// Message makes the message that the JSON body of a hand-written route is parsed into.
 	// Pass-through routes have none: their RPC defines it.
 	Message func() proto.Message

@@ -1,9 +1,16 @@
 package oidc
 
-import "net/http"
+import (
+	"net/http"
+
+	"urr.guru/pkg/claims"
+)
 
 // RolesOf are the roles of URR in the claims of an ID token.
-func (p *Provider) RolesOf(claims map[string]any) []string { return p.rolesOf(claims) }
+func (p *Provider) RolesOf(all map[string]any) []string { return p.rolesOf(all) }
+
+// PersonOf is the person in the claims of an ID token.
+func (p *Provider) PersonOf(all map[string]any) claims.Person { return p.personOf(all) }
 
 // SetTransport replaces the network.
 func (p *Provider) SetTransport(t http.RoundTripper) { p.client.Transport = t }

@@ -32,6 +32,9 @@ type Config struct {
 	RolesClaim string
 	// Roles has URR's role for each name that the claim may contain.
 	Roles map[string]string
+	// EntitlementClaims are the claims of the ID token that may entitle to presales; dots lead into
+	// objects as in RolesClaim.
+	EntitlementClaims []string
 	// PublicURL is the gateway's address in browsers, without a path.
 	PublicURL string
 }
@@ -65,6 +68,7 @@ const (
 type User struct {
 	ID    string
 	Roles []string
+	claims.Person
 	// IDToken is sent to the provider when the user signs out.
 	IDToken string
 }
@@ -140,7 +144,7 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	if tok.Subject == "" {
 		return nil, fmt.Errorf("%w: the ID token has no subject", ErrInvalid)
 	}
-	return &User{ID: userID(tok.Subject), Roles: p.rolesOf(all), IDToken: raw}, nil
+	return &User{ID: userID(tok.Subject), Roles: p.rolesOf(all), Person: p.personOf(all), IDToken: raw}, nil
 }
 
 // exchangeFailure returns ErrInvalid if err says that the provider has refused the code, else

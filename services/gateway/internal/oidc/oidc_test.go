@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -102,4 +103,29 @@ func TestExchangesInFlightAreBounded(t *testing.T) {
 	}
 	go func() { <-arrived }()
 	require.ErrorIs(t, complete(), oidc.ErrInvalid)
+}
+
+// The e-mail address counts only if the provider has verified it; claims are texts, numbers and truth
+// values.
+func TestPerson(t *testing.T) {
+	t.Parallel()
+	type object = map[string]any
+	for name, c := range map[string]struct {
+		claims object
+		want   claims.Person
+	}{
+		"nothing":          {object{}, claims.Person{}},
+		"verified":         {object{"email": "A@Example.com", "email_verified": true}, claims.Person{Email: "a@example.com"}},
+		"verified as text": {object{"email": "a@example.com", "email_verified": "true"}, claims.Person{Email: "a@example.com"}},
+		"not verified":     {object{"email": "a@example.com", "email_verified": false}, claims.Person{}},
+		"of unknown truth": {object{"email": "a@example.com"}, claims.Person{}},
+		"too long":         {object{"email": strings.Repeat("a", 255), "email_verified": true}, claims.Person{}},
+		"claims": {
+			object{"tier": "gold", "org": object{"groups": []any{"a", 7.0, true, nil, object{}}}, "other": "x"},
+			claims.Person{Claims: []string{"tier=gold", "org.groups=a", "org.groups=7", "org.groups=true"}},
+		},
+	} {
+		p := oidc.New(oidc.Config{EntitlementClaims: []string{"tier", "org.groups"}}, time.Now)
+		require.Equal(t, c.want, p.PersonOf(c.claims), name)
+	}
 }

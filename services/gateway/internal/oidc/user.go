@@ -3,24 +3,21 @@ package oidc
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 
+	"urr.guru/pkg/claims"
 	"urr.guru/pkg/ids"
 )
 
+// maxEmail is the longest e-mail address, in bytes (RFC 5321 §4.5.3.1).
+const maxEmail = 254
+
 // rolesOf returns the roles in URR that the claims of the user's ID token give.
 func (p *Provider) rolesOf(idClaims map[string]any) []string {
-	value, literal := idClaims[p.cfg.RolesClaim]
-	if !literal {
-		value = nestedClaim(idClaims, p.cfg.RolesClaim)
-	}
-	named, _ := value.([]any)
-	if one, ok := value.(string); ok {
-		named = []any{one}
-	}
 	found := []string{}
-	for _, n := range named {
+	for _, n := range valuesOf(idClaims, p.cfg.RolesClaim) {
 		name, _ := n.(string)
 		if role, ok := p.cfg.Roles[name]; ok && name != "" && !slices.Contains(found, role) {
 			found = append(found, role)
@@ -28,6 +25,38 @@ func (p *Provider) rolesOf(idClaims map[string]any) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// personOf returns the user's e-mail address, if the provider has verified it, and the claims that may
+// entitle to presales: texts, numbers and truth values, or lists of these.
+func (p *Provider) personOf(idClaims map[string]any) (found claims.Person) {
+	email, _ := idClaims["email"].(string)
+	// Some providers write the truth value as a text.
+	if verified := idClaims["email_verified"]; len(email) <= maxEmail && (verified == true || verified == "true") {
+		found.Email = strings.ToLower(email)
+	}
+	for _, name := range p.cfg.EntitlementClaims {
+		for _, value := range valuesOf(idClaims, name) {
+			switch value.(type) {
+			case string, float64, bool:
+				found.Claims = append(found.Claims, fmt.Sprintf("%s=%v", name, value))
+			}
+		}
+	}
+	return found
+}
+
+// valuesOf returns the values of a claim: its list, or its only value. A claim of just this name is taken
+// first, else dots lead into objects.
+func valuesOf(idClaims map[string]any, name string) []any {
+	value, literal := idClaims[name]
+	if !literal {
+		value = nestedClaim(idClaims, name)
+	}
+	if list, ok := value.([]any); ok {
+		return list
+	}
+	return []any{value}
 }
 
 // nestedClaim returns the value at a path with dots, nil when there is none.

@@ -85,6 +85,7 @@ var details = map[string]sentences{
 
 	"WRONG_EVENT":        {"Your entry is for another event.", "다른 공연의 입장권입니다."},
 	"SALE_NOT_OPEN":      {"The sale is not open.", "판매 기간이 아닙니다."},
+	"NOT_ENTITLED":       {"Before the general sale only holders of an entitlement can buy.", "일반 예매 전에는 선예매 대상자만 예매할 수 있습니다."},
 	"SEATING_MISMATCH":   {"The tickets of this event are not sold this way.", "이 공연은 해당 방식으로 예매할 수 없습니다."},
 	"SECTION_NOT_FOUND":  {"This section does not exist.", "존재하지 않는 구역입니다."},
 	"SEAT_NOT_FOUND":     {"This seat does not exist.", "존재하지 않는 좌석입니다."},
@@ -97,6 +98,10 @@ var details = map[string]sentences{
 	"RESERVATION_NOT_FOUND": {"This reservation does not exist.", "존재하지 않는 예약입니다."},
 	"RESERVATION_NOT_HELD":  {"This reservation is not held any more.", "더 이상 선점 상태가 아닌 예약입니다."},
 	"HOLD_EXPIRED":          {"The time to pay is over and the tickets are on sale again.", "결제 시간이 지나 선점이 해제되었습니다."},
+	"CODE_INVALID":          {"This code is wrong, used up, or no longer valid.", "코드가 올바르지 않거나 이미 사용되었습니다."},
+	"TOO_MANY_CODES":        {"You have tried too many wrong codes. Please try again in an hour.", "코드를 너무 많이 틀렸습니다. 한 시간 뒤에 다시 시도해 주세요."},
+	"BATCH_NOT_FOUND":       {"There is no such batch of codes.", "해당 코드 묶음이 없습니다."},
+	"UPLOAD_NOT_FOUND":      {"This upload does not exist, or has ended.", "업로드가 없거나 이미 끝났습니다."},
 	"TRANSFER_NOT_FOUND":    {"There is no such offer, or it is for somebody else.", "제안을 찾을 수 없거나 다른 사람에게 보낸 제안입니다."},
 	"NOT_TRANSFERABLE":      {"This ticket cannot be passed on like this.", "이 티켓은 이 조건으로 양도할 수 없습니다."},
 	"TRANSFER_ENDED":        {"This offer has ended.", "종료된 제안입니다."},

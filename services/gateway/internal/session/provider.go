@@ -33,8 +33,12 @@ const LoginPath = "/api/v1/auth/login"
 // Limits of the headers of a sign-in's response, in bytes: with the session they stay below 4096, for
 // which proxies have room by default.
 const (
-	maxIDToken  = 1700
-	maxReturnTo = 1024
+	maxIDToken = 1700
+	// plainSession is the length of a session's token without an e-mail address and claims; what is longer
+	// leaves less for the ID token.
+	plainSession = 550
+	maxClaims    = 512
+	maxReturnTo  = 1024
 )
 
 // hintLife is how much longer than the session the cookie with the ID token lasts. Open pages still
@@ -103,12 +107,12 @@ func (h *Handlers) Callback(w http.ResponseWriter, r *http.Request, q *edge.Requ
 		h.redirectFailed(w, r, attempt.ReturnTo, err)
 		return nil
 	}
-	session, _, err := h.beginSession(w, r, user.ID, user.Roles)
+	session, tok, err := h.beginSession(w, r, user.ID, user.Roles, user.Person)
 	if err != nil {
 		return err
 	}
 	hint := user.IDToken
-	if len(hint) > maxIDToken {
+	if len(hint) > maxIDToken-max(0, len(tok)-plainSession) {
 		hint = identity.IDTokenPlaceholder
 	}
 	h.Cookies.Set(w, identity.IDTokenCookie, hint, session.Expiry().Add(hintLife))

@@ -4,9 +4,11 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,7 +86,13 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: "roles", Message: "must be admin or staff"})
 		}
 	}
-	session, tok, err := h.beginSession(w, r, in.GetUserId(), in.GetRoles())
+	for i, c := range in.GetClaims() {
+		if !strings.Contains(c, "=") {
+			return errs.ErrInvalidRequest.WithFields(errs.Field{Path: fmt.Sprintf("claims[%d]", i), Message: "must be name=value"})
+		}
+	}
+	person := claims.Person{Email: strings.ToLower(in.GetEmail()), Claims: in.GetClaims()}
+	session, tok, err := h.beginSession(w, r, in.GetUserId(), in.GetRoles(), person)
 	if err != nil {
 		return err
 	}
@@ -94,9 +102,16 @@ func (h *Handlers) DevLogin(w http.ResponseWriter, r *http.Request, q *edge.Requ
 }
 
 // beginSession makes a session, sets its cookie, and returns the session and its token.
-func (h *Handlers) beginSession(w http.ResponseWriter, r *http.Request, userID string, roles []string) (*claims.Session, string, error) {
+func (h *Handlers) beginSession(
+	w http.ResponseWriter, r *http.Request, userID string, roles []string, person claims.Person,
+) (*claims.Session, string, error) {
 	end := h.Now().Add(h.Life)
+	kept := keptClaims(person.Claims)
+	if left := len(person.Claims) - len(kept); left > 0 {
+		h.Log.WarnContext(r.Context(), "claims left out of a session: they are too long", "user_id", userID, "claims", left)
+	}
 	session := claims.NewSession(userID, roles, h.Revoked.IssueTime(r.Context(), userID), end)
+	session.Person = claims.Person{Email: person.Email, Claims: kept}
 	tok, err := h.Tokens.SignSession(session)
 	if err != nil {
 		return nil, "", err
@@ -109,8 +124,23 @@ func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) e
 	return handlers.WriteMessage(w, http.StatusOK, toMessage(q.Session))
 }
 
+// keptClaims returns the first claims that have maxClaims bytes together.
+func keptClaims(all []string) []string {
+	size := 0
+	for i, c := range all {
+		if size += len(c); size > maxClaims {
+			return all[:i]
+		}
+	}
+	return all
+}
+
 func toMessage(s *claims.Session) *gatewayv1.Session {
-	return &gatewayv1.Session{UserId: s.UserID, Roles: s.Roles, ExpiresAt: timestamppb.New(s.Expiry()), SessionId: s.ID}
+	m := &gatewayv1.Session{UserId: s.UserID, Roles: s.Roles, ExpiresAt: timestamppb.New(s.Expiry()), SessionId: s.ID}
+	if s.Email != "" {
+		m.Email = &s.Email
+	}
+	return m
 }
 
 // Logout revokes the sessions of this browser, including copies of their tokens, and clears the

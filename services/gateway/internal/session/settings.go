@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"net/url"
+	"strings"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -22,7 +23,7 @@ type OIDC struct {
 	// either.
 	ClientSecret config.Secret `env:"OIDC_CLIENT_SECRET"`
 	// Scopes are asked for beside openid.
-	Scopes []string `env:"OIDC_SCOPES, default=profile"`
+	Scopes []string `env:"OIDC_SCOPES, default=profile,email"`
 	// RolesClaim is the claim of the ID token with the user's roles, a string or a list: of just this
 	// name, as https://tickets.example/roles, else dots lead into objects, as in realm_access.roles.
 	RolesClaim string `env:"OIDC_ROLES_CLAIM, default=roles"`
@@ -30,6 +31,9 @@ type OIDC struct {
 	AdminRole string `env:"OIDC_ADMIN_ROLE, default=admin"`
 	// StaffRole is what that claim calls door staff.
 	StaffRole string `env:"OIDC_STAFF_ROLE, default=staff"`
+	// EntitlementClaims are the claims of the ID token that presales may ask for, as tier or
+	// groups; dots lead into objects. Values of more than 512 bytes together are left out.
+	EntitlementClaims []string `env:"OIDC_ENTITLEMENT_CLAIMS"`
 	// PublicURL is the gateway's own address in browsers, as https://tickets.example; required with
 	// OIDC_ISSUER and PAY_HOST. Sign-ins at other host names are redirected there, so proxies must keep the
 	// header Host.
@@ -43,7 +47,8 @@ func (o *OIDC) Provider(now func() time.Time) *oidc.Provider {
 	}
 	return oidc.New(oidc.Config{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), Scopes: o.Scopes,
-		RolesClaim: o.RolesClaim, Roles: map[string]string{o.AdminRole: RoleAdmin, o.StaffRole: RoleStaff}, PublicURL: o.PublicURL,
+		RolesClaim: o.RolesClaim, Roles: map[string]string{o.AdminRole: RoleAdmin, o.StaffRole: RoleStaff}, EntitlementClaims: o.EntitlementClaims,
+		PublicURL: o.PublicURL,
 	}, now)
 }
 
@@ -64,6 +69,11 @@ func (o *OIDC) Validate(secure bool) error {
 	}
 	if o.ClientID == "" {
 		all = append(all, config.Missing("OIDC_CLIENT_ID", "must be the gateway's id at the provider"))
+	}
+	for _, name := range o.EntitlementClaims {
+		if strings.Contains(name, "=") || name == "" {
+			all = append(all, config.Invalid("OIDC_ENTITLEMENT_CLAIMS", name, "must be names of claims without ="))
+		}
 	}
 	if o.AdminRole == o.StaffRole {
 		all = append(all, config.Invalid("OIDC_STAFF_ROLE", o.StaffRole, "must differ from OIDC_ADMIN_ROLE"))

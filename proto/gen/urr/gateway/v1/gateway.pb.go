@@ -68,7 +68,11 @@ type DevLoginRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// "admin" and "staff".
-	Roles         []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
+	Roles []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
+	// As if the identity provider had verified it.
+	Email string `protobuf:"bytes,3,opt,name=email,proto3" json:"email,omitempty"`
+	// As if the identity provider had said them, "name=value" each.
+	Claims        []string `protobuf:"bytes,4,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -117,14 +121,30 @@ func (x *DevLoginRequest) GetRoles() []string {
 	return nil
 }
 
+func (x *DevLoginRequest) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+func (x *DevLoginRequest) GetClaims() []string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
 type Session struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	Roles  []string               `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
 	// In the answer that issues the session only; accepted as a Bearer token.
-	Token         *string                `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	SessionId     string                 `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Token     *string                `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	SessionId string                 `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The verified e-mail address; absent: unknown.
+	Email         *string `protobuf:"bytes,6,opt,name=email,proto3,oneof" json:"email,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,6 +210,13 @@ func (x *Session) GetExpiresAt() *timestamppb.Timestamp {
 func (x *Session) GetSessionId() string {
 	if x != nil {
 		return x.SessionId
+	}
+	return ""
+}
+
+func (x *Session) GetEmail() string {
+	if x != nil && x.Email != nil {
+		return *x.Email
 	}
 	return ""
 }
@@ -926,10 +953,12 @@ var File_urr_gateway_v1_gateway_proto protoreflect.FileDescriptor
 const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"\n" +
 	"\x1curr/gateway/v1/gateway.proto\x12\x0eurr.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1curr/payment/v1/payment.proto\x1a\x1furr/ticket/v1/reservation.proto\"\t\n" +
-	"\aNothing\"@\n" +
+	"\aNothing\"n\n" +
 	"\x0fDevLoginRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
-	"\x05roles\x18\x02 \x03(\tR\x05roles\"\xb7\x01\n" +
+	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x14\n" +
+	"\x05email\x18\x03 \x01(\tR\x05email\x12\x16\n" +
+	"\x06claims\x18\x04 \x03(\tR\x06claims\"\xdc\x01\n" +
 	"\aSession\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x19\n" +
@@ -937,8 +966,10 @@ const file_urr_gateway_v1_gateway_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x05 \x01(\tR\tsessionIdB\b\n" +
-	"\x06_token\",\n" +
+	"session_id\x18\x05 \x01(\tR\tsessionId\x12\x19\n" +
+	"\x05email\x18\x06 \x01(\tH\x01R\x05email\x88\x01\x01B\b\n" +
+	"\x06_tokenB\b\n" +
+	"\x06_email\",\n" +
 	"\tSignedOut\x12\x1f\n" +
 	"\vredirect_to\x18\x01 \x01(\tR\n" +
 	"redirectTo\"O\n" +

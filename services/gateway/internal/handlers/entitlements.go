@@ -1,0 +1,206 @@
+package handlers
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
+	"urr.guru/services/gateway/internal/caller"
+	"urr.guru/services/gateway/internal/edge"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+const (
+	// UploadTimeout bounds the upload of a list of users. Each part of it has uploadReadTimeout instead of
+	// the listener's time-out.
+	UploadTimeout     = 10 * time.Minute
+	uploadReadTimeout = 30 * time.Second
+	// uploadPart is how many users one call of ticket carries.
+	uploadPart = 5_000
+	// maxUploadErrors is how many invalid lines of a file are named.
+	maxUploadErrors = 20
+	// maxEmail is the longest e-mail address, in bytes (RFC 5321 §4.5.3.1).
+	maxEmail = 254
+)
+
+// Columns of a list of users.
+const (
+	columnUserID = "userId"
+	columnEmail  = "email"
+)
+
+// EntitlementHandlers takes lists of users who may buy in a presale.
+type EntitlementHandlers struct {
+	ticket ticketv1.EntitlementAdminServiceClient
+}
+
+// NewEntitlementHandlers makes handlers that call ticket.
+func NewEntitlementHandlers(ticket ticketv1.EntitlementAdminServiceClient) *EntitlementHandlers {
+	return &EntitlementHandlers{ticket: ticket}
+}
+
+// PutList replaces a list by the users of a CSV file (RFC 4180). It reads the file and sends it on part
+// by part. A file with an invalid line, or whose end does not arrive, replaces nothing.
+func (h *EntitlementHandlers) PutList(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	list := q.Param("list")
+	if !ids.ValidEventID(list) {
+		return errs.ErrInvalidID.WithFields(errs.Field{Path: "list", Message: "must be 1–64 of [A-Za-z0-9_-]"})
+	}
+	file, err := openUserFile(&timedBody{body: http.MaxBytesReader(w, r.Body, edge.MaxUpload), control: http.NewResponseController(w)})
+	if err != nil {
+		return err
+	}
+	ctx := caller.With(r.Context(), q.Caller())
+	began, err := h.ticket.BeginUpload(ctx, &ticketv1.BeginUploadRequest{EventId: q.Param("event_id"), List: list})
+	if err != nil {
+		return err
+	}
+	if err := h.sendUsers(ctx, file, began.GetUploadId()); err != nil {
+		return err
+	}
+	done, err := h.ticket.FinishUpload(ctx, &ticketv1.FinishUploadRequest{UploadId: began.GetUploadId()})
+	if err != nil {
+		return err
+	}
+	return WriteMessage(w, http.StatusOK, done)
+}
+
+func (h *EntitlementHandlers) sendUsers(ctx context.Context, file *userFile, uploadID string) error {
+	for {
+		part := &ticketv1.AddToUploadRequest{UploadId: uploadID}
+		err := file.read(part)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(part.GetUserIds())+len(part.GetEmails()) > 0 {
+			if _, err := h.ticket.AddToUpload(ctx, part); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return nil //nolint:nilerr // the end of the file
+		}
+	}
+}
+
+// timedBody gives each read of a body its own time-out.
+type timedBody struct {
+	body    io.Reader
+	control *http.ResponseController
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	end := time.Now().Add(uploadReadTimeout)
+	if err := errors.Join(b.control.SetReadDeadline(end), b.control.SetWriteDeadline(end.Add(uploadReadTimeout))); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	return b.body.Read(p)
+}
+
+// userFile is a CSV file of users. Its header names a column userId, a column email, or both; other
+// columns are ignored.
+type userFile struct {
+	csv           *csv.Reader
+	userID, email int // -1: the file has no such column
+	bad           []errs.Field
+}
+
+func openUserFile(r io.Reader) (*userFile, error) {
+	buffered := bufio.NewReader(r)
+	// Spreadsheets begin files with a byte order mark.
+	if begin, _ := buffered.Peek(3); bytes.Equal(begin, []byte("\ufeff")) {
+		_, _ = buffered.Discard(len(begin)) // just peeked
+	}
+	f := &userFile{csv: csv.NewReader(buffered)}
+	f.csv.ReuseRecord = true
+	header, err := f.csv.Read()
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil {
+		return nil, readError(err)
+	}
+	f.userID, f.email = slices.Index(header, columnUserID), slices.Index(header, columnEmail)
+	if f.userID < 0 && f.email < 0 {
+		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "line 1", Message: "must name a column userId or email"})
+	}
+	return f, nil
+}
+
+// read adds users to a part until it is full, or returns io.EOF at the end of the file. At the end of a
+// file with invalid lines, or when there are many, it returns an error that names them.
+func (f *userFile) read(part *ticketv1.AddToUploadRequest) error {
+	for len(f.bad) < maxUploadErrors {
+		if max(len(part.GetUserIds()), len(part.GetEmails())) >= uploadPart {
+			return nil
+		}
+		record, err := f.csv.Read()
+		if errors.Is(err, io.EOF) {
+			if len(f.bad) == 0 {
+				return io.EOF
+			}
+			break
+		}
+		if err != nil {
+			return readError(err)
+		}
+		f.add(part, cell(record, f.userID), strings.ToLower(cell(record, f.email)))
+	}
+	return errs.ErrInvalidRequest.WithFields(f.bad...)
+}
+
+func (f *userFile) add(part *ticketv1.AddToUploadRequest, userID, email string) {
+	problem := ""
+	switch at := strings.IndexByte(email, '@'); {
+	case userID == "" && email == "":
+		problem = "has no user"
+	case userID != "" && !ids.ValidUser(userID):
+		problem = "has an invalid user id"
+	case email != "" && (at < 1 || at == len(email)-1 || len(email) > maxEmail || strings.ContainsAny(email, " \t\r\n")):
+		problem = "has an invalid e-mail address"
+	}
+	if problem != "" {
+		line, _ := f.csv.FieldPos(0)
+		f.bad = append(f.bad, errs.Field{Path: fmt.Sprintf("line %d", line), Message: problem})
+		return
+	}
+	if userID != "" {
+		part.UserIds = append(part.UserIds, strings.Clone(userID))
+	}
+	if email != "" {
+		part.Emails = append(part.Emails, strings.Clone(email))
+	}
+}
+
+// cell returns a cell without the apostrophe that marks it as text in a file for spreadsheets.
+func cell(record []string, column int) string {
+	if column < 0 {
+		return ""
+	}
+	return strings.TrimSpace(strings.TrimPrefix(record[column], "'"))
+}
+
+func readError(err error) error {
+	var large *http.MaxBytesError
+	var invalid *csv.ParseError
+	switch {
+	case errors.As(err, &large):
+		return errs.ErrBodyTooLarge
+	case errors.As(err, &invalid):
+		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: fmt.Sprintf("line %d", invalid.Line), Message: "is not CSV: " + invalid.Err.Error()})
+	default:
+		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "the body could not be read"})
+	}
+}

@@ -1,0 +1,105 @@
+package handlers_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/handlers"
+
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+)
+
+// register keeps the users of one upload.
+type register struct {
+	ticketv1.EntitlementAdminServiceClient
+
+	userIDs, emails []string
+	calls           int
+	finished        bool
+}
+
+func (r *register) BeginUpload(context.Context, *ticketv1.BeginUploadRequest, ...grpc.CallOption) (*ticketv1.BeginUploadResponse, error) {
+	return &ticketv1.BeginUploadResponse{UploadId: "u"}, nil
+}
+
+func (r *register) AddToUpload(_ context.Context, in *ticketv1.AddToUploadRequest, _ ...grpc.CallOption) (*ticketv1.AddToUploadResponse, error) {
+	r.calls++
+	r.userIDs, r.emails = append(r.userIDs, in.GetUserIds()...), append(r.emails, in.GetEmails()...)
+	return &ticketv1.AddToUploadResponse{}, nil
+}
+
+func (r *register) FinishUpload(context.Context, *ticketv1.FinishUploadRequest, ...grpc.CallOption) (*ticketv1.EntitlementList, error) {
+	r.finished = true
+	return &ticketv1.EntitlementList{List: "l"}, nil
+}
+
+func putList(t *testing.T, file string) (*register, error) {
+	t.Helper()
+	table, err := edge.NewTable(&edge.Route{ID: "put", Method: http.MethodPut, Pattern: "/{event_id}/{list}", Access: edge.Public})
+	require.NoError(t, err)
+	m, err := table.Match(http.MethodPut, "/e/l")
+	require.NoError(t, err)
+	r := &register{}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader(file))
+	return r, handlers.NewEntitlementHandlers(r).PutList(httptest.NewRecorder(), req, &edge.Request{Match: m})
+}
+
+func TestListsOfUsers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file            string
+		userIDs, emails []string
+	}{
+		"ids":     {"userId\nalice\n\nbob", []string{"alice", "bob"}, nil},
+		"e-mails": {"\ufeffname,email\r\nAlice,\"Alice@Example.com\"\r\n", nil, []string{"alice@example.com"}},
+		"both":    {"email,userId,rank\na@example.com,,1\n,'-bob,2\n", []string{"-bob"}, []string{"a@example.com"}},
+		"nobody":  {"userId\n", nil, nil},
+	} {
+		r, err := putList(t, c.file)
+		require.NoError(t, err, name)
+		require.Equal(t, c.userIDs, r.userIDs, name)
+		require.Equal(t, c.emails, r.emails, name)
+		require.True(t, r.finished, name)
+	}
+	many := strings.Repeat("alice\n", 12_001)
+	r, err := putList(t, "userId\n" + many)
+	require.NoError(t, err)
+	require.Len(t, r.userIDs, 12_001)
+	require.Equal(t, 3, r.calls)
+}
+
+// A file with an error replaces nothing, and the errors are named with their lines.
+func TestInvalidListsOfUsers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ file, path, message string }{
+		"empty":       {"", "line 1", "must name a column userId or email"},
+		"no column":   {"name\nalice\n", "line 1", "must name a column userId or email"},
+		"json":        {`{"userId":"alice"}`, "line 1", `is not CSV: bare " in non-quoted-field`},
+		"user id":     {"userId\nalice\na b\n", "line 3", "has an invalid user id"},
+		"e-mail":      {"email\nalice@\n", "line 2", "has an invalid e-mail address"},
+		"no user":     {"email,userId\n,\n", "line 2", "has no user"},
+		"other width": {"email,userId\na@example.com\n", "line 2", "is not CSV: wrong number of fields"},
+	} {
+		r, err := putList(t, c.file)
+		require.ErrorIs(t, err, errs.ErrInvalidRequest, name)
+		require.Equal(t, []errs.Field{{Path: c.path, Message: c.message}}, errs.From(err).Fields, name)
+		require.False(t, r.finished, name)
+	}
+	var file strings.Builder
+	for i := range 100 {
+		file.WriteString("wrong id " + strconv.Itoa(i) + "\n")
+	}
+	_, err := putList(t, "userId\n" + file.String())
+	require.Len(t, errs.From(err).Fields, 20)
+	_, err = putList(t, "userId\n" + strings.Repeat("x", edge.MaxUpload))
+	require.ErrorIs(t, err, errs.ErrBodyTooLarge)
+}
