@@ -12,7 +12,8 @@ import (
 // SaleStatus is the status of an event's sale. These numbers are also stored in Redis.
 type SaleStatus int64
 
-// The statuses of a sale. NoSale means that the id has no sale, or that its status is unknown.
+// The statuses of a sale. NoSale means that the id has no sale, or that nothing is known of it.
+// UnknownSale is a status that this release does not know; nobody is admitted then.
 const (
 	NoSale SaleStatus = iota
 	Scheduled
@@ -21,17 +22,27 @@ const (
 	SoldOut
 	SaleClosed
 	Cancelled
+	UnknownSale
 )
 
 // saleNames are the names of the statuses in APIs, by number.
 var saleNames = [...]string{"", "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED", "CANCELLED"} //nolint:gochecknoglobals // a constant table
 
-// String returns the external name; empty for NoSale.
-func (s SaleStatus) String() string { return saleNames[s] }
+// String returns the external name; empty for NoSale and for statuses that this release does not know:
+// Redis may have the number of another release.
+func (s SaleStatus) String() string {
+	if s < 0 || int(s) >= len(saleNames) {
+		return ""
+	}
+	return saleNames[s]
+}
 
-// ParseSaleStatus parses a name. An unknown name is NoSale.
+// ParseSaleStatus parses the name in a report on a sale.
 func ParseSaleStatus(name string) SaleStatus {
-	return SaleStatus(max(0, slices.Index(saleNames[:], name)))
+	if i := slices.Index(saleNames[:], name); i > 0 {
+		return SaleStatus(i)
+	}
+	return UnknownSale
 }
 
 // AllowsAdmission reports whether the line may admit visitors.

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -36,8 +37,9 @@ func (f *fixture) forgetState() { f.mem = line.KnownState{} }
 func TestLineAdmitsDuringSale(t *testing.T) {
 	for status, admits := range map[line.SaleStatus]bool{
 		line.NoSale: true, line.OnSale: true, line.Scheduled: false, line.SalePaused: false, line.SoldOut: false,
+		line.UnknownSale: false, line.UnknownSale + 90: false, // the number of a later release
 	} {
-		t.Run("status "+status.String(), func(t *testing.T) {
+		t.Run(fmt.Sprintf("status %d %s", status, status), func(t *testing.T) {
 			f := setup(t, 2)
 			in := f.join("in")
 			opens := f.clock().Add(-time.Hour)

@@ -33,12 +33,12 @@ func (o *office) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest) 
 
 func serve(t *testing.T, register func(grpc.ServiceRegistrar)) *ticket.Directory {
 	t.Helper()
-	t.Parallel()
 	conn := rpctest.Serve(t, register, rpctest.As("queue"), rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))
 	return ticket.New(conn, conn)
 }
 
 func TestSalesAreToldWithTheirAge(t *testing.T) {
+	t.Parallel()
 	opens := time.UnixMilli(1_800_000_000_000)
 	d := serve(t, func(s grpc.ServiceRegistrar) {
 		ticketv1.RegisterEventServiceServer(s, &office{answer: &ticketv1.GetSaleStatusResponse{MeasuredAgoMs: 400, Sales: []*ticketv1.SaleStatus{{
@@ -53,7 +53,25 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}}, found)
 }
 
+// A later release of ticket may report a status that is not known here, for which nobody is admitted.
+func TestUnknownStatusIsNoMissingSale(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"ON_SALE_SOON", ""} {
+		d := serve(t, func(s grpc.ServiceRegistrar) {
+			ticketv1.RegisterEventServiceServer(s, &office{answer: &ticketv1.GetSaleStatusResponse{
+				Sales: []*ticketv1.SaleStatus{{EventId: "e", Status: status}},
+			}})
+		})
+		found, _, err := d.Sales(t.Context(), []string{"e"})
+		require.NoError(t, err)
+		require.Equal(t, line.UnknownSale, found["e"].Status)
+		require.False(t, found["e"].Status.AllowsAdmission())
+		require.Empty(t, found["e"].Status.String())
+	}
+}
+
 func TestSalesFailWhileTicketIsAway(t *testing.T) {
+	t.Parallel()
 	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, &office{}) })
 	_, _, err := d.Sales(t.Context(), []string{"e"})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
