@@ -23,10 +23,11 @@ const (
 	SaleClosed
 	Cancelled
 	UnknownSale
+	Presale
 )
 
 // saleNames are the names of the statuses in APIs, by number.
-var saleNames = [...]string{"", "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED", "CANCELLED"} //nolint:gochecknoglobals // a constant table
+var saleNames = [...]string{"", "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED", "CANCELLED", "", "PRESALE"} //nolint:gochecknoglobals // a constant table
 
 // String returns the external name; empty for NoSale and for statuses that this release does not know:
 // Redis may have the number of another release.
@@ -39,7 +40,7 @@ func (s SaleStatus) String() string {
 
 // ParseSaleStatus parses the name in a report on a sale.
 func ParseSaleStatus(name string) SaleStatus {
-	if i := slices.Index(saleNames[:], name); i > 0 {
+	if i := slices.Index(saleNames[:], name); i > 0 && name != "" {
 		return SaleStatus(i)
 	}
 	return UnknownSale
@@ -54,25 +55,38 @@ func (s SaleStatus) Ended() bool { return s == SaleClosed || s == Cancelled }
 // Sale is ticket's report on the sale of an event. The zero value means that nothing is known.
 type Sale struct {
 	Status SaleStatus
-	// OpensAt and ClosesAt are epoch milliseconds, 0 = none.
-	OpensAt, ClosesAt int64
-	At                int64 // when ticket read the status, in the line's time (epoch ms); of two reports the later counts
+	// OpensAt and ClosesAt are epoch milliseconds, 0 = none. From PresaleOpensAt (0 = no presale) until
+	// OpensAt only users with an entitlement are admitted.
+	OpensAt, ClosesAt, PresaleOpensAt int64
+	At                                int64 // when ticket read the status, in the line's time (epoch ms); of two reports the later counts
 }
 
-// StatusAt returns the status of the sale at a time (epoch ms). The sale opens at OpensAt and closes at
-// ClosesAt even without a new report. The Lua scripts have the same rule (lua/prelude.lua).
+// StatusAt returns the status of the sale at a time (epoch ms). The presale and the sale open, and the
+// sale closes, at their times even without a new report. The Lua scripts have the same rule
+// (lua/prelude.lua).
 func (s Sale) StatusAt(now int64) SaleStatus {
+	open := s.openAt(now)
 	switch {
 	case s.Status == Cancelled:
 		return Cancelled
 	case s.ClosesAt > 0 && now >= s.ClosesAt:
 		return SaleClosed
-	case (s.Status == OnSale || s.Status == SoldOut) && now < s.OpensAt:
-		return Scheduled
-	case s.Status == Scheduled && now >= s.OpensAt:
-		return OnSale
+	case s.Status == Scheduled || s.Status == Presale || s.Status == OnSale || s.Status == SoldOut && open == Scheduled:
+		return open
 	default:
 		return s.Status
+	}
+}
+
+// openAt returns the status of a sale by its opening times alone.
+func (s Sale) openAt(now int64) SaleStatus {
+	switch {
+	case now >= s.OpensAt:
+		return OnSale
+	case s.PresaleOpensAt > 0 && now >= s.PresaleOpensAt:
+		return Presale
+	default:
+		return Scheduled
 	}
 }
 

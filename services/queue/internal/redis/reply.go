@@ -8,7 +8,7 @@ import (
 )
 
 // headSize is the number of integers at the beginning of every reply: the state of the line.
-const headSize = 22
+const headSize = 23
 
 // scriptReply is a script's reply: the line's state, then the script's own result.
 type scriptReply struct {
@@ -29,7 +29,7 @@ func parseReply(v any) (scriptReply, error) {
 	if err != nil {
 		return scriptReply{}, fmt.Errorf("script's head: %w", err)
 	}
-	sale := line.Sale{Status: line.SaleStatus(n[17]), OpensAt: n[18], ClosesAt: n[13], At: n[19]}
+	sale := line.Sale{Status: line.SaleStatus(n[17]), OpensAt: n[18], ClosesAt: n[13], PresaleOpensAt: n[22], At: n[19]}
 	return scriptReply{result: parts[1:], state: line.LineState{
 		Epoch: n[0], Rev: n[1], Now: n[2], PauseUntil: n[3], Fresh: n[4] == 1, Waiting: n[5], Active: n[6], Old: n[7], Parked: n[8],
 		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], Prev: n[16],

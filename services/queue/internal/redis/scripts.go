@@ -108,6 +108,7 @@ func renderConstants(r line.Rules) string {
 	number("soldOut", int64(line.SoldOut))
 	number("saleClosed", int64(line.SaleClosed))
 	number("cancelled", int64(line.Cancelled))
+	number("presale", int64(line.Presale))
 	b.WriteString(" polls = {")
 	for _, p := range line.Polls {
 		fmt.Fprintf(&b, " %d, %d,", p.Below, p.Seconds)
@@ -116,12 +117,12 @@ func renderConstants(r line.Rules) string {
 	return b.String()
 }
 
-// commonArgs returns ARGV 1 to 14 of every script: the time ("" = Redis's), this replica's
+// commonArgs returns ARGV 1 to 15 of every script: the time ("" = Redis's), this replica's
 // KnownState, whether a line may be created, and the latest sale report.
 func commonArgs(now string, m line.KnownState, begin bool) []any {
 	return []any{
 		now, m.Epoch, m.Rev, m.AnsweredAt, m.SettingsAt, m.Threshold, flagArg(m.Paused), m.SlotMS, m.ClosesAt, flagArg(begin),
-		m.Sale.At, int64(m.Sale.Status), m.Sale.OpensAt, m.Sale.ClosesAt,
+		m.Sale.At, int64(m.Sale.Status), m.Sale.OpensAt, m.Sale.ClosesAt, m.Sale.PresaleOpensAt,
 	}
 }
 

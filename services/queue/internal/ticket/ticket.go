@@ -65,11 +65,19 @@ func (d *Directory) Sales(ctx context.Context, eventIDs []string) (map[string]li
 	}
 	found := make(map[string]line.SaleReport, len(res.GetSales()))
 	for _, s := range res.GetSales() {
-		found[s.GetEventId()] = line.SaleReport{Age: milliseconds(s.GetMeasuredAgoMs()), SettingsVersion: s.GetSettingsVersion(), Sale: line.Sale{
-			Status: line.ParseSaleStatus(s.GetStatus()), OpensAt: s.GetOpensAt().AsTime().UnixMilli(), ClosesAt: s.GetClosesAt().AsTime().UnixMilli(),
-		}}
+		found[s.GetEventId()] = line.SaleReport{Age: milliseconds(s.GetMeasuredAgoMs()), SettingsVersion: s.GetSettingsVersion(), Sale: toSale(s)}
 	}
 	return found, milliseconds(res.GetMeasuredAgoMs()), nil
+}
+
+func toSale(s *ticketv1.SaleStatus) line.Sale {
+	sale := line.Sale{
+		Status: line.ParseSaleStatus(s.GetStatus()), OpensAt: s.GetOpensAt().AsTime().UnixMilli(), ClosesAt: s.GetClosesAt().AsTime().UnixMilli(),
+	}
+	if at := s.GetPresaleOpensAt(); at != nil {
+		sale.PresaleOpensAt = at.AsTime().UnixMilli()
+	}
+	return sale
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -44,13 +44,18 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 		ticketv1.RegisterEventServiceServer(s, &office{answer: &ticketv1.GetSaleStatusResponse{MeasuredAgoMs: 400, Sales: []*ticketv1.SaleStatus{{
 			EventId: "e", Status: "SOLD_OUT", OpensAt: timestamppb.New(opens), ClosesAt: timestamppb.New(opens.Add(time.Hour)), MeasuredAgoMs: 3000,
 			SettingsVersion: 7,
+		}, {
+			EventId: "p", Status: "PRESALE", OpensAt: timestamppb.New(opens), ClosesAt: timestamppb.New(opens.Add(time.Hour)),
+			PresaleOpensAt: timestamppb.New(opens.Add(-time.Hour)),
 		}}}})
 	})
-	found, missing, err := d.Sales(t.Context(), []string{"e", "none"})
+	found, missing, err := d.Sales(t.Context(), []string{"e", "p", "none"})
 	require.NoError(t, err)
 	require.Equal(t, 400*time.Millisecond, missing)
 	sale := line.Sale{Status: line.SoldOut, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(time.Hour).UnixMilli()}
-	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}}, found)
+	presale := sale
+	presale.Status, presale.PresaleOpensAt = line.Presale, opens.Add(-time.Hour).UnixMilli()
+	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}, "p": {Sale: presale}}, found)
 }
 
 // A later release of ticket may report a status that is not known here, for which nobody is admitted.

@@ -3,7 +3,7 @@
 -- A newcomer joins. Anybody with nobody before them enters at once.
 --
 -- KEYS   21.. t1:<round>:<page>, one for each page of positions among the items
--- ARGV   15 seed of slot ids, then 12 per item:
+-- ARGV   16 seed of slot ids, then 12 per item:
 --          user · join (1: enqueue a newcomer) · required (1: a newcomer needs a position) ·
 --          index of its t1 key (0 = no position) · round (µs) · position ·
 --          ticket: score ('' = none), epoch, issued at (ms) ·

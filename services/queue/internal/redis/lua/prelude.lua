@@ -11,8 +11,9 @@
 --          closing time (ms, 0 = none) ·
 --        10 whether this call may create a line that is missing and unknown to the caller ('1');
 --          without it the reply is then {} ·
---        11..14 ticket's latest sale report: when it was measured (ms, 0 = never), the status (its
---          number), when the sale opens and closes (ms); the script's own follow from 15
+--        11..15 ticket's latest sale report: when it was measured (ms, 0 = never), the status (its
+--          number), when the sale opens and closes, and its presale opens (ms, 0 = it has none); the
+--          script's own follow from 16
 -- reply  { head, … }, where head is
 --          { epoch, rev, now (ms), pause until (ms), fresh (0|1), waiting, active, old, parked,
 --            threshold, paused (0|1), settings read at (ms, 0 = not yet), slot length (ms),
@@ -20,14 +21,14 @@
 --            tier-1 round, previous epoch (0 = unknown), status of the latest sale report (its
 --            number), when the sale opens (ms), when the report was measured (ms, 0 = never), by how
 --            much outages of ticket have extended slots (ms), number of acts that ticket does not
---            have yet }
+--            have yet, when the presale opens (ms, 0 = there is none) }
 --
 -- Numbers are passed as numbers (integer replies are exact below 2^53) or through int(), since
 -- tostring loses digits of µs. Scores as Redis returns them are passed on as they are.
 local call = redis.call
 local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
   kAdmitted, kSince, kSpent, kLate, kHolds, kTurns, kTurnsBefore = unpack(KEYS, 1, 20)
-local OWN, OWN_KEYS = 15, 20
+local OWN, OWN_KEYS = 16, 20
 local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- the keys that remain of an empty line
 
 local function int(x) return string.format('%d', x) end
@@ -41,11 +42,12 @@ local now = math.floor(us / 1000)
 
 local knownEpoch, knownRev, answeredAt = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local knownSettings = { at = tonumber(ARGV[5]), threshold = ARGV[6], paused = ARGV[7], slot = ARGV[8], closes = ARGV[9] }
-local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]) }
+local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens = tonumber(ARGV[13]), closes = tonumber(ARGV[14]),
+  presale = tonumber(ARGV[15]) }
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
-  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending', 'reach', 'turnsAt' }
+  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending', 'reach', 'turnsAt', 'presale' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))
@@ -195,7 +197,7 @@ if saleReport.at > 0 and (saleReport.at > line.statusAt or line.statusAt > now) 
   if line.status ~= C.noSale and gap > C.away and call('EXISTS', kActive, kOld) > 0 then
     set({ lost = line.lost + gap, backAt = now })
   end
-  set({ statusAt = at, status = saleReport.status, opens = saleReport.opens,
+  set({ statusAt = at, status = saleReport.status, opens = saleReport.opens, presale = saleReport.presale,
     closes = saleReport.status == C.noSale and line.closes or saleReport.closes })
 end
 
@@ -205,14 +207,20 @@ line.resumed, line.silentAt, line.backAt = math.min(line.resumed, now), math.min
 
 local limit = tonumber(call('GET', kThreshold) or C.threshold)
 
--- status returns the sale's current status. A sale opens and closes by this clock, without a new
--- report of ticket. line.Sale.StatusAt in Go has the same rule.
+-- openStatus returns the status of a sale by its opening times alone.
+local function openStatus()
+  if now >= line.opens then return C.onSale end
+  return line.presale > 0 and now >= line.presale and C.presale or C.scheduled
+end
+
+-- status returns the sale's current status. The presale and the sale open, and the sale closes, by this
+-- clock, without a new report of ticket. line.Sale.StatusAt in Go has the same rule.
 local function status()
   local s = line.status
   if s == C.cancelled then return s end
   if line.closes > 0 and now >= line.closes then return C.saleClosed end
-  if (s == C.onSale or s == C.soldOut) and now < line.opens then return C.scheduled end
-  if s == C.scheduled and now >= line.opens then return C.onSale end
+  if s == C.scheduled or s == C.presale or s == C.onSale then return openStatus() end
+  if s == C.soldOut and openStatus() == C.scheduled then return C.scheduled end
   return s
 end
 
@@ -386,5 +394,5 @@ end
 local function head()
   return { line.epoch, line.rev, now, line['until'], fresh, call('ZCARD', kQueue), activeCount(), call('ZCARD', kOld),
     call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived,
-    line.prev, line.status, line.opens, line.statusAt, line.lost, line.pending }
+    line.prev, line.status, line.opens, line.statusAt, line.lost, line.pending, line.presale }
 end
