@@ -6,6 +6,9 @@ import "time"
 type Visitor struct {
 	UserID string
 	Tier1  Tier1
+	// Email (verified, else empty) and Claims ("name=value") may entitle the user to a presale.
+	Email  string
+	Claims []string
 }
 
 // Tier1 is the visitor's state in the event's waiting room (tier 1).
@@ -14,6 +17,9 @@ type Tier1 struct {
 	// Round is the start, in µs, of the round in which the visitor has a position; Position is that
 	// position, from 1. Both are 0 without a valid tier-1 token.
 	Round, Position int64
+	// Lobby means that the room gives no positions yet. Then a user with an entitlement to the presale
+	// needs none.
+	Lobby bool
 }
 
 // EntryClaims has the claims of a verified entry token. Times are epoch milliseconds.
@@ -54,6 +60,10 @@ type Place struct {
 	Sale          SaleStatus // the status of the event's sale
 	Paused        bool       // paused by an operator
 	Ticket        string     // set while waiting
+	// SaleOpensAt (epoch ms) is set until the sale of an event with a presale opens to all. Entitled
+	// means that the waiting user may enter before that.
+	SaleOpensAt int64
+	Entitled    bool
 }
 
 // PlaceAnswer is the result of a PlaceRequest: a Place, or an error.
@@ -107,6 +117,9 @@ type LineState struct {
 	Lost int64 // by how much outages of ticket have extended slots, in ms
 	// Pending is the number of acts of operators that are in force and that ticket does not have yet.
 	Pending int64
+	// Entitled is how many of those waiting are in the set of users with an entitlement. After the presale
+	// that means nothing, but ranks count the members of both sets.
+	Entitled int64
 }
 
 func (s LineState) Exists() bool { return s.Epoch > 0 }
@@ -125,6 +138,28 @@ func (s LineState) AcceptsEpoch(epoch int64) bool {
 }
 
 func (s LineState) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
+
+// BeforeSale reports whether the sale of an event with a presale is still to open to all.
+func (s LineState) BeforeSale() bool {
+	return s.Sale.PresaleOpensAt > 0 && s.Now < s.Sale.OpensAt && !s.SaleStatus().Ended()
+}
+
+// WaitingForSale counts the waiters who may not enter before the sale opens to all, since they have no
+// known entitlement to the presale.
+func (s LineState) WaitingForSale() int64 {
+	if !s.BeforeSale() {
+		return 0
+	}
+	return s.Waiting - s.Entitled
+}
+
+// opensFor returns when (ms) the sale opens for a waiter.
+func (s LineState) opensFor(entitled bool) int64 {
+	if entitled && s.BeforeSale() {
+		return s.Sale.PresaleOpensAt
+	}
+	return s.Sale.OpensAt
+}
 
 // Admitting reports whether the line exists and gives free slots to its visitors.
 func (s LineState) Admitting() bool { return s.Exists() && len(s.Pauses()) == 0 }
@@ -189,6 +224,24 @@ type PlaceClaim struct {
 	Tier1  Tier1
 	Ticket *Ticket
 	Entry  *EntryClaims
+	// Entitled is ticket's answer, of importance until the sale of an event with a presale opens.
+	Entitled Entitlement
+}
+
+// Entitlement is what is known of a user's entitlement to a presale.
+type Entitlement int
+
+// EntitlementUnknown counts as NotEntitled, but does not replace what the line knows.
+const (
+	EntitlementUnknown Entitlement = iota
+	NotEntitled
+	Entitled
+)
+
+// EntitlementAnswer is ticket's answer on a user.
+type EntitlementAnswer struct {
+	UserID   string
+	Entitled bool
 }
 
 // VisitorStanding is a visitor's state in a line: unknown, waiting, in a slot, or refused.
@@ -212,6 +265,7 @@ type ClaimOutcome struct {
 	Standing VisitorStanding
 	// Ahead and Score (µs) are set if Standing is Waiting.
 	Ahead, Score int64
+	Entitled     bool // of a waiter: in the set of users with an entitlement
 	// SlotID and End (epoch ms) are set if Standing is Inside. Claimed means that the holder learns
 	// of the slot by this call, Entered that this call has also assigned it.
 	SlotID  string
@@ -224,13 +278,18 @@ type ClaimOutcome struct {
 type MemberQuery struct {
 	UserID string
 	Holder bool
+	// TwoSets means that the line has waiters in the set of users with an entitlement, too.
+	TwoSets bool
 }
 
 // MemberState is the result of a MemberQuery: a slot or a place in the line.
 type MemberState struct {
 	Found bool
-	// Ahead and Score are a waiter's place.
+	// Ahead and Score are a waiter's place. Ahead counts the waiter's set: Entitled says which. Others is
+	// the number of members of the other set with a lower score.
 	Ahead, Score int64
+	Entitled     bool
+	Others       int64
 	// Poll is a waiter's last advised poll interval (s), LastSeen the last contact (epoch ms).
 	Poll, LastSeen int64
 	// SlotID and End are a holder's slot; End is in ms of the clock of slots, LineState.slotClock.

@@ -46,8 +46,8 @@ func ParseSaleStatus(name string) SaleStatus {
 	return UnknownSale
 }
 
-// AllowsAdmission reports whether the line may admit visitors.
-func (s SaleStatus) AllowsAdmission() bool { return s == NoSale || s == OnSale }
+// AllowsAdmission reports whether the line may admit visitors; in a presale those with an entitlement.
+func (s SaleStatus) AllowsAdmission() bool { return s == NoSale || s == OnSale || s == Presale }
 
 // Ended reports whether the sale has ended, and with it the line.
 func (s SaleStatus) Ended() bool { return s == SaleClosed || s == Cancelled }

@@ -10,6 +10,9 @@ import (
 type PlaceStore interface {
 	// Check processes the claims in order and returns one outcome for each.
 	Check(ctx context.Context, eventID string, known KnownState, claims []PlaceClaim) (LineState, []ClaimOutcome, error)
+	// Entitle keeps ticket's answers on users, who may then wait in the other set of the line. It is no
+	// contact of theirs.
+	Entitle(ctx context.Context, eventID string, known KnownState, answers []EntitlementAnswer) (LineState, error)
 	// Release ends the slot if it is the user's; with an empty slotID it removes the user's place in
 	// the line. It reports whether there was one.
 	Release(ctx context.Context, eventID string, known KnownState, userID, slotID string) (LineState, bool, error)

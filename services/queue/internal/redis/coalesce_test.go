@@ -33,7 +33,7 @@ func (g *gate) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 			g.mu.Lock()
 			g.scripts++
 			args := cmd.Args()
-			g.claims = max(g.claims, (len(args)-3-args[2].(int)-11)/12)
+			g.claims = max(g.claims, (len(args)-3-args[2].(int)-16)/13)
 			g.mu.Unlock()
 			g.arrived <- struct{}{}
 			<-g.open

@@ -39,6 +39,7 @@ type visitor struct {
 	tickets          []*line.Ticket // all that were ever issued: a page may keep them
 	again            int            // how often one of them gave a place back after the turn
 	entry            *line.EntryClaims
+	entitled         bool
 	silent, lastSeen int // the longest silence so far, and the last contact; steps
 }
 
@@ -59,7 +60,8 @@ type crowd struct {
 	down     bool
 	limit    int64
 	losses   int // how often data was lost
-	opens    time.Time
+	opens    time.Time // the sale, and its presale; zero: it has none
+	presale  time.Time
 	problems []string
 }
 
@@ -79,6 +81,7 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 		if i%3 == 0 {
 			v.position = int64(i + 1)
 		}
+		v.entitled = i%4 == 0
 		c.visitors = append(c.visitors, v)
 	}
 	return c
@@ -128,7 +131,7 @@ func (c *crowd) poll(page []*visitor) {
 	c.t.Helper()
 	claims := make([]line.PlaceClaim, len(page))
 	for i, v := range page {
-		claims[i] = line.PlaceClaim{UserID: v.name, Join: v.score == 0 && !v.inside, Ticket: v.ticket, Entry: v.entry}
+		claims[i] = line.PlaceClaim{UserID: v.name, Join: v.score == 0 && !v.inside, Ticket: v.ticket, Entry: v.entry, Entitled: c.answerOn(v)}
 		if claims[i].Join && v.position > 0 {
 			claims[i].Tier1 = line.Tier1{Required: true, Round: c.round, Position: v.position}
 		}
@@ -142,6 +145,18 @@ func (c *crowd) poll(page []*visitor) {
 	})
 	for i, v := range page {
 		c.receive(v, out[i], state)
+	}
+}
+
+// answerOn is what queue has heard of ticket on a visitor: now and then nothing.
+func (c *crowd) answerOn(v *visitor) line.Entitlement {
+	switch {
+	case c.presale.IsZero() || c.rng.IntN(5) == 0:
+		return line.EntitlementUnknown
+	case v.entitled:
+		return line.Entitled
+	default:
+		return line.NotEntitled
 	}
 }
 
@@ -195,7 +210,7 @@ func (c *crowd) audit() {
 	_, err := c.client.Pipelined(c.ctx(), func(p goredis.Pipeliner) error {
 		live = p.ZCount(c.ctx(), c.key("active"), "("+itoa(now), "+inf")
 		slots = p.HKeys(c.ctx(), c.key("slot"))
-		for _, name := range []string{"queue", "seen", "parked", "parked-seen", "active", "old", "unclaimed"} {
+		for _, name := range []string{"queue", "entitled", "seen", "parked", "parked-seen", "active", "old", "unclaimed"} {
 			sets[name] = p.ZRange(c.ctx(), c.key(name), 0, -1)
 		}
 		return nil
@@ -205,7 +220,7 @@ func (c *crowd) audit() {
 		c.problem("%d are inside, %d may be", live.Val(), c.limit)
 	}
 	seen := map[string]string{}
-	for _, name := range []string{"queue", "parked", "active", "old"} {
+	for _, name := range []string{"queue", "entitled", "parked", "active", "old"} {
 		for _, u := range sets[name].Val() {
 			if other := seen[u]; other != "" {
 				c.problem("%s is in %s and %s", u, other, name)
@@ -219,7 +234,7 @@ func (c *crowd) audit() {
 			c.problem("%s: %v and %v", what, a, b)
 		}
 	}
-	same(sets["queue"].Val(), sets["seen"].Val(), "queue and seen")
+	same(slices.Concat(sets["queue"].Val(), sets["entitled"].Val()), sets["seen"].Val(), "waiters and seen")
 	same(sets["parked"].Val(), sets["parked-seen"].Val(), "parked and parked-seen")
 	same(slots.Val(), slices.Concat(sets["active"].Val(), sets["old"].Val()), "slots, and active and old")
 	for _, u := range sets["unclaimed"].Val() {
@@ -259,6 +274,14 @@ func scenarios() []scenario {
 			80:  (*crowd).requireNobodyWasIn,
 			120: func(c *crowd) { c.setSale(line.SoldOut) },
 			160: func(c *crowd) { c.setSale(line.OnSale) },
+		}},
+		{"a presale, with losses of data", map[int]func(*crowd){
+			0: func(c *crowd) {
+				c.presale, c.opens = c.clock().Add(50*time.Second), c.clock().Add(130*time.Second)
+				c.setSale(line.Scheduled)
+			},
+			20: (*crowd).failover, 50: (*crowd).requireNobodyWasIn, 70: (*crowd).lose,
+			130: (*crowd).requireOnlyEntitledWereIn, 170: (*crowd).failover,
 		}},
 		{"ticket is away for 60 s", map[int]func(*crowd){
 			0:  func(c *crowd) { c.opens = c.clock(); c.setSale(line.OnSale) },
@@ -303,6 +326,23 @@ func (c *crowd) play(sc scenario) {
 func (c *crowd) setSale(status line.SaleStatus) {
 	for i := range c.replicas {
 		c.replicas[i].Sale = line.Sale{Status: status, OpensAt: c.opens.UnixMilli(), At: c.clock().UnixMilli()}
+		if !c.presale.IsZero() {
+			c.replicas[i].Sale.PresaleOpensAt = c.presale.UnixMilli()
+		}
+	}
+}
+
+// requireOnlyEntitledWereIn fails if anybody else was admitted, or nobody was.
+func (c *crowd) requireOnlyEntitledWereIn() {
+	c.t.Helper()
+	entitled := map[string]bool{}
+	for _, v := range c.visitors {
+		entitled[v.name] = v.entitled
+	}
+	admitted := c.admitted()
+	require.NotEmpty(c.t, admitted)
+	for _, user := range admitted {
+		require.True(c.t, entitled[user], user)
 	}
 }
 

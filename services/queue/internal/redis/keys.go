@@ -15,6 +15,7 @@ const registryKey = "queue:active-events"
 var lineKeys = [...]string{ //nolint:gochecknoglobals // a constant table
 	"line", "queue", "seen", "parked", "parked-seen", "active", "active-seen", "unclaimed", "slot", "old", "restored", "blocked",
 	"threshold", "admitted", "since", "spent", "late", "holds", "turns", "turns-before",
+	"entitled", "granted",
 }
 
 // lineKey returns one key of a line.

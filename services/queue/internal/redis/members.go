@@ -25,25 +25,36 @@ func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.Membe
 }
 
 // readMembers looks visitors up in one pipeline, on one node of a cluster. One command reads the scores
-// of all members of a set; only ranks need a command per member.
+// of all members of a set; only ranks need a command per member. Waiters of a line with two sets take a
+// second pipeline, since their ranks depend on the scores.
 func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
-	var waiters, holders []int
+	var waiters, ofTwo, holders []int
 	for i, q := range queries {
-		if q.Holder {
+		switch {
+		case q.Holder:
 			holders = append(holders, i)
-		} else {
+		case q.TwoSets:
+			ofTwo = append(ofTwo, i)
+		default:
 			waiters = append(waiters, i)
 		}
 	}
 	pipe := s.client.Pipeline()
 	waiting := readWaiters(ctx, pipe, eventID, queries, waiters)
+	divided := readDivided(ctx, pipe, eventID, queries, ofTwo)
 	holding := readHolders(ctx, pipe, eventID, queries, holders)
 	if err := execPipeline(ctx, pipe); err != nil {
+		return nil, pkgredis.Err(err)
+	}
+	if err := divided.readRanks(ctx, s.client.Pipeline()); err != nil {
 		return nil, pkgredis.Err(err)
 	}
 	out := make([]line.MemberState, len(queries))
 	for k, i := range waiters {
 		out[i] = waiting.state(k)
+	}
+	for k, i := range ofTwo {
+		out[i] = divided.state(k)
 	}
 	for k, i := range holders {
 		out[i] = holding.state(k)
@@ -99,6 +110,10 @@ func (r waiterReads) state(k int) line.MemberState {
 	if err != nil || score == 0 || contact == 0 {
 		return line.MemberState{}
 	}
+	return waiterState(rank, score, contact)
+}
+
+func waiterState(rank int64, score, contact float64) line.MemberState {
 	return line.MemberState{
 		Found: true, Ahead: rank, Score: int64(score), LastSeen: int64(contact),
 		Poll: int64(math.Round((contact - math.Floor(contact)) / pollUnit)),

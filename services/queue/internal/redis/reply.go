@@ -8,7 +8,7 @@ import (
 )
 
 // headSize is the number of integers at the beginning of every reply: the state of the line.
-const headSize = 23
+const headSize = 24
 
 // scriptReply is a script's reply: the line's state, then the script's own result.
 type scriptReply struct {
@@ -33,7 +33,7 @@ func parseReply(v any) (scriptReply, error) {
 	return scriptReply{result: parts[1:], state: line.LineState{
 		Epoch: n[0], Rev: n[1], Now: n[2], PauseUntil: n[3], Fresh: n[4] == 1, Waiting: n[5], Active: n[6], Old: n[7], Parked: n[8],
 		Threshold: n[9], Paused: n[10] == 1, SettingsAt: n[11], SlotMS: n[12], ClosesAt: n[13], Admitted: n[14], Arrived: n[15], Prev: n[16],
-		Sale: sale, Lost: n[20], Pending: n[21],
+		Sale: sale, Lost: n[20], Pending: n[21], Entitled: n[23],
 	}}, nil
 }
 
@@ -93,12 +93,12 @@ func parseOutcome(v any) (line.ClaimOutcome, error) {
 		if ok1 && ok2 && ok3 {
 			return line.ClaimOutcome{Standing: line.Inside, SlotID: id, End: end, Claimed: first > 0, Entered: first == 2}, nil
 		}
-	case a[0] == "Q" && len(a) == 3:
+	case a[0] == "Q" && (len(a) == 3 || len(a) == 4):
 		ahead, ok1 := a[1].(int64)
 		text, ok2 := a[2].(string)
 		score, err := strconv.ParseInt(text, 10, 64)
 		if ok1 && ok2 && err == nil {
-			return line.ClaimOutcome{Standing: line.Waiting, Ahead: ahead, Score: score}, nil
+			return line.ClaimOutcome{Standing: line.Waiting, Ahead: ahead, Score: score, Entitled: len(a) == 4}, nil
 		}
 	default:
 		kind, _ := a[0].(string)

@@ -23,6 +23,7 @@ const (
 	scriptHold    = "hold"
 	scriptCleanup = "cleanup"
 	scriptSet     = "set"
+	scriptEntitle = "entitle"
 )
 
 // Numbers that are not configurable.
@@ -58,7 +59,7 @@ func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 	}
 	head := renderConstants(r) + string(prelude)
 	scripts := make(map[string]*redis.Script)
-	for _, name := range []string{scriptCheck, scriptAdmit, scriptRelease, scriptHold, scriptCleanup, scriptSet} {
+	for _, name := range []string{scriptCheck, scriptAdmit, scriptRelease, scriptHold, scriptCleanup, scriptSet, scriptEntitle} {
 		body, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			return nil, fmt.Errorf("script %s: %w", name, err)
@@ -126,19 +127,37 @@ func commonArgs(now string, m line.KnownState, begin bool) []any {
 	}
 }
 
-// appendClaim appends the twelve script arguments of a claim. keyIndex is the index of the key of its
+// appendClaim appends the thirteen script arguments of a claim. keyIndex is the index of the key of its
 // tier-1 position, 0 without one.
 func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
-	args = append(args, c.UserID, flagArg(c.Join), flagArg(c.Tier1.Required), keyIndex, c.Tier1.Round, c.Tier1.Position)
+	args = append(args, c.UserID, flagArg(c.Join), requiredArg(c.Tier1), keyIndex, c.Tier1.Round, c.Tier1.Position)
 	if c.Ticket != nil {
 		args = append(args, c.Ticket.Score, c.Ticket.Epoch, c.Ticket.IssuedAt)
 	} else {
 		args = append(args, "", "", "")
 	}
 	if c.Entry != nil {
-		return append(args, c.Entry.SlotID, c.Entry.Epoch, c.Entry.End)
+		args = append(args, c.Entry.SlotID, c.Entry.Epoch, c.Entry.End)
+	} else {
+		args = append(args, "", "", "")
 	}
-	return append(args, "", "", "")
+	return append(args, entitledArg(c.Entitled))
+}
+
+// requiredArg says whether a newcomer needs a position.
+func requiredArg(t line.Tier1) string {
+	if t.Required && t.Lobby {
+		return "2"
+	}
+	return flagArg(t.Required)
+}
+
+// entitledArg is ticket's answer on a user's entitlement.
+func entitledArg(e line.Entitlement) string {
+	if e == line.EntitlementUnknown {
+		return ""
+	}
+	return flagArg(e == line.Entitled)
 }
 
 func flagArg(b bool) string {

@@ -93,7 +93,7 @@ func (s *Store) Check(ctx context.Context, eventID string, known line.KnownState
 func (s *Store) runCheck(ctx context.Context, eventID string, known line.KnownState, claims []line.PlaceClaim) (line.LineState, []line.ClaimOutcome, error) {
 	var tier1 positionKeys
 	begin := false
-	items := make([]any, 0, 12*len(claims))
+	items := make([]any, 0, 13*len(claims))
 	for _, c := range claims {
 		begin = begin || c.Begin || c.Ticket != nil || c.Entry != nil
 		items = appendClaim(items, c, tier1.indexOf(eventID, c.Tier1))
@@ -161,6 +161,15 @@ func (s *Store) Block(ctx context.Context, eventID string, known line.KnownState
 	}
 	st, _, err := s.runBool(ctx, scriptSet, eventID, args)
 	return st, err
+}
+
+func (s *Store) Entitle(ctx context.Context, eventID string, known line.KnownState, answers []line.EntitlementAnswer) (line.LineState, error) {
+	args := s.scriptArgs(known, false)
+	for _, a := range answers {
+		args = append(args, a.UserID, flagArg(a.Entitled))
+	}
+	r, err := s.runScript(ctx, scriptEntitle, eventID, nil, args)
+	return r.state, err
 }
 
 func (s *Store) Admit(ctx context.Context, eventID string, known line.KnownState) (line.LineState, line.AdmissionResult, error) {

@@ -36,7 +36,7 @@ end
 local function freeLine()
   local endKnownAt = line.status == C.noSale and now or line.statusAt
   if endKnownAt < line.endedAt + C.reopen then return end
-  local ended = call('UNLINK', kQueue, kSeen, kSince, kParked, kParkedSeen, kLate, kActive, kActiveSeen, kUnclaimed, kSlot, kHolds, kOld)
+  local ended = call('UNLINK', kQueue, kEntitled, kGranted, kSeen, kSince, kParked, kParkedSeen, kLate, kActive, kActiveSeen, kUnclaimed, kSlot, kHolds, kOld)
   if ended == 0 then return end
   wrote = true
   for _, key in ipairs(lasting) do call('PEXPIRE', key, C.idle) end -- perhaps no cleanup follows
@@ -79,7 +79,7 @@ local function detectOutage()
   local grace = math.max(C.silence, 2000 * shortest + 5000)
   local capped = now - line.silentAt <= C.silenceCap
   local silent = line.silent
-  local unticked = line.tickAt > 0 and now - line.tickAt > C.silence and call('EXISTS', kQueue, kActive, kOld, kParked) > 0
+  local unticked = line.tickAt > 0 and now - line.tickAt > C.silence and call('EXISTS', kQueue, kEntitled, kActive, kOld, kParked) > 0
   if unticked and not capped then
     set({ resumed = now, silentAt = now })
     silent = 0
@@ -155,6 +155,13 @@ local function passLate(user, seen)
   return 1
 end
 
+-- presence returns from when on (ms) a user who waited in `queue` counts as present, for the check of the
+-- admissions' order: if the sale had a presale, from the sale's opening.
+local function presence(score, from)
+  if line.presale == 0 then return from end
+  return int(math.max(tonumber(from or 0), math.floor(tonumber(score) / 1000), line.opens))
+end
+
 -- newBatch collects what is to be written of a page of the queue, as arguments of a call per key.
 local function newBatch()
   return { slots = {}, deadlines = {}, values = {}, spent = {}, turns = {}, present = {}, parked = {}, parkedSeen = {}, gone = 0, admitted = 0, kept = 0,
@@ -174,7 +181,7 @@ end
 -- selectWaiters selects present waiters from the head of the queue while there is room, and parks
 -- absent and late ones. This loop is most of a tick: scores stay strings where possible, and it calls
 -- few functions.
-local function selectWaiters(heads, users, admitted, room)
+local function selectWaiters(heads, users, entitled, admitted, room)
   local touched = call('ZMSCORE', kSeen, unpack(users))
   local from = hasSince and call('HMGET', kSince, unpack(users)) or {}
   local late = hasLate and call('ZMSCORE', kLate, unpack(users)) or {}
@@ -208,8 +215,9 @@ local function selectWaiters(heads, users, admitted, room)
       if tonumber(score) <= reach then -- isEarly
         turns[at + 1], turns[at + 2] = user, score -- early places are before all others
       end
-      if from[i] then
-        present[#present + 1], present[#present + 2] = user, from[i]
+      local since = entitled[i] and from[i] or not entitled[i] and presence(score, from[i])
+      if since then
+        present[#present + 1], present[#present + 2] = user, since
       end
       n, high = n + 1, score
       if late[i] then call('ZREM', kLate, user) end
@@ -223,10 +231,10 @@ end
 
 -- admitFrom writes the result of selectWaiters in few calls, since the fixed cost of a call
 -- dominates.
-local function admitFrom(heads, admitted, room)
+local function admitFrom(heads, entitled, admitted, room)
   local users = {}
   for i = 1, #heads / 2 do users[i] = heads[2 * i - 1] end
-  local batch = selectWaiters(heads, users, admitted, room)
+  local batch = selectWaiters(heads, users, entitled, admitted, room)
   if batch.admitted > 0 then
     call('ZADD', kActive, unpack(batch.slots))
     call('ZADD', kUnclaimed, unpack(batch.deadlines))
@@ -239,8 +247,13 @@ local function admitFrom(heads, admitted, room)
     call('ZADD', kParked, unpack(batch.parked))
     call('ZADD', kParkedSeen, unpack(batch.parkedSeen))
   end
-  if batch.gone > 0 then -- they are the first of the queue
-    call('ZREMRANGEBYRANK', kQueue, 0, batch.gone - 1)
+  if batch.gone > 0 then -- they are the first of their sets
+    local fromEntitled = 0
+    for i = 1, batch.gone do
+      if entitled[i] then fromEntitled = fromEntitled + 1 end
+    end
+    if fromEntitled > 0 then call('ZREMRANGEBYRANK', kEntitled, 0, fromEntitled - 1) end
+    if batch.gone > fromEntitled then call('ZREMRANGEBYRANK', kQueue, 0, batch.gone - fromEntitled - 1) end
     call('ZREM', kSeen, unpack(users, 1, batch.gone))
     if hasSince then call('HDEL', kSince, unpack(users, 1, batch.gone)) end
   end
@@ -251,6 +264,24 @@ end
 -- only, the next one is twice as long.
 local shortestPage, longestPage = 10, 200
 
+-- nextWaiters returns the first n of those who may enter, each with the score, and a table of which of
+-- them are in `entitled`, by index.
+local function nextWaiters(n)
+  local queue = isForAll() and call('ZRANGE', kQueue, 0, n - 1, 'WITHSCORES') or {}
+  local few = line.split == 1 and call('ZRANGE', kEntitled, 0, n - 1, 'WITHSCORES') or {}
+  if #few == 0 then return queue, {} end
+  local heads, entitled, q, e = {}, {}, 1, 1
+  for i = 1, math.min(n, (#queue + #few) / 2) do
+    local first = not queue[q] or (few[e] and tonumber(few[e + 1]) < tonumber(queue[q + 1]))
+    if first then
+      heads[2 * i - 1], heads[2 * i], entitled[i], e = few[e], few[e + 1], true, e + 2
+    else
+      heads[2 * i - 1], heads[2 * i], q = queue[q], queue[q + 1], q + 2
+    end
+  end
+  return heads, entitled
+end
+
 local function admit()
   local tick = math.floor(now / 1000)
   local used = tick == line.tick and line.used or 0
@@ -259,9 +290,9 @@ local function admit()
   local admitted, full, over, absent = 0, false, vacant <= 0, 0
   while not full and not over and (room > 0 or hasLate) do
     local page = math.max(math.min(room, 100), shortestPage, math.min(2 * absent, longestPage))
-    local heads = call('ZRANGE', kQueue, 0, page - 1, 'WITHSCORES')
+    local heads, entitled = nextWaiters(page)
     if #heads == 0 then break end
-    local batch = admitFrom(heads, admitted, room)
+    local batch = admitFrom(heads, entitled, admitted, room)
     local n = batch.admitted
     absent = n == 0 and batch.gone or 0
     admitted, room, full, over = admitted + n, room - n - batch.kept, batch.full, batch.over

@@ -2,22 +2,24 @@
 -- is recorded. A visitor who was parked, or lost with an earlier epoch, returns with the old score.
 -- A newcomer joins. Anybody with nobody before them enters at once.
 --
--- KEYS   21.. t1:<round>:<page>, one for each page of positions among the items
--- ARGV   16 seed of slot ids, then 12 per item:
---          user · join (1: enqueue a newcomer) · required (1: a newcomer needs a position) ·
+-- KEYS   23.. t1:<round>:<page>, one for each page of positions among the items
+-- ARGV   16 seed of slot ids, then 13 per item:
+--          user · join (1: enqueue a newcomer) · required (1: a newcomer needs a position; 2: the room
+--          gives none yet, and users with an entitlement need none) ·
 --          index of its t1 key (0 = no position) · round (µs) · position ·
 --          ticket: score ('' = none), epoch, issued at (ms) ·
---          token: slot id ('' = none), epoch, slot's end (ms)
+--          token: slot id ('' = none), epoch, slot's end (ms) ·
+--          whether ticket holds the user entitled to the presale ('' = not known, 0, 1)
 -- reply  { head, { per item } }, each item one of
 --          { 'A', slot id, slot's end (ms), n }: slot holder; n = 1 if this call claims the slot,
 --            2 if it also assigned it, else 0
---          { 'Q', rank from 0, score }: waiter
+--          { 'Q', rank from 0, score }: waiter; with a fourth element 1 in `entitled`
 --          { 'N' }: in no set
 --          { 'P' }: the position is another user's, and one is required
 --          { 'V' }: a position is required
 --          { 'B' }: blocked
 local seed = ARGV[OWN]
-local active, old, waiting = activeCount(), call('ZCARD', kOld), call('ZCARD', kQueue)
+local active, old, waiting = activeCount(), call('ZCARD', kOld), waitingCount()
 local anyBlocked = call('EXISTS', kBlocked) == 1
 local wrote, arrived, last, reach = false, 0, line.last, line.reach
 local expiring = {}
@@ -86,10 +88,11 @@ local function takeOver(user, item)
 end
 
 local function waitingAt(user)
-  local score = call('ZSCORE', kQueue, user)
+  local score, key = scoreOf(user)
   if not score then return nil end
-  local rank = call('ZRANK', kQueue, user)
+  local rank = rankOf(user, score, key)
   call('ZADD', kSeen, now + pollAt(rank) / 128, user)
+  if key == kEntitled then return { 'Q', rank, score, 1 } end
   return { 'Q', rank, score }
 end
 
@@ -175,7 +178,7 @@ end
 
 local function newcomerScore(user, item, n)
   if item.join ~= '1' then return nil, { 'N' } end
-  local required = item.required == '1'
+  local required = item.required == '1' or (item.required == '2' and not isEntitled(user))
   if item.t1 > 0 then
     local score = positionScore(user, item, n)
     if score or required then return score, { 'P' } end
@@ -191,10 +194,17 @@ local function slotsKeptFrom(user)
   return math.min(keptSlots())
 end
 
--- enter assigns a slot if nobody in the queue is before the score, else enqueues the user.
+-- isNext reports whether the user may enter, and nobody who may waits before the score.
+local function isNext(user, score)
+  local function someBefore(key) return call('ZCOUNT', key, '-inf', '(' .. score) > 0 end
+  if not isForAll() then return isEntitled(user) and not someBefore(kEntitled) end
+  return waiting == 0 or not (someBefore(kQueue) or (line.split == 1 and someBefore(kEntitled)))
+end
+
+-- enter assigns a slot if nobody in the line is before the score, else enqueues the user.
 local function enter(user, score, n)
   wrote = true
-  if open and active + old < limit and active + old + slotsKeptFrom(user) < limit and (waiting == 0 or call('ZCOUNT', kQueue, '-inf', '(' .. score) == 0) then
+  if open and active + old < limit and active + old + slotsKeptFrom(user) < limit and isNext(user, score) then
     local id, till = slotId(seed, n), newSlotEnd()
     call('ZADD', kActive, int(till), user)
     call('ZADD', kActiveSeen, int(now), user)
@@ -217,6 +227,7 @@ end
 local function answer(user, item, n)
   if anyBlocked and call('SISMEMBER', kBlocked, user) == 1 then return { 'B' } end
   if closed then return { 'N' } end
+  if setEntitlement(user, item.entitled) == 1 then wrote = true end
   local found = heldSlot(user) or takeOver(user, item) or waitingAt(user)
   if found then return found end
   local score, parked = restoredScore(user, item)
@@ -224,15 +235,15 @@ local function answer(user, item, n)
   if not score then score, refusal = newcomerScore(user, item, n) end
   if not score then return refusal end
   found = enter(user, int(tonumber(score)), n)
-  if parked and status() ~= C.scheduled and found[1] == 'Q' then markLate(user, 0) end
+  if parked and status() ~= C.scheduled and found[1] == 'Q' and (isForAll() or found[4]) then markLate(user, 0) end
   return found
 end
 
 local out = {}
-for at = OWN + 1, #ARGV, 12 do
-  local a = { unpack(ARGV, at, at + 11) }
+for at = OWN + 1, #ARGV, 13 do
+  local a = { unpack(ARGV, at, at + 12) }
   local item = { join = a[2], required = a[3], t1 = tonumber(a[4]), round = a[5], position = a[6], ticket = a[7], ticketEpoch = a[8],
-    issued = a[9], slot = a[10], slotEpoch = a[11], slotEnd = a[12] }
+    issued = a[9], slot = a[10], slotEpoch = a[11], slotEnd = a[12], entitled = a[13] }
   out[#out + 1] = answer(a[1], item, #out)
 end
 if arrived > 0 then set({ round = line.round, arrived = line.arrived + arrived }) end

@@ -21,7 +21,7 @@ if mayCleanUp() and now >= line.resumed + C.seen then
   local absent = call('ZRANGEBYSCORE', kSeen, '-inf', int(now - C.seen), 'WITHSCORES', 'LIMIT', 0, C.cleanup)
   for i = 1, #absent, 2 do
     local user = absent[i]
-    local score = call('ZSCORE', kQueue, user)
+    local score = scoreOf(user)
     unqueue(user)
     if score then park(user, int(tonumber(score)), tonumber(absent[i + 1])) end
     done = done + 1
@@ -55,8 +55,10 @@ if #forgotten == C.cleanup then more = 1 end
 -- By then tickets and tokens of the previous epoch restore nothing.
 if now >= math.max(line.epoch / 1000 + C.parked, line['until']) and #call('SPOP', kRestored, C.cleanup) == C.cleanup then more = 1 end
 
+if line.split == 1 and call('EXISTS', kEntitled) == 0 then set({ split = 0 }) end
+
 -- An empty line with a closing time is kept until a day after it, any other for a day.
-local empty = call('EXISTS', kQueue, kActive, kOld, kParked) == 0
+local empty = call('EXISTS', kQueue, kEntitled, kActive, kOld, kParked) == 0
 local life = C.idle
 if not closed and line.closes > 0 then life = line.closes - now + C.idle end
 for _, key in ipairs(lasting) do

@@ -4,7 +4,8 @@
 --
 -- KEYS   1 line · 2 queue · 3 seen · 4 parked · 5 parked-seen · 6 active · 7 active-seen ·
 --        8 unclaimed · 9 slot · 10 old · 11 restored · 12 blocked · 13 threshold · 14 admitted ·
---        15 since · 16 spent · 17 late · 18 holds · 19 turns · 20 turns-before; the script's own follow
+--        15 since · 16 spent · 17 late · 18 holds · 19 turns · 20 turns-before · 21 entitled ·
+--        22 granted; the script's own follow
 -- ARGV   1 the time in µs ('' = Redis TIME; tests set it) ·
 --        2..9 what the caller knows of the line: epoch, rev, its last answer (ms, 0 = none), when
 --          its settings were read (ms, 0 = never), threshold, paused (0|1), slot length (ms),
@@ -21,14 +22,15 @@
 --            tier-1 round, previous epoch (0 = unknown), status of the latest sale report (its
 --            number), when the sale opens (ms), when the report was measured (ms, 0 = never), by how
 --            much outages of ticket have extended slots (ms), number of acts that ticket does not
---            have yet, when the presale opens (ms, 0 = there is none) }
+--            have yet, when the presale opens (ms, 0 = there is none), how many of those waiting are in
+--            `entitled` }
 --
 -- Numbers are passed as numbers (integer replies are exact below 2^53) or through int(), since
 -- tostring loses digits of µs. Scores as Redis returns them are passed on as they are.
 local call = redis.call
 local kLine, kQueue, kSeen, kParked, kParkedSeen, kActive, kActiveSeen, kUnclaimed, kSlot, kOld, kRestored, kBlocked, kThreshold,
-  kAdmitted, kSince, kSpent, kLate, kHolds, kTurns, kTurnsBefore = unpack(KEYS, 1, 20)
-local OWN, OWN_KEYS = 16, 20
+  kAdmitted, kSince, kSpent, kLate, kHolds, kTurns, kTurnsBefore, kEntitled, kGranted = unpack(KEYS, 1, 22)
+local OWN, OWN_KEYS = 16, 22
 local lasting = { kLine, kThreshold, kBlocked, kAdmitted } -- the keys that remain of an empty line
 
 local function int(x) return string.format('%d', x) end
@@ -47,7 +49,7 @@ local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
-  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending', 'reach', 'turnsAt', 'presale' }
+  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending', 'reach', 'turnsAt', 'presale', 'split' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))
@@ -77,8 +79,24 @@ local function since(score)
   return tonumber(score) <= line.high and int(now + 1) or nil
 end
 
+-- Waiters are in two sets. Until a sale with a presale opens, users with a known entitlement wait in
+-- `entitled`, all others in `queue`, and only the former may enter. From the opening on both sets are one
+-- line, in the order of the scores; they are not merged, since that would block Redis. A line without a
+-- presale has only `queue`; `split` is 1 while `entitled` may have members.
+--
+-- isForAll reports whether everybody may enter once the sale is on.
+local function isForAll() return line.presale == 0 or now >= line.opens end
+
+-- isEntitled reports whether ticket is known to hold the user entitled, before the sale opens.
+local function isEntitled(user) return not isForAll() and call('SISMEMBER', kGranted, user) == 1 end
+
 local function enqueue(user, score)
-  call('ZADD', kQueue, score, user)
+  if isEntitled(user) then
+    if line.split == 0 then set({ split = 1 }) end
+    call('ZADD', kEntitled, score, user)
+  else
+    call('ZADD', kQueue, score, user)
+  end
   call('ZADD', kSeen, int(now), user)
   local from = since(score)
   if from then call('HSET', kSince, user, from) end
@@ -225,10 +243,10 @@ local function status()
 end
 
 -- sale returns whether the line has ended, and whether the sale allows admission (also without a
--- report).
+-- report); in a presale that of users with an entitlement.
 local function sale()
   local s = status()
-  return s == C.saleClosed or s == C.cancelled, s == C.noSale or s == C.onSale
+  return s == C.saleClosed or s == C.cancelled, s == C.noSale or s == C.onSale or s == C.presale
 end
 local closed, selling = sale()
 
@@ -321,11 +339,58 @@ end
 -- previous epoch must not restore a slot in this epoch.
 local function revokedMark(user) return 'r:' .. int(line.epoch) .. ':' .. user end
 
--- unqueue removes a user from the queue.
+-- unqueue removes a user from the sets of waiters, and returns 1 if the user was in one.
 local function unqueue(user)
   call('ZREM', kSeen, user)
   call('HDEL', kSince, user)
-  return call('ZREM', kQueue, user)
+  local entitled = line.split == 1 and call('ZREM', kEntitled, user) or 0
+  return math.max(entitled, call('ZREM', kQueue, user))
+end
+
+-- scoreOf returns a waiter's score and set; false without a place.
+local function scoreOf(user)
+  local score = call('ZSCORE', kQueue, user)
+  if score or line.split == 0 then return score, kQueue end
+  return call('ZSCORE', kEntitled, user), kEntitled
+end
+
+-- rankOf returns how many waiters enter before one with this score in this set. Users without an
+-- entitlement have the place that they will have when the sale opens.
+local function rankOf(user, score, key)
+  local rank = call('ZRANK', key, user)
+  if line.split == 0 or (key == kEntitled and not isForAll()) then return rank end
+  return rank + call('ZCOUNT', key == kQueue and kEntitled or kQueue, '-inf', '(' .. score)
+end
+
+local function entitledCount() return line.split == 1 and call('ZCARD', kEntitled) or 0 end
+
+local function waitingCount() return call('ZCARD', kQueue) + entitledCount() end
+
+-- moveWaiter moves a user to the other set of waiters, with the same score. For the check of the
+-- admissions' order the user counts as present there from now on.
+local function moveWaiter(user, from, to)
+  local score = call('ZSCORE', from, user)
+  if not score then return 0 end
+  call('ZREM', from, user)
+  call('ZADD', to, score, user)
+  local at = since(score)
+  if at then call('HSET', kSince, user, at) end
+  if to == kEntitled and line.split == 0 then set({ split = 1 }) end
+  return 1
+end
+
+-- setEntitlement keeps an answer of ticket on a user: '1', '0', or '' for none. It returns 1 if that has
+-- changed anything. Once the sale is open nobody needs an entitlement.
+local function setEntitlement(user, answer)
+  if answer == '' or isForAll() then return 0 end
+  if answer == '0' then
+    if call('SREM', kGranted, user) == 0 then return 0 end
+    moveWaiter(user, kEntitled, kQueue)
+    return 1
+  end
+  local new = call('SADD', kGranted, user)
+  if new == 1 then call('PEXPIRE', kGranted, int(line.opens - now + C.idle)) end
+  return math.max(new, moveWaiter(user, kQueue, kEntitled))
 end
 
 -- markLate marks a user as late: one who returned from `parked` and found no free slot, and polls
@@ -392,7 +457,7 @@ local function trimRecord()
 end
 
 local function head()
-  return { line.epoch, line.rev, now, line['until'], fresh, call('ZCARD', kQueue), activeCount(), call('ZCARD', kOld),
+  return { line.epoch, line.rev, now, line['until'], fresh, waitingCount(), activeCount(), call('ZCARD', kOld),
     call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived,
-    line.prev, line.status, line.opens, line.statusAt, line.lost, line.pending, line.presale }
+    line.prev, line.status, line.opens, line.statusAt, line.lost, line.pending, line.presale, entitledCount() }
 end

@@ -25,7 +25,7 @@ if id == '*' then
     -- The slot may be lost with the previous epoch. Neither its token nor an earlier ticket of the
     -- user, who is in no set, may restore anything.
     addMark(revokedMark(user))
-    if not call('ZSCORE', kQueue, user) and not call('ZSCORE', kParked, user) then
+    if not scoreOf(user) and not call('ZSCORE', kParked, user) then
       markSpent(int(now), user)
       markTurns({ user, int(us) })
       wrote = true
@@ -43,7 +43,7 @@ elseif id ~= '' then
     addMark('s:' .. id) -- the slot was lost with the previous epoch; its token must not restore it
   end
 else
-  local score = call('ZSCORE', kQueue, user) or call('ZSCORE', kParked, user)
+  local score = scoreOf(user) or call('ZSCORE', kParked, user)
   if score and isEarly(score) then markTurns({ user, score }) end
   ended = unqueue(user) + call('ZREM', kParked, user)
   call('ZREM', kParkedSeen, user)

@@ -29,10 +29,10 @@ end
 
 -- evictAll evicts those of the users who are in the line.
 local function evictAll(users)
-  for _, key in ipairs({ kQueue, kParked, kActive, kOld }) do
+  for _, key in ipairs({ kQueue, kEntitled, kParked, kActive, kOld }) do
     local scores = call('EXISTS', key) == 1 and call('ZMSCORE', key, unpack(users)) or {}
     for i, score in ipairs(scores) do
-      if score and (key == kQueue or key == kParked) and isEarly(score) then markTurns({ users[i], score }) end
+      if score and key ~= kActive and key ~= kOld and isEarly(score) then markTurns({ users[i], score }) end
       if score then evict(users[i]) end
     end
   end

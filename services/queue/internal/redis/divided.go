@@ -1,0 +1,69 @@
+package redis
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// dividedReads are the queued commands that look up waiters of a line with two sets: `queue`, and
+// `entitled` for users with an entitlement to the presale.
+type dividedReads struct {
+	queue, entitled              string // keys
+	users                        []any
+	inQueue, inEntitled, contact *redis.FloatSliceCmd
+	ranks, others                []*redis.IntCmd // in the waiter's set, and before the score in the other set
+}
+
+func readDivided(ctx context.Context, pipe redis.Pipeliner, eventID string, queries []line.MemberQuery, indexes []int) *dividedReads {
+	r := &dividedReads{queue: lineKey(eventID, "queue"), entitled: lineKey(eventID, "entitled"), users: usersOf(queries, indexes)}
+	if len(r.users) == 0 {
+		return r
+	}
+	r.inQueue = queueZMScore(ctx, pipe, r.queue, r.users)
+	r.inEntitled = queueZMScore(ctx, pipe, r.entitled, r.users)
+	r.contact = queueZMScore(ctx, pipe, lineKey(eventID, "seen"), r.users)
+	return r
+}
+
+// readRanks reads the ranks, when the scores have been read.
+func (r *dividedReads) readRanks(ctx context.Context, pipe redis.Pipeliner) error {
+	if len(r.users) == 0 {
+		return nil
+	}
+	r.ranks, r.others = make([]*redis.IntCmd, len(r.users)), make([]*redis.IntCmd, len(r.users))
+	for k, user := range r.users {
+		own, other := r.queue, r.entitled
+		score, entitled := r.scoreOf(k)
+		if entitled {
+			own, other = other, own
+		}
+		r.ranks[k] = pipe.ZRank(ctx, own, user.(string))
+		r.others[k] = pipe.ZCount(ctx, other, "-inf", "("+strconv.FormatInt(int64(score), 10))
+	}
+	return execPipeline(ctx, pipe)
+}
+
+// scoreOf returns the score of the k-th waiter, 0 if it is missing, and whether it is in `entitled`.
+func (r *dividedReads) scoreOf(k int) (score float64, entitled bool) {
+	if score := r.inEntitled.Val()[k]; score > 0 {
+		return score, true
+	}
+	return r.inQueue.Val()[k], false
+}
+
+// state combines the replies about the k-th waiter, as waiterReads.state does.
+func (r *dividedReads) state(k int) line.MemberState {
+	rank, err := r.ranks[k].Result()
+	score, entitled := r.scoreOf(k)
+	contact := r.contact.Val()[k]
+	if err != nil || score == 0 || contact == 0 {
+		return line.MemberState{}
+	}
+	m := waiterState(rank, score, contact)
+	m.Entitled, m.Others = entitled, r.others[k].Val()
+	return m
+}
