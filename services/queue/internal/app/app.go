@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	service := line.NewService(line.Deps{
-		Store: store, Cache: line.NewLineCache(time.Now), Seal: sealer, Events: events, Sales: events, Announce: announcer, Meter: prometheusMeter{},
+		Store: store, Cache: line.NewLineCache(time.Now), Seal: sealer, Events: events, Sales: events, Entitled: events, Announce: announcer, Meter: prometheusMeter{},
 		Rules: cfg.lineRules(), Log: log, Now: time.Now,
 	})
 	a.OnClose("questions", service.Close)
@@ -89,6 +89,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("settings", worker.RunSettingsReads)
 	a.Go("sales", worker.RunSaleReads)
 	a.Go("acts", worker.RunActSends)
+	a.Go("entitlements", worker.RunEntitlementAsks)
 	a.Go("reservations", reservations.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(sealer.Rekey(next.EntryTokenSecret), rekeyTicket(next.Ticket.Key), server.Rekey(next.RPC.Accept))
@@ -100,8 +101,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// dialTicket opens two connections to ticket: one with a circuit breaker for titles, which are
-// optional, and one without for settings. It also returns the function that replaces both keys.
+// dialTicket opens three connections to ticket: two with circuit breakers of their own for titles and
+// for entitlements, since visitors wait for them, and one without for settings. It also returns the
+// function that replaces their keys.
 func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(config.Secret) error, error) {
 	titles, err := a.Dial("ticket", peer, pkgrpc.WithTimeout(ticketTimeout), pkgrpc.WithBreaker())
 	if err != nil {
@@ -111,8 +113,14 @@ func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(con
 	if err != nil {
 		return nil, nil, err
 	}
-	rekey := func(key config.Secret) error { return errors.Join(titles.Rekey(key), settings.Rekey(key)) }
-	return ticket.New(titles, settings), rekey, nil
+	entitlements, err := a.Dial("ticket", peer, pkgrpc.WithTimeout(ticketTimeout), pkgrpc.WithBreaker())
+	if err != nil {
+		return nil, nil, err
+	}
+	rekey := func(key config.Secret) error {
+		return errors.Join(titles.Rekey(key), settings.Rekey(key), entitlements.Rekey(key))
+	}
+	return ticket.New(titles, settings, entitlements), rekey, nil
 }
 
 // newAnnouncer makes the announcer that sends admissions to SQS, or one that drops them if SQS is off.

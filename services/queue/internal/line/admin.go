@@ -16,7 +16,9 @@ const (
 	settingsTimeout       = 500 * time.Millisecond
 )
 
-// LineLoad counts the visitors of a line. Tier 1 (vwr) reads it, to let through no more than fit.
+// LineLoad counts the visitors of a line. Tier 1 (vwr) reads it, to let through no more than fit. Those
+// who wait for the sale to open to all do not count until then: they would keep out users with an
+// entitlement to the presale.
 type LineLoad struct{ Waiting, Active, Parked, Arrived int64 }
 
 // ReadLoad returns the line's load; all zero when there is no line. It reads Redis, not the cache,
@@ -26,7 +28,7 @@ func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error
 	if err != nil {
 		return LineLoad{}, err
 	}
-	return LineLoad{Waiting: st.Waiting, Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
+	return LineLoad{Waiting: st.Waiting - st.WaitingGeneral(), Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
 
 // SaleClosed asks ticket whether the event's sale has ended. It serves tier 1, which also has rooms

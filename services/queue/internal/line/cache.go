@@ -204,10 +204,10 @@ func (e *lineEntry) currentState(now time.Time) (LineState, bool) {
 	return s, age < maxStateAge
 }
 
-func (e *lineEntry) estimateWait(position int64, s LineState) int64 {
+func (e *lineEntry) estimateWait(position int64, s LineState, opensAt int64) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.rate.estimateWait(position, s)
+	return e.rate.estimateWait(position, s, opensAt)
 }
 
 func (c *LineCache) admittedPerMinute(eventID string) float64 {

@@ -20,6 +20,52 @@ type fakeTicket struct {
 	age     time.Duration
 	err     error
 	calls   [][]string
+	// entitled are the users who may buy in presales, asks the users of each call about that.
+	entitled map[string]bool
+	asks     [][]string
+}
+
+func (o *fakeTicket) HoldEntitlement(_ context.Context, _ string, visitors []line.Visitor) ([]bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	users, answers := make([]string, len(visitors)), make([]bool, len(visitors))
+	for i, v := range visitors {
+		users[i], answers[i] = v.UserID, o.entitled[v.UserID] || o.entitled[v.Email]
+	}
+	o.asks = append(o.asks, users)
+	if o.err != nil {
+		return nil, o.err
+	}
+	return answers, nil
+}
+
+// setEntitled sets who may buy in presales.
+func (o *fakeTicket) setEntitled(users ...string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.entitled = make(map[string]bool)
+	for _, u := range users {
+		o.entitled[u] = true
+	}
+}
+
+// askedAbout returns the users asked about so far, by call, and clears them.
+func (o *fakeTicket) askedAbout() [][]string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	asks := o.asks
+	o.asks = nil
+	return asks
+}
+
+// setPresale reports a sale with a presale.
+func (o *fakeTicket) setPresale(event string, status line.SaleStatus, presale, opens time.Time) {
+	o.setStatus(event, status, opens)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	report := o.reports[event]
+	report.PresaleOpensAt = presale.UnixMilli()
+	o.reports[event] = report
 }
 
 func (o *fakeTicket) Sales(_ context.Context, ids []string) (map[string]line.SaleReport, time.Duration, error) {

@@ -60,10 +60,10 @@ type Place struct {
 	Sale          SaleStatus // the status of the event's sale
 	Paused        bool       // paused by an operator
 	Ticket        string     // set while waiting
-	// SaleOpensAt (epoch ms) is set until the sale of an event with a presale opens to all. Entitled
+	// GeneralOpensAt (epoch ms) is set until the sale of an event with a presale opens to all. Entitled
 	// means that the waiting user may enter before that.
-	SaleOpensAt int64
-	Entitled    bool
+	GeneralOpensAt int64
+	Entitled       bool
 }
 
 // PlaceAnswer is the result of a PlaceRequest: a Place, or an error.
@@ -139,15 +139,13 @@ func (s LineState) AcceptsEpoch(epoch int64) bool {
 
 func (s LineState) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
 
-// BeforeSale reports whether the sale of an event with a presale is still to open to all.
-func (s LineState) BeforeSale() bool {
-	return s.Sale.PresaleOpensAt > 0 && s.Now < s.Sale.OpensAt && !s.SaleStatus().Ended()
-}
+// BeforeGeneral reports whether the sale of an event with a presale is still to open to all.
+func (s LineState) BeforeGeneral() bool { return s.Sale.isBeforeGeneral(s.Now) }
 
-// WaitingForSale counts the waiters who may not enter before the sale opens to all, since they have no
+// WaitingGeneral counts the waiters who may not enter before the sale opens to all, since they have no
 // known entitlement to the presale.
-func (s LineState) WaitingForSale() int64 {
-	if !s.BeforeSale() {
+func (s LineState) WaitingGeneral() int64 {
+	if !s.BeforeGeneral() {
 		return 0
 	}
 	return s.Waiting - s.Entitled
@@ -155,7 +153,7 @@ func (s LineState) WaitingForSale() int64 {
 
 // opensFor returns when (ms) the sale opens for a waiter.
 func (s LineState) opensFor(entitled bool) int64 {
-	if entitled && s.BeforeSale() {
+	if entitled && s.BeforeGeneral() {
 		return s.Sale.PresaleOpensAt
 	}
 	return s.Sale.OpensAt

@@ -6,6 +6,7 @@ import "context"
 type LineOverview struct {
 	EventID                            string
 	Waiting, Parked, Active, Threshold int64
+	WaitingGeneral                     int64 // of Waiting: may enter only when the sale opens to all
 	AdmittedPerMinute                  float64
 	Epoch                              int64
 	Pauses                             []PauseReason // the reasons why nobody is admitted; empty while the line admits
@@ -77,7 +78,7 @@ func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOvervie
 	}
 	o := LineOverview{
 		EventID: eventID, Waiting: st.Waiting, Parked: st.Parked, Active: st.Active + st.Old, Threshold: st.Threshold,
-		AdmittedPerMinute: s.cache.admittedPerMinute(eventID), Epoch: st.Epoch, Pauses: st.Pauses(), Sale: st.SaleStatus(),
+		AdmittedPerMinute: s.cache.admittedPerMinute(eventID), Epoch: st.Epoch, Pauses: st.Pauses(), Sale: st.SaleStatus(), WaitingGeneral: st.WaitingGeneral(),
 		Durable: st.Pending == 0,
 	}
 	if st.Recovering() {

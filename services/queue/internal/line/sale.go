@@ -90,6 +90,11 @@ func (s Sale) openAt(now int64) SaleStatus {
 	}
 }
 
+// isBeforeGeneral reports whether there is a presale, and the sale is still to open to all.
+func (s Sale) isBeforeGeneral(now int64) bool {
+	return s.PresaleOpensAt > 0 && now < s.OpensAt && !s.StatusAt(now).Ended()
+}
+
 // SaleReport is a Sale as ticket reports it: with an Age instead of At.
 type SaleReport struct {
 	Sale

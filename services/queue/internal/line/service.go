@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +41,9 @@ type Service struct {
 	openings      singleflight.Group // openings of lines
 	idleRefreshes singleflight.Group // reads of the settings of lines that were idle
 	salesFailing  atomic.Bool
+
+	entitlements *entitlements
+	asksFailing  atomic.Bool
 }
 
 // Deps are the dependencies of a Service.
@@ -51,6 +53,7 @@ type Deps struct {
 	Seal     Sealer
 	Events   Directory
 	Sales    SaleReader
+	Entitled EntitlementSource
 	Announce Announcer
 	Meter    Meter
 	Rules    Rules
@@ -63,14 +66,14 @@ func NewService(d Deps) *Service {
 	return &Service{
 		store: d.Store, cache: d.Cache, seal: d.Seal, events: d.Events, announce: d.Announce, meter: d.Meter, rules: d.Rules, log: d.Log,
 		now: d.Now, existence: newEventExistenceCache(d.Now, d.Events.Exists), unknown: make(chan struct{}, maxParallelUnknownLines),
-		sales: d.Sales,
+		sales: d.Sales, entitlements: newEntitlements(d.Entitled, d.Now),
 	}
 }
 
-// Close waits for background calls to ticket, half a second at most.
-func (s *Service) Close(context.Context) error {
+// Close waits for calls to ticket, half a second at most.
+func (s *Service) Close(ctx context.Context) error {
 	s.existence.wait()
-	return nil
+	return s.entitlements.calls.Close(ctx)
 }
 
 // Check returns each visitor's place or slot, and adds newcomers to the line. The answers have the
@@ -150,19 +153,23 @@ func (s *Service) forEachLine(
 // checkInChunks sends the requests at the given indexes, all for one line, to the store: in chunks, one
 // after another, so that they keep their order. It writes the answers to out.
 func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, join bool, out []PlaceAnswer) {
-	for chunk := range slices.Chunk(indexes, maxClaimsPerScript) {
-		s.checkChunk(ctx, eventID, reqs, chunk, join, out)
+	if join {
+		s.refreshIdleLine(ctx, eventID)
 	}
-}
-
-func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, join bool, out []PlaceAnswer) {
 	claims := make([]PlaceClaim, len(indexes))
 	for k, i := range indexes {
 		claims[k] = s.claimOf(reqs[i], join)
 	}
-	if join {
-		s.refreshIdleLine(ctx, eventID)
+	s.answerEntitlements(ctx, eventID, reqs, indexes, join, claims)
+	for from := 0; from < len(indexes); from += maxClaimsPerScript {
+		to := min(from+maxClaimsPerScript, len(indexes))
+		s.checkChunk(ctx, eventID, reqs, indexes[from:to], claims[from:to], join, out)
 	}
+}
+
+func (s *Service) checkChunk(
+	ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, claims []PlaceClaim, join bool, out []PlaceAnswer,
+) {
 	state, outcomes, err := s.checkLine(ctx, eventID, claims, join)
 	if err != nil {
 		for _, i := range indexes {
@@ -171,6 +178,7 @@ func (s *Service) checkChunk(ctx context.Context, eventID string, reqs []PlaceRe
 		return
 	}
 	s.cache.Observe(eventID, state)
+	s.askLaterAbout(eventID, reqs, indexes, state, claims, outcomes)
 	if join {
 		s.cache.RecordContact(eventID) // the line may be new
 		s.markInUse(ctx, eventID)
@@ -257,7 +265,7 @@ func (s *Service) answerOf(r PlaceRequest, state LineState, o ClaimOutcome, titl
 	case Inside:
 		return s.holderAnswer(r, state, o, title)
 	case Waiting:
-		return PlaceAnswer{Place: s.waiterPlace(r, state, o.Ahead, o.Score, title)}
+		return PlaceAnswer{Place: s.waiterPlace(r, state, o, title)}
 	case PassTaken:
 		return PlaceAnswer{Err: ErrPassUsed}
 	case PassMissing:
@@ -277,21 +285,29 @@ func (s *Service) basePlace(eventID string, state LineState, title TitleAndArtis
 		Sale: state.SaleStatus(), Paused: state.Paused,
 		Active: state.Active + state.Old, Threshold: state.Threshold, QueueSize: state.Waiting, Title: title.Title, Artist: title.Artist,
 	}
+	if state.BeforeGeneral() {
+		p.GeneralOpensAt = state.Sale.OpensAt
+	}
 	if !state.Exists() {
 		p.Threshold, p.Sale = s.rules.Threshold, s.cache.saleStatus(eventID)
 	}
 	return p
 }
 
-func (s *Service) waiterPlace(r PlaceRequest, state LineState, ahead, score int64, title TitleAndArtist) Place {
+// waiterPlace returns the place of a waiter. Until the sale opens to all, users with an entitlement are a
+// line of their own.
+func (s *Service) waiterPlace(r PlaceRequest, state LineState, o ClaimOutcome, title TitleAndArtist) Place {
 	p := s.basePlace(r.EventID, state, title)
 	p.Status = StatusQueued
-	p.Ahead, p.Position = ahead, ahead+1
+	p.Ahead, p.Position = o.Ahead, o.Ahead+1
+	if o.Entitled && state.BeforeGeneral() {
+		p.Entitled, p.QueueSize = true, state.Entitled
+	}
 	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the position
 	p.Behind = p.QueueSize - p.Position
-	p.EstimatedWait = s.cache.findOrCreateEntry(r.EventID).estimateWait(p.Position, state)
-	p.NextPoll = jitter(PollInterval(ahead))
-	p.Ticket = s.seal.SealTicket(r.EventID, r.Visitor.UserID, Ticket{Score: score, Epoch: state.Epoch, IssuedAt: state.Now})
+	p.EstimatedWait = s.cache.findOrCreateEntry(r.EventID).estimateWait(p.Position, state, state.opensFor(o.Entitled))
+	p.NextPoll = jitter(PollInterval(o.Ahead))
+	p.Ticket = s.seal.SealTicket(r.EventID, r.Visitor.UserID, Ticket{Score: o.Score, Epoch: state.Epoch, IssuedAt: state.Now})
 	return p
 }
 

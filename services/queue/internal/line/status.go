@@ -41,7 +41,9 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []PlaceRe
 			// If Redis lost the admission, its data has the holder in the queue again: let the script decide.
 			undecided = append(undecided, i)
 		case st.Exists():
-			reads.add(i, MemberQuery{UserID: r.Visitor.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch})
+			reads.add(i, MemberQuery{
+				UserID: r.Visitor.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch, TwoSets: st.Entitled > 0,
+			})
 		case r.Ticket != "" || r.Entry != nil: // the line may have been lost with all of Redis
 			undecided = append(undecided, i)
 		default:
@@ -101,18 +103,28 @@ func (s *Service) answerFromReads(
 		return nil, err
 	}
 	var updates []LastSeenUpdate
+	var ask []Visitor
+	beforeGeneral := st.BeforeGeneral()
 	for k, i := range reads.indexes {
-		q := reads.queries[k]
-		answer, ok := s.answerFromMember(reqs[i], st, q, members[k])
+		q, m := reads.queries[k], members[k]
+		if !m.Entitled || !beforeGeneral {
+			m.Ahead += m.Others
+		}
+		answer, ok := s.answerFromMember(reqs[i], st, q, m)
 		if !ok {
 			notFound = append(notFound, i)
 			continue
 		}
 		out[i] = answer
-		if s.needsUpdate(q, members[k], st.LineState) {
-			updates = append(updates, LastSeenUpdate{UserID: q.UserID, Holder: q.Holder, At: st.Now, Poll: PollInterval(members[k].Ahead)})
+		again := beforeGeneral && !q.Holder && !m.Entitled && isTurnToAsk(q.UserID, m.LastSeen, st.Now)
+		if again {
+			ask = append(ask, reqs[i].Visitor)
+		}
+		if again || s.needsUpdate(q, m, st.LineState) {
+			updates = append(updates, LastSeenUpdate{UserID: q.UserID, Holder: q.Holder, At: st.Now, Poll: PollInterval(m.Ahead)})
 		}
 	}
+	s.entitlements.later(eventID, ask)
 	s.updateLastSeen(ctx, eventID, updates)
 	return notFound, nil
 }
@@ -124,7 +136,7 @@ func (s *Service) answerFromMember(r PlaceRequest, st lineView, q MemberQuery, m
 	case !m.Found:
 		return PlaceAnswer{}, false
 	case !q.Holder:
-		return PlaceAnswer{Place: s.waiterPlace(r, st.LineState, m.Ahead, m.Score, st.title)}, true
+		return PlaceAnswer{Place: s.waiterPlace(r, st.LineState, ClaimOutcome{Ahead: m.Ahead, Score: m.Score, Entitled: m.Entitled}, st.title)}, true
 	}
 	end := st.slotEnd(m.End)
 	if m.SlotID != r.Entry.SlotID || end <= st.Now {

@@ -123,9 +123,10 @@ type Meter interface {
 // Figures are the exported figures of a line.
 type Figures struct {
 	// Active includes holders of the ended epoch; Kept counts the slots kept for late visitors.
-	Waiting, Active, Kept, Threshold int64
-	Epoch                            int64 // the epoch's start in µs
-	Pending                          int64 // acts that ticket does not have yet
+	// WaitingGeneral are those of Waiting who may enter only when the sale opens to all.
+	Waiting, WaitingGeneral, Active, Kept, Threshold int64
+	Epoch                                            int64 // the epoch's start in µs
+	Pending                                          int64 // acts that ticket does not have yet
 	// Selling means that the sale allows admission, Paused that an operator paused the line, Silent
 	// that no visitor has contact, Away that ticket does not answer.
 	Selling, Paused, Silent, Away bool

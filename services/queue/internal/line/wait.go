@@ -28,7 +28,7 @@ func (p *rateEstimator) observe(s LineState) {
 	p.followThreshold(s)
 	defer func() { p.threshold = s.Threshold }()
 	switch {
-	case s.Waiting == 0 || status == Scheduled:
+	case s.Waiting == s.WaitingGeneral() || status == Scheduled:
 		*p = rateEstimator{}
 	case p.since > 0 && (s.Paused || s.ShopAway() || !status.AllowsAdmission()):
 		// The time in which the line does not admit is left out.
@@ -59,12 +59,13 @@ func (p *rateEstimator) followThreshold(s LineState) {
 	}
 }
 
-// estimateWait estimates the seconds until the visitor at a position (from 1) is admitted,
-// including the time until the sale opens. It returns 0 if no estimate is possible: while the line
+// estimateWait estimates the seconds until the visitor at a position (from 1) is admitted, including the
+// time until the sale opens for this visitor, at opensAt (ms). It returns 0 if no estimate is possible: while the line
 // admits nobody, and, until it was observed for 5 s, for visitors beyond the free slots. A visitor
 // for whom a slot is free waits max(position/50, 5).
-func (p *rateEstimator) estimateWait(position int64, s LineState) int64 {
-	scheduled := s.SaleStatus() == Scheduled
+func (p *rateEstimator) estimateWait(position int64, s LineState, opensAt int64) int64 {
+	status := s.SaleStatus()
+	scheduled := (status == Scheduled || status == Presale) && s.Now < opensAt
 	if s.Threshold == 0 || s.Paused || !scheduled && !s.Admitting() {
 		return 0
 	}
@@ -73,7 +74,7 @@ func (p *rateEstimator) estimateWait(position int64, s LineState) int64 {
 		first = max(position/50, 5)
 	}
 	if scheduled && first > 0 {
-		return first + (s.Sale.OpensAt-s.Now+999)/1000
+		return first + (opensAt-s.Now+999)/1000
 	}
 	if scheduled || p.since == 0 || p.last-p.since < minObservation {
 		return first

@@ -53,7 +53,7 @@ func TestEstimatedWait(t *testing.T) {
 			t.Parallel()
 			p, s := watched(c.state, c.seconds, c.perSecond)
 			for position, want := range c.want {
-				require.Equal(t, want, p.estimateWait(position, s), "position %d", position)
+				require.Equal(t, want, p.estimateWait(position, s, s.Sale.OpensAt), "position %d", position)
 			}
 		})
 	}
@@ -75,11 +75,11 @@ func TestEstimateFollowsTheRate(t *testing.T) {
 	t.Parallel()
 	const position = 3000
 	first, s := watched(crowd(), 1, 0)
-	require.LessOrEqual(t, first.estimateWait(position, s), int64(position/50))
+	require.LessOrEqual(t, first.estimateWait(position, s, s.Sale.OpensAt), int64(position/50))
 	p, s := watched(crowd(), 60, 20)
 	for _, rate := range []int64{100, 10, 50, 5} {
 		s = watch(p, s, 120, rate)
-		require.InEpsilon(t, position/rate, p.estimateWait(position, s), 0.25, "at %d per second", rate)
+		require.InEpsilon(t, position/rate, p.estimateWait(position, s, s.Sale.OpensAt), 0.25, "at %d per second", rate)
 	}
 }
 
@@ -88,10 +88,10 @@ func TestEstimatedWaitBeforeTheSaleOpens(t *testing.T) {
 	s := crowd()
 	s.Sale = Sale{Status: Scheduled, OpensAt: s.Now + 3_600_000}
 	p, s := watched(s, 3599, 0)
-	require.Equal(t, int64(6), p.estimateWait(1, s))
-	require.Equal(t, int64(1+100), p.estimateWait(5000, s))
+	require.Equal(t, int64(6), p.estimateWait(1, s, s.Sale.OpensAt))
+	require.Equal(t, int64(1+100), p.estimateWait(5000, s, s.Sale.OpensAt))
 	s = watch(p, s, 60, 20) // the hour in which nobody could get in says nothing
-	require.Equal(t, int64(50), p.estimateWait(1000, s))
+	require.Equal(t, int64(50), p.estimateWait(1000, s, s.Sale.OpensAt))
 }
 
 func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
@@ -102,11 +102,11 @@ func TestEstimatedWaitWhileTheSaleStops(t *testing.T) {
 			p, s := watched(crowd(), 60, 20)
 			s.Sale.Status = status
 			s = watch(p, s, 3600, 0)
-			require.Zero(t, p.estimateWait(1000, s), "nobody is admitted")
+			require.Zero(t, p.estimateWait(1000, s, s.Sale.OpensAt), "nobody is admitted")
 			s.Sale.Status = OnSale
-			require.Equal(t, int64(50), p.estimateWait(1000, s), "it goes on as fast as it went")
+			require.Equal(t, int64(50), p.estimateWait(1000, s, s.Sale.OpensAt), "it goes on as fast as it went")
 			s = watch(p, s, 10, 20)
-			require.Equal(t, int64(50), p.estimateWait(1000, s))
+			require.Equal(t, int64(50), p.estimateWait(1000, s, s.Sale.OpensAt))
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestEstimatedWaitIsAtMostADay(t *testing.T) {
 	s.Admitted++
 	s.Now += 1000
 	p.observe(s)
-	require.Equal(t, int64(86_400), p.estimateWait(10_000_000, s))
+	require.Equal(t, int64(86_400), p.estimateWait(10_000_000, s, s.Sale.OpensAt))
 }
 
 func TestTimesWithoutQueueAreIgnored(t *testing.T) {
@@ -128,7 +128,7 @@ func TestTimesWithoutQueueAreIgnored(t *testing.T) {
 	s.Waiting = 100
 	p.observe(s)
 	s = watch(p, s, 10, 50)
-	require.Equal(t, int64(2), p.estimateWait(100, s))
+	require.Equal(t, int64(2), p.estimateWait(100, s, s.Sale.OpensAt))
 }
 
 func TestNewEpochResetsEstimate(t *testing.T) {
@@ -136,7 +136,7 @@ func TestNewEpochResetsEstimate(t *testing.T) {
 	p, s := watched(crowd(), 60, 100)
 	s.Admitted, s.Now = 0, s.Now-5000
 	p.observe(s)
-	require.Equal(t, int64(20), p.estimateWait(1000, s))
+	require.Equal(t, int64(20), p.estimateWait(1000, s, s.Sale.OpensAt))
 }
 
 func TestPollTable(t *testing.T) {
@@ -169,7 +169,7 @@ func TestNoEstimateWhileNobodyIsAdmitted(t *testing.T) {
 			t.Parallel()
 			p, s := watched(crowd(), 60, 20)
 			stop(&s)
-			require.Zero(t, p.estimateWait(1, s))
+			require.Zero(t, p.estimateWait(1, s, s.Sale.OpensAt))
 		})
 	}
 }
@@ -180,16 +180,16 @@ func TestEstimateFollowsTheThresholdAtOnce(t *testing.T) {
 	full := crowd()
 	full.Active, full.Threshold, full.SlotMS = 600, 600, 6_000_000
 	p, s := watched(full, 120, 20)
-	require.Equal(t, int64(50), p.estimateWait(1000, s))
+	require.Equal(t, int64(50), p.estimateWait(1000, s, s.Sale.OpensAt))
 	for _, c := range []struct{ threshold, want int64 }{{300, 100}, {1200, 25}, {0, 0}} {
 		s.Threshold = c.threshold
 		s = watch(p, s, 1, 0) // at the tick of the change
-		require.InDelta(t, c.want, p.estimateWait(1000, s), 0.1*float64(c.want)+1, "threshold %d", c.threshold)
+		require.InDelta(t, c.want, p.estimateWait(1000, s, s.Sale.OpensAt), 0.1*float64(c.want)+1, "threshold %d", c.threshold)
 		s = watch(p, s, 300, 20*c.threshold/600)
 	}
 	s.Threshold, s.Active = 600, 600
 	s = watch(p, s, 2, 20)
-	require.Zero(t, p.estimateWait(1000, s), "being measured")
+	require.Zero(t, p.estimateWait(1000, s, s.Sale.OpensAt), "being measured")
 	s = watch(p, s, 10, 20)
-	require.Equal(t, int64(50), p.estimateWait(1000, s))
+	require.Equal(t, int64(50), p.estimateWait(1000, s, s.Sale.OpensAt))
 }

@@ -85,6 +85,11 @@ func (w *Worker) RunActSends(ctx context.Context) error {
 	return loop.Tick(ctx, actsInterval, w.SendPendingActs)
 }
 
+// RunEntitlementAsks asks ticket about users who wait for the sale, periodically until ctx ends.
+func (w *Worker) RunEntitlementAsks(ctx context.Context) error {
+	return loop.Tick(ctx, askInterval, w.AskEntitlements)
+}
+
 // RunSaleReads reads sale statuses periodically until ctx ends. It must be called only once.
 func (w *Worker) RunSaleReads(ctx context.Context) error {
 	w.loadSales(ctx)
@@ -185,6 +190,10 @@ func (w *Worker) CleanLines(ctx context.Context) {
 
 func (w *Worker) RefreshSettings(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.linesWithSettingsDue(), w.service.readSettingsIfDue)
+}
+
+func (w *Worker) AskEntitlements(ctx context.Context) {
+	w.forEach(ctx, w.service.entitlements.lines(), w.service.askPending)
 }
 
 func (w *Worker) SendPendingActs(ctx context.Context) {
@@ -292,7 +301,7 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 // waiting for ticket, since ticket is asked about it rarely, or not at all.
 func figuresOf(st LineState, t AdmissionResult) Figures {
 	return Figures{
-		Waiting: st.Waiting, Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
+		Waiting: st.Waiting, WaitingGeneral: st.WaitingGeneral(), Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
 		Selling: st.SaleStatus().AllowsAdmission(), Paused: st.Paused, Silent: t.Silent, Away: st.ShopAway() && st.Members() > 0, Pending: st.Pending,
 	}
 }

@@ -64,8 +64,9 @@ func (w *testEnv) replicaOf(store line.Store, events line.Directory, sales line.
 	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
 	require.NoError(w.t, err)
 	m := &meter{}
+	entitled, _ := sales.(line.EntitlementSource) // else no sale has a presale
 	s := line.NewService(line.Deps{
-		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Announce: noAnnouncer{}, Meter: m,
+		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Entitled: entitled, Announce: noAnnouncer{}, Meter: m,
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock.Now,
 	})
 	w.t.Cleanup(func() { _ = s.Close(context.Background()) })

@@ -59,7 +59,7 @@ type crowd struct {
 	step     int
 	down     bool
 	limit    int64
-	losses   int // how often data was lost
+	losses   int       // how often data was lost
 	opens    time.Time // the sale, and its presale; zero: it has none
 	presale  time.Time
 	problems []string

@@ -99,7 +99,7 @@ func TestPresaleAdmitsOnlyTheEntitled(t *testing.T) {
 			require.Equal(t, others, f.set("queue"))
 			require.Equal(t, entitled[3:], f.set("entitled"))
 			st := f.peek()
-			require.Equal(t, []int64{12, 2, 10}, []int64{st.Waiting, st.Entitled, st.WaitingForSale()})
+			require.Equal(t, []int64{12, 2, 10}, []int64{st.Waiting, st.Entitled, st.WaitingGeneral()})
 
 			f.ends(entitled[:3]...)
 			require.Equal(t, line.Waiting, f.joinAs("late", line.NotEntitled).Standing, "a free slot is not for others")

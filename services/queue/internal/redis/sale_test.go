@@ -259,7 +259,7 @@ func TestLineWithoutSaleEndsBySettings(t *testing.T) {
 }
 
 // A visitor who was absent before the opening and returned in time has missed no slot.
-func TestNobodyIsLateBeforeSale(t *testing.T) {
+func TestNobodyIsLateBeforeGeneral(t *testing.T) {
 	f := setup(t, 2)
 	opens := f.clock().Add(time.Hour)
 	f.setSale(line.Scheduled, opens)

@@ -80,7 +80,7 @@ func fromOverview(o line.LineOverview, err error) (*queuev1.LineStatus, error) {
 	res := &queuev1.LineStatus{
 		EventId: o.EventID, Waiting: o.Waiting, Parked: o.Parked, Active: o.Active, Threshold: o.Threshold,
 		AdmittedPerMinute: o.AdmittedPerMinute, Epoch: o.Epoch, Paused: len(o.Pauses) > 0,
-		Durable: o.Durable,
+		Durable: o.Durable, WaitingGeneral: o.WaitingGeneral,
 	}
 	for _, p := range o.Pauses {
 		res.Pauses = append(res.Pauses, string(p))

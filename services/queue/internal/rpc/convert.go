@@ -18,7 +18,9 @@ func toRequest(it *queuev1.LineItem) (line.PlaceRequest, error) {
 
 func toVisitor(c *commonv1.Caller) line.Visitor {
 	t := c.GetTier1()
-	return line.Visitor{UserID: c.GetUserId(), Tier1: line.Tier1{Required: t.GetRequired(), Round: t.GetRound(), Position: t.GetPosition()}}
+	return line.Visitor{UserID: c.GetUserId(), Email: c.GetEmail(), Claims: c.GetClaims(), Tier1: line.Tier1{
+		Required: t.GetRequired(), Round: t.GetRound(), Position: t.GetPosition(), Lobby: t.GetLobby(),
+	}}
 }
 
 func toEntry(e *queuev1.EntryClaims) *line.EntryClaims {
@@ -43,14 +45,14 @@ type placeResult struct {
 	place  queuev1.Place
 
 	title, artist, entryToken, ticket, sale string
-	expiresAt, estimatedWait                int64
-	paused                                  bool
+	expiresAt, estimatedWait, generalAt     int64
+	paused, entitled                        bool
 }
 
 func fromPlace(p line.Place) *queuev1.LineResult {
 	r := &placeResult{
 		title: p.Title, artist: p.Artist, entryToken: p.EntryToken, ticket: p.Ticket, sale: p.Sale.String(), expiresAt: p.ExpiresAt,
-		estimatedWait: p.EstimatedWait, paused: p.Paused,
+		estimatedWait: p.EstimatedWait, paused: p.Paused, entitled: p.Entitled, generalAt: p.GeneralOpensAt,
 	}
 	out := &r.place
 	out.Status, out.Queued = p.Status, p.Status == line.StatusQueued
@@ -67,6 +69,12 @@ func fromPlace(p line.Place) *queuev1.LineResult {
 	}
 	if p.Paused {
 		out.Paused = &r.paused
+	}
+	if p.GeneralOpensAt > 0 {
+		out.GeneralOpensAt = &r.generalAt
+		if out.Queued {
+			out.Entitled = &r.entitled
+		}
 	}
 	r.choice.Place, r.result.Result = out, &r.choice
 	return &r.result

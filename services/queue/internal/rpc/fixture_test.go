@@ -74,11 +74,11 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	require.NoError(f.t, err)
 	sealer, err := seal.New(secret)
 	require.NoError(f.t, err)
-	conn := rpctest.Serve(f.t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, f.tickets) }, rpctest.As("queue"), unhurried)
+	conn := rpctest.Serve(f.t, f.tickets.register, rpctest.As("queue"), unhurried)
 	f.cache = line.NewLineCache(f.clock)
-	events := patient{ticket.New(conn, conn)}
+	events := patient{ticket.New(conn, conn, conn)}
 	f.service = line.NewService(line.Deps{
-		Store: linetest.Unlimited(store), Cache: f.cache, Seal: sealer, Events: events, Sales: events, Announce: f.announce, Meter: noMeter{},
+		Store: linetest.Unlimited(store), Cache: f.cache, Seal: sealer, Events: events, Sales: events, Entitled: events, Announce: f.announce, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	f.worker = line.NewWorker(f.service, time.Second, 30*time.Second)
@@ -230,6 +230,9 @@ func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.
 // tickets is the ticket service.
 type tickets struct {
 	ticketv1.UnimplementedEventServiceServer
+	ticketv1.UnimplementedEntitlementServiceServer
+
+	entitled []string // what HoldsEntitlement looks for: user ids, e-mails and claims
 
 	mu       sync.Mutex
 	sales    []*ticketv1.SaleStatus

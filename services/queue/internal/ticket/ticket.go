@@ -14,17 +14,24 @@ import (
 var (
 	_ line.Directory  = (*Directory)(nil)
 	_ line.SaleReader = (*Directory)(nil)
+
+	_ line.EntitlementSource = (*Directory)(nil)
 )
 
 // Directory reads events and changes settings of lines at ticket. Titles and the existence of events
-// use a connection with a circuit breaker, since visitors wait for them.
+// use a connection with a circuit breaker, since visitors wait for them, and entitlements another one.
 type Directory struct {
 	titles, settings ticketv1.EventServiceClient
+	entitlements     ticketv1.EntitlementServiceClient
 }
 
-// New makes a Directory with one connection for titles, and one for settings and sale statuses.
-func New(titles, settings grpc.ClientConnInterface) *Directory {
-	return &Directory{titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings)}
+// New makes a Directory with one connection for titles, one for settings and sale statuses, and one for
+// entitlements.
+func New(titles, settings, entitlements grpc.ClientConnInterface) *Directory {
+	return &Directory{
+		titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings),
+		entitlements: ticketv1.NewEntitlementServiceClient(entitlements),
+	}
 }
 
 func (d *Directory) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
@@ -92,4 +99,13 @@ func (d *Directory) ChangeSettings(ctx context.Context, eventID string, c line.S
 func (d *Directory) MarkOpened(ctx context.Context, eventID string) (first bool, err error) {
 	res, err := d.settings.MarkLineOpened(ctx, &ticketv1.MarkLineOpenedRequest{EventId: eventID})
 	return res.GetFirst(), err
+}
+
+func (d *Directory) HoldEntitlement(ctx context.Context, eventID string, visitors []line.Visitor) ([]bool, error) {
+	req := &ticketv1.HoldsEntitlementRequest{EventId: eventID, Users: make([]*ticketv1.EntitlementUser, len(visitors))}
+	for i, v := range visitors {
+		req.Users[i] = &ticketv1.EntitlementUser{UserId: v.UserID, Email: v.Email, Claims: v.Claims}
+	}
+	res, err := d.entitlements.HoldsEntitlement(ctx, req)
+	return res.GetEntitled(), err
 }

@@ -34,7 +34,7 @@ func (o *office) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest) 
 func serve(t *testing.T, register func(grpc.ServiceRegistrar)) *ticket.Directory {
 	t.Helper()
 	conn := rpctest.Serve(t, register, rpctest.As("queue"), rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))
-	return ticket.New(conn, conn)
+	return ticket.New(conn, conn, conn)
 }
 
 func TestSalesAreToldWithTheirAge(t *testing.T) {

@@ -175,7 +175,10 @@ type Tier1 struct {
 	// From 1; 0 without a valid token.
 	Position int64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	// The UUID of the visitor at tier 1 in that round.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The waiting room gives no positions yet: its lobby is open, or the draw is not done. Users who are
+	// entitled to the presale need none then.
+	Lobby         bool `protobuf:"varint,5,opt,name=lobby,proto3" json:"lobby,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +239,13 @@ func (x *Tier1) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *Tier1) GetLobby() bool {
+	if x != nil {
+		return x.Lobby
+	}
+	return false
 }
 
 // The failure of one item of a batch; the gRPC status is that of the whole call.
@@ -337,13 +347,14 @@ const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\bif_match\x18\t \x01(\tR\aifMatch\x12\x14\n" +
 	"\x05email\x18\n" +
 	" \x01(\tR\x05email\x12\x16\n" +
-	"\x06claims\x18\v \x03(\tR\x06claims\"t\n" +
+	"\x06claims\x18\v \x03(\tR\x06claims\"\x8a\x01\n" +
 	"\x05Tier1\x12\x1a\n" +
 	"\brequired\x18\x01 \x01(\bR\brequired\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x03R\bposition\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"\xf4\x01\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05lobby\x18\x05 \x01(\bR\x05lobby\"\xf4\x01\n" +
 	"\aProblem\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +

@@ -362,13 +362,18 @@ type Place struct {
 	ExpiresAt *int64 `protobuf:"varint,14,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
 	// Signed queue ticket, while waiting.
 	Ticket *string `protobuf:"bytes,15,opt,name=ticket,proto3,oneof" json:"ticket,omitempty"`
-	// "SCHEDULED", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED"; absent if the event has
-	// no sale, or while the status is unknown.
+	// "SCHEDULED", "PRESALE", "ON_SALE", "PAUSED", "SOLD_OUT", "CLOSED" or "CANCELLED"; absent if the
+	// event has no sale, or while the status is unknown.
 	SaleStatus *string `protobuf:"bytes,16,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	// True while an operator has paused the line: nobody is admitted; absent otherwise.
-	Paused        *bool `protobuf:"varint,17,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Paused *bool `protobuf:"varint,17,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	// Set while waiting, until general_opens_at: whether the user may buy in the presale. The entitled
+	// are a line of their own until then: position and numbers count only them.
+	Entitled *bool `protobuf:"varint,18,opt,name=entitled,proto3,oneof" json:"entitled,omitempty"`
+	// When the sale of an event with a presale opens to all, milliseconds since 1970; absent from then on.
+	GeneralOpensAt *int64 `protobuf:"varint,19,opt,name=general_opens_at,json=generalOpensAt,proto3,oneof" json:"general_opens_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Place) Reset() {
@@ -518,6 +523,20 @@ func (x *Place) GetPaused() bool {
 		return *x.Paused
 	}
 	return false
+}
+
+func (x *Place) GetEntitled() bool {
+	if x != nil && x.Entitled != nil {
+		return *x.Entitled
+	}
+	return false
+}
+
+func (x *Place) GetGeneralOpensAt() int64 {
+	if x != nil && x.GeneralOpensAt != nil {
+		return *x.GeneralOpensAt
+	}
+	return 0
 }
 
 type LeaveRequest struct {
@@ -1341,9 +1360,12 @@ type LineStatus struct {
 	SaleStatus *string `protobuf:"bytes,11,opt,name=sale_status,json=saleStatus,proto3,oneof" json:"sale_status,omitempty"`
 	// Ticket has stored all acts on the line. False: acts are in force that ticket does not have yet;
 	// queue brings them as soon as ticket answers.
-	Durable       bool `protobuf:"varint,12,opt,name=durable,proto3" json:"durable,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Durable bool `protobuf:"varint,12,opt,name=durable,proto3" json:"durable,omitempty"`
+	// Of those waiting, how many are not known to be entitled to the presale, and may enter only when the
+	// sale opens to all; 0 from then on, and without a presale.
+	WaitingGeneral int64 `protobuf:"varint,13,opt,name=waiting_general,json=waitingGeneral,proto3" json:"waiting_general,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *LineStatus) Reset() {
@@ -1458,6 +1480,13 @@ func (x *LineStatus) GetDurable() bool {
 		return x.Durable
 	}
 	return false
+}
+
+func (x *LineStatus) GetWaitingGeneral() int64 {
+	if x != nil {
+		return x.WaitingGeneral
+	}
+	return 0
 }
 
 type PauseRequest struct {
@@ -1969,7 +1998,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"LineResult\x12+\n" +
 	"\x05place\x18\x01 \x01(\v2\x13.urr.queue.v1.PlaceH\x00R\x05place\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xb4\x05\n" +
+	"\x06result\"\xa6\x06\n" +
 	"\x05Place\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06queued\x18\x02 \x01(\bR\x06queued\x12\x1a\n" +
@@ -1994,7 +2023,9 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\x06ticket\x18\x0f \x01(\tH\x05R\x06ticket\x88\x01\x01\x12$\n" +
 	"\vsale_status\x18\x10 \x01(\tH\x06R\n" +
 	"saleStatus\x88\x01\x01\x12\x1b\n" +
-	"\x06paused\x18\x11 \x01(\bH\aR\x06paused\x88\x01\x01B\x11\n" +
+	"\x06paused\x18\x11 \x01(\bH\aR\x06paused\x88\x01\x01\x12\x1f\n" +
+	"\bentitled\x18\x12 \x01(\bH\bR\bentitled\x88\x01\x01\x12-\n" +
+	"\x10general_opens_at\x18\x13 \x01(\x03H\tR\x0egeneralOpensAt\x88\x01\x01B\x11\n" +
 	"\x0f_estimated_waitB\x0e\n" +
 	"\f_event_titleB\x0e\n" +
 	"\f_artist_nameB\x0e\n" +
@@ -2002,7 +2033,9 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\v_expires_atB\t\n" +
 	"\a_ticketB\x0e\n" +
 	"\f_sale_statusB\t\n" +
-	"\a_paused\"\xa7\x01\n" +
+	"\a_pausedB\v\n" +
+	"\t_entitledB\x13\n" +
+	"\x11_general_opens_at\"\xa7\x01\n" +
 	"\fLeaveRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12/\n" +
@@ -2054,7 +2087,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"_threshold\"x\n" +
 	"\x0eGetLineRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x99\x03\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc2\x03\n" +
 	"\n" +
 	"LineStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x18\n" +
@@ -2070,7 +2103,8 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	" \x01(\x03H\x00R\x0erecoveryEndsAt\x88\x01\x01\x12$\n" +
 	"\vsale_status\x18\v \x01(\tH\x01R\n" +
 	"saleStatus\x88\x01\x01\x12\x18\n" +
-	"\adurable\x18\f \x01(\bR\adurableB\x13\n" +
+	"\adurable\x18\f \x01(\bR\adurable\x12'\n" +
+	"\x0fwaiting_general\x18\r \x01(\x03R\x0ewaitingGeneralB\x13\n" +
 	"\x11_recovery_ends_atB\x0e\n" +
 	"\f_sale_status\"v\n" +
 	"\fPauseRequest\x12-\n" +
