@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
@@ -27,6 +28,8 @@ type Rooms interface {
 	// LatestRound returns the latest known round of the waiting room of an event, 0 for none, and whether
 	// it is active.
 	LatestRound(event string) (round int64, active bool)
+	// InLobby reports whether the room is active but gives no positions yet.
+	InLobby(event string, now time.Time) bool
 	// Ready reports whether the state of the rooms is known; before, every room seems inactive.
 	Ready() bool
 }

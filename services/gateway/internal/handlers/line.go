@@ -94,6 +94,11 @@ func (h *LineHandlers) requestPlace(w http.ResponseWriter, r *http.Request, q *e
 	}{}
 	round, active := h.rooms.LatestRound(event)
 	call.caller.UserId, call.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, round, active)
+	if call.caller.Tier1 != nil {
+		call.caller.Tier1.Lobby = h.rooms.InLobby(event, h.cookies.Now())
+	}
+	known := q.Caller() // what may entitle the user to a presale
+	call.caller.Email, call.caller.Claims = known.GetEmail(), known.GetClaims()
 	call.item.Caller, call.item.EventId, call.item.Ticket = &call.caller, event, identity.QueueTicket(q.Header)
 	call.item.Entry = entryClaims(h.tokens.EntryToken(q.Header, event, q.User()))
 	p, err := calls.Do(r.Context(), event, &call.item)

@@ -46,9 +46,13 @@ func (h *RoomHandlers) JoinLobby(w http.ResponseWriter, r *http.Request, q *edge
 	return WriteMessage(w, http.StatusOK, j)
 }
 
-func lobbyOpenError(l *roomstate.Lobby) error {
-	return errs.ErrLobbyOpen.With("lobbyOpensAt", strconv.FormatInt(l.OpensAt, 10)).
-		With("closesAt", strconv.FormatInt(l.ClosesAt, 10)).With("opensAt", strconv.FormatInt(l.StartsAt, 10))
+func lobbyOpenError(s *roomstate.State) error {
+	err := errs.ErrLobbyOpen.With("lobbyOpensAt", strconv.FormatInt(s.Lobby.OpensAt, 10)).
+		With("closesAt", strconv.FormatInt(s.Lobby.ClosesAt, 10)).With("opensAt", strconv.FormatInt(s.Lobby.StartsAt, 10))
+	if s.Sale != "" {
+		err = err.With("saleStatus", s.Sale) // in a presale some pass without a position
+	}
+	return err
 }
 
 // appendLobbyPoll appends the JSON that a check responds with while the visitor's lobby is not

@@ -56,6 +56,12 @@ func appendPlace(b []byte, p *queuev1.Place) (_ []byte, ok bool) {
 	if p.Paused != nil {
 		b = strconv.AppendBool(append(b, `,"paused":`...), p.GetPaused())
 	}
+	if p.Entitled != nil {
+		b = strconv.AppendBool(append(b, `,"entitled":`...), p.GetEntitled())
+	}
+	if p.GeneralOpensAt != nil {
+		number(`,"generalOpensAt":`, p.GetGeneralOpensAt())
+	}
 	return append(b, '}'), ok
 }
 

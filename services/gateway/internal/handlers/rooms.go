@@ -103,7 +103,7 @@ func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate
 	case !s.Active:
 		return nil, errs.ErrVWRInactive
 	case !s.Lobby.AssignsPositions(h.cookies.Now().UnixMilli()):
-		return nil, lobbyOpenError(&s.Lobby)
+		return nil, lobbyOpenError(s)
 	case s.SignIn && q.Session == nil:
 		return nil, q.SessionErr
 	}

@@ -209,6 +209,12 @@ func (r *Rooms) LatestRound(event string) (round int64, active bool) {
 	return s.Started, s.Active
 }
 
+// InLobby reports whether the waiting room of an event is active but gives no positions yet.
+func (r *Rooms) InLobby(event string, now time.Time) bool {
+	s := r.Get(event)
+	return s.Active && !s.Lobby.AssignsPositions(now.UnixMilli())
+}
+
 // ActiveRound returns the active round of the waiting room of an event, 0 when none is active.
 func (r *Rooms) ActiveRound(event string) int64 {
 	if s := r.Get(event); s.Active {

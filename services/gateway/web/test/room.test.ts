@@ -20,13 +20,14 @@ async function play(
   replies: Reply[],
   solve: (puzzle: Puzzle) => string | undefined = () => undefined,
   captcha = "",
-): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[]; sales: unknown[] }> {
+): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[]; sales: unknown[]; presales: unknown[] }> {
   const storage = new Map([[key, JSON.stringify(stored)]]);
   const calls: string[] = [];
   const proofs: (string | undefined)[] = [];
   const tokens: (string | undefined)[] = [];
   const shown: string[] = [];
   const sales: unknown[] = [];
+  const presales: unknown[] = [];
   const left = [...replies];
   Object.assign(globalThis, {
     addEventListener: () => undefined,
@@ -46,8 +47,9 @@ async function play(
       return Promise.resolve(new Response(JSON.stringify(body), { status }));
     },
   });
-  const screen = new Proxy({}, { get: (_, name: string) => (of: { sale?: string }) => {
+  const screen = new Proxy({}, { get: (_, name: string) => (of: { sale?: string }, ...more: unknown[]) => {
       shown.push(name);
+      if (name === "lobby") presales.push(more[1]);
       if (name === "progress") sales.push(of.sale);
     } }) as Screen;
   const over = new Promise<void>((resolve) => {
@@ -55,7 +57,7 @@ async function play(
     void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle)), captcha).run().then(resolve);
   });
   await over;
-  return { calls, shown, proofs, tokens, sales, kept: JSON.parse(storage.get(key) ?? "null") };
+  return { calls, shown, proofs, tokens, sales, presales, kept: JSON.parse(storage.get(key) ?? "null") };
 }
 
 const signedOut: Reply = [401, { status: 401, code: "UNAUTHENTICATED" }];
@@ -173,4 +175,11 @@ test("a cancelled event that may take place again is shown as cancelled, and the
   deepEqual(got.kept, stored);
   const unread = await play(stored, [paused, [503, { status: 503, code: "UNAVAILABLE" }], serving]);
   deepEqual(unread.sales, ["PAUSED", "PAUSED"]);
+});
+
+test("in a presale the lobby shows the way to the line, to who has joined and to others", async () => {
+  const outside: Reply = [409, { status: 409, code: "LOBBY_OPEN", opensAt: "1", saleStatus: "PRESALE" }];
+  deepEqual((await play({}, [outside])).presales, [true]);
+  const presale: Reply = [200, { ...inLobby[1], saleStatus: "PRESALE" }];
+  deepEqual((await play(entry, [inLobby, presale])).presales, [false, true]);
 });

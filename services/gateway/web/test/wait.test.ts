@@ -30,10 +30,12 @@ test("while nobody is let in there is no estimate", () => {
     { saleStatus: "PAUSED" },
     { saleStatus: "SOLD_OUT" },
     { saleStatus: "SCHEDULED" },
+    { saleStatus: "PRESALE", entitled: false },
   ] as Partial<Place>[]) {
     const place = { ...waiting, ...halt };
     equal(waitOf(place), undefined);
     equal(placeText(place), "You are number 58 in the line.");
   }
   equal(waitOf({ ...waiting, saleStatus: "SCHEDULED", estimatedWait: 65 }), "about 2 min");
+  equal(waitOf({ ...waiting, saleStatus: "PRESALE", entitled: true }), "being measured");
 });

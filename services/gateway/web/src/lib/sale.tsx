@@ -16,7 +16,7 @@ export const readEvent = (eventId: string, signal?: AbortSignal): Promise<SaleEv
   call<SaleEvent>("GET", `/events/${encodeURIComponent(eventId)}`, signal ? { signal } : {});
 
 /** Seats can be held. SOLD_OUT may be outdated, so the server decides. */
-export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE" || event.status === "SOLD_OUT";
+export const buyable = (event: SaleEvent): boolean => event.status === "ON_SALE" || event.status === "PRESALE" || event.status === "SOLD_OUT";
 
 /** What a place of a section costs, minor units, fee included. */
 export const costOf = (section: Section): number => section.price + section.fee;
@@ -30,35 +30,52 @@ export const priceOf = (event: SaleEvent, section: string): number => {
 export const undoable = (event: SaleEvent): boolean =>
   event.status === "CANCELLED" && event.refundsAt !== undefined && Date.parse(event.refundsAt) > serverNow();
 
-/** Seconds until the sale opens, by the clock of the server; 0 afterwards. */
-const untilOpening = (event: SaleEvent): number => Math.max(0, (Date.parse(event.salesOpenAt) - serverNow()) / 1000);
+/** The sale is not open to all yet. */
+const early = (status: EventStatus): boolean => status === "SCHEDULED" || status === "PRESALE";
+
+/** The state of a sale that is not paused, sold out or over, by its opening times and the clock of the server. */
+export function statusByClock(event: SaleEvent): EventStatus {
+  const now = serverNow();
+  if (!early(event.status) || now >= Date.parse(event.salesOpenAt)) return early(event.status) ? "ON_SALE" : event.status;
+  return event.presale && now >= Date.parse(event.presale.opensAt) ? "PRESALE" : "SCHEDULED";
+}
+
+/** Seconds until the presale or the sale opens, whichever is next, by the clock of the server; 0 afterwards. */
+export function untilOpening(event: SaleEvent): number {
+  const next = (statusByClock(event) === "SCHEDULED" && event.presale?.opensAt) || event.salesOpenAt;
+  return Math.max(0, (Date.parse(next) - serverNow()) / 1000);
+}
 
 /**
- * Seconds until the next poll of a sale: its opening, delayed by up to `spread` seconds because all
+ * Seconds until the next poll of a sale: its next opening, delayed by up to `spread` seconds because all
  * visitors wait for that instant, else a fixed interval.
  */
 export function untilChange(event: SaleEvent, spread = 2): number | undefined {
   if (undoable(event)) return 30;
   if (isOver(event.status)) return undefined;
-  if (event.status === "SCHEDULED") return Math.min(300, 1 + untilOpening(event)) + spread * Math.random();
+  if (early(event.status)) return Math.min(300, 1 + untilOpening(event)) + spread * Math.random();
   return event.status === "ON_SALE" ? 120 : 30;
 }
 
 /**
- * The sale, shown as open from its opening time on without a poll: visitors of this page need not
+ * The sale, shown as open from its opening times on without a poll: visitors of this page need not
  * all poll at that instant. The line has the actual state.
  */
 export function useOpening(event: SaleEvent): SaleEvent {
-  const [opened, setOpened] = useState(false);
-  const scheduled = event.status === "SCHEDULED";
+  const [, setShown] = useState<EventStatus>();
+  const waits = early(event.status);
   useEffect(() => {
-    if (!scheduled) return undefined;
+    if (!waits) return undefined;
     const abort = new AbortController();
-    const left = () => Math.min(300, untilOpening(event)) || undefined;
-    void repeat(async () => left(), () => undefined, abort.signal).then(() => abort.signal.aborted || setOpened(true));
+    const left = () => {
+      const status = statusByClock(event);
+      setShown(status);
+      return early(status) ? Math.min(300, untilOpening(event)) : undefined;
+    };
+    void repeat(async () => left(), () => undefined, abort.signal);
     return () => abort.abort();
-  }, [scheduled, event.salesOpenAt]);
-  return scheduled && opened ? { ...event, status: "ON_SALE" } : event;
+  }, [waits, event.salesOpenAt, event.presale?.opensAt]);
+  return { ...event, status: statusByClock(event) };
 }
 
 /** The sale, kept up to date. */
@@ -88,13 +105,16 @@ interface SaleNoticeProps {
   event: SaleEvent | undefined;
   // Whether the visitor has a place in the line.
   waits?: boolean;
+  // Whether the visitor may enter in a presale; undefined if that is not known or of no importance.
+  entitled?: boolean | undefined;
 }
 
 /** Why nothing can be bought now, and from when on; empty when it can. */
-export function SaleNotice({ status, event, waits = false }: SaleNoticeProps) {
+export function SaleNotice({ status, event, waits = false, entitled }: SaleNoticeProps) {
+  if (entitled && (status === "SCHEDULED" || status === "PRESALE")) return <PresaleNotice status={status} event={event} />;
   const text = saleText(status, t, waits);
   if (!text) return null;
-  const scheduled = status === "SCHEDULED" ? event : undefined;
+  const scheduled = status === "SCHEDULED" || status === "PRESALE" ? event : undefined;
   const cancelled = status === "CANCELLED" ? event : undefined;
   return (
     <Notice tone={status === "CANCELLED" ? "bad" : "info"}>
@@ -108,6 +128,18 @@ export function SaleNotice({ status, event, waits = false }: SaleNoticeProps) {
       )}
       {scheduled && waits && <p>{fill(t.opensAt, { time: formatEventTime(scheduled.timeZone, scheduled.salesOpenAt) })}</p>}
       {scheduled && <Opening at={Date.parse(scheduled.salesOpenAt)} />}
+    </Notice>
+  );
+}
+
+/** That the visitor may enter in the presale, and from when on. */
+function PresaleNotice({ status, event }: { status: EventStatus; event: SaleEvent | undefined }) {
+  if (status === "PRESALE") return <Notice tone="good">{t.presaleEntitled}</Notice>;
+  const opensAt = event?.presale?.opensAt;
+  return (
+    <Notice>
+      <p>{t.presaleSoon}</p>
+      {opensAt && <p>{fill(t.presaleAt, { time: formatEventTime(event.timeZone, opensAt) })}</p>}
     </Notice>
   );
 }

@@ -13,7 +13,7 @@ export const isOver = (status: EventStatus | undefined): status is "CLOSED" | "C
  */
 export function saleText(status: EventStatus | undefined, words: typeof en.sale, waits: boolean): string {
   if (!status || status === "ON_SALE") return "";
-  const place = { SCHEDULED: words.kept, SOLD_OUT: words.stay, PAUSED: "", CLOSED: "", CANCELLED: "" };
+  const place = { SCHEDULED: words.kept, PRESALE: words.kept, SOLD_OUT: words.stay, PAUSED: "", CLOSED: "", CANCELLED: "" };
   // A newer server may send a state that this page does not know.
   const text = words[status] ?? "";
   return waits ? `${text} ${place[status] ?? ""}`.trim() : text;

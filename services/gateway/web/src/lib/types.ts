@@ -5,7 +5,7 @@ export type SectionSeating = "ASSIGNED" | "GENERAL";
 // Of an event: MIXED has sections of both kinds.
 export type Seating = SectionSeating | "MIXED";
 
-export type EventStatus = "SCHEDULED" | "ON_SALE" | "PAUSED" | "SOLD_OUT" | "CLOSED" | "CANCELLED";
+export type EventStatus = "SCHEDULED" | "PRESALE" | "ON_SALE" | "PAUSED" | "SOLD_OUT" | "CLOSED" | "CANCELLED";
 
 export interface Section {
   section: string;
@@ -26,6 +26,8 @@ export interface SaleEvent {
   startsAt: string;
   salesOpenAt: string;
   salesCloseAt: string;
+  // From when users with an entitlement may buy, before the sale opens to all.
+  presale?: { opensAt: string };
   seating: Seating;
   sections: Section[];
   currency: string;
@@ -72,6 +74,9 @@ export interface Place {
   saleStatus?: EventStatus;
   // True while an operator has paused the line.
   paused?: boolean;
+  // Before the sale opens to all: whether the user may enter in the presale, and when (epoch ms) it opens.
+  entitled?: boolean;
+  generalOpensAt?: number;
 }
 
 export interface SeatMapRow {

@@ -102,7 +102,7 @@ function Facts({ event }: { event: SaleEvent }) {
  * know the URL of the line would get ahead otherwise.
  */
 function LineLink({ event }: { event: SaleEvent }) {
-  const early = event.status === "SCHEDULED";
+  const early = event.status === "SCHEDULED" || event.status === "PRESALE";
   const turn = event.seating === "GENERAL" ? t.enterHelpStanding : t.enterHelp;
   return (
     <>

@@ -231,11 +231,11 @@ function Queue() {
   const queued = place?.status === "queued" && !over;
   const early = status === "SCHEDULED" && !queued;
   // Any other state of the sale explains itself why nobody is admitted.
-  const paused = queued && place.paused && (!status || status === "ON_SALE");
+  const paused = queued && place.paused && (!status || status === "ON_SALE" || status === "PRESALE");
   return (
     <div class="card room">
       {event && <PostponedNotice event={event} />}
-      <SaleNotice status={status} event={event} waits={queued} />
+      <SaleNotice status={status} event={event} waits={queued} entitled={queued ? place.entitled : undefined} />
       {paused && <Notice>{t.paused}</Notice>}
       {failed && !over && <Failure {...failed} retry={failed.retrying ? undefined : again} />}
       {!place && !failed && !over && !early && <Notice>{t.joining}</Notice>}

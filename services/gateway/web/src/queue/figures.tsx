@@ -18,7 +18,7 @@ export interface Waiting {
 
 /** The estimated wait as text; undefined if it is not known since nobody is let in, which a notice says. */
 export function waitOf(place: Place): string | undefined {
-  const selling = !place.saleStatus || place.saleStatus === "ON_SALE";
+  const selling = !place.saleStatus || place.saleStatus === "ON_SALE" || (place.saleStatus === "PRESALE" && place.entitled);
   const halted = place.paused || place.threshold === 0 || !selling;
   return halted && place.estimatedWait === undefined ? undefined : waitText(place.estimatedWait, words);
 }

@@ -56,8 +56,8 @@ export interface Screen {
   // A number from an earlier visit; progress follows with the first response.
   kept(position: number): void;
   progress(p: Progress): void;
-  // Before the start. The receipt is that of who has joined.
-  lobby(schedule: Schedule, receipt: string | undefined): void;
+  // Before the start. The receipt is that of who has joined. In a presale some may enter without a number.
+  lobby(schedule: Schedule, receipt: string | undefined, presale: boolean): void;
   // The position was drawn.
   drawn(): void;
   renewed(): void;
@@ -211,7 +211,7 @@ export class Room {
     if (isOver(checked.saleStatus)) return this.over(checked.saleStatus);
     this.overs = 0;
     const opensAt = checked.opensAt ?? 0;
-    this.screen.lobby({ lobbyOpensAt: 0, closesAt: 0, ...this.schedule, opensAt }, standing.receipt);
+    this.screen.lobby({ lobbyOpensAt: 0, closesAt: 0, ...this.schedule, opensAt }, standing.receipt, checked.saleStatus === "PRESALE");
     return Math.max(1, checked.nextPoll);
   }
 
@@ -227,7 +227,8 @@ export class Room {
     const times = failure.body as Partial<Record<keyof Schedule, string>>;
     const at = (name: keyof Schedule): number => Number(times[name] ?? 0) || 0;
     this.schedule = { lobbyOpensAt: at("lobbyOpensAt"), closesAt: at("closesAt"), opensAt: at("opensAt") };
-    this.screen.lobby(this.schedule, undefined);
+    const { saleStatus } = failure.body as { saleStatus?: EventStatus };
+    this.screen.lobby(this.schedule, undefined, saleStatus === "PRESALE");
     const left = (this.schedule.opensAt - serverNow()) / 1000;
     return Math.min(60, Math.max(2, left + 3 * Math.random()));
   }

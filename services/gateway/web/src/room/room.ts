@@ -151,8 +151,10 @@ const screen = (eventId: string): Screen => ({
   taking: () => show(() => notice(texts[lang].taking)),
   solving: () => show(() => notice(texts[lang].solving)),
   kept: (position: number) => show(() => drawPosition(position)),
-  lobby(schedule: Schedule, receipt: string | undefined) {
+  lobby(schedule: Schedule, receipt: string | undefined, presale: boolean) {
     lobby = { schedule, receipt };
+    element("enter-presale").setAttribute("href", onward(`/queue/${eventId}`)); // /events asks for a number
+    element("presale").hidden = !presale;
     element("line").hidden = true;
     element("signed-out").hidden = true;
     show(() => notice(""));

@@ -1,0 +1,46 @@
+package app_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+)
+
+// Queue lets users who are entitled to a presale join without a position while the room gives none.
+func TestLineKnowsWhetherTheRoomGivesPositions(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	lobby := func() bool {
+		before := len(w.queue.of("Check"))
+		require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/queue/check/busy", "", w.session(alice)).Code)
+		got := w.queue.of("Check")[before].caller.GetTier1()
+		require.True(t, got.GetRequired())
+		return got.GetLobby()
+	}
+	require.False(t, lobby(), "a room without a lobby")
+	starts := w.inLobby()
+	require.True(t, lobby())
+	w.clock.Advance(time.Hour)
+	require.True(t, lobby(), "the positions are not counted yet")
+	w.sendLobby(&vwrv1.Lobby{OpensAt: 1, ClosesAt: starts.Add(-3 * time.Minute).UnixMilli(), StartsAt: starts.UnixMilli(), Sized: true})
+	require.False(t, lobby())
+}
+
+// Who has no position is told that a presale is on, since some need none.
+func TestLobbyTellsOfThePresale(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.inLobby()
+	told := func() any {
+		rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil)
+		require.Equal(t, http.StatusConflict, rec.Code)
+		return problemOf(t, rec)["saleStatus"]
+	}
+	require.Nil(t, told())
+	w.setSale("PRESALE")
+	require.Equal(t, "PRESALE", told())
+}
