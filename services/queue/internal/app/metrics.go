@@ -28,6 +28,10 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	failing = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_queue_failing", Help: "1 while this replica's ticks of the event's line fail; take the minimum, since one replica is enough.",
 	}, []string{"event"})
+	entitlements = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_queue_entitlements_total",
+		Help: "Users about whose entitlement to a presale this replica has asked ticket, by answer: yes, no, or failed.",
+	}, []string{"answer"})
 	admissions = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_admissions_total", Help: "Slots given out by this replica, by ticks and at once; the sum over replicas is the event's.",
 	}, []string{"event"})
@@ -70,6 +74,16 @@ func (prometheusMeter) RecordTickFailure(eventID string) {
 func (prometheusMeter) AddAdmissions(eventID string, n int64) {
 	if n > 0 {
 		admissions.WithLabelValues(eventID).Add(float64(n))
+	}
+}
+
+func (prometheusMeter) AddEntitlementAnswers(entitled []bool, asked int) {
+	if len(entitled) != asked {
+		entitlements.WithLabelValues("failed").Add(float64(asked))
+		return
+	}
+	for _, yes := range entitled {
+		entitlements.WithLabelValues(map[bool]string{true: "yes", false: "no"}[yes]).Inc()
 	}
 }
 

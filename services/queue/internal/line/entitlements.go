@@ -40,7 +40,9 @@ const (
 	maxAsksWaiting = 20_000
 	// maxAnswersPerScript bounds the answers of one call of the store.
 	maxAnswersPerScript = 128
-	askInterval         = 250 * time.Millisecond // the time between a worker's calls for users who poll
+	// askInterval is the time between a worker's calls for users who poll, askRetry that after a failure.
+	askInterval = 250 * time.Millisecond
+	askRetry    = time.Second
 )
 
 var errAnswersMissing = errors.New("ticket has not answered about all users")
@@ -49,6 +51,7 @@ var errAnswersMissing = errors.New("ticket has not answered about all users")
 // keep the answers: this only spares calls.
 type entitlements struct {
 	source EntitlementSource
+	meter  Meter
 	now    func() time.Time
 	calls  *batch.Groups[string, []Visitor, []Entitlement]
 	// answers are what ticket has said within askAgainAfter.
@@ -56,6 +59,7 @@ type entitlements struct {
 
 	mu      sync.Mutex
 	waiting map[string]map[string]Visitor // by event and user: those to ask about in the background
+	failed  map[string]time.Time          // when ticket last failed to answer about an event
 }
 
 type entitlementKey struct{ event, user string }
@@ -65,8 +69,8 @@ type entitlementAnswer struct {
 	at       time.Time
 }
 
-func newEntitlements(source EntitlementSource, now func() time.Time) *entitlements {
-	e := &entitlements{source: source, now: now, waiting: make(map[string]map[string]Visitor)}
+func newEntitlements(source EntitlementSource, meter Meter, now func() time.Time) *entitlements {
+	e := &entitlements{source: source, meter: meter, now: now, waiting: make(map[string]map[string]Visitor), failed: make(map[string]time.Time)}
 	e.calls = batch.NewGroups(batch.Config{
 		Max: maxUsersPerAsk, Inflight: maxParallelAsks, Queue: maxAsksQueued, Timeout: entitlementTimeout,
 	}, maxAskingLines, e.askTogether)
@@ -85,6 +89,7 @@ func (e *entitlements) askTogether(ctx context.Context, eventID string, requests
 		if err == nil && len(entitled) != len(part) {
 			err = errAnswersMissing
 		}
+		e.meter.AddEntitlementAnswers(entitled, len(part))
 		if err != nil {
 			failure = err
 			answers = append(answers, make([]Entitlement, len(part))...)
@@ -150,11 +155,23 @@ func (e *entitlements) later(eventID string, visitors []Visitor) {
 	}
 }
 
-// lines lists the events with visitors to ask about.
+// lines lists the events with visitors to ask about now.
 func (e *entitlements) lines() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Collect(maps.Keys(e.waiting))
+	maps.DeleteFunc(e.failed, func(_ string, at time.Time) bool { return e.now().Sub(at) >= askRetry })
+	return slices.DeleteFunc(slices.Collect(maps.Keys(e.waiting)), func(eventID string) bool {
+		_, wait := e.failed[eventID]
+		return wait
+	})
+}
+
+// retryLater notes visitors again about whom ticket has not answered.
+func (e *entitlements) retryLater(eventID string, visitors []Visitor) {
+	e.mu.Lock()
+	e.failed[eventID] = e.now()
+	e.mu.Unlock()
+	e.later(eventID, visitors)
 }
 
 // take returns the noted visitors of an event, and forgets them.
@@ -215,27 +232,32 @@ func (s *Service) askLaterAbout(eventID string, reqs []PlaceRequest, indexes []i
 // are. If ticket does not answer, the worker repeats it.
 func (s *Service) askPending(ctx context.Context, eventID string) {
 	visitors := s.entitlements.take(eventID)
-	if !s.cache.beforeGeneral(eventID) {
-		return
+	for len(visitors) > 0 && s.cache.beforeGeneral(eventID) {
+		part := visitors[:min(len(visitors), maxUsersPerAsk)]
+		answers, err := s.entitlements.of(ctx, eventID, part, noForPolls)
+		s.logAskFailure(ctx, eventID, err)
+		s.keepEntitled(ctx, eventID, part, answers)
+		if err != nil {
+			s.entitlements.retryLater(eventID, visitors)
+			return
+		}
+		visitors = visitors[len(part):]
 	}
-	answers, err := s.entitlements.of(ctx, eventID, visitors, noForPolls)
-	s.logAskFailure(ctx, eventID, err)
-	var unknown []Visitor
+}
+
+// keepEntitled has the line keep that users are entitled. If it fails, their later polls cause it again.
+func (s *Service) keepEntitled(ctx context.Context, eventID string, visitors []Visitor, answers []Entitlement) {
 	var entitled []EntitlementAnswer
 	for i, a := range answers {
-		switch a {
-		case EntitlementUnknown:
-			unknown = append(unknown, visitors[i])
-		case Entitled:
+		if a == Entitled {
 			entitled = append(entitled, EntitlementAnswer{UserID: visitors[i].UserID, Entitled: true})
-		case NotEntitled:
 		}
 	}
-	s.entitlements.later(eventID, unknown)
 	for page := range slices.Chunk(entitled, maxAnswersPerScript) {
 		state, err := s.store.Entitle(ctx, eventID, s.cache.Snapshot(eventID), page)
 		if err != nil {
-			return // a tick logs it, and later polls ask again
+			s.log.WarnContext(ctx, "entitlements not kept", "event", eventID, "count", len(page), "error", err)
+			return
 		}
 		s.cache.Observe(eventID, state)
 	}

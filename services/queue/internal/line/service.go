@@ -66,7 +66,7 @@ func NewService(d Deps) *Service {
 	return &Service{
 		store: d.Store, cache: d.Cache, seal: d.Seal, events: d.Events, announce: d.Announce, meter: d.Meter, rules: d.Rules, log: d.Log,
 		now: d.Now, existence: newEventExistenceCache(d.Now, d.Events.Exists), unknown: make(chan struct{}, maxParallelUnknownLines),
-		sales: d.Sales, entitlements: newEntitlements(d.Entitled, d.Now),
+		sales: d.Sales, entitlements: newEntitlements(d.Entitled, d.Meter, d.Now),
 	}
 }
 

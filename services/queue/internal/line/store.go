@@ -118,6 +118,8 @@ type Meter interface {
 	RecordTickFailure(eventID string)
 	AddAdmissions(eventID string, n int64)
 	ForgetLine(eventID string)
+	// AddEntitlementAnswers counts ticket's answers about users asked about; nil if it did not answer.
+	AddEntitlementAnswers(entitled []bool, asked int)
 }
 
 // Figures are the exported figures of a line.

@@ -112,6 +112,8 @@ func (m *meter) AddAdmissions(_ string, n int64) {
 
 func (m *meter) ForgetLine(string) { m.forgot = true }
 
+func (*meter) AddEntitlementAnswers([]bool, int) {}
+
 // directory is a fake ticket service in which every event exists.
 type directory struct {
 	mu     sync.Mutex

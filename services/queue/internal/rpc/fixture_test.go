@@ -405,7 +405,8 @@ func (a *announcements) users() (out []string) {
 
 type noMeter struct{}
 
-func (noMeter) SetFigures(string, line.Figures) {}
-func (noMeter) RecordTickFailure(string)        {}
-func (noMeter) AddAdmissions(string, int64)     {}
-func (noMeter) ForgetLine(string)               {}
+func (noMeter) SetFigures(string, line.Figures)   {}
+func (noMeter) RecordTickFailure(string)          {}
+func (noMeter) AddAdmissions(string, int64)       {}
+func (noMeter) ForgetLine(string)                 {}
+func (noMeter) AddEntitlementAnswers([]bool, int) {}
