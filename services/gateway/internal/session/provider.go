@@ -36,7 +36,7 @@ const (
 	maxIDToken = 1700
 	// plainSession is the length of a session's token without an e-mail address and claims; what is longer
 	// leaves less for the ID token.
-	plainSession = 450
+	plainSession = 350
 	maxClaims    = 512
 	maxReturnTo  = 1024
 )
