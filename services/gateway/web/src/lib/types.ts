@@ -18,6 +18,21 @@ export interface Section {
   seating: SectionSeating;
 }
 
+/** A time before the sale in which only those who have one of the ways to an entitlement may buy. */
+export interface Presale {
+  opensAt: string;
+  // At most this many per person while it lasts; absent: as in the sale.
+  maxPerUser?: number;
+  any: { planId?: string; codeList?: string; list?: string; claim?: string }[];
+}
+
+/** What an event's presale and limits allow the caller. */
+export interface MyEvent {
+  entitled: boolean;
+  by?: "MEMBERSHIP" | "CODE" | "LIST" | "CLAIM";
+  left: number;
+}
+
 export interface SaleEvent {
   eventId: string;
   title: string;
@@ -27,7 +42,7 @@ export interface SaleEvent {
   salesOpenAt: string;
   salesCloseAt: string;
   // From when users with an entitlement may buy, before the sale opens to all.
-  presale?: { opensAt: string };
+  presale?: Presale;
   seating: Seating;
   sections: Section[];
   currency: string;

@@ -10,6 +10,7 @@ import { start } from "../lib/start";
 import type { SaleEvent } from "../lib/types";
 import { NotLoaded, useHeading, useLoad } from "../lib/ui";
 import { formatEventTime, formatEventTimes, zoneName, zoneUnknown } from "../lib/zone";
+import { PresaleStanding, PresaleTerms } from "../presale/presale";
 
 const t = strings("event");
 const common = strings("common");
@@ -72,6 +73,14 @@ function Facts({ event }: { event: SaleEvent }) {
         <dt>{t.sale}</dt>
         <dd>{formatEventTimes(event.timeZone, event.salesOpenAt, event.salesCloseAt)}</dd>
       </div>
+      {event.presale && (
+        <div>
+          <dt>{t.presale}</dt>
+          <dd>
+            <PresaleTerms event={event} presale={event.presale} />
+          </dd>
+        </div>
+      )}
       {event.doorsAt && (
         <div>
           <dt>{t.doors}</dt>
@@ -125,6 +134,9 @@ function Entrance({ event: known }: { event: SaleEvent }) {
       <PostponedNotice event={event} />
       <SaleNotice status={event.status} event={event} />
       {event.waitingRoom?.active && !over && <p>{t.waitingRoom}</p>}
+      {(event.status === "SCHEDULED" || event.status === "PRESALE") && event.presale && (
+        <PresaleStanding event={event} presale={event.presale} />
+      )}
       {!over && <LineLink event={event} />}
     </section>
   );
