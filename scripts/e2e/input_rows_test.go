@@ -30,6 +30,8 @@ var (
 	noPosition    = want{http.StatusNotFound, "VWR_REQUEST_UNKNOWN"}
 	noReservation = want{http.StatusNotFound, "RESERVATION_NOT_FOUND"}
 	noTicket      = want{http.StatusNotFound, "TICKET_NOT_FOUND"}
+	noCode        = want{http.StatusNotFound, "CODE_INVALID"}
+	noBatch       = want{http.StatusNotFound, "BATCH_NOT_FOUND"}
 	noTransfer    = want{http.StatusNotFound, "TRANSFER_NOT_FOUND"}
 	noPayment     = want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}
 	noRefund      = want{http.StatusNotFound, "REFUND_NOT_FOUND"}
@@ -135,6 +137,20 @@ var visitorRows = map[string]inputRow{
 	},
 	"GET /api/v1/reservations/{reservationId}":    {stranger: noReservation},
 	"DELETE /api/v1/reservations/{reservationId}": {stranger: noReservation},
+
+	// Presales
+	"GET /api/v1/events/{eventId}/me":     {},
+	"POST /api/v1/events/{eventId}/codes": {body: text(`{"code":"unknown"}`), misused: noCode, bad: []badValue{{"code", ``, invalid, "code"}}},
+	"POST /api/v1/admin/events/{eventId}/codes": {
+		body: text(`{"codeList":"friends","count":1}`), bad: []badValue{
+			{"codeList", `"a b"`, invalid, "codeList"},
+			{"count", `10001`, invalid, "count"},
+		},
+	},
+	"GET /api/v1/admin/events/{eventId}/codes":                     {},
+	"POST /api/v1/admin/events/{eventId}/codes/{batchId}/withdraw": {body: text(`{}`), misused: noBatch},
+	"GET /api/v1/admin/events/{eventId}/entitlements":              {},
+	"PUT /api/v1/admin/events/{eventId}/entitlements/{list}":       {misused: invalid},
 
 	// Resources of the user
 	"GET /api/v1/my/reservations":                                      {queries: badPages},

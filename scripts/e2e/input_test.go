@@ -202,6 +202,8 @@ func (c asker) fill(param, value string) string {
 		"{chunk}":        "0",
 		"{refundId}":     absentID,
 		"{transferId}":   absentID,
+		"{batchId}":      absentID,
+		"{list}":         "partners",
 		"{differenceId}": absentID,
 	}
 	if param != "" {

@@ -23,14 +23,19 @@ func TestMain(m *testing.M) { harness.Main(m) }
 func newSale(t *testing.T, p *harness.Platform) string {
 	t.Helper()
 	id := "e2e-" + uuid.NewString()[:8]
+	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/events/"+id, saleSpec(), nil)
+	return id
+}
+
+// saleSpec has the settings of an event of 20 seats that is on sale.
+func saleSpec() map[string]any {
 	now := time.Now().UTC()
-	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/events/"+id, map[string]any{
+	return map[string]any{
 		"title": "An evening", "artist": "Somebody", "venue": "Hall 1", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 4, "returnWithin": 0, "transferable": "PRICED",
 		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20),
 		"holdSeconds": 3600, "slotSeconds": 3600, "threshold": 100,
 		"sections": []map[string]any{{"section": "A", "price": 55000, "rows": 2, "seatsPerRow": 10}},
-	}, nil)
-	return id
+	}
 }
 
 type reservation struct {

@@ -22,7 +22,7 @@ type pageVariant struct {
 }
 
 // sharedGroups are the groups of sentences that a page shares with some others.
-var sharedGroups = map[string][]string{"my": {"transfer"}, "transfers": {"transfer", "checkout"}} //nolint:gochecknoglobals // a constant
+var sharedGroups = map[string][]string{"event": {"presale"}, "my": {"transfer"}, "transfers": {"transfer", "checkout"}} //nolint:gochecknoglobals // a constant
 
 type pageShell struct {
 	status int
