@@ -13,7 +13,7 @@ var (
 	ErrProviderUnavailable = declare(Unavailable, "PROVIDER_UNAVAILABLE", "The payment provider does not answer")
 	ErrSettlementDelayed   = declare(Unavailable, "SETTLEMENT_DELAYED", "Payments are not taken at the moment")
 	ErrNotRefundable       = declare(Conflict, "NOT_REFUNDABLE", "This cannot be given back")
-	ErrTicketsPending      = declare(Conflict, "TICKETS_PENDING", "The tickets of this payment are being issued, try again in a moment")
+	ErrTicketsPending      = declare(Conflict, "TICKETS_PENDING", "What this payment has paid for is being issued, try again in a moment")
 	ErrRefundNotFound      = declare(NotFound, "REFUND_NOT_FOUND", "The refund does not exist")
 	ErrRefundNotHeld       = declare(Conflict, "REFUND_NOT_HELD", "The refund does not wait for a person")
 	ErrRefundNotPaid       = declare(Conflict, "REFUND_NOT_PAID", "No refund by hand at the provider covers the refund")

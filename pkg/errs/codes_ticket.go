@@ -46,6 +46,13 @@ var (
 	ErrBuyerBlocked     = declare(Forbidden, "BUYER_BLOCKED", "The user is blocked at the event")
 )
 
+// Memberships.
+var (
+	ErrPlanNotFound       = declare(NotFound, "PLAN_NOT_FOUND", "The plan does not exist")
+	ErrPlanNotOnSale      = declare(Conflict, "PLAN_NOT_ON_SALE", "The plan is not on sale")
+	ErrMembershipNotFound = declare(NotFound, "MEMBERSHIP_NOT_FOUND", "The membership does not exist")
+)
+
 // Errors of scanning tickets at the doors.
 var (
 	ErrAlreadyUsed  = declare(Conflict, "ALREADY_USED", "The ticket has been used")

@@ -19,11 +19,13 @@ import (
 	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
 	ticketkafka "urr.guru/services/ticket/internal/kafka"
+	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/scans"
@@ -54,6 +56,7 @@ type Replica struct {
 	targets      settlement.Targets
 	refunds      *refunds.Store
 	transfers    *transfer.Service
+	memberships  *membership.Service
 	codes        *ticket.Service
 	doors        *checkin.Service
 	walker       *cancellation.Walker
@@ -77,8 +80,11 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 	r.reservations = reservation.NewService(r.events, nil, r.holds, reservations.NewStore(database), storetest.MaxExtension)
 	r.walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: r.expirer, Log: slog.New(slog.DiscardHandler)}
 	r.transfers = transfer.NewService(transfers.NewStore(database), storetest.MaxExtension)
+	members := memberships.NewStore(database)
+	r.memberships = membership.NewService(members, members, storetest.MaxExtension)
 	r.targets = settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: r.reservations}, settlement.Transfer: settlement.Transfers{Service: r.transfers},
+		settlement.Membership: settlement.Memberships{Service: r.memberships},
 	}
 	r.codes = ticket.NewService(tickets.NewStore(database), keys)
 	r.doors = checkin.NewService(scans.NewStore(database), r.codes)
@@ -86,16 +92,18 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 	return r, nil
 }
 
-// Register registers the RPC services for events, holds, reservations, payments, tickets, transfers and
-// doors.
+// Register registers the RPC services for events, holds, reservations, payments, tickets, transfers,
+// memberships and doors.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	ticketv1.RegisterEventAdminServiceServer(s, rpc.NewEventAdmin(r.events))
 	ticketv1.RegisterHoldServiceServer(s, rpc.NewHolds(r.reservations))
 	ticketv1.RegisterReservationServiceServer(s, rpc.NewReservations(r.reservations))
 	ticketv1.RegisterTicketServiceServer(s, rpc.NewTickets(r.codes))
 	ticketv1.RegisterTransferServiceServer(s, rpc.NewTransfers(r.transfers))
+	ticketv1.RegisterMembershipServiceServer(s, rpc.NewMemberships(r.memberships))
+	ticketv1.RegisterMembershipAdminServiceServer(s, rpc.NewMembershipAdmin(r.memberships))
 	ticketv1.RegisterCheckInServiceServer(s, rpc.NewCheckIns(r.doors))
-	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, emptyBacklog{}, storetest.MaxExtension))
+	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, r.memberships, emptyBacklog{}, storetest.MaxExtension))
 }
 
 // emptyBacklog is an rpc.Backlog in which all payment events are applied.
@@ -106,14 +114,17 @@ func (emptyBacklog) Age() (oldest, measuredAgo time.Duration, known bool) { retu
 // Consume applies records of the topic payment-events.
 func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.settle(ctx, recs) }
 
-// Sweep ends holds and transfers whose time is over and what is left of cancelled events, and puts places
-// on sale again that users have given back.
+// Sweep ends holds, transfers and purchases of memberships whose time is over and what is left of cancelled
+// events, and puts places on sale again that users have given back.
 func (r *Replica) Sweep(ctx context.Context) error {
 	if _, err := r.expirer.ExpireDue(ctx, sweepBatch); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	if err := r.transfers.ExpireDue(ctx); err != nil {
 		return fmt.Errorf("transfers: %w", err)
+	}
+	if err := r.memberships.ExpireDue(ctx); err != nil {
+		return fmt.Errorf("memberships: %w", err)
 	}
 	if err := r.walker.Walk(ctx); err != nil {
 		return fmt.Errorf("cancelled events: %w", err)

@@ -312,6 +312,11 @@ func (f *fakePayment) RefundPayment(_ context.Context, in *paymentv1.RefundPayme
 	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "PENDING"}, nil
 }
 
+func (f *fakePayment) RefundMembership(_ context.Context, in *paymentv1.RefundMembershipRequest) (*paymentv1.Refund, error) {
+	f.add("RefundMembership", in.GetCaller(), in)
+	return &paymentv1.Refund{}, nil
+}
+
 func (f *fakePayment) RefundAnyPayment(_ context.Context, in *paymentv1.RefundAnyPaymentRequest) (*paymentv1.Refund, error) {
 	f.add("RefundAnyPayment", in.GetCaller(), in)
 	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "PENDING"}, nil

@@ -23,6 +23,8 @@ type fakeTicket struct {
 	ticketv1.UnimplementedTicketServiceServer
 	ticketv1.UnimplementedCompServiceServer
 	ticketv1.UnimplementedTransferServiceServer
+	ticketv1.UnimplementedMembershipServiceServer
+	ticketv1.UnimplementedMembershipAdminServiceServer
 	ticketv1.UnimplementedCheckInServiceServer
 	ticketv1.UnimplementedOrderAdminServiceServer
 	callLog

@@ -219,6 +219,8 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterCompServiceServer(r, w.ticket)
 			ticketv1.RegisterTransferServiceServer(r, w.ticket)
 			w.entitlements.register(r)
+			ticketv1.RegisterMembershipServiceServer(r, w.ticket)
+			ticketv1.RegisterMembershipAdminServiceServer(r, w.ticket)
 			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
 			ticketv1.RegisterOrderAdminServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")

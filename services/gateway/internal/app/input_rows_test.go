@@ -264,6 +264,10 @@ var inputs = map[string]input{
 		required: map[string]string{"reason": "INVALID_REQUEST"},
 		bad:      append([]badValue{{member: "reason", value: `""`, code: "INVALID_REQUEST"}}, badRefunds...),
 	},
+	"RefundAdminService.RefundMembership": {
+		required: map[string]string{"reason": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "reason", value: `""`, code: "INVALID_REQUEST"}},
+	},
 	"RefundAdminService.ListRefunds":         {queries: refundPages()},
 	"RefundAdminService.RetryRefund":         {},
 	"DifferenceAdminService.ListDifferences": {queries: refundPages()},
@@ -320,6 +324,22 @@ var inputs = map[string]input{
 	"TransferService.CancelTransfer": {},
 	"TransferService.LookAtTransfer": {bad: []badValue{{member: "claim", value: `7`, code: "INVALID_REQUEST"}}},
 	"TransferService.AcceptTransfer": {bad: []badValue{{member: "transferId", value: `7`, code: "INVALID_REQUEST"}}},
+	"MembershipService.BuyMembership": {
+		required: map[string]string{"planId": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "planId", value: `7`, code: "INVALID_REQUEST"}},
+	},
+	"MembershipAdminService.CreatePlan": {
+		required: map[string]string{"name": "INVALID_REQUEST", "currency": "INVALID_REQUEST", "months": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "price", value: `-1`, code: "INVALID_REQUEST"},
+			{member: "months", value: `121`, code: "INVALID_REQUEST"},
+			{member: "currency", value: `"won"`, code: "INVALID_REQUEST"},
+		},
+	},
+	"MembershipAdminService.UpdatePlan": {
+		required: map[string]string{"onSale": "INVALID_REQUEST"},
+		bad:      []badValue{{member: "onSale", value: `"no"`, code: "INVALID_REQUEST"}},
+	},
 	"EventAdminService.PutHouse": {bad: []badValue{
 		{member: "take", value: `"A-1-1"`, code: "INVALID_REQUEST"},
 		{member: "release", value: `"A-1-1"`, code: "INVALID_REQUEST"},

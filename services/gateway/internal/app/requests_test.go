@@ -81,8 +81,14 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"title":"Shoes","eventType":"FIRST_COME","capacityTotal":5,"opensAt":"2026-03-01T00:00:00Z","closesAt":"2026-04-01T00:00:00Z"}`
 	case "WorkerAdminService.SubmitBeacon":
 		return `{"value":"` + strings.Repeat("ab", 32) + `","signature":"` + strings.Repeat("ab", 48) + `"}`
-	case "RefundAdminService.RefundAnyPayment":
+	case "RefundAdminService.RefundAnyPayment", "RefundAdminService.RefundMembership":
 		return `{"reason":"goodwill"}`
+	case "MembershipService.BuyMembership":
+		return `{"planId":"` + requestID + `"}`
+	case "MembershipAdminService.CreatePlan":
+		return `{"name":"Friends","price":9900,"currency":"KRW","months":12}`
+	case "MembershipAdminService.UpdatePlan":
+		return `{"onSale":false}`
 	case "RefundAdminService.ResolveRefund":
 		return `{"paidOtherwise":true,"note":"by bank"}`
 	case "DifferenceAdminService.CloseDifference":

@@ -86,6 +86,8 @@ func (s *Services) listServices(p *Peers) []peerService {
 			exposeAPI(
 				ticketv1.EntitlementAdminService_ServiceDesc, ticketv1.NewEntitlementAdminServiceClient,
 				ticketv1.RegisterEntitlementAdminServiceHandlerClient),
+			exposeAPI(ticketv1.MembershipService_ServiceDesc, ticketv1.NewMembershipServiceClient, ticketv1.RegisterMembershipServiceHandlerClient),
+			exposeAPI(ticketv1.MembershipAdminService_ServiceDesc, ticketv1.NewMembershipAdminServiceClient, ticketv1.RegisterMembershipAdminServiceHandlerClient),
 			exposeAPI(ticketv1.CheckInService_ServiceDesc, ticketv1.NewCheckInServiceClient, ticketv1.RegisterCheckInServiceHandlerClient),
 		}},
 		{"payment", p.Payment, &s.Payment, nil, []exposedAPI{

@@ -108,6 +108,9 @@ var details = map[string]sentences{
 	"TRANSFER_TAKEN":        {"Somebody else has accepted this offer. It may be open again in a while.", "다른 사람이 먼저 수락했습니다. 결제가 이루어지지 않으면 다시 열립니다."},
 	"OWN_TRANSFER":          {"This is your own ticket.", "본인의 티켓입니다."},
 	"BUYER_BLOCKED":         {"You cannot take tickets of this event.", "이 공연의 티켓을 받을 수 없습니다."},
+	"PLAN_NOT_FOUND":        {"This membership plan does not exist.", "존재하지 않는 멤버십 상품입니다."},
+	"PLAN_NOT_ON_SALE":      {"This membership plan is not on sale.", "판매 중이 아닌 멤버십 상품입니다."},
+	"MEMBERSHIP_NOT_FOUND":  {"This membership does not exist.", "존재하지 않는 멤버십입니다."},
 	"TICKET_NOT_FOUND":      {"This ticket does not exist.", "존재하지 않는 티켓입니다."},
 	"TICKET_CODE_INVALID":   {"This ticket code is not genuine.", "유효하지 않은 티켓 코드입니다."},
 
@@ -128,7 +131,7 @@ var details = map[string]sentences{
 	"SETTLEMENT_DELAYED":        {"Payments are not taken for a moment. You have not been charged, and your places are still held. Please try again shortly.", "잠시 결제를 받지 않고 있습니다. 결제되지 않았으며 선택하신 자리는 그대로 유지됩니다. 잠시 후 다시 시도해 주세요."},
 	"PROVIDER_UNAVAILABLE":      {"The payment provider does not answer. Please try again shortly.", "결제사가 응답하지 않습니다. 잠시 후 다시 시도해 주세요."},
 	"NOT_REFUNDABLE":            {"This cannot be given back.", "환불할 수 없습니다."},
-	"TICKETS_PENDING":           {"The tickets of this payment are being issued. Please try again in a moment.", "티켓을 발급하고 있습니다. 잠시 후 다시 시도해 주세요."},
+	"TICKETS_PENDING":           {"What was paid for is being issued. Please try again in a moment.", "결제하신 내역을 발급하고 있습니다. 잠시 후 다시 시도해 주세요."},
 	"REFUND_NOT_FOUND":          {"This refund does not exist.", "존재하지 않는 환불입니다."},
 	"REFUND_NOT_HELD":           {"Only a refund that waits for an operator can be decided on.", "운영자 확인을 기다리는 환불만 처리할 수 있습니다."},
 	"REFUND_NOT_PAID":           {"No refund made by hand at the payment provider covers this one.", "결제사에서 직접 처리한 환불 내역 중 이 환불에 해당하는 금액이 없습니다."},

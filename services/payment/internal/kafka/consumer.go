@@ -1,5 +1,5 @@
-// Package kafka consumes events of reservations and transfers, which reject payments that cannot be
-// honoured, name tickets whose money is owed, and tell of places that were given up.
+// Package kafka consumes events of reservations, transfers and memberships, which reject payments that
+// cannot be honoured, name tickets whose money is owed, and tell of places that were given up.
 package kafka
 
 import (
@@ -45,6 +45,8 @@ func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
 	case events.ReservationRejected, events.TicketsRefundDue, events.ReservationCancelled:
 	case events.TransferCompleted, events.TransferCancelled, events.TransferRejected:
 		return handleTransfer(ctx, refunds, rec)
+	case events.MembershipRejected:
+		return rejectMembership(ctx, refunds, rec)
 	default:
 		return nil // most of the topic; not worth decoding
 	}
@@ -101,6 +103,19 @@ func handleTransfer(ctx context.Context, refunds Refunder, rec kafka.Record) err
 	default:
 		err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: cmp.Or(e.GetReason(), events.TransferRejected)})
 	}
+	return poisonUnknown(err, rec, id)
+}
+
+func rejectMembership(ctx context.Context, refunds Refunder, rec kafka.Record) error {
+	var e eventsv1.MembershipEvent
+	if err := kafka.Decode(rec, &e); err != nil {
+		return err
+	}
+	id, err := uuid.Parse(e.GetPaymentId())
+	if err != nil {
+		return kafka.Poison(fmt.Errorf("%s of membership %s names no payment: %w", rec.Type, e.GetMembershipId(), err))
+	}
+	err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: cmp.Or(e.GetReason(), rec.Type)})
 	return poisonUnknown(err, rec, id)
 }
 

@@ -162,3 +162,22 @@ func TestTransfers(t *testing.T) {
 	require.Equal(t, []payment.Rejection{{EventKey: "key", PaymentID: buyer, Reason: "HOLD_EXPIRED"}}, c.all())
 	require.True(t, pkgkafka.IsPoison(handled("TRANSFER_COMPLETED", map[string]any{"paymentId": buyer})), "nobody to pay")
 }
+
+// A payment that no membership takes is given back; what becomes of memberships is not for payment.
+func TestMemberships(t *testing.T) {
+	t.Parallel()
+	c, paid := &compensator{}, uuid.New()
+	handled := func(eventType string, members map[string]any) error {
+		members["membershipId"] = uuid.New()
+		rec := reservationRecord(t, eventType, members)
+		rec.Topic, rec.Type, rec.EventID = events.Memberships, eventType, "key"
+		return kafka.Handle(c)(t.Context(), rec)
+	}
+	for _, typ := range []string{"MEMBERSHIP_ACTIVATED", "MEMBERSHIP_ENDED"} {
+		require.NoError(t, handled(typ, map[string]any{"paymentId": paid}))
+	}
+	require.Empty(t, c.all())
+	require.NoError(t, handled("MEMBERSHIP_REJECTED", map[string]any{"paymentId": paid, "reason": "ALREADY_PAID"}))
+	require.Equal(t, []payment.Rejection{{EventKey: "key", PaymentID: paid, Reason: "ALREADY_PAID"}}, c.all())
+	require.True(t, pkgkafka.IsPoison(handled("MEMBERSHIP_REJECTED", map[string]any{})), "nothing to give back")
+}

@@ -28,6 +28,8 @@ var (
 	// ErrTicketsPending refuses a refund until the ticket service has received the payment's event.
 	ErrTicketsPending = errs.ErrTicketsPending
 	ErrRefundNotFound = errs.ErrRefundNotFound
+	// ErrMembershipNotFound refuses a refund of a membership that does not exist.
+	ErrMembershipNotFound = errs.ErrMembershipNotFound
 	// ErrNotHeld refuses a person's decision about a refund that does not wait for one (HELD).
 	ErrNotHeld = errs.ErrRefundNotHeld
 	// ErrNotPaidByHand refuses to end a refund as paid by hand if the provider shows no such money.

@@ -40,14 +40,18 @@ func begun(claim Claim) DecideRefund {
 		}
 		c := &RefundChange{Refund: r, NewItems: claim.Items}
 		c.Refund.Left = claim.Left[:min(len(claim.Left), maxNamed)]
-		var sum int64
+		sum := claim.MembershipAmount
 		for _, item := range claim.Items {
 			sum += item.Amount
 		}
 		switch {
 		case r.Cause == ByHand:
 			c.Refund.Status = RefundDone
-			c.Payment = p.withMoney(0, 0, sum, fmt.Sprintf("the refund by hand ends %d tickets", len(claim.Items)))
+			note := fmt.Sprintf("the refund by hand ends %d tickets", len(claim.Items))
+			if claim.MembershipAmount > 0 {
+				note = "the refund by hand ends the membership"
+			}
+			c.Payment = p.withMoney(0, 0, sum, note)
 			return c.publishing(p), nil
 		case claim.Refused:
 			c.Refund.Status, c.Refund.Reason, c.NewItems = RefundRejected, claim.Reason, nil
@@ -200,7 +204,11 @@ func aborted(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		return nil, nil //nolint:nilnil // told already
 	}
 	r.AbortDue = false
-	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "tickets are valid again")}, nil
+	note := "tickets are valid again"
+	if p.Reference.Type == Membership {
+		note = "the membership is active again"
+	}
+	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, note)}, nil
 }
 
 // retried sends a held refund again under a new key.

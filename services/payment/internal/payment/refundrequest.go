@@ -62,6 +62,19 @@ func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error
 	return r, err
 }
 
+// RefundMembership asks for the refund of the payment that has paid for a membership, as AskRefund does.
+// That payment never changes, so a repeated request finds the first refund. Errors: those of AskRefund,
+// ErrMembershipNotFound.
+func (s *Service) RefundMembership(ctx context.Context, id uuid.UUID, q RefundRequest) (Refund, error) {
+	askCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
+	defer cancel()
+	var err error
+	if q.PaymentID, err = s.tickets.MembershipPayment(askCtx, id); err != nil {
+		return Refund{}, err
+	}
+	return s.AskRefund(ctx, q)
+}
+
 // tryBegin claims the tickets of a requested refund.
 func (s *Service) tryBegin(ctx context.Context, r Refund) Refund {
 	p, err := s.store.Get(ctx, r.PaymentID)

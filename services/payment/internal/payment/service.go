@@ -74,7 +74,11 @@ type Tickets interface {
 	// Abort releases the reference. It is idempotent, and does nothing when the reference is not
 	// claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
-	// BeginRefund claims tickets for a refund. It is idempotent: the first answer is repeated.
+	// MembershipPayment returns the payment that has paid for a membership. Errors:
+	// ErrMembershipNotFound, ErrNotRefundable.
+	MembershipPayment(ctx context.Context, membershipID uuid.UUID) (uuid.UUID, error)
+	// BeginRefund claims tickets, or a membership, for a refund. It is idempotent: the first answer is
+	// repeated.
 	BeginRefund(ctx context.Context, p Payment, r Refund) (Claim, error)
 	// AbortRefund gives up the claim of a refund. It is idempotent.
 	AbortRefund(ctx context.Context, refundID uuid.UUID) error
@@ -103,6 +107,8 @@ type Claim struct {
 	Refused bool
 	Reason  string
 	Items   []RefundItem
+	// MembershipAmount is what a claimed membership gives back.
+	MembershipAmount int64
 	// Left are the tickets that were not claimed.
 	Left []Left
 }

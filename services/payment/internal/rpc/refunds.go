@@ -36,6 +36,24 @@ func (s *Server) RefundAnyPayment(ctx context.Context, in *paymentv1.RefundAnyPa
 	})
 }
 
+func (s *Server) RefundMembership(ctx context.Context, in *paymentv1.RefundMembershipRequest) (*paymentv1.Refund, error) {
+	user, err := rpc.RequireRole(in, roleAdmin)
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.Parse(in.GetMembershipId())
+	if err != nil {
+		return nil, errs.ErrInvalidID.Wrap(err)
+	}
+	r, err := s.payments.RefundMembership(ctx, id, payment.RefundRequest{
+		Cause: payment.ByOperator, Reason: in.GetReason(), Want: payment.Want{UserID: user}, IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return toRefund(r), nil
+}
+
 func (s *Server) askRefund(ctx context.Context, paymentID string, tickets []string, q payment.RefundRequest) (*paymentv1.Refund, error) {
 	var err error
 	if q.PaymentID, err = uuid.Parse(paymentID); err != nil {

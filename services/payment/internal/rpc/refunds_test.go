@@ -111,6 +111,8 @@ func (b *bundle) requireBalanced(p *paymentv1.PrepareResponse) {
 	for _, x := range b.tickets.Of(p.GetPaymentId()) {
 		tickets += x.Paid - x.Given
 	}
+	m := b.tickets.Membership(p.GetPaymentId())
+	tickets += m.Paid - m.Given
 	owed := b.count(`SELECT coalesce(sum(send), 0)::bigint FROM refunds WHERE payment_id = $1 AND status IN ('PENDING', 'HELD', 'RESOLVED')`,
 		uuid.MustParse(p.GetPaymentId()))
 	uncounted := b.count(`SELECT hand - hand_used FROM payments WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))

@@ -4,6 +4,7 @@ package ticket
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -114,7 +115,10 @@ func (c *Client) BeginRefund(ctx context.Context, p payment.Payment, r payment.R
 }
 
 func toClaim(out *ticketv1.RefundClaim) (payment.Claim, error) {
-	var claim payment.Claim
+	claim := payment.Claim{MembershipAmount: out.GetMembershipAmount()}
+	if claim.MembershipAmount < 0 {
+		return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("amount %d of a claim", claim.MembershipAmount))
+	}
 	for _, item := range out.GetItems() {
 		id, err := uuid.Parse(item.GetTicketId())
 		if err != nil || item.GetAmount() < 0 {
@@ -130,6 +134,23 @@ func toClaim(out *ticketv1.RefundClaim) (payment.Claim, error) {
 		claim.Left = append(claim.Left, payment.Left{TicketID: id, Reason: problem.GetReason()})
 	}
 	return claim, nil
+}
+
+func (c *Client) MembershipPayment(ctx context.Context, membershipID uuid.UUID) (uuid.UUID, error) {
+	out, err := c.payables.GetMembershipPayment(ctx, &ticketv1.GetMembershipPaymentRequest{MembershipId: membershipID.String()})
+	for _, refusal := range []error{payment.ErrMembershipNotFound, payment.ErrNotRefundable} {
+		if errors.Is(err, refusal) {
+			return uuid.Nil, err
+		}
+	}
+	if err != nil {
+		return uuid.Nil, refusalOrUnavailable(err)
+	}
+	id, err := uuid.Parse(out.GetPaymentId())
+	if err != nil {
+		return uuid.Nil, errs.ErrUnavailable.Wrap(fmt.Errorf("payment of membership %s: %w", membershipID, err))
+	}
+	return id, nil
 }
 
 func (c *Client) AbortRefund(ctx context.Context, refundID uuid.UUID) error {

@@ -22,6 +22,7 @@ import (
 	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/kafka"
+	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
@@ -30,6 +31,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
@@ -80,8 +82,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("lists of entitlements", entitlementStore.Pruner(log))
 	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
 	transferService := startTransfers(a, cfg, database, log)
+	membershipService := startMemberships(a, cfg, database, log)
 	targets := settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: reservationService}, settlement.Transfer: settlement.Transfers{Service: transferService},
+		settlement.Membership: settlement.Memberships{Service: membershipService},
 	}
 	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, payments.NewStore(database), log)
 	if err != nil {
@@ -108,8 +112,11 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterEntitlementAdminServiceServer(server, rpc.NewEntitlementAdmin(entitlementService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
-	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), commitAge, cfg.HoldMaxExtension))
+	payables := rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, cfg.HoldMaxExtension)
+	ticketv1.RegisterPayableServiceServer(server, payables)
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
+	ticketv1.RegisterMembershipServiceServer(server, rpc.NewMemberships(membershipService))
+	ticketv1.RegisterMembershipAdminServiceServer(server, rpc.NewMembershipAdmin(membershipService))
 	ticketService := registerTickets(server, database, cfg.keys)
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
@@ -154,6 +161,16 @@ func startTransfers(a *lifecycle.App, cfg *Config, database *postgres.Database, 
 	s := transfer.NewService(store, cfg.HoldMaxExtension)
 	a.Go("transfers", s.Sweeper(cfg.SweepInterval, log))
 	a.Go("offers of tickets", reportOffers(store.Count, log))
+	return s
+}
+
+// startMemberships starts the workers that end, and count, purchases of memberships that are not paid, and
+// returns the service that sells them.
+func startMemberships(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *membership.Service {
+	store := memberships.NewStore(database)
+	s := membership.NewService(store, store, cfg.HoldMaxExtension)
+	a.Go("memberships", s.Sweeper(cfg.SweepInterval, log))
+	a.Go("purchases of memberships", reportPurchases(store.Count, log))
 	return s
 }
 

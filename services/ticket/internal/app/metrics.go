@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/pkg/loop"
 	"urr.guru/services/ticket/internal/cancellation"
+	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/transfer"
 )
 
@@ -64,6 +65,26 @@ func reportOffers(count func(context.Context) (transfer.Counts, error), log *slo
 				offers.WithLabelValues("open").Set(float64(c.Open))
 				offers.WithLabelValues("awaiting_payment").Set(float64(c.Awaited))
 				offers.WithLabelValues("overdue").Set(float64(c.Overdue))
+			}
+			return err
+		})
+	}
+}
+
+var purchases = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_memberships_unpaid",
+	Help: "Purchases of memberships: those that are to be paid (pending), and of them those whose time has been over for a minute (overdue). Every replica reports the same.",
+}, []string{"state"})
+
+// reportPurchases returns a worker that updates the metric urr_memberships_unpaid with what count returns.
+// When it fails, the metric keeps its last values.
+func reportPurchases(count func(context.Context) (membership.Counts, error), log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, soldEvery, log, "purchases of memberships not counted", func(ctx context.Context) error {
+			c, err := count(ctx)
+			if err == nil {
+				purchases.WithLabelValues("pending").Set(float64(c.Pending))
+				purchases.WithLabelValues("overdue").Set(float64(c.Overdue))
 			}
 			return err
 		})

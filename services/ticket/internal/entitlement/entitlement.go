@@ -41,7 +41,7 @@ type Events interface {
 type Memberships interface {
 	// Holders returns those of the users who have an active membership of the plan, with a time one
 	// that has been active since before then.
-	Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) (map[string]bool, error)
+	Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) ([]string, error)
 }
 
 // Found says what the store knows of a user.
@@ -112,7 +112,7 @@ func (s *Service) Kinds(ctx context.Context, e *event.Event, users []User) ([]Ki
 			return nil, err
 		}
 		for i, id := range ids {
-			if holders[id] {
+			if slices.Contains(holders, id) {
 				kinds[i] = Membership
 			}
 		}

@@ -34,6 +34,8 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 		"FindAdmission": "scans_admitted_once", "FindScans": "scans_pkey", "UndoScan": "scans_pkey", "ListConflicts": "scans_conflicts",
 		"Door": "tickets_transferring", "DoorTickets": "tickets_by_event",
 		"OrdersOfEvent": "reservations_paid_by_event", "OrdersOfSeat": "places_one_live", "ScansOfTickets": "scans_by_ticket",
+		"MembershipHolders": "memberships_held", "LockMembershipsOfPayment": "memberships_by_payment", "DueMemberships": "memberships_due",
+		"CountPurchases": "memberships_due", "ListMemberships": "memberships_by_user", "LockPendingMembership": "memberships_one_pending",
 		"FindOrders": "reservations_pkey", "TicketsOfOrder": "tickets_ended_by_order", "HoldersOfOrders": "tickets_ended_by_order",
 	} {
 		require.Contains(t, plans[name], index, name)

@@ -3,7 +3,8 @@
 //
 // Every transaction takes its locks in one order: claims of refunds by id, the advisory locks of
 // payments, the advisory locks of (event, user), or (series, user) where the event has a series,
-// seats by their index (or sections of general admission), reservations by id, tickets by id. A
+// seats by their index (or sections of general admission), reservations by id, tickets by id, transfers by
+// id, the advisory locks of (plan, user), memberships by id. A
 // transaction that needs an event's row locks it before all of these. All times are those of the
 // database's clock, so that the clocks of replicas need not agree. Tests may replace this clock.
 package postgres
@@ -204,6 +205,20 @@ func PaymentLockKeys(payments []uuid.UUID) []int64 {
 	keys := make([]int64, len(payments))
 	for i, id := range payments {
 		keys[i] = lockKey("payment\x00" + id.String())
+	}
+	return sortedUnique(keys)
+}
+
+// Member is a user of a plan of memberships.
+type Member struct{ PlanID, UserID string }
+
+// MemberLockKeys returns the keys of the advisory locks of members, in the order in which all
+// transactions take them. A lock makes what changes the times of a user's memberships of a plan wait for
+// each other.
+func MemberLockKeys(members []Member) []int64 {
+	keys := make([]int64, len(members))
+	for i, m := range members {
+		keys[i] = lockKey("member\x00" + m.PlanID + "\x00" + m.UserID)
 	}
 	return sortedUnique(keys)
 }

@@ -49,10 +49,10 @@ func Decide(req Request, tickets []*ticket.Ticket, terms Terms) Claim {
 		return c
 	}
 	if reason := refusal(&req, &terms); reason != "" && req.Cause != ByHand {
-		return c.refused(reason)
+		return c.Refuse(reason)
 	}
 	if req.Cause != ByHand && len(tickets) == 0 && len(req.TicketIDs) == 0 && req.AwaitsTickets {
-		return c.refused(ReasonTicketsPending)
+		return c.Refuse(ReasonTicketsPending)
 	}
 	var claimed []*ticket.Ticket
 	for _, t := range tickets {
@@ -64,7 +64,7 @@ func Decide(req Request, tickets []*ticket.Ticket, terms Terms) Claim {
 	}
 	c.addMissing(&req, tickets)
 	if req.Cause != ByHand && (len(claimed) == 0 || (len(req.TicketIDs) > 0 && len(c.Problems) > 0)) {
-		return c.refused(ReasonNotRefundable)
+		return c.Refuse(ReasonNotRefundable)
 	}
 	for _, t := range claimed {
 		amount := refundAmount(&req, t, &terms)
@@ -110,7 +110,8 @@ func OfferTo(t *ticket.Ticket, terms Terms) Offer {
 	return o
 }
 
-func (c *Claim) refused(reason string) Claim {
+// Refuse refuses the request, and returns the claim.
+func (c *Claim) Refuse(reason string) Claim {
 	c.Status, c.Reason = Refused, reason
 	return *c
 }

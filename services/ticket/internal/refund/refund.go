@@ -1,4 +1,5 @@
-// Package refund decides which tickets a refund ends, and how much is given back for each.
+// Package refund decides which tickets a refund ends, and how much is given back for each. A refund of a
+// membership claims that instead.
 package refund
 
 import (
@@ -71,6 +72,9 @@ type Claim struct {
 	Items   []Item
 	// Problems name the tickets that were not claimed, and why. In a refusal they are its reasons.
 	Problems []Problem
+	// MembershipID is the claimed membership, zero for tickets, and MembershipAmount what it gives back.
+	MembershipID     uuid.UUID
+	MembershipAmount int64
 }
 
 // Item is a claimed ticket, and the amount that is given back for it, in the currency's minor unit.
@@ -118,15 +122,18 @@ type Request struct {
 	// Whole: a refund by hand has given the whole payment back at the provider.
 	Whole   bool
 	AskedAt time.Time
-	// AwaitsTickets says that tickets follow if there are none yet: the payment is for places, and was not
-	// rejected.
+	// Membership: the payment is for a membership.
+	Membership bool
+	// AwaitsTickets says that tickets, or the membership, follow if there are none yet: the payment is for
+	// places or a membership, and was not rejected.
 	AwaitsTickets bool
 }
 
 // EndsUnknownPayment reports whether the whole payment was given back before this service has received
-// its confirmation, so that it has no tickets. The payment must then never pay for anything.
-func (r *Request) EndsUnknownPayment(ticketCount int) bool {
-	return r.Cause == ByHand && r.Whole && ticketCount == 0
+// its confirmation, so that it has paid for nothing yet: no tickets, and no membership. The payment must
+// then never pay for anything.
+func (r *Request) EndsUnknownPayment(paidFor int) bool {
+	return r.Cause == ByHand && r.Whole && paidFor == 0
 }
 
 // Store stores the claims of refunds.

@@ -21,6 +21,7 @@ type Payables struct {
 
 	targets settlement.Targets
 	refunds refund.Store
+	paid    PaidMemberships
 	backlog Backlog
 	// maxExtension is the most by which payments extend a hold.
 	maxExtension time.Duration
@@ -33,9 +34,18 @@ type Backlog interface {
 	Age() (oldest, measuredAgo time.Duration, known bool)
 }
 
+// PaidMemberships knows what has paid for memberships.
+type PaidMemberships interface {
+	// PaidBy returns the payment that has paid for a membership. Errors: membership.ErrNotFound,
+	// ErrNotPaid.
+	PaidBy(ctx context.Context, id uuid.UUID) (uuid.UUID, error)
+}
+
 // NewPayables makes a Payables.
-func NewPayables(targets settlement.Targets, refunds refund.Store, backlog Backlog, maxExtension time.Duration) *Payables {
-	return &Payables{targets: targets, refunds: refunds, backlog: backlog, maxExtension: maxExtension}
+func NewPayables(
+	targets settlement.Targets, refunds refund.Store, paid PaidMemberships, backlog Backlog, maxExtension time.Duration,
+) *Payables {
+	return &Payables{targets: targets, refunds: refunds, paid: paid, backlog: backlog, maxExtension: maxExtension}
 }
 
 func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {

@@ -96,6 +96,6 @@ func TestPagesOverRPC(t *testing.T) {
 // A replica that has not measured yet must not report an age of 0.
 func TestUnknownSettlementAge(t *testing.T) {
 	t.Parallel()
-	_, err := rpc.NewPayables(nil, nil, age(0), 0).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
+	_, err := rpc.NewPayables(nil, nil, nil, age(0), 0).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }

@@ -10,8 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// BeginRefund claims tickets of a payment for a refund. It does not check what the payment was made
-// for: payments of kinds that are not sold yet have no tickets, so that nothing is claimed.
+// BeginRefund claims tickets, or the membership, of a payment for a refund.
 func (s *Payables) BeginRefund(ctx context.Context, req *ticketv1.BeginRefundRequest) (*ticketv1.RefundClaim, error) {
 	r, err := toRefundRequest(req)
 	if err != nil {
@@ -35,11 +34,26 @@ func (s *Payables) AbortRefund(ctx context.Context, req *ticketv1.AbortRefundReq
 	return &emptypb.Empty{}, nil
 }
 
+func (s *Payables) GetMembershipPayment(
+	ctx context.Context, req *ticketv1.GetMembershipPaymentRequest,
+) (*ticketv1.MembershipPayment, error) {
+	id, err := parseID(req.GetMembershipId())
+	if err != nil {
+		return nil, err
+	}
+	payment, err := s.paid.PaidBy(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &ticketv1.MembershipPayment{PaymentId: payment.String()}, nil
+}
+
 func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err error) {
 	r = refund.Request{
 		Cause: refund.Cause(req.GetCause()), UserID: req.GetUserId(), KeepFees: req.Fees != nil && !req.GetFees(), Whole: req.GetWhole(),
-		AskedAt: req.GetAskedAt().AsTime(), AwaitsTickets: req.GetPaymentType() == string(settlement.Reservation),
+		AskedAt: req.GetAskedAt().AsTime(), Membership: req.GetPaymentType() == string(settlement.Membership),
 	}
+	r.AwaitsTickets = r.Membership || req.GetPaymentType() == string(settlement.Reservation)
 	if r.ID, err = parseID(req.GetRefundId()); err != nil {
 		return r, err
 	}
@@ -58,6 +72,9 @@ func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err er
 
 func fromClaim(c *refund.Claim) *ticketv1.RefundClaim {
 	out := &ticketv1.RefundClaim{Status: string(c.Status), Reason: c.Reason}
+	if c.Status != refund.Aborted { // else what it has claimed is valid again
+		out.MembershipAmount = c.MembershipAmount
+	}
 	for _, item := range c.Items {
 		if c.Status == refund.Aborted { // its tickets are valid again
 			break

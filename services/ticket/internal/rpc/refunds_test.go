@@ -71,10 +71,10 @@ func TestRefundClaimsOverRPC(t *testing.T) {
 	requireClaim(&ticketv1.RefundClaim{Status: "BEGUN", Items: []*ticketv1.RefundClaimItem{{TicketId: second, Amount: 55000}}})
 	begin.RefundId, begin.AskedAt = uuid.NewString(), timestamppb.New(c.clock.Now().Add(-7*24*time.Hour))
 	requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "REQUEST_TOO_OLD"})
-	for _, kind := range []string{"transfer", "membership"} {
+	for kind, reason := range map[string]string{"transfer": "NOT_REFUNDABLE", "membership": "TICKETS_PENDING"} {
 		begin.RefundId, begin.PaymentId, begin.PaymentType, begin.TicketIds = uuid.NewString(), uuid.NewString(), kind, nil
 		begin.AskedAt = timestamppb.New(c.clock.Now())
-		requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "NOT_REFUNDABLE"})
+		requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: reason})
 	}
 	for field, change := range map[string]func(*ticketv1.BeginRefundRequest){
 		"refundId":    func(r *ticketv1.BeginRefundRequest) { r.RefundId = "x" },

@@ -23,11 +23,13 @@ import (
 	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/entitlements"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
@@ -57,6 +59,8 @@ type client struct {
 	ticketv1.OrderAdminServiceClient
 	ticketv1.EntitlementServiceClient
 	ticketv1.EntitlementAdminServiceClient
+	ticketv1.MembershipServiceClient
+	ticketv1.MembershipAdminServiceClient
 
 	clock      *testkit.Clock
 	pool       *pgxpool.Pool
@@ -79,9 +83,13 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	t.Cleanup(func() { require.NoError(t, holder.Close(context.Background())) })
 	eventStore := events.NewStore(database)
 	eventService := event.NewService(eventStore, eventStore, eventStore)
-	entitlementService := entitlement.NewService(eventService, nil, entitlements.NewStore(database))
+	members := memberships.NewStore(database)
+	membershipService := membership.NewService(members, members, 30*time.Minute)
+	entitlementService := entitlement.NewService(eventService, members, entitlements.NewStore(database))
 	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), 30*time.Minute)
-	targets := settlement.Targets{settlement.Reservation: settlement.Reservations{Service: reservationService}}
+	targets := settlement.Targets{
+		settlement.Reservation: settlement.Reservations{Service: reservationService}, settlement.Membership: settlement.Memberships{Service: membershipService},
+	}
 	keys, err := ticket.ParseKeys(config.Secret(tokentest.Seed('k')))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
@@ -91,7 +99,10 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterEntitlementAdminServiceServer(r, rpc.NewEntitlementAdmin(entitlementService))
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
-		ticketv1.RegisterPayableServiceServer(r, rpc.NewPayables(targets, refunds.NewStore(database), age(90*time.Second), 30*time.Minute))
+		payables := rpc.NewPayables(targets, refunds.NewStore(database), membershipService, age(90*time.Second), 30*time.Minute)
+		ticketv1.RegisterPayableServiceServer(r, payables)
+		ticketv1.RegisterMembershipServiceServer(r, rpc.NewMemberships(membershipService))
+		ticketv1.RegisterMembershipAdminServiceServer(r, rpc.NewMembershipAdmin(membershipService))
 		ticketService := ticket.NewService(tickets.NewStore(database), keys)
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
 		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
@@ -103,6 +114,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		PayableServiceClient: ticketv1.NewPayableServiceClient(conn), TicketServiceClient: ticketv1.NewTicketServiceClient(conn),
 		CheckInServiceClient: ticketv1.NewCheckInServiceClient(conn), OrderAdminServiceClient: ticketv1.NewOrderAdminServiceClient(conn),
 		EntitlementServiceClient: ticketv1.NewEntitlementServiceClient(conn), EntitlementAdminServiceClient: ticketv1.NewEntitlementAdminServiceClient(conn),
+		MembershipServiceClient: ticketv1.NewMembershipServiceClient(conn), MembershipAdminServiceClient: ticketv1.NewMembershipAdminServiceClient(conn),
 		clock: clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -15,20 +16,24 @@ import (
 )
 
 // ErrUnclaimed means that a refund was made for which no claim is stored, so that nobody knows
-// which tickets it ends. Payment makes a refund only after its claim was stored. So this database
+// which tickets, or which membership, it ends. Payment makes a refund only after its claim was stored. So this database
 // has lost the claim, or somebody has published the Kafka event by hand.
 var ErrUnclaimed = errors.New("the refund has no claim")
 
 // Section names a section of an event.
 type Section struct{ EventID, Name string }
 
-// Batch applies Kafka events of payments to reservations, claims and tickets whose rows are locked.
+// Batch applies Kafka events of payments to reservations, claims, tickets, transfers and memberships whose
+// rows are locked.
 type Batch struct {
 	// These return what is locked, nil if it does not exist.
 	Reservation func(id uuid.UUID) *reservation.Reservation
 	Ticket      func(id uuid.UUID) *ticket.Ticket
 	Transfer    func(id uuid.UUID) *transfer.Transfer
-	Claims      map[uuid.UUID]*refund.Claim
+	Membership  func(id uuid.UUID) *membership.Membership
+	// Beside returns the locked memberships of the same user and plan.
+	Beside func(m *membership.Membership) []*membership.Membership
+	Claims map[uuid.UUID]*refund.Claim
 	// Ended has, by payment id, the reasons why payments can never pay for anything.
 	Ended    map[uuid.UUID]string
 	Closings map[string]event.Closing
@@ -43,6 +48,8 @@ type Batch struct {
 	// tickets of new holders.
 	RejectedTransfers []transfer.Event
 	Passed            []ticket.Ticket
+	// RejectedMemberships are those that reject payments whose membership does not exist.
+	RejectedMemberships []membership.Event
 	// NewlyEnded has, by payment id, the reasons of the rejections that Apply has made.
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
@@ -57,6 +64,8 @@ func (b *Batch) Apply(events []PaymentEvent) error {
 		switch {
 		case e.Confirms() && e.Kind == Transfer:
 			b.settleTransfer(e)
+		case e.Confirms() && e.Kind == Membership:
+			b.settleMembership(e)
 		case e.Confirms():
 			b.settle(e)
 		case e.Dispute != nil:
@@ -115,6 +124,21 @@ func (b *Batch) settleTransfer(e PaymentEvent) {
 	}
 }
 
+// settleMembership applies a confirmed payment of a membership: it activates the membership, or rejects
+// the payment.
+func (b *Batch) settleMembership(e PaymentEvent) {
+	m := b.Membership(e.ReferenceID)
+	if m == nil {
+		b.RejectedMemberships = append(b.RejectedMemberships, membership.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
+		b.endPayment(e.Payment.ID, membership.ReasonUnknown)
+		return
+	}
+	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
+	if reason := m.Settle(e.Payment, b.Beside(m), b.Now); reason != "" {
+		b.endPayment(e.Payment.ID, reason)
+	}
+}
+
 // endPayment makes the rejection of a payment final. Otherwise a repeated event could confirm a
 // reservation with this payment, although its money is given back.
 func (b *Batch) endPayment(payment uuid.UUID, reason string) {
@@ -127,8 +151,8 @@ func (b *Batch) endPayment(payment uuid.UUID, reason string) {
 	b.Ended[payment], b.NewlyEnded[payment] = reason, reason
 }
 
-// endTickets ends the tickets that a refund has claimed, and gives their places back. Other tickets
-// of the payment stay. A repeated event changes nothing.
+// endTickets ends the tickets that a refund has claimed, and gives their places back, or the membership.
+// Other tickets of the payment stay. A repeated event changes nothing.
 func (b *Batch) endTickets(e PaymentEvent) error {
 	c := b.Claims[e.RefundID]
 	if c == nil || (c.Status != refund.Begun && c.Status != refund.Done) {
@@ -136,6 +160,9 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 	}
 	if c.Status == refund.Done {
 		return nil
+	}
+	if c.MembershipID != uuid.Nil {
+		return b.endMembership(c)
 	}
 	var order []uuid.UUID
 	places := make(map[uuid.UUID][]reservation.GivenBack)
@@ -158,6 +185,20 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 	}
 	for _, id := range order {
 		b.Reservation(id).GiveBack(places[id], b.Now)
+	}
+	c.Status = refund.Done
+	b.Done = append(b.Done, c.ID)
+	return nil
+}
+
+// endMembership ends the membership that a refund has claimed.
+func (b *Batch) endMembership(c *refund.Claim) error {
+	m := b.Membership(c.MembershipID)
+	if m == nil {
+		return fmt.Errorf("refund %s of membership %s, which does not exist: %w", c.ID, c.MembershipID, ErrUnclaimed)
+	}
+	if err := m.EndRefund(c.ID, c.Cause, b.Beside(m), b.Now); err != nil {
+		return err
 	}
 	c.Status = refund.Done
 	b.Done = append(b.Done, c.ID)

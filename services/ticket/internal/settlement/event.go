@@ -1,6 +1,6 @@
 // Package settlement applies what the payment service reports: a confirmed payment confirms its
-// reservation or is rejected, a refund ends the tickets that it has claimed, and a dispute marks
-// them.
+// reservation, transfer or membership, or is rejected, a refund ends the tickets or the membership that it
+// has claimed, and a dispute marks tickets.
 package settlement
 
 import (
@@ -38,5 +38,5 @@ type Dispute struct {
 // Confirms reports whether the event is that of a confirmed payment.
 func (e *PaymentEvent) Confirms() bool { return !e.Refunded && e.Dispute == nil }
 
-// EndsTickets reports whether the event is that of a refund which ends the tickets of its claim.
+// EndsTickets reports whether the event is that of a refund which ends what its claim names.
 func (e *PaymentEvent) EndsTickets() bool { return e.Refunded && e.Cause.EndsTickets() }

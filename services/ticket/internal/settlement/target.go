@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/transfer"
 )
@@ -15,7 +16,7 @@ import (
 // Kind is what a payment is made for: its payment type.
 type Kind string
 
-// The kinds. Memberships are not sold yet.
+// The kinds.
 const (
 	Reservation Kind = "reservation"
 	Transfer    Kind = "transfer"
@@ -27,7 +28,7 @@ type Payable struct {
 	Kind    Kind
 	ID      uuid.UUID
 	UserID  string
-	EventID string
+	EventID string // empty for a membership
 	// Amount is in the currency's minor unit.
 	Amount   int64
 	Currency string
@@ -116,5 +117,27 @@ func transferPayable(t *transfer.Shown, err error) (*Payable, error) {
 	return &Payable{
 		Kind: Transfer, ID: t.ID, UserID: t.Buyer, EventID: t.EventID, Amount: t.Price, Currency: t.Currency, ExpiresAt: t.PayUntil,
 		Description: t.EventTitle,
+	}, nil
+}
+
+// Memberships is the Target whose things are memberships.
+type Memberships struct{ *membership.Service }
+
+var _ Target = Memberships{}
+
+func (m Memberships) Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error) {
+	return membershipPayable(m.Service.Payable(ctx, userID, id))
+}
+
+func (m Memberships) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Payable, error) {
+	return membershipPayable(m.ClaimFor(ctx, userID, id, payment, t))
+}
+
+func membershipPayable(m *membership.Shown, err error) (*Payable, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Payable{
+		Kind: Membership, ID: m.ID, UserID: m.UserID, Amount: m.Price, Currency: m.Currency, ExpiresAt: m.PayUntil, Description: m.Name,
 	}, nil
 }

@@ -175,6 +175,66 @@ func (x *RefundAnyPaymentRequest) GetFees() bool {
 	return false
 }
 
+type RefundMembershipRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	MembershipId  string                 `protobuf:"bytes,2,opt,name=membership_id,json=membershipId,proto3" json:"membership_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundMembershipRequest) Reset() {
+	*x = RefundMembershipRequest{}
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundMembershipRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundMembershipRequest) ProtoMessage() {}
+
+func (x *RefundMembershipRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundMembershipRequest.ProtoReflect.Descriptor instead.
+func (*RefundMembershipRequest) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RefundMembershipRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *RefundMembershipRequest) GetMembershipId() string {
+	if x != nil {
+		return x.MembershipId
+	}
+	return ""
+}
+
+func (x *RefundMembershipRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // A refund as its payer sees it.
 type Refund struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -199,7 +259,7 @@ type Refund struct {
 
 func (x *Refund) Reset() {
 	*x = Refund{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[2]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -211,7 +271,7 @@ func (x *Refund) String() string {
 func (*Refund) ProtoMessage() {}
 
 func (x *Refund) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[2]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -224,7 +284,7 @@ func (x *Refund) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refund.ProtoReflect.Descriptor instead.
 func (*Refund) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{2}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Refund) GetRefundId() string {
@@ -294,7 +354,7 @@ type RefundItem struct {
 
 func (x *RefundItem) Reset() {
 	*x = RefundItem{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[3]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +366,7 @@ func (x *RefundItem) String() string {
 func (*RefundItem) ProtoMessage() {}
 
 func (x *RefundItem) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[3]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +379,7 @@ func (x *RefundItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundItem.ProtoReflect.Descriptor instead.
 func (*RefundItem) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{3}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RefundItem) GetTicketId() string {
@@ -347,7 +407,7 @@ type RefundLeft struct {
 
 func (x *RefundLeft) Reset() {
 	*x = RefundLeft{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[4]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +419,7 @@ func (x *RefundLeft) String() string {
 func (*RefundLeft) ProtoMessage() {}
 
 func (x *RefundLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[4]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +432,7 @@ func (x *RefundLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundLeft.ProtoReflect.Descriptor instead.
 func (*RefundLeft) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{4}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RefundLeft) GetTicketId() string {
@@ -404,7 +464,7 @@ type ListRefundsRequest struct {
 
 func (x *ListRefundsRequest) Reset() {
 	*x = ListRefundsRequest{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[5]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -416,7 +476,7 @@ func (x *ListRefundsRequest) String() string {
 func (*ListRefundsRequest) ProtoMessage() {}
 
 func (x *ListRefundsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[5]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -429,7 +489,7 @@ func (x *ListRefundsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefundsRequest.ProtoReflect.Descriptor instead.
 func (*ListRefundsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{5}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListRefundsRequest) GetCaller() *v1.Caller {
@@ -470,7 +530,7 @@ type ListRefundsResponse struct {
 
 func (x *ListRefundsResponse) Reset() {
 	*x = ListRefundsResponse{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -482,7 +542,7 @@ func (x *ListRefundsResponse) String() string {
 func (*ListRefundsResponse) ProtoMessage() {}
 
 func (x *ListRefundsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -495,7 +555,7 @@ func (x *ListRefundsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefundsResponse.ProtoReflect.Descriptor instead.
 func (*ListRefundsResponse) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{6}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListRefundsResponse) GetItems() []*RefundDetail {
@@ -544,7 +604,7 @@ type RefundDetail struct {
 
 func (x *RefundDetail) Reset() {
 	*x = RefundDetail{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[7]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +616,7 @@ func (x *RefundDetail) String() string {
 func (*RefundDetail) ProtoMessage() {}
 
 func (x *RefundDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[7]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +629,7 @@ func (x *RefundDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundDetail.ProtoReflect.Descriptor instead.
 func (*RefundDetail) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{7}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RefundDetail) GetRefundId() string {
@@ -701,7 +761,7 @@ type RetryRefundRequest struct {
 
 func (x *RetryRefundRequest) Reset() {
 	*x = RetryRefundRequest{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[8]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +773,7 @@ func (x *RetryRefundRequest) String() string {
 func (*RetryRefundRequest) ProtoMessage() {}
 
 func (x *RetryRefundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[8]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +786,7 @@ func (x *RetryRefundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRefundRequest.ProtoReflect.Descriptor instead.
 func (*RetryRefundRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{8}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RetryRefundRequest) GetCaller() *v1.Caller {
@@ -757,7 +817,7 @@ type ResolveRefundRequest struct {
 
 func (x *ResolveRefundRequest) Reset() {
 	*x = ResolveRefundRequest{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[9]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +829,7 @@ func (x *ResolveRefundRequest) String() string {
 func (*ResolveRefundRequest) ProtoMessage() {}
 
 func (x *ResolveRefundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[9]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +842,7 @@ func (x *ResolveRefundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRefundRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRefundRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{9}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResolveRefundRequest) GetCaller() *v1.Caller {
@@ -834,7 +894,12 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12\x17\n" +
 	"\x04fees\x18\x05 \x01(\bH\x00R\x04fees\x88\x01\x01B\a\n" +
-	"\x05_fees\"\xa7\x02\n" +
+	"\x05_fees\"\x9b\x01\n" +
+	"\x17RefundMembershipRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12-\n" +
+	"\rmembership_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fmembershipId\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"\xa7\x02\n" +
 	"\x06Refund\x12\x1b\n" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1d\n" +
 	"\n" +
@@ -898,11 +963,14 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\rRefundService\x12\x98\x01\n" +
 	"\rRefundPayment\x12$.urr.payment.v1.RefundPaymentRequest\x1a\x16.urr.payment.v1.Refund\"I\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/payments/{payment_id}/refund\x90\x02\x022\x85\x05\n" +
+	"\x04user\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/payments/{payment_id}/refund\x90\x02\x022\xb3\x06\n" +
 	"\x12RefundAdminService\x12\xa5\x01\n" +
 	"\x10RefundAnyPayment\x12'.urr.payment.v1.RefundAnyPaymentRequest\x1a\x16.urr.payment.v1.Refund\"P\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/payments/{payment_id}/refund\x90\x02\x02\x12\x90\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/payments/{payment_id}/refund\x90\x02\x02\x12\xab\x01\n" +
+	"\x10RefundMembership\x12'.urr.payment.v1.RefundMembershipRequest\x1a\x16.urr.payment.v1.Refund\"V\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x025:\x01*\"0/api/v1/admin/memberships/{membership_id}/refund\x90\x02\x02\x12\x90\x01\n" +
 	"\vListRefunds\x12\".urr.payment.v1.ListRefundsRequest\x1a#.urr.payment.v1.ListRefundsResponse\"8\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/admin/refunds\x90\x02\x01\x12\x95\x01\n" +
@@ -925,49 +993,53 @@ func file_urr_payment_v1_refund_proto_rawDescGZIP() []byte {
 	return file_urr_payment_v1_refund_proto_rawDescData
 }
 
-var file_urr_payment_v1_refund_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_urr_payment_v1_refund_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_urr_payment_v1_refund_proto_goTypes = []any{
 	(*RefundPaymentRequest)(nil),    // 0: urr.payment.v1.RefundPaymentRequest
 	(*RefundAnyPaymentRequest)(nil), // 1: urr.payment.v1.RefundAnyPaymentRequest
-	(*Refund)(nil),                  // 2: urr.payment.v1.Refund
-	(*RefundItem)(nil),              // 3: urr.payment.v1.RefundItem
-	(*RefundLeft)(nil),              // 4: urr.payment.v1.RefundLeft
-	(*ListRefundsRequest)(nil),      // 5: urr.payment.v1.ListRefundsRequest
-	(*ListRefundsResponse)(nil),     // 6: urr.payment.v1.ListRefundsResponse
-	(*RefundDetail)(nil),            // 7: urr.payment.v1.RefundDetail
-	(*RetryRefundRequest)(nil),      // 8: urr.payment.v1.RetryRefundRequest
-	(*ResolveRefundRequest)(nil),    // 9: urr.payment.v1.ResolveRefundRequest
-	(*v1.Caller)(nil),               // 10: urr.common.v1.Caller
-	(*timestamppb.Timestamp)(nil),   // 11: google.protobuf.Timestamp
+	(*RefundMembershipRequest)(nil), // 2: urr.payment.v1.RefundMembershipRequest
+	(*Refund)(nil),                  // 3: urr.payment.v1.Refund
+	(*RefundItem)(nil),              // 4: urr.payment.v1.RefundItem
+	(*RefundLeft)(nil),              // 5: urr.payment.v1.RefundLeft
+	(*ListRefundsRequest)(nil),      // 6: urr.payment.v1.ListRefundsRequest
+	(*ListRefundsResponse)(nil),     // 7: urr.payment.v1.ListRefundsResponse
+	(*RefundDetail)(nil),            // 8: urr.payment.v1.RefundDetail
+	(*RetryRefundRequest)(nil),      // 9: urr.payment.v1.RetryRefundRequest
+	(*ResolveRefundRequest)(nil),    // 10: urr.payment.v1.ResolveRefundRequest
+	(*v1.Caller)(nil),               // 11: urr.common.v1.Caller
+	(*timestamppb.Timestamp)(nil),   // 12: google.protobuf.Timestamp
 }
 var file_urr_payment_v1_refund_proto_depIdxs = []int32{
-	10, // 0: urr.payment.v1.RefundPaymentRequest.caller:type_name -> urr.common.v1.Caller
-	10, // 1: urr.payment.v1.RefundAnyPaymentRequest.caller:type_name -> urr.common.v1.Caller
-	3,  // 2: urr.payment.v1.Refund.items:type_name -> urr.payment.v1.RefundItem
-	4,  // 3: urr.payment.v1.Refund.left:type_name -> urr.payment.v1.RefundLeft
-	11, // 4: urr.payment.v1.Refund.created_at:type_name -> google.protobuf.Timestamp
-	10, // 5: urr.payment.v1.ListRefundsRequest.caller:type_name -> urr.common.v1.Caller
-	7,  // 6: urr.payment.v1.ListRefundsResponse.items:type_name -> urr.payment.v1.RefundDetail
-	3,  // 7: urr.payment.v1.RefundDetail.items:type_name -> urr.payment.v1.RefundItem
-	4,  // 8: urr.payment.v1.RefundDetail.left:type_name -> urr.payment.v1.RefundLeft
-	11, // 9: urr.payment.v1.RefundDetail.created_at:type_name -> google.protobuf.Timestamp
-	10, // 10: urr.payment.v1.RetryRefundRequest.caller:type_name -> urr.common.v1.Caller
-	10, // 11: urr.payment.v1.ResolveRefundRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 12: urr.payment.v1.RefundService.RefundPayment:input_type -> urr.payment.v1.RefundPaymentRequest
-	1,  // 13: urr.payment.v1.RefundAdminService.RefundAnyPayment:input_type -> urr.payment.v1.RefundAnyPaymentRequest
-	5,  // 14: urr.payment.v1.RefundAdminService.ListRefunds:input_type -> urr.payment.v1.ListRefundsRequest
-	8,  // 15: urr.payment.v1.RefundAdminService.RetryRefund:input_type -> urr.payment.v1.RetryRefundRequest
-	9,  // 16: urr.payment.v1.RefundAdminService.ResolveRefund:input_type -> urr.payment.v1.ResolveRefundRequest
-	2,  // 17: urr.payment.v1.RefundService.RefundPayment:output_type -> urr.payment.v1.Refund
-	2,  // 18: urr.payment.v1.RefundAdminService.RefundAnyPayment:output_type -> urr.payment.v1.Refund
-	6,  // 19: urr.payment.v1.RefundAdminService.ListRefunds:output_type -> urr.payment.v1.ListRefundsResponse
-	2,  // 20: urr.payment.v1.RefundAdminService.RetryRefund:output_type -> urr.payment.v1.Refund
-	2,  // 21: urr.payment.v1.RefundAdminService.ResolveRefund:output_type -> urr.payment.v1.Refund
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	11, // 0: urr.payment.v1.RefundPaymentRequest.caller:type_name -> urr.common.v1.Caller
+	11, // 1: urr.payment.v1.RefundAnyPaymentRequest.caller:type_name -> urr.common.v1.Caller
+	11, // 2: urr.payment.v1.RefundMembershipRequest.caller:type_name -> urr.common.v1.Caller
+	4,  // 3: urr.payment.v1.Refund.items:type_name -> urr.payment.v1.RefundItem
+	5,  // 4: urr.payment.v1.Refund.left:type_name -> urr.payment.v1.RefundLeft
+	12, // 5: urr.payment.v1.Refund.created_at:type_name -> google.protobuf.Timestamp
+	11, // 6: urr.payment.v1.ListRefundsRequest.caller:type_name -> urr.common.v1.Caller
+	8,  // 7: urr.payment.v1.ListRefundsResponse.items:type_name -> urr.payment.v1.RefundDetail
+	4,  // 8: urr.payment.v1.RefundDetail.items:type_name -> urr.payment.v1.RefundItem
+	5,  // 9: urr.payment.v1.RefundDetail.left:type_name -> urr.payment.v1.RefundLeft
+	12, // 10: urr.payment.v1.RefundDetail.created_at:type_name -> google.protobuf.Timestamp
+	11, // 11: urr.payment.v1.RetryRefundRequest.caller:type_name -> urr.common.v1.Caller
+	11, // 12: urr.payment.v1.ResolveRefundRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 13: urr.payment.v1.RefundService.RefundPayment:input_type -> urr.payment.v1.RefundPaymentRequest
+	1,  // 14: urr.payment.v1.RefundAdminService.RefundAnyPayment:input_type -> urr.payment.v1.RefundAnyPaymentRequest
+	2,  // 15: urr.payment.v1.RefundAdminService.RefundMembership:input_type -> urr.payment.v1.RefundMembershipRequest
+	6,  // 16: urr.payment.v1.RefundAdminService.ListRefunds:input_type -> urr.payment.v1.ListRefundsRequest
+	9,  // 17: urr.payment.v1.RefundAdminService.RetryRefund:input_type -> urr.payment.v1.RetryRefundRequest
+	10, // 18: urr.payment.v1.RefundAdminService.ResolveRefund:input_type -> urr.payment.v1.ResolveRefundRequest
+	3,  // 19: urr.payment.v1.RefundService.RefundPayment:output_type -> urr.payment.v1.Refund
+	3,  // 20: urr.payment.v1.RefundAdminService.RefundAnyPayment:output_type -> urr.payment.v1.Refund
+	3,  // 21: urr.payment.v1.RefundAdminService.RefundMembership:output_type -> urr.payment.v1.Refund
+	7,  // 22: urr.payment.v1.RefundAdminService.ListRefunds:output_type -> urr.payment.v1.ListRefundsResponse
+	3,  // 23: urr.payment.v1.RefundAdminService.RetryRefund:output_type -> urr.payment.v1.Refund
+	3,  // 24: urr.payment.v1.RefundAdminService.ResolveRefund:output_type -> urr.payment.v1.Refund
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_urr_payment_v1_refund_proto_init() }
@@ -976,14 +1048,14 @@ func file_urr_payment_v1_refund_proto_init() {
 		return
 	}
 	file_urr_payment_v1_refund_proto_msgTypes[1].OneofWrappers = []any{}
-	file_urr_payment_v1_refund_proto_msgTypes[9].OneofWrappers = []any{}
+	file_urr_payment_v1_refund_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_payment_v1_refund_proto_rawDesc), len(file_urr_payment_v1_refund_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

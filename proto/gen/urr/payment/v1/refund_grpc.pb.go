@@ -144,6 +144,7 @@ var RefundService_ServiceDesc = grpc.ServiceDesc{
 
 const (
 	RefundAdminService_RefundAnyPayment_FullMethodName = "/urr.payment.v1.RefundAdminService/RefundAnyPayment"
+	RefundAdminService_RefundMembership_FullMethodName = "/urr.payment.v1.RefundAdminService/RefundMembership"
 	RefundAdminService_ListRefunds_FullMethodName      = "/urr.payment.v1.RefundAdminService/ListRefunds"
 	RefundAdminService_RetryRefund_FullMethodName      = "/urr.payment.v1.RefundAdminService/RetryRefund"
 	RefundAdminService_ResolveRefund_FullMethodName    = "/urr.payment.v1.RefundAdminService/ResolveRefund"
@@ -156,10 +157,15 @@ const (
 // Operators' calls.
 type RefundAdminServiceClient interface {
 	// Gives tickets of anybody's payment back, with their fees unless `fees` is false, also after the
-	// users' time is over.
+	// users' time is over. Of a membership's payment it gives the whole back.
 	//
 	// Errors: as RefundPayment, and ROLE_REQUIRED; no limit by the hour.
 	RefundAnyPayment(ctx context.Context, in *RefundAnyPaymentRequest, opts ...grpc.CallOption) (*Refund, error)
+	// Gives a whole membership back: it is REFUNDING, and ENDED when the money is given back.
+	//
+	// Errors: as RefundAnyPayment, and MEMBERSHIP_NOT_FOUND; NOT_REFUNDABLE also for one that was never
+	// paid for.
+	RefundMembership(ctx context.Context, in *RefundMembershipRequest, opts ...grpc.CallOption) (*Refund, error)
 	// Lists refunds, newest first: all, or those in a status.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
@@ -187,6 +193,16 @@ func (c *refundAdminServiceClient) RefundAnyPayment(ctx context.Context, in *Ref
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Refund)
 	err := c.cc.Invoke(ctx, RefundAdminService_RefundAnyPayment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *refundAdminServiceClient) RefundMembership(ctx context.Context, in *RefundMembershipRequest, opts ...grpc.CallOption) (*Refund, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Refund)
+	err := c.cc.Invoke(ctx, RefundAdminService_RefundMembership_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -230,10 +246,15 @@ func (c *refundAdminServiceClient) ResolveRefund(ctx context.Context, in *Resolv
 // Operators' calls.
 type RefundAdminServiceServer interface {
 	// Gives tickets of anybody's payment back, with their fees unless `fees` is false, also after the
-	// users' time is over.
+	// users' time is over. Of a membership's payment it gives the whole back.
 	//
 	// Errors: as RefundPayment, and ROLE_REQUIRED; no limit by the hour.
 	RefundAnyPayment(context.Context, *RefundAnyPaymentRequest) (*Refund, error)
+	// Gives a whole membership back: it is REFUNDING, and ENDED when the money is given back.
+	//
+	// Errors: as RefundAnyPayment, and MEMBERSHIP_NOT_FOUND; NOT_REFUNDABLE also for one that was never
+	// paid for.
+	RefundMembership(context.Context, *RefundMembershipRequest) (*Refund, error)
 	// Lists refunds, newest first: all, or those in a status.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
@@ -259,6 +280,9 @@ type UnimplementedRefundAdminServiceServer struct{}
 
 func (UnimplementedRefundAdminServiceServer) RefundAnyPayment(context.Context, *RefundAnyPaymentRequest) (*Refund, error) {
 	return nil, status.Error(codes.Unimplemented, "method RefundAnyPayment not implemented")
+}
+func (UnimplementedRefundAdminServiceServer) RefundMembership(context.Context, *RefundMembershipRequest) (*Refund, error) {
+	return nil, status.Error(codes.Unimplemented, "method RefundMembership not implemented")
 }
 func (UnimplementedRefundAdminServiceServer) ListRefunds(context.Context, *ListRefundsRequest) (*ListRefundsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRefunds not implemented")
@@ -304,6 +328,24 @@ func _RefundAdminService_RefundAnyPayment_Handler(srv interface{}, ctx context.C
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RefundAdminServiceServer).RefundAnyPayment(ctx, req.(*RefundAnyPaymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RefundAdminService_RefundMembership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RefundMembershipRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RefundAdminServiceServer).RefundMembership(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RefundAdminService_RefundMembership_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RefundAdminServiceServer).RefundMembership(ctx, req.(*RefundMembershipRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -372,6 +414,10 @@ var RefundAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RefundAnyPayment",
 			Handler:    _RefundAdminService_RefundAnyPayment_Handler,
+		},
+		{
+			MethodName: "RefundMembership",
+			Handler:    _RefundAdminService_RefundMembership_Handler,
 		},
 		{
 			MethodName: "ListRefunds",

@@ -1520,9 +1520,11 @@ type RefundClaim struct {
 	// BEGUN and DONE: the claimed tickets and what each gets back.
 	Items []*RefundClaimItem `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
 	// The tickets that were not claimed, and why. REFUSED: each one that stands in the way.
-	Problems      []*RefundClaimProblem `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Problems []*RefundClaimProblem `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	// BEGUN and DONE: what a claimed membership gets back, in minor units.
+	MembershipAmount int64 `protobuf:"varint,5,opt,name=membership_amount,json=membershipAmount,proto3" json:"membership_amount,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RefundClaim) Reset() {
@@ -1581,6 +1583,13 @@ func (x *RefundClaim) GetProblems() []*RefundClaimProblem {
 		return x.Problems
 	}
 	return nil
+}
+
+func (x *RefundClaim) GetMembershipAmount() int64 {
+	if x != nil {
+		return x.MembershipAmount
+	}
+	return 0
 }
 
 type RefundClaimItem struct {
@@ -1733,6 +1742,94 @@ func (x *AbortRefundRequest) GetRefundId() string {
 	return ""
 }
 
+type GetMembershipPaymentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MembershipId  string                 `protobuf:"bytes,1,opt,name=membership_id,json=membershipId,proto3" json:"membership_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMembershipPaymentRequest) Reset() {
+	*x = GetMembershipPaymentRequest{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMembershipPaymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMembershipPaymentRequest) ProtoMessage() {}
+
+func (x *GetMembershipPaymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMembershipPaymentRequest.ProtoReflect.Descriptor instead.
+func (*GetMembershipPaymentRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *GetMembershipPaymentRequest) GetMembershipId() string {
+	if x != nil {
+		return x.MembershipId
+	}
+	return ""
+}
+
+type MembershipPayment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PaymentId     string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipPayment) Reset() {
+	*x = MembershipPayment{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipPayment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipPayment) ProtoMessage() {}
+
+func (x *MembershipPayment) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipPayment.ProtoReflect.Descriptor instead.
+func (*MembershipPayment) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *MembershipPayment) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
 var File_urr_ticket_v1_reservation_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
@@ -1862,12 +1959,13 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\x05whole\x18\t \x01(\bR\x05whole\x12=\n" +
 	"\basked_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\aaskedAtB\a\n" +
-	"\x05_fees\"\xb2\x01\n" +
+	"\x05_fees\"\xdf\x01\n" +
 	"\vRefundClaim\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x124\n" +
 	"\x05items\x18\x03 \x03(\v2\x1e.urr.ticket.v1.RefundClaimItemR\x05items\x12=\n" +
-	"\bproblems\x18\x04 \x03(\v2!.urr.ticket.v1.RefundClaimProblemR\bproblems\"F\n" +
+	"\bproblems\x18\x04 \x03(\v2!.urr.ticket.v1.RefundClaimProblemR\bproblems\x12+\n" +
+	"\x11membership_amount\x18\x05 \x01(\x03R\x10membershipAmount\"F\n" +
 	"\x0fRefundClaimItem\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount\"I\n" +
@@ -1875,7 +1973,12 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\";\n" +
 	"\x12AbortRefundRequest\x12%\n" +
-	"\trefund_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId2\xbf\x01\n" +
+	"\trefund_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\"L\n" +
+	"\x1bGetMembershipPaymentRequest\x12-\n" +
+	"\rmembership_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fmembershipId\"2\n" +
+	"\x11MembershipPayment\x12\x1d\n" +
+	"\n" +
+	"payment_id\x18\x01 \x01(\tR\tpaymentId2\xbf\x01\n" +
 	"\vHoldService\x12X\n" +
 	"\tHoldSeats\x12\x1f.urr.ticket.v1.HoldSeatsRequest\x1a\x1b.urr.ticket.v1.HoldResponse\"\r\xa2\xbb\x18\t\n" +
 	"\agateway\x12V\n" +
@@ -1896,7 +1999,7 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02**(/api/v1/my/reservations/{reservation_id}\x90\x02\x02\x12\xa4\x01\n" +
 	"\x12ListMyReservations\x12(.urr.ticket.v1.ListMyReservationsRequest\x1a).urr.ticket.v1.ListMyReservationsResponse\"9\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\xb6\x05\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\xae\x06\n" +
 	"\x0ePayableService\x12X\n" +
 	"\n" +
 	"GetPayable\x12 .urr.ticket.v1.GetPayableRequest\x1a\x16.urr.ticket.v1.Payable\"\x10\xa2\xbb\x18\t\n" +
@@ -1910,7 +2013,9 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\vBeginRefund\x12!.urr.ticket.v1.BeginRefundRequest\x1a\x1a.urr.ticket.v1.RefundClaim\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x02\x12Z\n" +
 	"\vAbortRefund\x12!.urr.ticket.v1.AbortRefundRequest\x1a\x16.google.protobuf.Empty\"\x10\xa2\xbb\x18\t\n" +
-	"\apayment\x90\x02\x02\x12a\n" +
+	"\apayment\x90\x02\x02\x12v\n" +
+	"\x14GetMembershipPayment\x12*.urr.ticket.v1.GetMembershipPaymentRequest\x1a .urr.ticket.v1.MembershipPayment\"\x10\xa2\xbb\x18\t\n" +
+	"\apayment\x90\x02\x01\x12a\n" +
 	"\rGetSettlement\x12#.urr.ticket.v1.GetSettlementRequest\x1a\x19.urr.ticket.v1.Settlement\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
@@ -1926,60 +2031,62 @@ func file_urr_ticket_v1_reservation_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_reservation_proto_rawDescData
 }
 
-var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_urr_ticket_v1_reservation_proto_goTypes = []any{
-	(*HoldSeatsRequest)(nil),           // 0: urr.ticket.v1.HoldSeatsRequest
-	(*HoldSeatsItem)(nil),              // 1: urr.ticket.v1.HoldSeatsItem
-	(*HoldBestRequest)(nil),            // 2: urr.ticket.v1.HoldBestRequest
-	(*HoldBestItem)(nil),               // 3: urr.ticket.v1.HoldBestItem
-	(*HoldResponse)(nil),               // 4: urr.ticket.v1.HoldResponse
-	(*HoldResult)(nil),                 // 5: urr.ticket.v1.HoldResult
-	(*Reservation)(nil),                // 6: urr.ticket.v1.Reservation
-	(*Seat)(nil),                       // 7: urr.ticket.v1.Seat
-	(*GetReservationRequest)(nil),      // 8: urr.ticket.v1.GetReservationRequest
-	(*CancelReservationRequest)(nil),   // 9: urr.ticket.v1.CancelReservationRequest
-	(*ListMyReservationsRequest)(nil),  // 10: urr.ticket.v1.ListMyReservationsRequest
-	(*ListMyReservationsResponse)(nil), // 11: urr.ticket.v1.ListMyReservationsResponse
-	(*GetPayableRequest)(nil),          // 12: urr.ticket.v1.GetPayableRequest
-	(*Payable)(nil),                    // 13: urr.ticket.v1.Payable
-	(*BeginPaymentRequest)(nil),        // 14: urr.ticket.v1.BeginPaymentRequest
-	(*ExtendPaymentsRequest)(nil),      // 15: urr.ticket.v1.ExtendPaymentsRequest
-	(*PaymentUnderWay)(nil),            // 16: urr.ticket.v1.PaymentUnderWay
-	(*ExtendPaymentsResponse)(nil),     // 17: urr.ticket.v1.ExtendPaymentsResponse
-	(*GetSettlementRequest)(nil),       // 18: urr.ticket.v1.GetSettlementRequest
-	(*Settlement)(nil),                 // 19: urr.ticket.v1.Settlement
-	(*AbortPaymentRequest)(nil),        // 20: urr.ticket.v1.AbortPaymentRequest
-	(*BeginRefundRequest)(nil),         // 21: urr.ticket.v1.BeginRefundRequest
-	(*RefundClaim)(nil),                // 22: urr.ticket.v1.RefundClaim
-	(*RefundClaimItem)(nil),            // 23: urr.ticket.v1.RefundClaimItem
-	(*RefundClaimProblem)(nil),         // 24: urr.ticket.v1.RefundClaimProblem
-	(*AbortRefundRequest)(nil),         // 25: urr.ticket.v1.AbortRefundRequest
-	(*v1.Caller)(nil),                  // 26: urr.common.v1.Caller
-	(*v1.Problem)(nil),                 // 27: urr.common.v1.Problem
-	(*timestamppb.Timestamp)(nil),      // 28: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 29: google.protobuf.Duration
-	(*emptypb.Empty)(nil),              // 30: google.protobuf.Empty
+	(*HoldSeatsRequest)(nil),            // 0: urr.ticket.v1.HoldSeatsRequest
+	(*HoldSeatsItem)(nil),               // 1: urr.ticket.v1.HoldSeatsItem
+	(*HoldBestRequest)(nil),             // 2: urr.ticket.v1.HoldBestRequest
+	(*HoldBestItem)(nil),                // 3: urr.ticket.v1.HoldBestItem
+	(*HoldResponse)(nil),                // 4: urr.ticket.v1.HoldResponse
+	(*HoldResult)(nil),                  // 5: urr.ticket.v1.HoldResult
+	(*Reservation)(nil),                 // 6: urr.ticket.v1.Reservation
+	(*Seat)(nil),                        // 7: urr.ticket.v1.Seat
+	(*GetReservationRequest)(nil),       // 8: urr.ticket.v1.GetReservationRequest
+	(*CancelReservationRequest)(nil),    // 9: urr.ticket.v1.CancelReservationRequest
+	(*ListMyReservationsRequest)(nil),   // 10: urr.ticket.v1.ListMyReservationsRequest
+	(*ListMyReservationsResponse)(nil),  // 11: urr.ticket.v1.ListMyReservationsResponse
+	(*GetPayableRequest)(nil),           // 12: urr.ticket.v1.GetPayableRequest
+	(*Payable)(nil),                     // 13: urr.ticket.v1.Payable
+	(*BeginPaymentRequest)(nil),         // 14: urr.ticket.v1.BeginPaymentRequest
+	(*ExtendPaymentsRequest)(nil),       // 15: urr.ticket.v1.ExtendPaymentsRequest
+	(*PaymentUnderWay)(nil),             // 16: urr.ticket.v1.PaymentUnderWay
+	(*ExtendPaymentsResponse)(nil),      // 17: urr.ticket.v1.ExtendPaymentsResponse
+	(*GetSettlementRequest)(nil),        // 18: urr.ticket.v1.GetSettlementRequest
+	(*Settlement)(nil),                  // 19: urr.ticket.v1.Settlement
+	(*AbortPaymentRequest)(nil),         // 20: urr.ticket.v1.AbortPaymentRequest
+	(*BeginRefundRequest)(nil),          // 21: urr.ticket.v1.BeginRefundRequest
+	(*RefundClaim)(nil),                 // 22: urr.ticket.v1.RefundClaim
+	(*RefundClaimItem)(nil),             // 23: urr.ticket.v1.RefundClaimItem
+	(*RefundClaimProblem)(nil),          // 24: urr.ticket.v1.RefundClaimProblem
+	(*AbortRefundRequest)(nil),          // 25: urr.ticket.v1.AbortRefundRequest
+	(*GetMembershipPaymentRequest)(nil), // 26: urr.ticket.v1.GetMembershipPaymentRequest
+	(*MembershipPayment)(nil),           // 27: urr.ticket.v1.MembershipPayment
+	(*v1.Caller)(nil),                   // 28: urr.common.v1.Caller
+	(*v1.Problem)(nil),                  // 29: urr.common.v1.Problem
+	(*timestamppb.Timestamp)(nil),       // 30: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 31: google.protobuf.Duration
+	(*emptypb.Empty)(nil),               // 32: google.protobuf.Empty
 }
 var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	1,  // 0: urr.ticket.v1.HoldSeatsRequest.items:type_name -> urr.ticket.v1.HoldSeatsItem
-	26, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
+	28, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
 	3,  // 2: urr.ticket.v1.HoldBestRequest.items:type_name -> urr.ticket.v1.HoldBestItem
-	26, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
+	28, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
 	5,  // 4: urr.ticket.v1.HoldResponse.results:type_name -> urr.ticket.v1.HoldResult
 	6,  // 5: urr.ticket.v1.HoldResult.reservation:type_name -> urr.ticket.v1.Reservation
-	27, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
+	29, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
 	7,  // 7: urr.ticket.v1.Reservation.seats:type_name -> urr.ticket.v1.Seat
-	28, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
-	28, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	26, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
-	26, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
+	30, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	28, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
+	28, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
 	6,  // 13: urr.ticket.v1.ListMyReservationsResponse.items:type_name -> urr.ticket.v1.Reservation
-	28, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
-	29, // 15: urr.ticket.v1.BeginPaymentRequest.within:type_name -> google.protobuf.Duration
-	29, // 16: urr.ticket.v1.BeginPaymentRequest.at_least:type_name -> google.protobuf.Duration
+	30, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
+	31, // 15: urr.ticket.v1.BeginPaymentRequest.within:type_name -> google.protobuf.Duration
+	31, // 16: urr.ticket.v1.BeginPaymentRequest.at_least:type_name -> google.protobuf.Duration
 	16, // 17: urr.ticket.v1.ExtendPaymentsRequest.payments:type_name -> urr.ticket.v1.PaymentUnderWay
-	28, // 18: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
+	30, // 18: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
 	23, // 19: urr.ticket.v1.RefundClaim.items:type_name -> urr.ticket.v1.RefundClaimItem
 	24, // 20: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.RefundClaimProblem
 	0,  // 21: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
@@ -1995,23 +2102,25 @@ var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	15, // 31: urr.ticket.v1.PayableService.ExtendPayments:input_type -> urr.ticket.v1.ExtendPaymentsRequest
 	21, // 32: urr.ticket.v1.PayableService.BeginRefund:input_type -> urr.ticket.v1.BeginRefundRequest
 	25, // 33: urr.ticket.v1.PayableService.AbortRefund:input_type -> urr.ticket.v1.AbortRefundRequest
-	18, // 34: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
-	4,  // 35: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
-	4,  // 36: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
-	6,  // 37: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
-	30, // 38: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
-	6,  // 39: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
-	30, // 40: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
-	11, // 41: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
-	13, // 42: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
-	13, // 43: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
-	30, // 44: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
-	17, // 45: urr.ticket.v1.PayableService.ExtendPayments:output_type -> urr.ticket.v1.ExtendPaymentsResponse
-	22, // 46: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
-	30, // 47: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
-	19, // 48: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
-	35, // [35:49] is the sub-list for method output_type
-	21, // [21:35] is the sub-list for method input_type
+	26, // 34: urr.ticket.v1.PayableService.GetMembershipPayment:input_type -> urr.ticket.v1.GetMembershipPaymentRequest
+	18, // 35: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
+	4,  // 36: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
+	4,  // 37: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
+	6,  // 38: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
+	32, // 39: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
+	6,  // 40: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
+	32, // 41: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
+	11, // 42: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
+	13, // 43: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
+	13, // 44: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
+	32, // 45: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
+	17, // 46: urr.ticket.v1.PayableService.ExtendPayments:output_type -> urr.ticket.v1.ExtendPaymentsResponse
+	22, // 47: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
+	32, // 48: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
+	27, // 49: urr.ticket.v1.PayableService.GetMembershipPayment:output_type -> urr.ticket.v1.MembershipPayment
+	19, // 50: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
+	36, // [36:51] is the sub-list for method output_type
+	21, // [21:36] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
 	21, // [21:21] is the sub-list for extension extendee
 	0,  // [0:21] is the sub-list for field type_name
@@ -2035,7 +2144,7 @@ func file_urr_ticket_v1_reservation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_reservation_proto_rawDesc), len(file_urr_ticket_v1_reservation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

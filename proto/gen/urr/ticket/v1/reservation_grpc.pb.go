@@ -472,20 +472,21 @@ var ReservationService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	PayableService_GetPayable_FullMethodName     = "/urr.ticket.v1.PayableService/GetPayable"
-	PayableService_BeginPayment_FullMethodName   = "/urr.ticket.v1.PayableService/BeginPayment"
-	PayableService_AbortPayment_FullMethodName   = "/urr.ticket.v1.PayableService/AbortPayment"
-	PayableService_ExtendPayments_FullMethodName = "/urr.ticket.v1.PayableService/ExtendPayments"
-	PayableService_BeginRefund_FullMethodName    = "/urr.ticket.v1.PayableService/BeginRefund"
-	PayableService_AbortRefund_FullMethodName    = "/urr.ticket.v1.PayableService/AbortRefund"
-	PayableService_GetSettlement_FullMethodName  = "/urr.ticket.v1.PayableService/GetSettlement"
+	PayableService_GetPayable_FullMethodName           = "/urr.ticket.v1.PayableService/GetPayable"
+	PayableService_BeginPayment_FullMethodName         = "/urr.ticket.v1.PayableService/BeginPayment"
+	PayableService_AbortPayment_FullMethodName         = "/urr.ticket.v1.PayableService/AbortPayment"
+	PayableService_ExtendPayments_FullMethodName       = "/urr.ticket.v1.PayableService/ExtendPayments"
+	PayableService_BeginRefund_FullMethodName          = "/urr.ticket.v1.PayableService/BeginRefund"
+	PayableService_AbortRefund_FullMethodName          = "/urr.ticket.v1.PayableService/AbortRefund"
+	PayableService_GetMembershipPayment_FullMethodName = "/urr.ticket.v1.PayableService/GetMembershipPayment"
+	PayableService_GetSettlement_FullMethodName        = "/urr.ticket.v1.PayableService/GetSettlement"
 )
 
 // PayableServiceClient is the client API for PayableService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Calls of payment. A reference is a reservation, later also a transfer or a membership.
+// Calls of payment. A reference is a reservation, a transfer or a membership.
 type PayableServiceClient interface {
 	// The amount to pay, the payer, and the time until which it can be paid.
 	//
@@ -508,11 +509,17 @@ type PayableServiceClient interface {
 	// HOLD_MAX_EXTENSION.
 	ExtendPayments(ctx context.Context, in *ExtendPaymentsRequest, opts ...grpc.CallOption) (*ExtendPaymentsResponse, error)
 	// Claims tickets of a payment for a refund: VALID tickets become REFUNDING and what they will get
-	// back is fixed. A repeated call for the same refund returns the first answer, also a refusal.
+	// back is fixed. So does an ACTIVE membership, as a whole, if an operator asks. A repeated call for
+	// the same refund returns the first answer, also a refusal.
 	BeginRefund(ctx context.Context, in *BeginRefundRequest, opts ...grpc.CallOption) (*RefundClaim, error)
-	// Gives up a claim whose refund the provider has refused for good: its tickets are VALID again. A
+	// Gives up a claim whose refund the provider has refused for good: its tickets are VALID again, its
+	// membership is ACTIVE. A
 	// BeginRefund of the same refund that arrives later claims nothing.
 	AbortRefund(ctx context.Context, in *AbortRefundRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// The payment that has paid for a membership.
+	//
+	// Errors: MEMBERSHIP_NOT_FOUND, NOT_REFUNDABLE (it was never paid for).
+	GetMembershipPayment(ctx context.Context, in *GetMembershipPaymentRequest, opts ...grpc.CallOption) (*MembershipPayment, error)
 	// The delay of ticket in applying payment events. While it is too long, payment refuses payments.
 	GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error)
 }
@@ -585,6 +592,16 @@ func (c *payableServiceClient) AbortRefund(ctx context.Context, in *AbortRefundR
 	return out, nil
 }
 
+func (c *payableServiceClient) GetMembershipPayment(ctx context.Context, in *GetMembershipPaymentRequest, opts ...grpc.CallOption) (*MembershipPayment, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MembershipPayment)
+	err := c.cc.Invoke(ctx, PayableService_GetMembershipPayment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *payableServiceClient) GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Settlement)
@@ -599,7 +616,7 @@ func (c *payableServiceClient) GetSettlement(ctx context.Context, in *GetSettlem
 // All implementations must embed UnimplementedPayableServiceServer
 // for forward compatibility.
 //
-// Calls of payment. A reference is a reservation, later also a transfer or a membership.
+// Calls of payment. A reference is a reservation, a transfer or a membership.
 type PayableServiceServer interface {
 	// The amount to pay, the payer, and the time until which it can be paid.
 	//
@@ -622,11 +639,17 @@ type PayableServiceServer interface {
 	// HOLD_MAX_EXTENSION.
 	ExtendPayments(context.Context, *ExtendPaymentsRequest) (*ExtendPaymentsResponse, error)
 	// Claims tickets of a payment for a refund: VALID tickets become REFUNDING and what they will get
-	// back is fixed. A repeated call for the same refund returns the first answer, also a refusal.
+	// back is fixed. So does an ACTIVE membership, as a whole, if an operator asks. A repeated call for
+	// the same refund returns the first answer, also a refusal.
 	BeginRefund(context.Context, *BeginRefundRequest) (*RefundClaim, error)
-	// Gives up a claim whose refund the provider has refused for good: its tickets are VALID again. A
+	// Gives up a claim whose refund the provider has refused for good: its tickets are VALID again, its
+	// membership is ACTIVE. A
 	// BeginRefund of the same refund that arrives later claims nothing.
 	AbortRefund(context.Context, *AbortRefundRequest) (*emptypb.Empty, error)
+	// The payment that has paid for a membership.
+	//
+	// Errors: MEMBERSHIP_NOT_FOUND, NOT_REFUNDABLE (it was never paid for).
+	GetMembershipPayment(context.Context, *GetMembershipPaymentRequest) (*MembershipPayment, error)
 	// The delay of ticket in applying payment events. While it is too long, payment refuses payments.
 	GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error)
 	mustEmbedUnimplementedPayableServiceServer()
@@ -656,6 +679,9 @@ func (UnimplementedPayableServiceServer) BeginRefund(context.Context, *BeginRefu
 }
 func (UnimplementedPayableServiceServer) AbortRefund(context.Context, *AbortRefundRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method AbortRefund not implemented")
+}
+func (UnimplementedPayableServiceServer) GetMembershipPayment(context.Context, *GetMembershipPaymentRequest) (*MembershipPayment, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetMembershipPayment not implemented")
 }
 func (UnimplementedPayableServiceServer) GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSettlement not implemented")
@@ -789,6 +815,24 @@ func _PayableService_AbortRefund_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PayableService_GetMembershipPayment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMembershipPaymentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PayableServiceServer).GetMembershipPayment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PayableService_GetMembershipPayment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PayableServiceServer).GetMembershipPayment(ctx, req.(*GetMembershipPaymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PayableService_GetSettlement_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetSettlementRequest)
 	if err := dec(in); err != nil {
@@ -837,6 +881,10 @@ var PayableService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AbortRefund",
 			Handler:    _PayableService_AbortRefund_Handler,
+		},
+		{
+			MethodName: "GetMembershipPayment",
+			Handler:    _PayableService_GetMembershipPayment_Handler,
 		},
 		{
 			MethodName: "GetSettlement",

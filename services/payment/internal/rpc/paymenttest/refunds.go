@@ -90,6 +90,8 @@ func (t *Tickets) decide(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim 
 	switch {
 	case t.now().Sub(in.GetAskedAt().AsTime()) > maxAge:
 		return refused
+	case t.memberships[in.GetPaymentId()] != nil:
+		return t.decideMembership(in)
 	case in.GetCause() == "BY_HAND" && !in.GetWhole():
 		return &ticketv1.RefundClaim{Status: "BEGUN"}
 	case len(wanted) == 0:
@@ -159,6 +161,7 @@ func (t *Tickets) AbortRefund(_ context.Context, in *ticketv1.AbortRefundRequest
 			x.Status = "VALID"
 			x.Given -= item.GetAmount()
 		}
+		t.abortMembership(c)
 		c.answer.Status = "ABORTED"
 	}
 	return &emptypb.Empty{}, nil

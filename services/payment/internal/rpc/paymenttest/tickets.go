@@ -36,7 +36,9 @@ type Tickets struct {
 	// tickets are by payment, claims by refund.
 	tickets map[string][]Ticket
 	claims  map[string]claim
-	fail    map[string][]error // the errors of the next calls, by method
+	// memberships are by payment.
+	memberships map[string]*Membership
+	fail        map[string][]error // the errors of the next calls, by method
 
 	oldestUnapplied time.Duration
 	lengthens       bool
@@ -44,7 +46,7 @@ type Tickets struct {
 
 // NewTickets makes a ticket service without holds.
 func NewTickets(now func() time.Time) *Tickets {
-	return &Tickets{now: now, holds: map[string]Hold{}, tickets: map[string][]Ticket{}, claims: map[string]claim{}, fail: map[string][]error{}}
+	return &Tickets{now: now, holds: map[string]Hold{}, tickets: map[string][]Ticket{}, claims: map[string]claim{}, memberships: map[string]*Membership{}, fail: map[string][]error{}}
 }
 
 // Add makes a hold of an amount for a user and returns its id.

@@ -120,11 +120,26 @@ type Membership struct {
 	Months       int32
 	Status       string
 	PayUntil     time.Time
+	PayEndsAt    time.Time
+	PaymentID    uuid.NullUUID
+	Opens        int32
+	ActivatedAt  *time.Time
 	StartsAt     *time.Time
 	EndsAt       *time.Time
-	PaymentID    uuid.NullUUID
 	Given        int64
 	RefundID     uuid.NullUUID
+	Version      int64
+	CreatedAt    time.Time
+}
+
+type MembershipPlan struct {
+	PlanID    string
+	Name      string
+	Price     int64
+	Currency  string
+	Months    int32
+	OnSale    bool
+	CreatedAt time.Time
 }
 
 type Place struct {
@@ -149,16 +164,18 @@ type PriceType struct {
 }
 
 type RefundClaim struct {
-	RefundID       uuid.UUID
-	PaymentID      uuid.NullUUID
-	Cause          string
-	Status         string
-	Reason         string
-	BegunAt        time.Time
-	TicketIds      []uuid.UUID
-	Amounts        []int64
-	ProblemIds     []uuid.UUID
-	ProblemReasons []string
+	RefundID         uuid.UUID
+	PaymentID        uuid.NullUUID
+	Cause            string
+	Status           string
+	Reason           string
+	BegunAt          time.Time
+	TicketIds        []uuid.UUID
+	Amounts          []int64
+	MembershipID     uuid.NullUUID
+	MembershipAmount int64
+	ProblemIds       []uuid.UUID
+	ProblemReasons   []string
 }
 
 type Reservation struct {

@@ -396,25 +396,57 @@ CREATE INDEX transfers_by_seller ON transfers (seller, transfer_id);
 CREATE INDEX transfers_by_buyer ON transfers (buyer, transfer_id) WHERE buyer IS NOT NULL;
 CREATE INDEX transfers_to_user ON transfers (to_user, transfer_id) WHERE to_user IS NOT NULL;
 
+-- What memberships are sold. Nothing of a plan changes but whether it is on sale.
+CREATE TABLE membership_plans (
+    plan_id    text COLLATE "C" PRIMARY KEY,
+    name       text        NOT NULL CHECK (name <> ''),
+    price      bigint      NOT NULL CHECK (price >= 0),
+    currency   text        NOT NULL,
+    months     integer     NOT NULL CHECK (months > 0),
+    on_sale    boolean     NOT NULL DEFAULT true,
+    created_at timestamptz NOT NULL
+);
+CREATE INDEX membership_plans_on_sale ON membership_plans (plan_id) WHERE on_sale;
+
 CREATE TABLE memberships (
     membership_id uuid PRIMARY KEY,
     user_id       text COLLATE "C" NOT NULL,
-    plan_id       text COLLATE "C" NOT NULL,
+    plan_id       text COLLATE "C" NOT NULL REFERENCES membership_plans,
     -- As they were when it was bought.
     price         bigint      NOT NULL CHECK (price >= 0),
     currency      text        NOT NULL,
     months        integer     NOT NULL CHECK (months > 0),
     status        text        NOT NULL CHECK (status IN ('PENDING', 'ACTIVE', 'REFUNDING', 'ENDED', 'CANCELLED')),
+    -- End of the time to pay, and what it was before payments extended it.
     pay_until     timestamptz NOT NULL,
+    pay_ends_at   timestamptz NOT NULL,
+    -- The payment that is under way, or has paid.
+    payment_id    uuid,
+    -- How many payment pages were opened.
+    opens         integer     NOT NULL DEFAULT 0,
+    -- When it was paid, and its time, which begins later if it extends another one.
+    activated_at  timestamptz,
     starts_at     timestamptz,
     ends_at       timestamptz,
-    payment_id    uuid,
     given         bigint      NOT NULL DEFAULT 0 CHECK (given BETWEEN 0 AND price),
     refund_id     uuid,
-    CHECK (status IN ('PENDING', 'CANCELLED') OR payment_id IS NOT NULL),
-    CHECK (status <> 'REFUNDING' OR refund_id IS NOT NULL)
-);
+    version       bigint      NOT NULL DEFAULT 1,
+    created_at    timestamptz NOT NULL,
+    CHECK (status IN ('PENDING', 'CANCELLED') OR num_nulls(payment_id, activated_at, starts_at, ends_at) = 0),
+    CHECK (status NOT IN ('PENDING', 'CANCELLED') OR num_nonnulls(activated_at, starts_at, ends_at, refund_id) + given = 0),
+    -- Else a late confirmation would be taken for one that was answered.
+    CHECK (status <> 'CANCELLED' OR payment_id IS NULL),
+    CHECK (status NOT IN ('REFUNDING', 'ENDED') OR (refund_id IS NOT NULL AND given = price)),
+    CHECK (status <> 'ACTIVE' OR (refund_id IS NULL AND given = 0)),
+    CHECK (starts_at < ends_at)
+) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 CREATE UNIQUE INDEX memberships_one_pending ON memberships (user_id, plan_id) WHERE status = 'PENDING';
+-- Without the second condition PostgreSQL would also read it for a user's purchase, while it is small.
+CREATE INDEX memberships_due ON memberships (pay_until) WHERE status = 'PENDING' AND pay_until IS NOT NULL;
+CREATE INDEX memberships_by_user ON memberships (user_id, membership_id);
+CREATE UNIQUE INDEX memberships_by_payment ON memberships (payment_id) WHERE payment_id IS NOT NULL;
+-- Who is a member, and what a new membership extends.
+CREATE INDEX memberships_held ON memberships (plan_id, user_id, ends_at) WHERE status IN ('ACTIVE', 'REFUNDING');
 
 -- Lists of users who may buy in a presale. An upload makes a list of its own, which becomes the CURRENT one when it is complete; the entries
 -- of all others are deleted in parts.
@@ -474,7 +506,7 @@ CREATE TABLE wrong_codes (
 );
 CREATE INDEX wrong_codes_by_hour ON wrong_codes (hour);
 
--- The tickets that refunds end. Every answer to a refund is kept, also a refusal, and also the end of a refund that has claimed nothing yet:
+-- The tickets, or the membership, that refunds end. Every answer to a refund is kept, also a refusal, and also the end of a refund that has claimed nothing yet:
 -- a call that was delayed on its way must claim nothing.
 CREATE TABLE refund_claims (
     refund_id       uuid PRIMARY KEY,
@@ -489,12 +521,16 @@ CREATE TABLE refund_claims (
     -- The tickets, and what each gives back.
     ticket_ids      uuid[]      NOT NULL DEFAULT '{}',
     amounts         bigint[]    NOT NULL DEFAULT '{}',
+    -- The membership, and what it gives back.
+    membership_id   uuid,
+    membership_amount bigint    NOT NULL DEFAULT 0,
     -- Tickets that were not claimed, and why.
     problem_ids     uuid[]      NOT NULL DEFAULT '{}',
     problem_reasons text[]      NOT NULL DEFAULT '{}',
     CHECK (status = 'ABORTED' OR (payment_id IS NOT NULL AND cause <> '')),
     CHECK ((status = 'REFUSED') = (reason <> '')),
     CHECK (cardinality(ticket_ids) = cardinality(amounts)),
+    CHECK (membership_id IS NULL OR cardinality(ticket_ids) = 0),
     CHECK (cardinality(problem_ids) = cardinality(problem_reasons))
 );
 -- They are deleted when no call about them can claim anything any more.
@@ -538,6 +574,6 @@ CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITT
 
 -- +goose Down
 DROP TABLE wrong_codes, used_codes, codes, code_batches, entitlement_entries, entitlement_lists, scans, ended_payments, refund_claims,
-    memberships, transfers, tickets, comps, places, reservations, line_acts, line_settings, seat_changes_pruned,
+    memberships, membership_plans, transfers, tickets, comps, places, reservations, line_acts, line_settings, seat_changes_pruned,
     seat_changes, returns, seats, price_types, sections, events;
 DROP FUNCTION seats_changed, seat_state;

@@ -1,4 +1,5 @@
-// Package refunds stores claims of refunds: which tickets a refund ends, and for how much.
+// Package refunds stores claims of refunds: which tickets, or which membership, a refund ends, and for how
+// much.
 package refunds
 
 import (
@@ -29,7 +30,7 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Begin claims tickets for a refund, or returns the answer of an earlier call. It inserts the claim
+// Begin claims tickets, or a membership, for a refund, or returns the answer of an earlier call. It inserts the claim
 // before it decides, so that a concurrent call for the same refund waits for the answer.
 func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Claim, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
@@ -68,6 +69,9 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	if err := tx.LockUsers(ctx, postgres.PaymentLockKeys([]uuid.UUID{req.PaymentID})); err != nil {
 		return nil, err
 	}
+	if req.Membership {
+		return beginMembership(ctx, tx, req)
+	}
 	ids := req.TicketIDs
 	if len(ids) == 0 {
 		var err error
@@ -83,18 +87,8 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	if err != nil {
 		return nil, err
 	}
-	if req.EndsUnknownPayment(len(ids)) {
-		ended := db.EndPaymentsParams{PaymentIds: []uuid.UUID{req.PaymentID}, Reasons: []string{reservation.ReasonRefunded}}
-		if err := tx.EndPayments(ctx, ended); err != nil {
-			return nil, err
-		}
-	}
-	if len(ids) == 0 && req.AwaitsTickets {
-		ended, err := tx.EndedPayments(ctx, []uuid.UUID{req.PaymentID})
-		if err != nil {
-			return nil, err
-		}
-		req.AwaitsTickets = len(ended) == 0
+	if err := unknownPayment(ctx, tx, &req, len(ids)); err != nil {
+		return nil, err
 	}
 	claim := refund.Decide(req, locked.All(), terms)
 	if err := locked.Save(ctx, tx.Queries); err != nil {
@@ -104,6 +98,23 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 		return nil, err
 	}
 	return &claim, storeAnswer(ctx, tx.Queries, &claim)
+}
+
+// unknownPayment handles a payment that has paid for nothing yet: one that was given back never will, and
+// for one that was rejected nothing follows.
+func unknownPayment(ctx context.Context, tx *postgres.Tx, req *refund.Request, paidFor int) error {
+	if req.EndsUnknownPayment(paidFor) {
+		ended := db.EndPaymentsParams{PaymentIds: []uuid.UUID{req.PaymentID}, Reasons: []string{reservation.ReasonRefunded}}
+		if err := tx.EndPayments(ctx, ended); err != nil {
+			return err
+		}
+	}
+	if paidFor > 0 || !req.AwaitsTickets {
+		return nil
+	}
+	ended, err := tx.EndedPayments(ctx, []uuid.UUID{req.PaymentID})
+	req.AwaitsTickets = len(ended) == 0
+	return err
 }
 
 // termsOf reads what the tickets' event says about refunds. All tickets of a payment are of one
@@ -134,7 +145,7 @@ func InsertBegun(ctx context.Context, q *postgres.Queries, c *refund.Claim) erro
 func storeAnswer(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 	arg := db.AnswerClaimParams{
 		RefundID: c.ID, Status: string(c.Status), Reason: c.Reason, BegunAt: c.BegunAt, TicketIds: c.TicketIDs(), Amounts: c.Amounts(),
-		ProblemIds: []uuid.UUID{}, ProblemReasons: []string{},
+		MembershipID: c.MembershipID, MembershipAmount: c.MembershipAmount, ProblemIds: []uuid.UUID{}, ProblemReasons: []string{},
 	}
 	for _, p := range c.Problems {
 		arg.ProblemIds, arg.ProblemReasons = append(arg.ProblemIds, p.TicketID), append(arg.ProblemReasons, p.Reason)
@@ -157,7 +168,7 @@ func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 		case known.Status == refund.Done, known.Cause != refund.User && known.Cause != refund.Operator:
 			return fmt.Errorf("claim %s of cause %s is %s and cannot be aborted: %w", id, known.Cause, known.Status, postgres.ErrContradiction)
 		}
-		if err := abort(ctx, tx.Queries, known); err != nil {
+		if err := abort(ctx, tx, known); err != nil {
 			return err
 		}
 		return failpoint.Err("ticket.abort.before_commit")
@@ -169,8 +180,12 @@ func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// abort ends a claim whose row is locked, and makes its tickets VALID again.
-func abort(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
+// abort ends a claim whose row is locked, and makes its tickets VALID again, or its membership ACTIVE.
+func abort(ctx context.Context, tx *postgres.Tx, c *refund.Claim) error {
+	if c.MembershipID != uuid.Nil {
+		return abortMembership(ctx, tx, c)
+	}
+	q := tx.Queries
 	locked, err := tickets.Lock(ctx, q, c.TicketIDs())
 	if err != nil {
 		return err
@@ -215,7 +230,7 @@ func End(ctx context.Context, q *postgres.Queries, status refund.Status, ids []u
 func toClaim(r db.RefundClaim) *refund.Claim {
 	c := &refund.Claim{
 		ID: r.RefundID, PaymentID: r.PaymentID.UUID, Cause: refund.Cause(r.Cause), Status: refund.Status(r.Status), Reason: r.Reason,
-		BegunAt: r.BegunAt.UTC(),
+		BegunAt: r.BegunAt.UTC(), MembershipID: r.MembershipID.UUID, MembershipAmount: r.MembershipAmount,
 	}
 	for i, id := range r.TicketIds {
 		c.Items = append(c.Items, refund.Item{TicketID: id, Amount: r.Amounts[i]})

@@ -1,4 +1,5 @@
-// Package settlement applies payment events to reservations, tickets and claims, each event once.
+// Package settlement applies payment events to what they pay for, and to claims of refunds, each event
+// once.
 package settlement
 
 import (
@@ -11,6 +12,7 @@ import (
 	"urr.guru/pkg/inbox"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/tickets"
@@ -84,7 +86,8 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 		return err
 	}
 	batch := settlement.Batch{
-		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Transfer: l.transfers.Find, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
+		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Transfer: l.transfers.Find, Membership: l.memberships.Find,
+		Beside: l.memberships.Beside, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
 	}
 	if err := batch.Apply(events); err != nil {
 		return err
@@ -92,24 +95,27 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	return l.save(ctx, tx, &batch)
 }
 
-// locked has what payment events change: claims, reservations with their places, tickets, and
-// transfers. They were locked in this order.
+// locked has what payment events change: claims, reservations with their places, tickets, transfers, and
+// memberships. They were locked in this order.
 type locked struct {
 	payments     []uuid.UUID // confirmed payments
 	claims       map[uuid.UUID]*refund.Claim
 	reservations *reservations.Locked
 	tickets      *tickets.Locked
 	transfers    *transfers.Locked
+	memberships  *memberships.Locked
 }
 
 func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent) (l locked, err error) {
-	var refundIDs, ids, ticketIDs, disputed, transferIDs []uuid.UUID
+	var refundIDs, ids, ticketIDs, disputed, transferIDs, membershipIDs []uuid.UUID
 	for _, e := range events {
 		switch {
 		case e.Dispute != nil:
 			disputed = append(disputed, e.Payment.ID)
 		case e.Confirms() && e.Kind == settlement.Transfer:
 			l.payments, transferIDs = append(l.payments, e.Payment.ID), append(transferIDs, e.ReferenceID)
+		case e.Confirms() && e.Kind == settlement.Membership:
+			l.payments, membershipIDs = append(l.payments, e.Payment.ID), append(membershipIDs, e.ReferenceID)
 		case e.Confirms():
 			l.payments, ids = append(l.payments, e.Payment.ID), append(ids, e.ReferenceID)
 		case e.EndsTickets():
@@ -126,6 +132,9 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	}
 	for _, c := range l.claims {
 		ticketIDs = append(ticketIDs, c.TicketIDs()...)
+		if c.MembershipID != uuid.Nil {
+			membershipIDs = append(membershipIDs, c.MembershipID)
+		}
 	}
 	var keys []db.TransferKeysRow // they never change
 	if len(transferIDs) > 0 {
@@ -150,7 +159,10 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	if l.tickets, err = tickets.Lock(ctx, tx.Queries, ticketIDs); err != nil {
 		return l, err
 	}
-	l.transfers, err = transfers.Lock(ctx, tx.Queries, transferIDs)
+	if l.transfers, err = transfers.Lock(ctx, tx.Queries, transferIDs); err != nil {
+		return l, err
+	}
+	l.memberships, err = memberships.LockBeside(ctx, tx, membershipIDs)
 	return l, err
 }
 
@@ -179,6 +191,9 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 		return err
 	}
 	if err := l.transfers.Save(ctx, tx, b.RejectedTransfers...); err != nil {
+		return err
+	}
+	if err := l.memberships.Save(ctx, tx, b.RejectedMemberships...); err != nil {
 		return err
 	}
 	saved, err := l.reservations.Save(ctx, tx)

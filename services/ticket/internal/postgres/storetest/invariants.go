@@ -95,6 +95,33 @@ var invariants = map[string]string{
 		HAVING coalesce(sum(t.paid), 0) <> r.amount OR coalesce(sum(t.fee), 0) <> r.fee`,
 	"a payment that pays for nothing has no ticket": `
 		SELECT payment_id::text FROM ended_payments e WHERE EXISTS (SELECT 1 FROM tickets t WHERE t.payment_id = e.payment_id)`,
+	"a payment that pays for nothing has no membership": `
+		SELECT payment_id::text FROM ended_payments JOIN memberships USING (payment_id)`,
+	"a membership is what its claim says": `
+		SELECT m.membership_id || ' ' || m.status
+		FROM memberships m FULL JOIN (SELECT * FROM refund_claims WHERE membership_id IS NOT NULL AND status IN ('BEGUN', 'DONE')) c USING (membership_id)
+		WHERE (m.refund_id, m.given) IS DISTINCT FROM (c.refund_id, coalesce(c.membership_amount, 0))
+		   OR m.status <> (CASE c.status WHEN 'BEGUN' THEN 'REFUNDING' WHEN 'DONE' THEN 'ENDED' ELSE m.status END)`,
+	"a membership lasts its months": `
+		SELECT membership_id::text FROM memberships
+		WHERE ends_at <> (starts_at AT TIME ZONE 'Asia/Seoul' + make_interval(months => months)) AT TIME ZONE 'Asia/Seoul'`,
+	"memberships of a user and plan follow each other": `
+		SELECT m.membership_id::text
+		FROM memberships m JOIN memberships o USING (user_id, plan_id)
+		WHERE m.membership_id < o.membership_id AND m.status IN ('ACTIVE', 'REFUNDING') AND o.status IN ('ACTIVE', 'REFUNDING')
+		  AND m.starts_at < o.ends_at AND o.starts_at < m.ends_at
+		UNION ALL
+		SELECT m.membership_id || ' waits for nothing'
+		FROM memberships m
+		WHERE m.status IN ('ACTIVE', 'REFUNDING') AND m.starts_at > $1 AND NOT EXISTS (
+			SELECT 1 FROM memberships o
+			WHERE (o.user_id, o.plan_id, o.ends_at) = (m.user_id, m.plan_id, m.starts_at) AND o.status IN ('ACTIVE', 'REFUNDING'))`,
+	"the life of a membership was published once": `
+		SELECT m.membership_id || ' ' || m.status
+		FROM memberships m LEFT JOIN outbox o ON o.key = m.membership_id::text
+		GROUP BY m.membership_id, m.status
+		HAVING count(*) FILTER (WHERE o.type = 'MEMBERSHIP_ACTIVATED') <> (m.status IN ('ACTIVE', 'REFUNDING', 'ENDED'))::int
+		    OR count(*) FILTER (WHERE o.type = 'MEMBERSHIP_ENDED') <> (m.status = 'ENDED')::int`,
 	"what tickets give back is what claims and buyers have promised": `
 		SELECT t.ticket_id::text
 		FROM tickets t LEFT JOIN (SELECT unnest(ticket_ids) AS ticket_id, unnest(amounts) AS amount

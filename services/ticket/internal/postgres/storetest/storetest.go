@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/comps"
@@ -29,6 +32,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
+	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
@@ -75,6 +79,8 @@ type Service struct {
 	Orders           *orders.Store
 	TransferStore    *transfers.Store
 	Transfers        *transfer.Service
+	MembershipStore  *memberships.Store
+	Memberships      *membership.Service
 	Events           *event.Service
 	Entitlements     *entitlement.Service
 	Reservations     *reservation.Service
@@ -113,8 +119,10 @@ func (s *Service) Replica(t *testing.T) *Service {
 		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
 		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database), Orders: orders.NewStore(database),
 		Comps: comp.NewService(comps.NewStore(database)), TransferStore: transfers.NewStore(database),
+		MembershipStore: memberships.NewStore(database),
 	}
 	other.Transfers = transfer.NewService(other.TransferStore, MaxExtension)
+	other.Memberships = membership.NewService(other.MembershipStore, other.MembershipStore, MaxExtension)
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
 	other.Entitlements = entitlement.NewService(other.Events, nil, entitlements.NewStore(database))
@@ -177,6 +185,18 @@ func Concurrently(n int, fn func(i int) error) []error {
 	}
 	wg.Wait()
 	return results
+}
+
+// Races is how often each race is run: 20 times, or RACES times.
+func Races(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("RACES")
+	if text == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
 }
 
 // CountSucceeded counts the calls without an error; every error must be the expected one.

@@ -1,7 +1,6 @@
 package transfers_test
 
 import (
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -18,18 +17,6 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/transfer"
 )
-
-// races is how often each race is run: 20 times, or RACES times.
-func races(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("RACES")
-	if text == "" {
-		return 20
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	return n
-}
 
 // admit lets the holder of a ticket in at a door, and reports whether the door does.
 func (s *shop) admit(id uuid.UUID) bool {
@@ -56,7 +43,7 @@ func eachRace(t *testing.T, race func(t *testing.T, s *shop, seat string)) {
 	s := open(t, func(e *event.Event) {
 		e.MaxPerUser, e.StartsAt, e.SalesCloseAt = 1000, storetest.Start.AddDate(1, 0, 0), storetest.Start.AddDate(0, 11, 0)
 	})
-	for i := range races(t) {
+	for i := range storetest.Races(t) {
 		race(t, s, "A-"+strconv.Itoa(1+i/10)+"-"+strconv.Itoa(1+i%10))
 	}
 	s.RequireInvariants(t)
@@ -196,7 +183,7 @@ func TestTransferAgainstTheTicketsEnd(t *testing.T) {
 	})
 	t.Run("the end of the event", func(t *testing.T) {
 		t.Parallel()
-		for range races(t) / 5 {
+		for range storetest.Races(t) / 5 {
 			s := open(t)
 			_, ids := s.buy("a", "A-1-1")
 			offered, claim := s.offer("a", ids[0], 70)
@@ -227,7 +214,7 @@ func TestChainsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(e *event.Event) { e.MaxPerUser = 3 })
 	users := []string{"a", "b", "c"}
-	for round := range max(1, races(t)/20) {
+	for round := range max(1, storetest.Races(t)/20) {
 		var acts []func() error
 		for i, seller := range users {
 			_, ids := s.buy(seller+strconv.Itoa(round), "A-"+strconv.Itoa(len(users)*round+1+i)+"-1", "A-"+strconv.Itoa(len(users)*round+1+i)+"-2")

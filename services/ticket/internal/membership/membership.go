@@ -1,0 +1,186 @@
+// Package membership has the rules of memberships: users buy to be members of a plan for some months, and
+// extend that.
+package membership
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+)
+
+// Errors of requests about memberships.
+var (
+	ErrNotFound      = errs.ErrMembershipNotFound
+	ErrPlanNotFound  = errs.ErrPlanNotFound
+	ErrPlanNotOnSale = errs.ErrPlanNotOnSale
+	ErrNotPaid       = errs.ErrNotRefundable
+)
+
+// Status is the status of a membership. Its transitions:
+//
+//	PENDING → ACTIVE            its payment was taken
+//	PENDING → CANCELLED         it was not paid in time
+//	ACTIVE → REFUNDING → ENDED  an operator gives it back, or somebody did at the provider
+//	REFUNDING → ACTIVE          the provider has refused the refund
+//
+// Only the transaction that has locked its row may change it.
+type Status string
+
+// The statuses. Expired is never stored: it is an ACTIVE one whose time is over.
+const (
+	Pending   Status = "PENDING"
+	Active    Status = "ACTIVE"
+	Refunding Status = "REFUNDING"
+	Ended     Status = "ENDED"
+	Cancelled Status = "CANCELLED"
+	Expired   Status = "EXPIRED"
+)
+
+// Paid reports whether a payment has paid for a membership in this status.
+func (s Status) Paid() bool { return s == Active || s == Refunding || s == Ended }
+
+// PayWithin is the time to pay.
+const PayWithin = 30 * time.Minute
+
+// Plan is what is sold. Nothing of it changes but whether it is on sale.
+type Plan struct {
+	ID   string
+	Name string
+	// Price is in the currency's minor unit; 0: free.
+	Price     int64
+	Currency  string
+	Months    int
+	OnSale    bool
+	CreatedAt time.Time
+}
+
+// Membership is a user's purchase of a plan, as the plan was then.
+type Membership struct {
+	ID     uuid.UUID
+	UserID string
+	PlanID string
+	// Price is in the currency's minor unit.
+	Price    int64
+	Currency string
+	Months   int
+	Status   Status
+	// PayUntil is the end of the time to pay, PayEndsAt what it was before payments extended it.
+	PayUntil, PayEndsAt time.Time
+	// PaymentID is the payment that is under way, or has paid; zero: none.
+	PaymentID uuid.UUID
+	// Opens counts the payment pages that were opened.
+	Opens int
+	// ActivatedAt is when it was paid. StartsAt and EndsAt are its time; zero unless it is paid.
+	ActivatedAt, StartsAt, EndsAt time.Time
+	// Given is what is promised or given back.
+	Given int64
+	// RefundID is the refund that has claimed it; zero: none.
+	RefundID  uuid.UUID
+	Version   int64
+	CreatedAt time.Time
+
+	events []Event
+}
+
+// New makes a user's purchase of a plan.
+func New(userID string, p *Plan, now time.Time) *Membership {
+	return &Membership{
+		ID: uuid.Must(uuid.NewV7()), UserID: userID, PlanID: p.ID, Price: p.Price, Currency: p.Currency, Months: p.Months, Status: Pending,
+		PayUntil: now.Add(PayWithin), PayEndsAt: now.Add(PayWithin), Version: 1, CreatedAt: now,
+	}
+}
+
+// Shown is a membership with its plan's name.
+type Shown struct {
+	Membership
+
+	Name string
+	// Now is the database's time.
+	Now time.Time
+}
+
+// StatusNow returns the status with what its time makes of it.
+func (s *Shown) StatusNow() Status {
+	switch {
+	case s.Due(s.Now):
+		return Cancelled
+	case s.Status == Active && !s.Now.Before(s.EndsAt):
+		return Expired
+	default:
+		return s.Status
+	}
+}
+
+// Due reports whether the time to pay is over, although the status may not say so yet.
+func (m *Membership) Due(now time.Time) bool { return m.Status == Pending && !now.Before(m.PayUntil) }
+
+// Expire cancels a membership that was not paid in time.
+func (m *Membership) Expire(now time.Time) {
+	if m.Due(now) {
+		m.Status, m.PaymentID = Cancelled, uuid.Nil
+		m.Version++
+	}
+}
+
+// lasts reports whether a membership was paid and not given back, and so may be extended.
+func (m *Membership) lasts() bool { return m.Status == Active || m.Status == Refunding }
+
+// zone is where the months of memberships begin and end, as the days of their figures do.
+var zone = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
+
+// addMonths returns the same day and time n months later, or the last day of a shorter month.
+func addMonths(t time.Time, n int) time.Time {
+	local := t.In(zone)
+	end := local.AddDate(0, n, 0)
+	if end.Day() != local.Day() {
+		end = end.AddDate(0, 0, -end.Day())
+	}
+	return end.UTC()
+}
+
+// begin sets the time of a membership.
+func (m *Membership) begin(at time.Time) {
+	m.StartsAt, m.EndsAt = at, addMonths(at, m.Months)
+	m.Version++
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// EventType is the type of a Kafka event about a membership.
+type EventType string
+
+// The types of the Kafka events about memberships.
+const (
+	EventActivated EventType = "MEMBERSHIP_ACTIVATED"
+	EventRejected  EventType = "MEMBERSHIP_REJECTED"
+	EventEnded     EventType = "MEMBERSHIP_ENDED"
+)
+
+// Event is a Kafka event about a membership, as it was then, and the payment that it is about.
+type Event struct {
+	Type       EventType
+	Membership Membership
+	PaymentID  uuid.UUID
+	Reason     string
+	At         time.Time
+}
+
+func (m *Membership) emit(typ EventType, reason string, payment uuid.UUID, at time.Time) {
+	now := *m
+	now.events = nil
+	m.events = append(m.events, Event{Type: typ, Membership: now, PaymentID: payment, Reason: reason, At: at})
+}
+
+// TakeEvents returns the events since the membership was read, once.
+func (m *Membership) TakeEvents() []Event {
+	events := m.events
+	m.events = nil
+	return events
+}

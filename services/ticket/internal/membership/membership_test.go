@@ -1,0 +1,109 @@
+package membership_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// seoul is a time in Korea, where the months of memberships begin and end.
+func seoul(year int, month time.Month, day, hour int) time.Time {
+	return time.Date(year, month, day, hour, 0, 0, 0, time.FixedZone("KST", 9*60*60)).UTC()
+}
+
+func pending(months int, now time.Time) *membership.Membership {
+	return membership.New("u", &membership.Plan{ID: "p", Price: 100, Currency: "KRW", Months: months}, now)
+}
+
+func paid(m *membership.Membership) reservation.Payment {
+	return reservation.Payment{ID: uuid.New(), UserID: m.UserID, Amount: m.Price, Currency: m.Currency}
+}
+
+// Months are those of the calendar: the same day and time, or the last day of a shorter month.
+func TestMonthsOfTheCalendar(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		start  time.Time
+		months int
+		end    time.Time
+	}{
+		{seoul(2030, time.January, 15, 10), 1, seoul(2030, time.February, 15, 10)},
+		{seoul(2030, time.January, 31, 10), 1, seoul(2030, time.February, 28, 10)},
+		{seoul(2028, time.January, 31, 10), 1, seoul(2028, time.February, 29, 10)},
+		{seoul(2030, time.October, 31, 10), 13, seoul(2031, time.November, 30, 10)},
+		{seoul(2028, time.February, 29, 10), 12, seoul(2029, time.February, 28, 10)},
+		{seoul(2030, time.March, 1, 5), 1, seoul(2030, time.April, 1, 5)}, // the day before in UTC
+		{seoul(2030, time.December, 31, 23), 120, seoul(2040, time.December, 31, 23)},
+	} {
+		m := pending(c.months, c.start)
+		require.Empty(t, m.Settle(paid(m), nil, c.start))
+		require.Equal(t, c.start, m.StartsAt)
+		require.Equal(t, c.end, m.EndsAt, c.start)
+	}
+}
+
+func TestStatusNow(t *testing.T) {
+	t.Parallel()
+	noon := seoul(2030, time.May, 1, 12)
+	m := pending(1, noon)
+	status := func(now time.Time) membership.Status {
+		return (&membership.Shown{Membership: *m, Now: now}).StatusNow()
+	}
+	require.Equal(t, membership.Pending, status(noon))
+	require.Equal(t, membership.Cancelled, status(noon.Add(membership.PayWithin)), "before the sweeper has seen it")
+	require.Empty(t, m.Settle(paid(m), nil, noon))
+	require.Equal(t, membership.Active, status(m.EndsAt.Add(-1)))
+	require.Equal(t, membership.Expired, status(m.EndsAt))
+	req := refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: m.EndsAt}
+	require.Equal(t, refund.Begun, membership.DecideRefund(req, m, m.EndsAt).Status, "also after its end")
+	require.Equal(t, membership.Refunding, status(m.EndsAt))
+}
+
+// What a refund of a membership's payment claims.
+func TestDecideRefund(t *testing.T) {
+	t.Parallel()
+	noon := seoul(2030, time.May, 1, 12)
+	for name, c := range map[string]struct {
+		change  func(*refund.Request)
+		unknown bool
+		status  refund.Status
+		reason  string
+		amount  int64
+	}{
+		"by an operator":                  {status: refund.Begun, amount: 100},
+		"by its user":                     {change: func(r *refund.Request) { r.Cause = refund.User }, status: refund.Refused, reason: refund.ReasonNotRefundable},
+		"of tickets":                      {change: func(r *refund.Request) { r.TicketIDs = []uuid.UUID{uuid.New()} }, status: refund.Refused, reason: refund.ReasonNotRefundable},
+		"too old":                         {change: func(r *refund.Request) { r.AskedAt = noon.Add(-refund.AskedWithin) }, status: refund.Refused, reason: refund.ReasonTooOld},
+		"not heard of":                    {unknown: true, status: refund.Refused, reason: refund.ReasonTicketsPending},
+		"rejected":                        {change: func(r *refund.Request) { r.AwaitsTickets = false }, unknown: true, status: refund.Refused, reason: refund.ReasonNotRefundable},
+		"by hand, whole":                  {change: func(r *refund.Request) { r.Cause, r.Whole = refund.ByHand, true }, status: refund.Begun, amount: 100},
+		"by hand, in part":                {change: func(r *refund.Request) { r.Cause = refund.ByHand }, status: refund.Begun},
+		"by hand, whole and not heard of": {change: func(r *refund.Request) { r.Cause, r.Whole = refund.ByHand, true }, unknown: true, status: refund.Begun},
+	} {
+		m := pending(1, noon)
+		require.Empty(t, m.Settle(paid(m), nil, noon))
+		req := refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: noon, AwaitsTickets: true}
+		if c.change != nil {
+			c.change(&req)
+		}
+		given := m
+		if c.unknown {
+			given = nil
+		}
+		got := membership.DecideRefund(req, given, noon)
+		require.Equal(t, []any{c.status, c.reason, c.amount}, []any{got.Status, got.Reason, got.MembershipAmount}, name)
+		require.Equal(t, c.amount > 0, m.Status == membership.Refunding, name)
+		if c.amount > 0 {
+			require.Equal(t, refund.ReasonNotRefundable, membership.DecideRefund(refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: noon}, m, noon).Reason)
+			require.Error(t, m.Unclaim(uuid.New(), c.amount), "another refund has claimed it")
+			require.NoError(t, m.Unclaim(req.ID, c.amount))
+			require.Zero(t, m.Given)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+// ReasonUnknown is the reason of the rejection of a payment whose membership does not exist.
+const ReasonUnknown = "MEMBERSHIP_NOT_FOUND"
+
+// Payable returns nil while this user can pay. Errors: reservation.ErrReferenceNotFound for another
+// user's, ErrHoldExpired, ErrAlreadyPaid.
+func (m *Membership) Payable(user string, now time.Time) error {
+	switch {
+	case m.UserID != user:
+		return reservation.ErrReferenceNotFound
+	case m.Status.Paid():
+		return reservation.ErrAlreadyPaid
+	case m.Status == Cancelled || m.Due(now):
+		return reservation.ErrHoldExpired
+	default:
+		return nil
+	}
+}
+
+// ClaimFor gives a payment its time, as reservation.ClaimFor does: a repeated call changes nothing, but
+// one with a time, which is about to charge, moves the end on.
+func (m *Membership) ClaimFor(user string, payment uuid.UUID, now time.Time, maxExtension time.Duration, t reservation.PayTime) error {
+	if err := m.Payable(user, now); err != nil {
+		return err
+	}
+	renews := m.PaymentID != uuid.Nil
+	switch {
+	case renews && m.PaymentID != payment:
+		return reservation.ErrPaymentInProgress
+	case renews && (t.Opens || t.Within == 0):
+		return nil
+	case t.Opens && m.Opens >= reservation.MaxOpens:
+		return reservation.ErrNotPayable
+	}
+	end, err := t.End(m.PayUntil, m.PayEndsAt, now, maxExtension)
+	if err != nil {
+		return err
+	}
+	if t.Opens {
+		m.Opens++
+	}
+	m.PaymentID, m.PayUntil = payment, end
+	m.Version++
+	return nil
+}
+
+// Extend gives a payment under way more time, within maxExtension, unless its time is over.
+func (m *Membership) Extend(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
+	if m.Status != Pending || m.PaymentID != payment || m.Due(now) {
+		return
+	}
+	if end := reservation.ExtendedTo(now, m.PayEndsAt, maxExtension); end.After(m.PayUntil) {
+		m.PayUntil = end
+		m.Version++
+	}
+}
+
+// AbortPayment undoes ClaimFor for a payment that was definitely not taken. The user may try again, as
+// after reservation.AbortPayment.
+func (m *Membership) AbortPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
+	if m.Status != Pending || m.PaymentID != payment || m.Due(now) {
+		return
+	}
+	m.PaymentID, m.PayUntil = uuid.Nil, reservation.RetryUntil(m.PayEndsAt, now, maxExtension)
+	m.Version++
+	m.Expire(now)
+}
+
+// Settle applies a payment that the provider has taken: it activates the membership, or rejects the
+// payment, which is then refunded, and returns the reason. While another payment is under way this one is
+// accepted. It is idempotent. beside are the user's other memberships of the plan: this one begins when
+// the last of them ends, now if none lasts.
+func (m *Membership) Settle(p reservation.Payment, beside []*Membership, now time.Time) (rejected string) {
+	m.Expire(now)
+	switch {
+	case m.Status.Paid() && m.PaymentID == p.ID:
+		return ""
+	case p.EndedWhy != "":
+		return m.reject(p, p.EndedWhy, now)
+	case m.Status.Paid():
+		return m.reject(p, reservation.ReasonAlreadyPaid, now)
+	case m.Status == Cancelled:
+		return m.reject(p, reservation.ReasonHoldExpired, now)
+	case m.Price != p.Amount || m.Currency != p.Currency:
+		return m.reject(p, reservation.ReasonAmountMismatch, now)
+	}
+	start := now
+	for _, o := range beside {
+		if o.lasts() {
+			start = latest(start, o.EndsAt)
+		}
+	}
+	m.Status, m.PaymentID, m.ActivatedAt = Active, p.ID, now
+	m.begin(start)
+	m.emit(EventActivated, "", p.ID, now)
+	return ""
+}
+
+// reject adds the Kafka event that makes payment give p back. It is not under way any more.
+func (m *Membership) reject(p reservation.Payment, reason string, now time.Time) string {
+	if m.Status == Pending && m.PaymentID == p.ID {
+		m.PaymentID = uuid.Nil
+	}
+	m.Version++
+	m.emit(EventRejected, reason, p.ID, now)
+	return reason
+}
+
+// RejectUnknown returns the event that rejects a payment whose membership does not exist.
+func RejectUnknown(id uuid.UUID, p reservation.Payment, now time.Time) Event {
+	return Event{
+		Type: EventRejected, Membership: Membership{ID: id, UserID: p.UserID, Price: p.Amount, Currency: p.Currency, Version: 1},
+		PaymentID: p.ID, Reason: ReasonUnknown, At: now,
+	}
+}

@@ -1,0 +1,87 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// DecideRefund answers a request for the refund of the payment of a membership, and claims it. m is nil
+// when the payment has paid for none here. Only operators give memberships back, and only as a whole; it
+// does not matter how much of the time is over. Money that a person gave back at the provider ends it
+// only if nothing is left of the payment.
+func DecideRefund(req refund.Request, m *Membership, now time.Time) refund.Claim {
+	c := refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun, BegunAt: now}
+	if req.Cause == refund.ByHand {
+		if !req.Whole || m == nil || m.Status != Active {
+			return c
+		}
+	} else if reason := refusal(&req, m, now); reason != "" {
+		return c.Refuse(reason)
+	}
+	c.MembershipID, c.MembershipAmount = m.ID, m.Price-m.Given
+	m.Status, m.RefundID, m.Given = Refunding, req.ID, m.Price
+	m.Version++
+	return c
+}
+
+// refusal returns why a membership is not given back; empty: it is.
+func refusal(req *refund.Request, m *Membership, now time.Time) string {
+	switch {
+	case !now.Before(req.AskedAt.Add(refund.AskedWithin)):
+		return refund.ReasonTooOld
+	case req.Cause != refund.Operator || len(req.TicketIDs) > 0:
+		return refund.ReasonNotRefundable
+	case m == nil && req.AwaitsTickets:
+		return refund.ReasonTicketsPending
+	case m == nil || m.Status != Active:
+		return refund.ReasonNotRefundable
+	default:
+		return ""
+	}
+}
+
+// Unclaim gives up a claim: the provider has refused the refund.
+func (m *Membership) Unclaim(claim uuid.UUID, amount int64) error {
+	if m.Status != Refunding || m.RefundID != claim {
+		return m.notClaimed(claim)
+	}
+	m.Status, m.RefundID = Active, uuid.Nil
+	m.Given -= amount
+	m.Version++
+	return nil
+}
+
+func (m *Membership) notClaimed(claim uuid.UUID) error {
+	return fmt.Errorf("membership %s is %s and claimed by refund %s, not by %s: %w", m.ID, m.Status, m.RefundID, claim, ticket.ErrNotClaimed)
+}
+
+// EndRefund ends a membership whose refund was made. beside are the user's other memberships of the plan.
+// Those that would have begun after this one move forward: nobody waits for the end of a time that was
+// given back.
+func (m *Membership) EndRefund(claim uuid.UUID, cause refund.Cause, beside []*Membership, now time.Time) error {
+	if m.Status != Refunding || m.RefundID != claim {
+		return m.notClaimed(claim)
+	}
+	m.Status = Ended
+	m.Version++
+	m.emit(EventEnded, string(cause), m.PaymentID, now)
+	var later []*Membership
+	for _, o := range beside {
+		if o.lasts() && !o.StartsAt.Before(m.EndsAt) && o.StartsAt.After(now) {
+			later = append(later, o)
+		}
+	}
+	slices.SortFunc(later, func(a, b *Membership) int { return a.StartsAt.Compare(b.StartsAt) })
+	from := latest(now, m.StartsAt)
+	for _, o := range later {
+		o.begin(from)
+		from = o.EndsAt
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/loop"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+const (
+	// sweepBatch bounds the memberships that are looked up at once.
+	sweepBatch = 200
+	// plansOnSale bounds the plans that are shown to users.
+	plansOnSale = 100
+)
+
+// Decide changes a membership, whose row is locked.
+type Decide func(m *Membership, now time.Time) error
+
+// Plans stores plans.
+type Plans interface {
+	// CreatePlan stores a plan. A repeated request returns the id of the first.
+	CreatePlan(ctx context.Context, p Plan, key *idempotency.Key) (id string, err error)
+	// SetOnSale puts a plan on sale, or ends its sale; ErrPlanNotFound.
+	SetOnSale(ctx context.Context, id string, onSale bool) error
+	// Plan returns a plan, or ErrPlanNotFound.
+	Plan(ctx context.Context, id string) (*Plan, error)
+	// ListOnSale returns up to max plans that are on sale, oldest first.
+	ListOnSale(ctx context.Context, max int) ([]Plan, error)
+	// ListPlans returns plans with ids below before (zero: all), newest first.
+	ListPlans(ctx context.Context, limit int, before uuid.UUID) ([]Plan, error)
+}
+
+// Store stores memberships.
+type Store interface {
+	// Buy returns the user's purchase of a plan that is under way, or stores a new one. Errors:
+	// ErrPlanNotFound, ErrPlanNotOnSale.
+	Buy(ctx context.Context, userID, planID string) (uuid.UUID, error)
+	// Find returns a membership, or ErrNotFound.
+	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
+	// List returns memberships of a user with ids below before (zero: all), newest first.
+	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
+	// Change changes a membership; ErrNotFound.
+	Change(ctx context.Context, id uuid.UUID, decide Decide) error
+	// Paying returns those of the payments that are under way, and of them those that have less than
+	// the given time left.
+	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
+	// Due returns up to max memberships whose time to pay is over.
+	Due(ctx context.Context, max int) ([]uuid.UUID, error)
+	// Holders returns those of the users who hold a membership of the plan (see Service.Holders).
+	Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) ([]string, error)
+}
+
+// Counts are the numbers of purchases that are Pending, and of those whose time to pay has been over for
+// a minute (Overdue).
+type Counts struct{ Pending, Overdue int64 }
+
+// Service sells memberships.
+type Service struct {
+	Plans
+
+	store        Store
+	maxExtension time.Duration
+}
+
+// NewService makes a Service. Payments extend the time to pay by maxExtension at most.
+func NewService(plans Plans, store Store, maxExtension time.Duration) *Service {
+	return &Service{Plans: plans, store: store, maxExtension: maxExtension}
+}
+
+// OnSale returns the plans that are on sale, oldest first.
+func (s *Service) OnSale(ctx context.Context) ([]Plan, error) { return s.ListOnSale(ctx, plansOnSale) }
+
+// Create makes a plan, which is on sale.
+func (s *Service) Create(ctx context.Context, p Plan, key *idempotency.Key) (*Plan, error) {
+	p.ID = uuid.Must(uuid.NewV7()).String()
+	id, err := s.CreatePlan(ctx, p, key)
+	if err != nil {
+		return nil, err
+	}
+	return s.Plan(ctx, id)
+}
+
+// Update puts a plan on sale, or ends its sale.
+func (s *Service) Update(ctx context.Context, id string, onSale bool) (*Plan, error) {
+	if err := s.SetOnSale(ctx, id, onSale); err != nil {
+		return nil, err
+	}
+	return s.Plan(ctx, id)
+}
+
+// All returns a page of all plans, newest first, and before for the next page (zero: none).
+func (s *Service) All(ctx context.Context, limit int, before uuid.UUID) ([]Plan, uuid.UUID, error) {
+	list, err := s.ListPlans(ctx, limit+1, before)
+	if err != nil || len(list) <= limit {
+		return list, uuid.Nil, err
+	}
+	next, err := uuid.Parse(list[limit-1].ID)
+	return list[:limit], next, err
+}
+
+// Buy begins a user's purchase of a plan, or returns the one that is under way. Errors: ErrPlanNotFound,
+// ErrPlanNotOnSale.
+func (s *Service) Buy(ctx context.Context, userID, planID string) (*Shown, error) {
+	id, err := s.store.Buy(ctx, userID, planID)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.Find(ctx, id)
+}
+
+// List returns a page of a user's memberships, newest first, and before for the next page (zero: none).
+func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
+	list, err := s.store.List(ctx, userID, limit+1, before)
+	if err != nil || len(list) <= limit {
+		return list, uuid.Nil, err
+	}
+	return list[:limit], list[limit-1].ID, nil
+}
+
+// Holders returns those of the users who hold a membership of a plan now. With boughtBefore they must
+// have held one at that time, or have bought one before it: who extends one later stays a member, and who
+// buys one later is none.
+func (s *Service) Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) ([]string, error) {
+	return s.store.Holders(ctx, planID, boughtBefore, userIDs)
+}
+
+// PaidBy returns the payment that has paid for a membership. Errors: ErrNotFound, ErrNotPaid.
+func (s *Service) PaidBy(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
+	m, err := s.store.Find(ctx, id)
+	switch {
+	case err != nil:
+		return uuid.Nil, err
+	case !m.Status.Paid():
+		return uuid.Nil, ErrNotPaid
+	default:
+		return m.PaymentID, nil
+	}
+}
+
+// Payable returns the membership if this user can pay it now (see Membership.Payable).
+func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
+	m, err := s.store.Find(ctx, id)
+	if err == nil {
+		err = m.Payable(userID, m.Now)
+	}
+	if err != nil {
+		return nil, asReference(err)
+	}
+	return m, nil
+}
+
+// ClaimFor gives a payment its time (see Membership.ClaimFor).
+func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Shown, error) {
+	err := s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
+		return m.ClaimFor(userID, payment, now, s.maxExtension, t)
+	})
+	if err != nil {
+		return nil, asReference(err)
+	}
+	return s.store.Find(ctx, id)
+}
+
+// asReference returns the error that payment knows for a reference that does not exist.
+func asReference(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return reservation.ErrReferenceNotFound
+	}
+	return err
+}
+
+// AbortPayment undoes ClaimFor for a payment that was definitely not taken.
+func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
+	return asReference(s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
+		m.AbortPayment(payment, now, s.maxExtension)
+		return nil
+	}))
+}
+
+// ExtendPayments extends those of the payments that are under way, and returns them.
+func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error) {
+	paying, short, err := s.store.Paying(ctx, payments, reservation.ExtendTo)
+	for i := 0; i < len(short) && err == nil; i++ {
+		err = s.store.Change(ctx, short[i].ReferenceID, func(m *Membership, now time.Time) error {
+			m.Extend(short[i].PaymentID, now, s.maxExtension)
+			return nil
+		})
+	}
+	return paying, err
+}
+
+// ExpireDue cancels purchases whose time to pay is over, until none is due. Any number of replicas may
+// call it at the same time.
+func (s *Service) ExpireDue(ctx context.Context) error {
+	for ctx.Err() == nil {
+		ids, err := s.store.Due(ctx, sweepBatch)
+		if err != nil {
+			return err
+		}
+		var failed error // does not stop the others
+		for _, id := range ids {
+			err := s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
+				m.Expire(now)
+				return nil
+			})
+			failed = errors.Join(failed, err)
+		}
+		if failed != nil || len(ids) < sweepBatch {
+			return failed
+		}
+	}
+	return ctx.Err()
+}
+
+// Sweeper returns a worker that calls ExpireDue, until its context ends.
+func (s *Service) Sweeper(every time.Duration, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, every, log, "unpaid memberships not cancelled", s.ExpireDue)
+	}
+}

@@ -1,0 +1,164 @@
+package memberships
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"urr.guru/pkg/outbox"
+	"urr.guru/proto/events"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+)
+
+// Locked has memberships whose rows one transaction has locked.
+type Locked struct{ changes []change }
+
+// change is a locked membership with the version that it was read in.
+type change struct {
+	version int64
+	current *membership.Membership
+}
+
+// Lock locks and reads memberships for changes that leave their times as they are. Those that do not
+// exist are left out.
+func Lock(ctx context.Context, q *postgres.Queries, ids ...uuid.UUID) (*Locked, error) {
+	rows, err := q.LockMemberships(ctx, ids)
+	return fromRows(rows), err
+}
+
+// LockOfPayment locks and reads what a payment has paid for. The payment must be locked.
+func LockOfPayment(ctx context.Context, q *postgres.Queries, payment uuid.UUID) (*Locked, error) {
+	rows, err := q.LockMembershipsOfPayment(ctx, payment)
+	return fromRows(rows), err
+}
+
+// LockBeside locks and reads memberships, and the paid ones of the same users and plans, whose times
+// depend on each other. Before them it locks the members, so that the second of two transactions reads
+// what the first has written.
+func LockBeside(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
+	if len(ids) == 0 {
+		return &Locked{}, nil
+	}
+	keys, err := tx.MembershipKeys(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	members := make([]postgres.Member, len(keys))
+	arg := db.LockMembershipsBesideParams{MembershipIds: ids}
+	for i, k := range keys {
+		members[i] = postgres.Member{PlanID: k.PlanID, UserID: k.UserID}
+		arg.UserIds, arg.PlanIds = append(arg.UserIds, k.UserID), append(arg.PlanIds, k.PlanID)
+	}
+	if err := tx.LockUsers(ctx, postgres.MemberLockKeys(members)); err != nil {
+		return nil, err
+	}
+	rows, err := tx.LockMembershipsBeside(ctx, arg)
+	return fromRows(rows), err
+}
+
+func fromRows(rows []db.Membership) *Locked {
+	l := &Locked{changes: make([]change, len(rows))}
+	for i, r := range rows {
+		m := toMembership(r)
+		l.changes[i] = change{version: m.Version, current: &m}
+	}
+	return l
+}
+
+// Find returns a locked membership, nil when it is not locked.
+func (l *Locked) Find(id uuid.UUID) *membership.Membership {
+	for _, c := range l.changes {
+		if c.current.ID == id {
+			return c.current
+		}
+	}
+	return nil
+}
+
+// Beside returns the other locked memberships of the same user and plan.
+func (l *Locked) Beside(m *membership.Membership) (list []*membership.Membership) {
+	for _, c := range l.changes {
+		if o := c.current; o != m && o.UserID == m.UserID && o.PlanID == m.PlanID {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// All returns the locked memberships.
+func (l *Locked) All() []*membership.Membership {
+	list := make([]*membership.Membership, len(l.changes))
+	for i, c := range l.changes {
+		list[i] = c.current
+	}
+	return list
+}
+
+// Save writes the changed memberships and their Kafka events, and those of others.
+func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...membership.Event) error {
+	var arg db.UpdateMembershipsParams
+	for _, c := range l.changes {
+		m := c.current
+		if m.Version == c.version {
+			continue
+		}
+		others = append(others, m.TakeEvents()...)
+		arg.MembershipIds, arg.Was, arg.Versions = append(arg.MembershipIds, m.ID), append(arg.Was, c.version), append(arg.Versions, m.Version)
+		arg.Statuses, arg.PayUntils = append(arg.Statuses, string(m.Status)), append(arg.PayUntils, m.PayUntil)
+		arg.PaymentIds, arg.Opens = append(arg.PaymentIds, m.PaymentID), append(arg.Opens, int32(m.Opens)) //nolint:gosec // a small number
+		arg.Activated, arg.Starts = append(arg.Activated, orEpoch(m.ActivatedAt)), append(arg.Starts, orEpoch(m.StartsAt))
+		arg.Ends, arg.Given = append(arg.Ends, orEpoch(m.EndsAt)), append(arg.Given, m.Given)
+		arg.RefundIds = append(arg.RefundIds, m.RefundID)
+	}
+	if len(arg.MembershipIds) > 0 {
+		n, err := tx.UpdateMemberships(ctx, arg)
+		if err := postgres.ExpectRows(n, len(arg.MembershipIds), "memberships", err); err != nil {
+			return err
+		}
+	}
+	return insertEvents(ctx, tx, others)
+}
+
+func insertEvents(ctx context.Context, tx pgx.Tx, list []membership.Event) error {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]outbox.Event, len(list))
+	for i := range list {
+		e := &list[i]
+		out[i] = outbox.Event{
+			Topic: events.Memberships, Key: e.Membership.ID.String(), Type: string(e.Type), EntityVersion: e.Membership.Version, Payload: payload(e),
+		}
+	}
+	return outbox.Insert(ctx, tx, postgres.EventSource, out...)
+}
+
+func payload(e *membership.Event) *eventsv1.MembershipEvent {
+	m := &e.Membership
+	p := &eventsv1.MembershipEvent{
+		Type: string(e.Type), MembershipId: m.ID.String(), PlanId: m.PlanID, UserId: m.UserID, Price: m.Price, Currency: m.Currency,
+		PaymentId: e.PaymentID.String(), Version: m.Version, OccurredAt: timestamppb.New(e.At),
+	}
+	if e.Reason != "" {
+		p.Reason = proto.String(e.Reason)
+	}
+	if e.Type == membership.EventActivated {
+		p.StartsAt, p.EndsAt = timestamppb.New(m.StartsAt), timestamppb.New(m.EndsAt)
+	}
+	return p
+}
+
+// orEpoch returns the time that stands for NULL in UpdateMemberships if t is zero.
+func orEpoch(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Unix(0, 0)
+	}
+	return t
+}

@@ -1,0 +1,250 @@
+// Package memberships stores plans and memberships, and writes their changes together with the outbox.
+package memberships
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/idempotency/answers"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/reservation"
+)
+
+var (
+	_ membership.Plans = (*Store)(nil)
+	_ membership.Store = (*Store)(nil)
+)
+
+// Store stores plans and memberships in PostgreSQL. Reads for users use a separate pool of connections.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store on the database d.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+func (s *Store) CreatePlan(ctx context.Context, p membership.Plan, key *idempotency.Key) (id string, err error) {
+	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		made, err := answers.Claim(ctx, tx, key)
+		if id = made; made != "" || err != nil {
+			return err
+		}
+		id = p.ID
+		arg := db.InsertPlanParams{
+			PlanID: p.ID, Name: p.Name, Price: p.Price, Currency: p.Currency, Months: int32(p.Months), Now: tx.AsOf, //nolint:gosec // at most 120
+		}
+		if err := tx.InsertPlan(ctx, arg); err != nil {
+			return err
+		}
+		return answers.Keep(ctx, tx, key, id)
+	})
+	return id, err
+}
+
+func (s *Store) SetOnSale(ctx context.Context, id string, onSale bool) error {
+	n, err := s.database.Queries().SetPlanOnSale(ctx, db.SetPlanOnSaleParams{PlanID: id, OnSale: onSale})
+	if err == nil && n == 0 {
+		return membership.ErrPlanNotFound
+	}
+	return pkgpostgres.Err(err)
+}
+
+// Plan reads with the connections of changes, since it follows them.
+func (s *Store) Plan(ctx context.Context, id string) (*membership.Plan, error) {
+	return findPlan(ctx, s.database.Queries(), id)
+}
+
+func findPlan(ctx context.Context, q *postgres.Queries, id string) (*membership.Plan, error) {
+	row, err := q.FindPlan(ctx, id)
+	if err != nil {
+		return nil, postgres.OrNotFound(err, membership.ErrPlanNotFound)
+	}
+	p := toPlan(row)
+	return &p, nil
+}
+
+func (s *Store) ListOnSale(ctx context.Context, max int) ([]membership.Plan, error) {
+	rows, err := s.database.ReadQueries().ListPlansOnSale(ctx, int32(max)) //nolint:gosec // a small number
+	return toPlans(rows), pkgpostgres.Err(err)
+}
+
+func (s *Store) ListPlans(ctx context.Context, limit int, before uuid.UUID) ([]membership.Plan, error) {
+	rows, err := s.database.ReadQueries().ListPlans(ctx, db.ListPlansParams{
+		Before: postgres.OrMaxUUID(before).String(), Max: int32(limit), //nolint:gosec // at most 101
+	})
+	return toPlans(rows), pkgpostgres.Err(err)
+}
+
+// buyTries bounds how often a purchase looks again for one that another call has begun at the same time.
+const buyTries = 3
+
+func (s *Store) Buy(ctx context.Context, userID, planID string) (id uuid.UUID, err error) {
+	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		plan, err := findPlan(ctx, tx.Queries, planID)
+		for i := 0; i < buyTries && err == nil; i++ {
+			if id, err = buy(ctx, tx, userID, plan); id != uuid.Nil {
+				return err
+			}
+		}
+		if err == nil {
+			err = errs.ErrUnavailable
+		}
+		return err
+	})
+	return id, err
+}
+
+// buy returns the user's purchase of a plan that is under way, or stores a new one. It returns neither
+// when another call has stored one since.
+func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.Plan) (uuid.UUID, error) {
+	rows, err := tx.LockPendingMembership(ctx, db.LockPendingMembershipParams{UserID: userID, PlanID: plan.ID})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	_, now, err := postgres.Closings(ctx, tx, nil)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	locked := fromRows(rows)
+	for _, m := range locked.All() {
+		if m.Expire(now); m.Status == membership.Pending {
+			return m.ID, nil
+		}
+	}
+	if err := locked.Save(ctx, tx); err != nil {
+		return uuid.Nil, err
+	}
+	if !plan.OnSale {
+		return uuid.Nil, membership.ErrPlanNotOnSale
+	}
+	m := membership.New(userID, plan, now)
+	n, err := tx.InsertMembership(ctx, db.InsertMembershipParams{
+		MembershipID: m.ID, UserID: m.UserID, PlanID: m.PlanID, Price: m.Price, Currency: m.Currency, Months: int32(m.Months), //nolint:gosec // at most 120
+		PayUntil: m.PayUntil, CreatedAt: m.CreatedAt,
+	})
+	if err != nil || n == 0 {
+		return uuid.Nil, err
+	}
+	return m.ID, nil
+}
+
+// Find reads with the connections of changes, since it follows them.
+func (s *Store) Find(ctx context.Context, id uuid.UUID) (*membership.Shown, error) {
+	q := s.database.Queries()
+	row, err := q.FindMembership(ctx, db.FindMembershipParams{MembershipID: id, Now: q.AsOf})
+	if err != nil {
+		return nil, postgres.OrNotFound(err, membership.ErrNotFound)
+	}
+	m := toShown(db.ListMembershipsRow(row))
+	return &m, nil
+}
+
+func (s *Store) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]membership.Shown, error) {
+	q := s.database.ReadQueries()
+	rows, err := q.ListMemberships(ctx, db.ListMembershipsParams{
+		Now: q.AsOf, UserID: userID, Before: postgres.OrMaxUUID(before), Max: int32(limit), //nolint:gosec // at most 101
+	})
+	list := make([]membership.Shown, len(rows))
+	for i, r := range rows {
+		list[i] = toShown(r)
+	}
+	return list, pkgpostgres.Err(err)
+}
+
+func (s *Store) Change(ctx context.Context, id uuid.UUID, decide membership.Decide) error {
+	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		locked, err := Lock(ctx, tx.Queries, id)
+		if err != nil {
+			return err
+		}
+		m := locked.Find(id)
+		if m == nil {
+			return membership.ErrNotFound
+		}
+		_, now, err := postgres.Closings(ctx, tx, nil)
+		if err != nil {
+			return err
+		}
+		if err := decide(m, now); err != nil {
+			return err
+		}
+		return locked.Save(ctx, tx)
+	})
+}
+
+func (s *Store) Paying(
+	ctx context.Context, payments []reservation.UnderWay, left time.Duration,
+) (paying, short []reservation.UnderWay, err error) {
+	q := s.database.Queries()
+	arg := db.PayingMembershipsParams{Now: q.AsOf, ShortSeconds: int32(left / time.Second)} //nolint:gosec // minutes
+	for _, p := range payments {
+		arg.MembershipIds, arg.PaymentIds = append(arg.MembershipIds, p.ReferenceID), append(arg.PaymentIds, p.PaymentID)
+	}
+	rows, err := q.PayingMemberships(ctx, arg)
+	for _, r := range rows {
+		p := reservation.UnderWay{ReferenceID: r.MembershipID, PaymentID: r.PaymentID}
+		paying = append(paying, p)
+		if r.Short {
+			short = append(short, p)
+		}
+	}
+	return paying, short, pkgpostgres.Err(err)
+}
+
+func (s *Store) Due(ctx context.Context, max int) ([]uuid.UUID, error) {
+	q := s.database.Queries()
+	ids, err := q.DueMemberships(ctx, db.DueMembershipsParams{Now: q.AsOf, Max: int32(max)}) //nolint:gosec // a batch
+	return ids, pkgpostgres.Err(err)
+}
+
+// Count counts the purchases that are not paid yet.
+func (s *Store) Count(ctx context.Context) (membership.Counts, error) {
+	q := s.database.Queries()
+	row, err := q.CountPurchases(ctx, q.AsOf)
+	return membership.Counts{Pending: row.Pending, Overdue: row.Overdue}, pkgpostgres.Err(err)
+}
+
+func (s *Store) Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) ([]string, error) {
+	q := s.database.ReadQueries()
+	ids, err := q.MembershipHolders(ctx, db.MembershipHoldersParams{UserIds: userIDs, Now: q.AsOf, PlanID: planID, Before: boughtBefore})
+	return ids, pkgpostgres.Err(err)
+}
+
+func toPlan(r db.MembershipPlan) membership.Plan {
+	return membership.Plan{
+		ID: r.PlanID, Name: r.Name, Price: r.Price, Currency: r.Currency, Months: int(r.Months), OnSale: r.OnSale, CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+func toPlans(rows []db.MembershipPlan) []membership.Plan {
+	list := make([]membership.Plan, len(rows))
+	for i, r := range rows {
+		list[i] = toPlan(r)
+	}
+	return list
+}
+
+func toMembership(r db.Membership) membership.Membership {
+	return membership.Membership{
+		ID: r.MembershipID, UserID: r.UserID, PlanID: r.PlanID, Price: r.Price, Currency: r.Currency, Months: int(r.Months),
+		Status: membership.Status(r.Status), PayUntil: r.PayUntil.UTC(), PayEndsAt: r.PayEndsAt.UTC(), PaymentID: r.PaymentID.UUID,
+		Opens: int(r.Opens), ActivatedAt: orZero(r.ActivatedAt), StartsAt: orZero(r.StartsAt), EndsAt: orZero(r.EndsAt), Given: r.Given,
+		RefundID: r.RefundID.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+func toShown(r db.ListMembershipsRow) membership.Shown {
+	return membership.Shown{Membership: toMembership(r.Membership), Name: r.Name, Now: r.Now.UTC()}
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

@@ -1,0 +1,388 @@
+package memberships_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/idempotency"
+	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
+)
+
+// club sells a plan of a month.
+type club struct {
+	*storetest.Service
+
+	t    *testing.T
+	plan string
+}
+
+func open(t *testing.T) *club {
+	t.Helper()
+	c := &club{Service: storetest.New(t), t: t}
+	c.plan = c.create(100).ID
+	return c
+}
+
+func (c *club) create(price int64) *membership.Plan {
+	c.t.Helper()
+	p, err := c.Memberships.Create(c.t.Context(), membership.Plan{Name: "Friends", Price: price, Currency: "KRW", Months: 1}, nil)
+	require.NoError(c.t, err)
+	return p
+}
+
+func (c *club) begin(user string) *membership.Shown {
+	c.t.Helper()
+	m, err := c.Memberships.Buy(c.t.Context(), user, c.plan)
+	require.NoError(c.t, err)
+	return m
+}
+
+func (c *club) find(id uuid.UUID) *membership.Shown {
+	c.t.Helper()
+	m, err := c.MembershipStore.Find(c.t.Context(), id)
+	require.NoError(c.t, err)
+	return m
+}
+
+// taken is the Kafka event that a new payment of a membership was taken.
+func taken(m *membership.Shown) settlement.PaymentEvent {
+	return settlement.PaymentEvent{
+		Key: uuid.NewString(), Kind: settlement.Membership, ReferenceID: m.ID,
+		Payment: reservation.Payment{ID: uuid.New(), UserID: m.UserID, Amount: m.Price, Currency: m.Currency},
+	}
+}
+
+// buy sells a membership.
+func (c *club) buy(user string) (*membership.Shown, reservation.Payment) {
+	c.t.Helper()
+	m := c.begin(user)
+	e := taken(m)
+	_, err := c.Memberships.ClaimFor(c.t.Context(), user, m.ID, e.Payment.ID, reservation.PayTime{})
+	require.NoError(c.t, err)
+	c.Settle(c.t, e, e)
+	return c.find(m.ID), e.Payment
+}
+
+func (c *club) request(p reservation.Payment, cause refund.Cause) refund.Request {
+	req := c.RefundRequest(p, cause)
+	req.Membership, req.AwaitsTickets = true, true
+	return req
+}
+
+// giveBack claims the membership of a payment and applies the event that its refund was made.
+func (c *club) giveBack(p reservation.Payment, cause refund.Cause) {
+	c.t.Helper()
+	claim := c.BeginRefund(c.t, c.request(p, cause))
+	require.Equal(c.t, refund.Begun, claim.Status, claim.Reason)
+	made := storetest.MadeRefund(claim, p)
+	c.Settle(c.t, made, made)
+}
+
+func (c *club) rejected(p reservation.Payment) bool {
+	c.t.Helper()
+	return c.Count(c.t, `SELECT count(*) FROM ended_payments WHERE payment_id = $1`, p.ID) == 1 &&
+		c.Count(c.t, `SELECT count(*) FROM outbox WHERE type = 'MEMBERSHIP_REJECTED' AND payload::json->>'paymentId' = $1`, p.ID.String()) == 1
+}
+
+// A purchase is frozen, and is returned again while it is to be paid; then the next one extends it.
+func TestBuyAndExtend(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	first := c.begin("u")
+	require.Equal(t, membership.Pending, first.Status)
+	require.Equal(t, "Friends", first.Name)
+	c.RequireFromNow(t, membership.PayWithin, first.PayUntil)
+	_, err := c.Memberships.Update(t.Context(), c.plan, false)
+	require.NoError(t, err)
+	require.Equal(t, first.ID, c.begin("u").ID, "it is under way, although the sale has ended")
+	_, err = c.Memberships.Buy(t.Context(), "v", c.plan)
+	require.ErrorIs(t, err, membership.ErrPlanNotOnSale)
+	_, err = c.Memberships.Buy(t.Context(), "v", uuid.NewString())
+	require.ErrorIs(t, err, membership.ErrPlanNotFound)
+	first, _ = c.buy("u")
+	require.Equal(t, membership.Active, first.Status)
+	c.RequireFromNow(t, 0, first.StartsAt)
+	_, err = c.Memberships.Update(t.Context(), c.plan, true)
+	require.NoError(t, err)
+
+	second, _ := c.buy("u")
+	require.Equal(t, first.EndsAt, second.StartsAt)
+	c.Clock.Set(second.EndsAt)
+	require.Equal(t, membership.Expired, c.find(second.ID).StatusNow())
+	third, _ := c.buy("u")
+	require.True(t, third.StartsAt.After(second.EndsAt), "nothing lasts that it could extend")
+	list, next, err := c.Memberships.List(t.Context(), "u", 2, uuid.Nil)
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{third.ID, second.ID}, []uuid.UUID{list[0].ID, list[1].ID})
+	list, next, err = c.Memberships.List(t.Context(), "u", 2, next)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Zero(t, next)
+	c.RequireInvariants(t)
+}
+
+// An abandoned purchase ends after its time, and blocks no other one.
+func TestAbandonedPurchase(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	first := c.begin("u")
+	c.Clock.Advance(membership.PayWithin)
+	second := c.begin("u") // the sweeper has not seen it yet
+	require.NotEqual(t, first.ID, second.ID)
+	require.Equal(t, membership.Cancelled, c.find(first.ID).Status)
+	late := taken(first)
+	c.Settle(t, late)
+	require.True(t, c.rejected(late.Payment))
+	counts, err := c.MembershipStore.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, membership.Counts{Pending: 1}, counts)
+	c.Clock.Advance(membership.PayWithin + time.Minute + time.Second)
+	counts, err = c.MembershipStore.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, membership.Counts{Pending: 1, Overdue: 1}, counts)
+	require.NoError(t, c.Memberships.ExpireDue(t.Context()))
+	require.Equal(t, membership.Cancelled, c.find(second.ID).Status)
+	_, err = c.Memberships.Payable(t.Context(), "u", second.ID)
+	require.ErrorIs(t, err, reservation.ErrHoldExpired)
+	c.RequireInvariants(t)
+}
+
+// A payment that is under way keeps its purchase, within the extension; one that was not taken leaves
+// time for another.
+func TestPaymentUnderWay(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	ctx, m := t.Context(), c.begin("u")
+	payment, other := uuid.New(), uuid.New()
+	claim := func(user string, payment uuid.UUID, pt reservation.PayTime) (*membership.Shown, error) {
+		return c.Memberships.ClaimFor(ctx, user, m.ID, payment, pt)
+	}
+	_, err := claim("v", payment, reservation.PayTime{})
+	require.ErrorIs(t, err, reservation.ErrReferenceNotFound)
+	_, err = c.Memberships.ClaimFor(ctx, "u", uuid.New(), payment, reservation.PayTime{})
+	require.ErrorIs(t, err, reservation.ErrReferenceNotFound)
+	c.Clock.Set(m.PayUntil.Add(-time.Minute))
+	opened, err := claim("u", payment, reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true})
+	require.NoError(t, err)
+	c.RequireFromNow(t, 12*time.Minute, opened.PayUntil)
+	_, err = claim("u", other, reservation.PayTime{})
+	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
+	again, err := claim("u", payment, reservation.PayTime{})
+	require.NoError(t, err)
+	require.Equal(t, opened.PayUntil, again.PayUntil)
+	c.Clock.Set(opened.PayUntil.Add(-time.Second))
+	require.NoError(t, c.Memberships.ExpireDue(ctx))
+	paying, err := c.Memberships.ExtendPayments(ctx, []reservation.UnderWay{{ReferenceID: m.ID, PaymentID: payment}, {ReferenceID: m.ID, PaymentID: other}})
+	require.NoError(t, err)
+	require.Equal(t, []reservation.UnderWay{{ReferenceID: m.ID, PaymentID: payment}}, paying)
+	require.True(t, c.find(m.ID).PayUntil.After(opened.PayUntil))
+
+	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, other))
+	require.Equal(t, payment, c.find(m.ID).PaymentID)
+	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, payment))
+	retry := c.find(m.ID)
+	require.Zero(t, retry.PaymentID)
+	c.RequireFromNow(t, reservation.RetryWithin, retry.PayUntil)
+	for range 2 {
+		_, err = claim("u", other, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
+		require.NoError(t, err)
+		require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, other))
+	}
+	_, err = claim("u", other, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
+	require.ErrorIs(t, err, reservation.ErrNotPayable, "three pages are enough")
+	c.RequireInvariants(t)
+}
+
+// Money that no membership takes is given back.
+func TestRejectedPayments(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	stray := taken(&membership.Shown{Membership: membership.Membership{ID: uuid.New(), UserID: "u", Price: 100, Currency: "KRW"}})
+	m := c.begin("u")
+	cheap, second := taken(m), taken(m)
+	cheap.Payment.Amount--
+	c.Settle(t, stray, cheap)
+	require.Equal(t, membership.Pending, c.find(m.ID).Status)
+	_, paid := c.buy("u")
+	c.Settle(t, second)
+	for _, p := range []reservation.Payment{stray.Payment, cheap.Payment, second.Payment} {
+		require.True(t, c.rejected(p))
+	}
+	require.False(t, c.rejected(paid))
+	_, err := c.Memberships.Payable(t.Context(), "u", m.ID)
+	require.ErrorIs(t, err, reservation.ErrAlreadyPaid)
+	c.giveBack(paid, refund.Operator)
+	third := taken(m)
+	c.Settle(t, third)
+	require.True(t, c.rejected(third.Payment))
+	c.RequireInvariants(t)
+}
+
+// What is free is bought in the same way.
+func TestFreePlan(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	c.plan = c.create(0).ID
+	m, paid := c.buy("u")
+	require.Equal(t, membership.Active, m.Status)
+	c.giveBack(paid, refund.Operator)
+	require.Equal(t, membership.Ended, c.find(m.ID).Status)
+	c.RequireInvariants(t)
+}
+
+// The refund of one of several: those after it move forward.
+func TestRefundOfConsecutiveMemberships(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	first, paidFirst := c.buy("u")
+	second, paidSecond := c.buy("u")
+	third, _ := c.buy("u")
+	fourth, _ := c.buy("u")
+	c.giveBack(paidSecond, refund.Operator) // it has not begun
+	require.Equal(t, membership.Ended, c.find(second.ID).Status)
+	require.Equal(t, first.EndsAt, c.find(third.ID).StartsAt)
+	require.Equal(t, c.find(third.ID).EndsAt, c.find(fourth.ID).StartsAt)
+
+	c.Clock.Advance(24 * time.Hour)
+	claim := c.BeginRefund(t, c.request(paidFirst, refund.Operator))
+	extended, _ := c.buy("u")
+	require.Equal(t, c.find(fourth.ID).EndsAt, extended.StartsAt)
+	c.Settle(t, storetest.MadeRefund(claim, paidFirst))
+	c.RequireFromNow(t, 0, c.find(third.ID).StartsAt)
+	require.Equal(t, c.find(fourth.ID).EndsAt, c.find(extended.ID).StartsAt)
+	c.RequireInvariants(t)
+}
+
+// One whose time is over is given back too, and those that have begun since stay.
+func TestRefundOfAnExpiredMembership(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	first, paid := c.buy("u")
+	second, _ := c.buy("u")
+	c.Clock.Set(first.EndsAt.Add(time.Hour))
+	c.giveBack(paid, refund.ByHand)
+	require.Equal(t, first.EndsAt, c.find(second.ID).StartsAt)
+	require.Equal(t, []string{`BY_HAND`}, c.reasons(first.ID))
+	c.RequireInvariants(t)
+}
+
+func (c *club) reasons(id uuid.UUID) (reasons []string) {
+	c.t.Helper()
+	rows, err := c.Pool.Query(c.t.Context(), `SELECT payload::json->>'reason' FROM outbox WHERE key = $1 AND type = 'MEMBERSHIP_ENDED'`, id.String())
+	require.NoError(c.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var r string
+		require.NoError(c.t, rows.Scan(&r))
+		reasons = append(reasons, r)
+	}
+	return reasons
+}
+
+// The provider has refused the refund: the membership is what it was. The answer of a claim never changes.
+func TestAbortedRefund(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	m, paid := c.buy("u")
+	req := c.request(paid, refund.Operator)
+	claim := c.BeginRefund(t, req)
+	require.EqualValues(t, 100, claim.MembershipAmount)
+	require.Equal(t, membership.Refunding, c.find(m.ID).StatusNow())
+	require.Equal(t, claim.MembershipID, c.BeginRefund(t, req).MembershipID)
+	require.Equal(t, refund.ReasonNotRefundable, c.BeginRefund(t, c.request(paid, refund.Operator)).Reason)
+	for range 2 {
+		require.NoError(t, c.Refunds.Abort(t.Context(), req.ID))
+	}
+	require.Equal(t, membership.Active, c.find(m.ID).Status)
+	require.Equal(t, refund.Aborted, c.BeginRefund(t, req).Status)
+	c.giveBack(paid, refund.Operator)
+	c.RequireInvariants(t)
+}
+
+// Money that was given back by hand before its payment was heard of buys nothing.
+func TestGivenBackByHandBeforeItIsHeardOf(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	m := c.begin("u")
+	e := taken(m)
+	require.Equal(t, refund.ReasonTicketsPending, c.BeginRefund(t, c.request(e.Payment, refund.Operator)).Reason)
+	c.Settle(t, storetest.MadeRefund(c.BeginRefund(t, c.request(e.Payment, refund.ByHand)), e.Payment))
+	c.Settle(t, e)
+	require.Equal(t, membership.Pending, c.find(m.ID).Status)
+	require.Equal(t, refund.ReasonNotRefundable, c.BeginRefund(t, c.request(e.Payment, refund.Operator)).Reason)
+	c.RequireInvariants(t)
+}
+
+// Who holds a membership now, and held one at a time before.
+func TestHolders(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	holders := func(before *time.Time) []string {
+		list, err := c.Memberships.Holders(t.Context(), c.plan, before, []string{"old", "extends", "lapsed", "returns", "new", "refunding", "ended", "pending", "nobody"})
+		require.NoError(t, err)
+		slices.Sort(list)
+		return list
+	}
+	c.buy("lapsed")
+	c.buy("returns")
+	c.buy("extends")
+	start := c.Clock.Now()
+	c.Clock.Set(start.AddDate(0, 0, 20))
+	for _, user := range []string{"old", "extends"} {
+		c.buy(user)
+	}
+	_, refunding := c.buy("refunding")
+	_, ended := c.buy("ended")
+	cut := start.AddDate(0, 0, 35) // when the membership of "returns" is over
+	c.Clock.Set(cut.Add(time.Hour))
+	for _, user := range []string{"new", "returns", "extends"} {
+		c.buy(user)
+	}
+	c.begin("pending")
+	require.Equal(t, []string{"ended", "extends", "new", "old", "refunding", "returns"}, holders(nil))
+	c.BeginRefund(t, c.request(refunding, refund.Operator))
+	c.giveBack(ended, refund.Operator)
+	require.Equal(t, []string{"extends", "new", "old", "returns"}, holders(nil))
+	require.Equal(t, []string{"extends", "old"}, holders(&cut))
+	later := c.Clock.Now().Add(time.Hour)
+	require.Equal(t, []string{"extends", "new", "old", "returns"}, holders(&later), "bought before a time to come")
+	none, err := c.Memberships.Holders(t.Context(), "unknown", nil, []string{"old"})
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
+// A repeated request makes no second plan.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	key, err := idempotency.Require("op", "CreatePlan", "k", "plan")
+	require.NoError(t, err)
+	spec := membership.Plan{Name: "Second", Price: 5, Currency: "EUR", Months: 12}
+	made, err := c.Memberships.Create(t.Context(), spec, key)
+	require.NoError(t, err)
+	again, err := c.Memberships.Create(t.Context(), spec, key)
+	require.NoError(t, err)
+	require.Equal(t, made, again)
+	_, err = c.Memberships.Update(t.Context(), c.plan, false)
+	require.NoError(t, err)
+	_, err = c.Memberships.Update(t.Context(), uuid.NewString(), false)
+	require.ErrorIs(t, err, membership.ErrPlanNotFound)
+	onSale, err := c.Memberships.OnSale(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []membership.Plan{*made}, onSale)
+	all, next, err := c.Memberships.All(t.Context(), 1, uuid.Nil)
+	require.NoError(t, err)
+	require.Equal(t, made.ID, all[0].ID)
+	all, next, err = c.Memberships.All(t.Context(), 1, next)
+	require.NoError(t, err)
+	require.Equal(t, c.plan, all[0].ID)
+	require.Zero(t, next)
+}

@@ -1,0 +1,155 @@
+package memberships_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
+)
+
+// eachRace calls race for a new user again and again, and checks what it leaves behind.
+func eachRace(t *testing.T, race func(t *testing.T, c *club, user string)) {
+	t.Helper()
+	t.Parallel()
+	c := open(t)
+	for i := range storetest.Races(t) {
+		race(t, c, "u"+strconv.Itoa(i))
+	}
+	c.RequireInvariants(t)
+	c.RequireNoDeadlocks(t)
+}
+
+func (c *club) settle(e settlement.PaymentEvent) func() error {
+	return func() error { return c.Settlement.Settle(c.t.Context(), storetest.Group, []settlement.PaymentEvent{e}) }
+}
+
+// race runs acts at the same time; each must succeed.
+func (c *club) race(acts ...func() error) {
+	c.t.Helper()
+	for _, err := range storetest.Concurrently(len(acts), func(i int) error { return acts[i]() }) {
+		require.NoError(c.t, err)
+	}
+}
+
+// Two purchases at once are one, also when the one before has just not been paid in time.
+func TestBoughtTwiceAtOnce(t *testing.T) {
+	eachRace(t, func(t *testing.T, c *club, user string) {
+		t.Helper()
+		for range 2 {
+			var ids [3]uuid.UUID
+			buy := func(i int) func() error {
+				return func() error {
+					m, err := c.Memberships.Buy(t.Context(), user, c.plan)
+					if err == nil {
+						ids[i] = m.ID
+					}
+					return err
+				}
+			}
+			c.race(buy(0), buy(1), buy(2), func() error { return c.Memberships.ExpireDue(t.Context()) })
+			require.Equal(t, [3]uuid.UUID{ids[0], ids[0], ids[0]}, ids)
+			c.Clock.Advance(membership.PayWithin)
+		}
+		require.EqualValues(t, 2, c.Count(t, `SELECT count(*) FROM memberships WHERE user_id = $1`, user))
+	})
+}
+
+// Of two payments one pays; the other one is given back.
+func TestPaidTwiceAtOnce(t *testing.T) {
+	eachRace(t, func(t *testing.T, c *club, user string) {
+		t.Helper()
+		m := c.begin(user)
+		a, b := taken(m), taken(m)
+		c.race(c.settle(a), c.settle(b), c.settle(a), c.settle(b))
+		require.NotEqual(t, c.rejected(a.Payment), c.rejected(b.Payment))
+		require.Equal(t, membership.Active, c.find(m.ID).Status)
+	})
+}
+
+// The time to pay ends while the payment is claimed, and while it is confirmed.
+func TestPaidAtTheEndOfTheTime(t *testing.T) {
+	eachRace(t, func(t *testing.T, c *club, user string) {
+		t.Helper()
+		m := c.begin(user)
+		e := taken(m)
+		c.Clock.Set(m.PayUntil.Add(-10 * time.Microsecond)) // each reading of the clock takes 1 µs
+		expire := func() error { return c.Memberships.ExpireDue(t.Context()) }
+		var claimed error
+		c.race(expire, func() error {
+			_, claimed = c.Memberships.ClaimFor(t.Context(), user, m.ID, e.Payment.ID, reservation.PayTime{})
+			return nil
+		})
+		if claimed != nil {
+			require.ErrorIs(t, claimed, reservation.ErrHoldExpired)
+			return
+		}
+		c.Clock.Set(c.find(m.ID).PayUntil.Add(-10 * time.Microsecond))
+		c.race(expire, c.settle(e))
+		require.Equal(t, c.rejected(e.Payment), c.find(m.ID).Status == membership.Cancelled)
+	})
+}
+
+// A membership is extended while the one before is given back, or its refund is given up.
+func TestExtendedWhileTheOneBeforeEnds(t *testing.T) {
+	eachRace(t, func(t *testing.T, c *club, user string) {
+		t.Helper()
+		first, paid := c.buy(user)
+		c.buy(user)
+		claim := c.BeginRefund(t, c.request(paid, refund.Operator))
+		e := taken(c.begin(user))
+		c.race(c.settle(storetest.MadeRefund(claim, paid)), c.settle(e))
+		require.Equal(t, membership.Ended, c.find(first.ID).Status)
+		require.False(t, c.rejected(e.Payment))
+		c.RequireInvariants(t)
+	})
+}
+
+// An operator's refund meets one that a person made at the provider: one of them has the membership.
+func TestRefundedTwiceAtOnce(t *testing.T) {
+	eachRace(t, func(t *testing.T, c *club, user string) {
+		t.Helper()
+		m, paid := c.buy(user)
+		operator, hand := c.request(paid, refund.Operator), c.request(paid, refund.ByHand)
+		var claims [2]*refund.Claim
+		begin := func(i int, req refund.Request) func() error {
+			return func() (err error) { claims[i], err = c.Refunds.Begin(t.Context(), req); return err }
+		}
+		c.race(begin(0, operator), begin(1, hand), func() error { return c.Refunds.Abort(t.Context(), operator.ID) })
+		require.LessOrEqual(t, claims[0].MembershipAmount+claims[1].MembershipAmount, int64(200))
+		if claims[1].MembershipAmount > 0 {
+			c.Settle(t, storetest.MadeRefund(claims[1], paid))
+			require.Equal(t, membership.Ended, c.find(m.ID).Status)
+			return
+		}
+		require.Equal(t, membership.Active, c.find(m.ID).Status, "the claim was given up")
+	})
+}
+
+// A refund by hand meets the confirmation of its payment: it ends the membership, or there will be none.
+func TestConfirmedAgainstByHand(t *testing.T) {
+	eachRace(t, func(t *testing.T, c *club, user string) {
+		t.Helper()
+		m := c.begin(user)
+		e := taken(m)
+		var claim *refund.Claim
+		c.race(c.settle(e), func() (err error) {
+			claim, err = c.Refunds.Begin(t.Context(), c.request(e.Payment, refund.ByHand))
+			return err
+		})
+		c.Settle(t, storetest.MadeRefund(claim, e.Payment))
+		want := membership.Pending
+		if claim.MembershipAmount > 0 {
+			want = membership.Ended
+		}
+		require.Equal(t, want, c.find(m.ID).Status)
+		require.Equal(t, want == membership.Pending, c.rejected(e.Payment))
+	})
+}

@@ -1,0 +1,58 @@
+package refunds
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/memberships"
+	"urr.guru/services/ticket/internal/refund"
+)
+
+// beginMembership decides whether a new claim ends the membership of its payment, and stores the answer.
+// The payment must be locked.
+func beginMembership(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Claim, error) {
+	locked, err := memberships.LockOfPayment(ctx, tx.Queries, req.PaymentID)
+	if err != nil {
+		return nil, err
+	}
+	paidFor := locked.All()
+	if err := unknownPayment(ctx, tx, &req, len(paidFor)); err != nil {
+		return nil, err
+	}
+	_, now, err := postgres.Closings(ctx, tx, nil)
+	if err != nil {
+		return nil, err
+	}
+	var m *membership.Membership
+	if len(paidFor) > 0 {
+		m = paidFor[0]
+	}
+	claim := membership.DecideRefund(req, m, now)
+	if err := locked.Save(ctx, tx); err != nil {
+		return nil, err
+	}
+	return &claim, storeAnswer(ctx, tx.Queries, &claim)
+}
+
+// abortMembership ends a claim whose row is locked, and makes its membership ACTIVE again.
+func abortMembership(ctx context.Context, tx *postgres.Tx, c *refund.Claim) error {
+	locked, err := memberships.Lock(ctx, tx.Queries, c.MembershipID)
+	if err != nil {
+		return err
+	}
+	m := locked.Find(c.MembershipID)
+	if m == nil {
+		return fmt.Errorf("membership %s of claim %s: %w", c.MembershipID, c.ID, membership.ErrNotFound)
+	}
+	if err := m.Unclaim(c.ID, c.MembershipAmount); err != nil {
+		return err
+	}
+	if err := locked.Save(ctx, tx); err != nil {
+		return err
+	}
+	return End(ctx, tx.Queries, refund.Aborted, []uuid.UUID{c.ID})
+}
