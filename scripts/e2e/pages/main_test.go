@@ -192,6 +192,7 @@ func TestProviderPages(t *testing.T) {
 		{"BackElsewhere", testBackElsewhere},
 		{"PlacesGivenUp", testPlacesGivenUp},
 		{"PassedOnByPage", testPassedOnByPage},
+		{"MembershipByPage", testMembershipByPage},
 	}
 	t.Run("Disputed", testDisputed)
 	for n, at := range payPages() {

@@ -274,6 +274,8 @@ func TestReturnFromAProvider(t *testing.T) {
 	require.Equal(t, "/checkout/"+requestID+"#sandbox/p-1?orderId=o-1&paymentKey=ok-1&token=t", rec.Header().Get("Location"))
 	passed := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-transfer&token=t", "", nil)
 	require.Equal(t, "/transfers/"+requestID+"#sandbox/p-1?orderId=o-transfer&token=t", passed.Header().Get("Location"))
+	joined := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-membership&token=t", "", nil)
+	require.Equal(t, "/memberships/"+requestID+"#sandbox/p-1?orderId=o-membership&token=t", joined.Header().Get("Location"))
 	look := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-1&token=t&looks", "", nil)
 	require.Equal(t, http.StatusOK, look.Code)
 	require.JSONEq(t, `{"paymentId":"p-1","paymentType":"reservation","referenceId":"`+requestID+`","status":"PENDING"}`, look.Body.String())

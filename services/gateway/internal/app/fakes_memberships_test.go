@@ -21,6 +21,11 @@ func (f *fakeTicket) ListMyMemberships(_ context.Context, in *ticketv1.ListMyMem
 	return &ticketv1.ListMembershipsResponse{}, nil
 }
 
+func (f *fakeTicket) GetMyMembership(_ context.Context, in *ticketv1.GetMyMembershipRequest) (*ticketv1.Membership, error) {
+	f.add("GetMyMembership", in.GetCaller(), in)
+	return &ticketv1.Membership{}, nil
+}
+
 func (f *fakeTicket) CreatePlan(_ context.Context, in *ticketv1.CreatePlanRequest) (*ticketv1.Plan, error) {
 	f.add("CreatePlan", in.GetCaller(), in)
 	return &ticketv1.Plan{}, nil

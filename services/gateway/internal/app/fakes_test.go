@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -301,8 +302,8 @@ func (f *fakePayment) ReturnPayment(_ context.Context, in *paymentv1.ReturnPayme
 		status = "PENDING"
 	}
 	paid := "reservation"
-	if in.GetParams()["orderId"] == "o-transfer" {
-		paid = "transfer"
+	if of, found := strings.CutPrefix(in.GetParams()["orderId"], "o-"); found && of != "1" {
+		paid = of
 	}
 	return &paymentv1.ReturnPaymentResponse{PaymentId: "p-1", PaymentType: paid, ReferenceId: requestID, Status: status}, nil
 }

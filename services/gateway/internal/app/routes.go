@@ -309,6 +309,8 @@ func (e *endpoints) pageRoutes() []*edge.Route {
 		pageRoute("page.checkout", "/checkout/{reservation_id}", edge.Public, edge.None, e.page("checkout")),
 		pageRoute("page.transfers", "/transfers", edge.Public, edge.None, e.page("transfers")),
 		pageRoute("page.transfer", "/transfers/{transfer_id}", edge.Public, edge.None, e.page("transfers")),
+		pageRoute("page.memberships", "/memberships", edge.Public, edge.None, e.page("memberships")),
+		pageRoute("page.membership", "/memberships/{membership_id}", edge.Public, edge.None, e.page("memberships")),
 		pageRoute("page.check-in", "/check-in", edge.Staff, edge.None, e.page("check-in")),
 		pageRoute("page.orders", "/admin/orders", edge.Admin, edge.None, e.page("orders")),
 		pageRoute("page.admin-order", "/admin/orders/{reservation_id}", edge.Admin, edge.None, e.page("orders")),

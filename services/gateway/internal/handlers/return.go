@@ -28,7 +28,7 @@ const (
 const looksParam = "looks"
 
 // paidAt are the pages on which payments are made, by their type.
-var paidAt = map[string]string{reservations: "/checkout/", "transfer": "/transfers/"} //nolint:gochecknoglobals // a constant
+var paidAt = map[string]string{reservations: "/checkout/", "transfer": "/transfers/", "membership": "/memberships/"} //nolint:gochecknoglobals // a constant
 
 // Handle redirects to the page of the payment. The fragment proves the payment to a page without
 // a session, which asks here again for its state, with looksParam: the answer is JSON, and nothing is stored.

@@ -16,7 +16,7 @@ var templateFiles embed.FS
 
 // pageNames are the pages made by the shell template. Each names its module in the bundle and its
 // group in the catalogues.
-var pageNames = []string{"events", "event", "queue", "seats", "book", "checkout", "transfers", "my", "order", "check-in", "orders", "login", "campaign", "promo", "draw"}
+var pageNames = []string{"events", "event", "queue", "seats", "book", "checkout", "transfers", "memberships", "my", "order", "check-in", "orders", "login", "campaign", "promo", "draw"}
 
 // bundleManifest describes the output of the bundler. Paths are URL paths.
 type bundleManifest struct {

@@ -22,7 +22,9 @@ type pageVariant struct {
 }
 
 // sharedGroups are the groups of sentences that a page shares with some others.
-var sharedGroups = map[string][]string{"event": {"presale"}, "my": {"transfer"}, "transfers": {"transfer", "checkout"}} //nolint:gochecknoglobals // a constant
+var sharedGroups = map[string][]string{ //nolint:gochecknoglobals // a constant
+	"event": {"presale"}, "my": {"transfer"}, "transfers": {"transfer", "checkout"}, "memberships": {"checkout", "joining"},
+}
 
 type pageShell struct {
 	status int

@@ -115,7 +115,7 @@ func TestRobots(t *testing.T) {
 			require.True(t, allowed(robots, path), path)
 		}
 		for _, path := range []string{
-			"/queue/demo", "/vwr/demo", "/checkout/r1", "/rewards/c1", "/my", "/transfers/t1", "/login?returnTo=/my", "/events/demo/seats", "/events/demo/book",
+			"/queue/demo", "/vwr/demo", "/checkout/r1", "/rewards/c1", "/my", "/transfers/t1", "/memberships/m1", "/login?returnTo=/my", "/events/demo/seats", "/events/demo/book",
 			"/api/v1/promotions/p1/me", "/api/v1/requests/r1",
 			"/api/v1/my/tickets", "/api/v1/stats/events/demo", "/vwr-api/vwr/status/demo",
 		} {

@@ -57,7 +57,7 @@ func serve(t *testing.T, files fs.FS, cfg web.Config) http.Handler {
 	for pattern, page := range map[string]http.Handler{
 		"/{$}": p.Page("events"), "/events/{eventId}": p.Page("event"), "/vwr/{eventId}": p.WaitingRoom, "/queue/{eventId}": p.Page("queue"),
 		"/events/{eventId}/seats": p.Page("seats"), "/events/{eventId}/book": p.Page("book"), "/checkout/{reservationId}": p.Page("checkout"),
-		"/transfers": p.Page("transfers"), "/my": p.Page("my"), "/rewards/{eventId}": p.Page("campaign"), "/promo/{eventId}": p.Page("promo"), "/draws/{eventId}": p.Page("draw"),
+		"/transfers": p.Page("transfers"), "/memberships": p.Page("memberships"), "/my": p.Page("my"), "/rewards/{eventId}": p.Page("campaign"), "/promo/{eventId}": p.Page("promo"), "/draws/{eventId}": p.Page("draw"),
 		"/login": p.Page("login"), "/assets/{file}": p.Assets, "/robots.txt": p.Robots,
 	} {
 		mux.Handle(pattern, page)
@@ -87,7 +87,7 @@ func TestPagesUseTheLanguageOfTheVisitor(t *testing.T) {
 	h := serve(t, bundle(), web.Config{DevLogin: true})
 	paths := map[string]string{
 		"/": "events", "/events/e1": "event", "/queue/e1": "queue", "/events/e1/seats": "seats", "/events/e1/book": "book",
-		"/checkout/r1": "checkout", "/transfers": "transfers", "/my": "my", "/login": "login", "/rewards/c1": "campaign",
+		"/checkout/r1": "checkout", "/transfers": "transfers", "/memberships": "memberships", "/my": "my", "/login": "login", "/rewards/c1": "campaign",
 	}
 	catalogues, err := web.Catalogues()
 	require.NoError(t, err)

@@ -1,10 +1,10 @@
 import "./browser";
 import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
-import { billOf, reservationSource, transferSource } from "../src/checkout/bill";
+import { billOf, membershipBill, membershipSource, reservationSource, transferSource } from "../src/checkout/bill";
 import { begin, giveBack, open, pageAddress, type Step } from "../src/checkout/payment";
 import { arrived } from "../src/checkout/returned";
-import type { Payment, Reservation, Transfer } from "../src/lib/types";
+import type { Membership, Payment, Reservation, Transfer } from "../src/lib/types";
 
 type Answer = [status: number, body: unknown];
 
@@ -149,6 +149,30 @@ test("who gives an accepted offer up ends the payment first", async () => {
   deepEqual(calls, ["POST /payments/p/cancel", "POST /my/transfers/t/cancel"]);
   serve({ ...ended, "POST /payments/p/cancel": [[409, { code: "PAYMENT_IN_PROGRESS" }]] });
   equal(await giveBack(step).catch(() => "refused"), "refused");
+});
+
+const bought = { membershipId: "m", status: "PENDING", amount: 70, currency: "KRW", payUntil: "2030-01-01T00:00:00Z" } as Membership;
+
+test("a membership is its buyer's to pay until it is paid or its time is over", () => {
+  const status = (change: Partial<Membership>) => membershipBill({ ...bought, ...change }).status;
+  equal(status({}), "HELD");
+  equal(status({ paymentId: "p" }), "PAYING");
+  for (const paid of ["ACTIVE", "EXPIRED", "REFUNDING", "ENDED"] as const) equal(status({ status: paid, paymentId: "p" }), "CONFIRMED");
+  equal(status({ status: "CANCELLED" }), "EXPIRED");
+});
+
+test("a membership that was paid too late is refunded, and nothing of it is given up", async () => {
+  const membership = membershipSource("m");
+  const late: Record<string, Answer[]> = {
+    "GET /my/memberships/m": [[200, { ...bought, status: "CANCELLED" }]], "GET /payments/p": [[200, { paymentId: "p", status: "REFUNDED" }]],
+  };
+  serve(late);
+  equal((await open(membership, signal)).bill.status, "EXPIRED");
+  serve(late, "p");
+  equal((await open(membership, signal)).bill.status, "REJECTED");
+  const calls = serve({});
+  equal((await giveBack({ source: membership, bill: membershipBill(bought) })).bill.status, "CANCELLED");
+  deepEqual(calls, []);
 });
 
 test("the fragment names the payment of a return", () => {

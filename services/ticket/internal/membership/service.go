@@ -115,6 +115,15 @@ func (s *Service) Buy(ctx context.Context, userID, planID string) (*Shown, error
 	return s.store.Find(ctx, id)
 }
 
+// Get returns a user's membership, or ErrNotFound.
+func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
+	m, err := s.store.Find(ctx, id)
+	if err == nil && m.UserID != userID {
+		return nil, ErrNotFound
+	}
+	return m, err
+}
+
 // List returns a page of a user's memberships, newest first, and before for the next page (zero: none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.List(ctx, userID, limit+1, before)

@@ -45,6 +45,22 @@ func (s *Memberships) BuyMembership(ctx context.Context, req *ticketv1.BuyMember
 	return fromMembership(m), nil
 }
 
+func (s *Memberships) GetMyMembership(ctx context.Context, req *ticketv1.GetMyMembershipRequest) (*ticketv1.Membership, error) {
+	user, err := rpc.ValidUserFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.GetMembershipId())
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.memberships.Get(ctx, user, id)
+	if err != nil {
+		return nil, err
+	}
+	return fromMembership(m), nil
+}
+
 func (s *Memberships) ListMyMemberships(
 	ctx context.Context, req *ticketv1.ListMyMembershipsRequest,
 ) (*ticketv1.ListMembershipsResponse, error) {

@@ -56,6 +56,11 @@ func TestMemberships(t *testing.T) {
 		Payment: reservation.Payment{ID: payment, UserID: "u", Amount: 9900, Currency: "KRW"},
 	}}))
 
+	got, err := c.GetMyMembership(ctx, &ticketv1.GetMyMembershipRequest{Caller: signedIn("u"), MembershipId: id})
+	require.NoError(t, err)
+	require.Equal(t, "ACTIVE", got.GetStatus())
+	_, err = c.GetMyMembership(ctx, &ticketv1.GetMyMembershipRequest{Caller: signedIn("v"), MembershipId: id})
+	requireReason(t, err, "MEMBERSHIP_NOT_FOUND")
 	mine, err := c.ListMyMemberships(ctx, &ticketv1.ListMyMembershipsRequest{Caller: signedIn("u")})
 	require.NoError(t, err)
 	require.Equal(t, "ACTIVE", mine.GetItems()[0].GetStatus())

@@ -323,6 +323,58 @@ func (x *ListMyMembershipsRequest) GetCursor() string {
 	return ""
 }
 
+type GetMyMembershipRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	MembershipId  string                 `protobuf:"bytes,2,opt,name=membership_id,json=membershipId,proto3" json:"membership_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMyMembershipRequest) Reset() {
+	*x = GetMyMembershipRequest{}
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMyMembershipRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMyMembershipRequest) ProtoMessage() {}
+
+func (x *GetMyMembershipRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMyMembershipRequest.ProtoReflect.Descriptor instead.
+func (*GetMyMembershipRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetMyMembershipRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *GetMyMembershipRequest) GetMembershipId() string {
+	if x != nil {
+		return x.MembershipId
+	}
+	return ""
+}
+
 type ListMembershipsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*Membership          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -333,7 +385,7 @@ type ListMembershipsResponse struct {
 
 func (x *ListMembershipsResponse) Reset() {
 	*x = ListMembershipsResponse{}
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[5]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +397,7 @@ func (x *ListMembershipsResponse) String() string {
 func (*ListMembershipsResponse) ProtoMessage() {}
 
 func (x *ListMembershipsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[5]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +410,7 @@ func (x *ListMembershipsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembershipsResponse.ProtoReflect.Descriptor instead.
 func (*ListMembershipsResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{5}
+	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListMembershipsResponse) GetItems() []*Membership {
@@ -405,7 +457,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[6]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +469,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[6]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +482,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{6}
+	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Membership) GetMembershipId() string {
@@ -539,7 +591,7 @@ type CreatePlanRequest struct {
 
 func (x *CreatePlanRequest) Reset() {
 	*x = CreatePlanRequest{}
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[7]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +603,7 @@ func (x *CreatePlanRequest) String() string {
 func (*CreatePlanRequest) ProtoMessage() {}
 
 func (x *CreatePlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[7]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +616,7 @@ func (x *CreatePlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePlanRequest.ProtoReflect.Descriptor instead.
 func (*CreatePlanRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{7}
+	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreatePlanRequest) GetCaller() *v1.Caller {
@@ -613,7 +665,7 @@ type UpdatePlanRequest struct {
 
 func (x *UpdatePlanRequest) Reset() {
 	*x = UpdatePlanRequest{}
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[8]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +677,7 @@ func (x *UpdatePlanRequest) String() string {
 func (*UpdatePlanRequest) ProtoMessage() {}
 
 func (x *UpdatePlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[8]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +690,7 @@ func (x *UpdatePlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePlanRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePlanRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{8}
+	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdatePlanRequest) GetCaller() *v1.Caller {
@@ -674,7 +726,7 @@ type ListAllPlansRequest struct {
 
 func (x *ListAllPlansRequest) Reset() {
 	*x = ListAllPlansRequest{}
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[9]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +738,7 @@ func (x *ListAllPlansRequest) String() string {
 func (*ListAllPlansRequest) ProtoMessage() {}
 
 func (x *ListAllPlansRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[9]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +751,7 @@ func (x *ListAllPlansRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllPlansRequest.ProtoReflect.Descriptor instead.
 func (*ListAllPlansRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{9}
+	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListAllPlansRequest) GetCaller() *v1.Caller {
@@ -736,7 +788,7 @@ type ListMembershipsOfRequest struct {
 
 func (x *ListMembershipsOfRequest) Reset() {
 	*x = ListMembershipsOfRequest{}
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[10]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +800,7 @@ func (x *ListMembershipsOfRequest) String() string {
 func (*ListMembershipsOfRequest) ProtoMessage() {}
 
 func (x *ListMembershipsOfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_membership_proto_msgTypes[10]
+	mi := &file_urr_ticket_v1_membership_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +813,7 @@ func (x *ListMembershipsOfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembershipsOfRequest.ProtoReflect.Descriptor instead.
 func (*ListMembershipsOfRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{10}
+	return file_urr_ticket_v1_membership_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListMembershipsOfRequest) GetCaller() *v1.Caller {
@@ -817,7 +869,10 @@ const file_urr_ticket_v1_membership_proto_rawDesc = "" +
 	"\x18ListMyMembershipsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x1f\n" +
 	"\x05limit\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor\"k\n" +
+	"\x06cursor\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor\"v\n" +
+	"\x16GetMyMembershipRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12-\n" +
+	"\rmembership_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fmembershipId\"k\n" +
 	"\x17ListMembershipsResponse\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.urr.ticket.v1.MembershipR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -864,7 +919,7 @@ const file_urr_ticket_v1_membership_proto_rawDesc = "" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1f\n" +
 	"\x05limit\x18\x03 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor2\xd0\x03\n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor2\xf0\x04\n" +
 	"\x11MembershipService\x12\x8d\x01\n" +
 	"\tListPlans\x12\x1f.urr.ticket.v1.ListPlansRequest\x1a .urr.ticket.v1.ListPlansResponse\"=\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
@@ -874,7 +929,10 @@ const file_urr_ticket_v1_membership_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/v1/memberships\x90\x02\x02\x12\x9e\x01\n" +
 	"\x11ListMyMemberships\x12'.urr.ticket.v1.ListMyMembershipsRequest\x1a&.urr.ticket.v1.ListMembershipsResponse\"8\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/my/memberships\x90\x02\x012\xf9\x04\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/my/memberships\x90\x02\x01\x12\x9d\x01\n" +
+	"\x0fGetMyMembership\x12%.urr.ticket.v1.GetMyMembershipRequest\x1a\x19.urr.ticket.v1.Membership\"H\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x06\n" +
+	"\x04user\x82\xd3\xe4\x93\x02(\x12&/api/v1/my/memberships/{membership_id}\x90\x02\x012\xf9\x04\n" +
 	"\x16MembershipAdminService\x12\x87\x01\n" +
 	"\n" +
 	"CreatePlan\x12 .urr.ticket.v1.CreatePlanRequest\x1a\x13.urr.ticket.v1.Plan\"B\xa2\xbb\x18\t\n" +
@@ -903,55 +961,59 @@ func file_urr_ticket_v1_membership_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_membership_proto_rawDescData
 }
 
-var file_urr_ticket_v1_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_urr_ticket_v1_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_urr_ticket_v1_membership_proto_goTypes = []any{
 	(*ListPlansRequest)(nil),         // 0: urr.ticket.v1.ListPlansRequest
 	(*ListPlansResponse)(nil),        // 1: urr.ticket.v1.ListPlansResponse
 	(*Plan)(nil),                     // 2: urr.ticket.v1.Plan
 	(*BuyMembershipRequest)(nil),     // 3: urr.ticket.v1.BuyMembershipRequest
 	(*ListMyMembershipsRequest)(nil), // 4: urr.ticket.v1.ListMyMembershipsRequest
-	(*ListMembershipsResponse)(nil),  // 5: urr.ticket.v1.ListMembershipsResponse
-	(*Membership)(nil),               // 6: urr.ticket.v1.Membership
-	(*CreatePlanRequest)(nil),        // 7: urr.ticket.v1.CreatePlanRequest
-	(*UpdatePlanRequest)(nil),        // 8: urr.ticket.v1.UpdatePlanRequest
-	(*ListAllPlansRequest)(nil),      // 9: urr.ticket.v1.ListAllPlansRequest
-	(*ListMembershipsOfRequest)(nil), // 10: urr.ticket.v1.ListMembershipsOfRequest
-	(*timestamppb.Timestamp)(nil),    // 11: google.protobuf.Timestamp
-	(*v1.Caller)(nil),                // 12: urr.common.v1.Caller
+	(*GetMyMembershipRequest)(nil),   // 5: urr.ticket.v1.GetMyMembershipRequest
+	(*ListMembershipsResponse)(nil),  // 6: urr.ticket.v1.ListMembershipsResponse
+	(*Membership)(nil),               // 7: urr.ticket.v1.Membership
+	(*CreatePlanRequest)(nil),        // 8: urr.ticket.v1.CreatePlanRequest
+	(*UpdatePlanRequest)(nil),        // 9: urr.ticket.v1.UpdatePlanRequest
+	(*ListAllPlansRequest)(nil),      // 10: urr.ticket.v1.ListAllPlansRequest
+	(*ListMembershipsOfRequest)(nil), // 11: urr.ticket.v1.ListMembershipsOfRequest
+	(*timestamppb.Timestamp)(nil),    // 12: google.protobuf.Timestamp
+	(*v1.Caller)(nil),                // 13: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_membership_proto_depIdxs = []int32{
 	2,  // 0: urr.ticket.v1.ListPlansResponse.items:type_name -> urr.ticket.v1.Plan
-	11, // 1: urr.ticket.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
-	12, // 2: urr.ticket.v1.BuyMembershipRequest.caller:type_name -> urr.common.v1.Caller
-	12, // 3: urr.ticket.v1.ListMyMembershipsRequest.caller:type_name -> urr.common.v1.Caller
-	6,  // 4: urr.ticket.v1.ListMembershipsResponse.items:type_name -> urr.ticket.v1.Membership
-	11, // 5: urr.ticket.v1.Membership.pay_until:type_name -> google.protobuf.Timestamp
-	11, // 6: urr.ticket.v1.Membership.starts_at:type_name -> google.protobuf.Timestamp
-	11, // 7: urr.ticket.v1.Membership.ends_at:type_name -> google.protobuf.Timestamp
-	11, // 8: urr.ticket.v1.Membership.created_at:type_name -> google.protobuf.Timestamp
-	12, // 9: urr.ticket.v1.CreatePlanRequest.caller:type_name -> urr.common.v1.Caller
-	12, // 10: urr.ticket.v1.UpdatePlanRequest.caller:type_name -> urr.common.v1.Caller
-	12, // 11: urr.ticket.v1.ListAllPlansRequest.caller:type_name -> urr.common.v1.Caller
-	12, // 12: urr.ticket.v1.ListMembershipsOfRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 13: urr.ticket.v1.MembershipService.ListPlans:input_type -> urr.ticket.v1.ListPlansRequest
-	3,  // 14: urr.ticket.v1.MembershipService.BuyMembership:input_type -> urr.ticket.v1.BuyMembershipRequest
-	4,  // 15: urr.ticket.v1.MembershipService.ListMyMemberships:input_type -> urr.ticket.v1.ListMyMembershipsRequest
-	7,  // 16: urr.ticket.v1.MembershipAdminService.CreatePlan:input_type -> urr.ticket.v1.CreatePlanRequest
-	8,  // 17: urr.ticket.v1.MembershipAdminService.UpdatePlan:input_type -> urr.ticket.v1.UpdatePlanRequest
-	9,  // 18: urr.ticket.v1.MembershipAdminService.ListAllPlans:input_type -> urr.ticket.v1.ListAllPlansRequest
-	10, // 19: urr.ticket.v1.MembershipAdminService.ListMembershipsOf:input_type -> urr.ticket.v1.ListMembershipsOfRequest
-	1,  // 20: urr.ticket.v1.MembershipService.ListPlans:output_type -> urr.ticket.v1.ListPlansResponse
-	6,  // 21: urr.ticket.v1.MembershipService.BuyMembership:output_type -> urr.ticket.v1.Membership
-	5,  // 22: urr.ticket.v1.MembershipService.ListMyMemberships:output_type -> urr.ticket.v1.ListMembershipsResponse
-	2,  // 23: urr.ticket.v1.MembershipAdminService.CreatePlan:output_type -> urr.ticket.v1.Plan
-	2,  // 24: urr.ticket.v1.MembershipAdminService.UpdatePlan:output_type -> urr.ticket.v1.Plan
-	1,  // 25: urr.ticket.v1.MembershipAdminService.ListAllPlans:output_type -> urr.ticket.v1.ListPlansResponse
-	5,  // 26: urr.ticket.v1.MembershipAdminService.ListMembershipsOf:output_type -> urr.ticket.v1.ListMembershipsResponse
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // 1: urr.ticket.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
+	13, // 2: urr.ticket.v1.BuyMembershipRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 3: urr.ticket.v1.ListMyMembershipsRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 4: urr.ticket.v1.GetMyMembershipRequest.caller:type_name -> urr.common.v1.Caller
+	7,  // 5: urr.ticket.v1.ListMembershipsResponse.items:type_name -> urr.ticket.v1.Membership
+	12, // 6: urr.ticket.v1.Membership.pay_until:type_name -> google.protobuf.Timestamp
+	12, // 7: urr.ticket.v1.Membership.starts_at:type_name -> google.protobuf.Timestamp
+	12, // 8: urr.ticket.v1.Membership.ends_at:type_name -> google.protobuf.Timestamp
+	12, // 9: urr.ticket.v1.Membership.created_at:type_name -> google.protobuf.Timestamp
+	13, // 10: urr.ticket.v1.CreatePlanRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 11: urr.ticket.v1.UpdatePlanRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 12: urr.ticket.v1.ListAllPlansRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 13: urr.ticket.v1.ListMembershipsOfRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 14: urr.ticket.v1.MembershipService.ListPlans:input_type -> urr.ticket.v1.ListPlansRequest
+	3,  // 15: urr.ticket.v1.MembershipService.BuyMembership:input_type -> urr.ticket.v1.BuyMembershipRequest
+	4,  // 16: urr.ticket.v1.MembershipService.ListMyMemberships:input_type -> urr.ticket.v1.ListMyMembershipsRequest
+	5,  // 17: urr.ticket.v1.MembershipService.GetMyMembership:input_type -> urr.ticket.v1.GetMyMembershipRequest
+	8,  // 18: urr.ticket.v1.MembershipAdminService.CreatePlan:input_type -> urr.ticket.v1.CreatePlanRequest
+	9,  // 19: urr.ticket.v1.MembershipAdminService.UpdatePlan:input_type -> urr.ticket.v1.UpdatePlanRequest
+	10, // 20: urr.ticket.v1.MembershipAdminService.ListAllPlans:input_type -> urr.ticket.v1.ListAllPlansRequest
+	11, // 21: urr.ticket.v1.MembershipAdminService.ListMembershipsOf:input_type -> urr.ticket.v1.ListMembershipsOfRequest
+	1,  // 22: urr.ticket.v1.MembershipService.ListPlans:output_type -> urr.ticket.v1.ListPlansResponse
+	7,  // 23: urr.ticket.v1.MembershipService.BuyMembership:output_type -> urr.ticket.v1.Membership
+	6,  // 24: urr.ticket.v1.MembershipService.ListMyMemberships:output_type -> urr.ticket.v1.ListMembershipsResponse
+	7,  // 25: urr.ticket.v1.MembershipService.GetMyMembership:output_type -> urr.ticket.v1.Membership
+	2,  // 26: urr.ticket.v1.MembershipAdminService.CreatePlan:output_type -> urr.ticket.v1.Plan
+	2,  // 27: urr.ticket.v1.MembershipAdminService.UpdatePlan:output_type -> urr.ticket.v1.Plan
+	1,  // 28: urr.ticket.v1.MembershipAdminService.ListAllPlans:output_type -> urr.ticket.v1.ListPlansResponse
+	6,  // 29: urr.ticket.v1.MembershipAdminService.ListMembershipsOf:output_type -> urr.ticket.v1.ListMembershipsResponse
+	22, // [22:30] is the sub-list for method output_type
+	14, // [14:22] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_membership_proto_init() }
@@ -959,15 +1021,15 @@ func file_urr_ticket_v1_membership_proto_init() {
 	if File_urr_ticket_v1_membership_proto != nil {
 		return
 	}
-	file_urr_ticket_v1_membership_proto_msgTypes[6].OneofWrappers = []any{}
-	file_urr_ticket_v1_membership_proto_msgTypes[8].OneofWrappers = []any{}
+	file_urr_ticket_v1_membership_proto_msgTypes[7].OneofWrappers = []any{}
+	file_urr_ticket_v1_membership_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_membership_proto_rawDesc), len(file_urr_ticket_v1_membership_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -118,6 +118,59 @@ func local_request_MembershipService_ListMyMemberships_0(ctx context.Context, ma
 	return msg, metadata, err
 }
 
+var filter_MembershipService_GetMyMembership_0 = &utilities.DoubleArray{Encoding: map[string]int{"membership_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_MembershipService_GetMyMembership_0(ctx context.Context, marshaler runtime.Marshaler, client MembershipServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetMyMembershipRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["membership_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "membership_id")
+	}
+	protoReq.MembershipId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "membership_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_MembershipService_GetMyMembership_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetMyMembership(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_MembershipService_GetMyMembership_0(ctx context.Context, marshaler runtime.Marshaler, server MembershipServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetMyMembershipRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["membership_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "membership_id")
+	}
+	protoReq.MembershipId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "membership_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_MembershipService_GetMyMembership_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.GetMyMembership(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_MembershipAdminService_CreatePlan_0(ctx context.Context, marshaler runtime.Marshaler, client MembershipAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq CreatePlanRequest
@@ -326,6 +379,26 @@ func RegisterMembershipServiceHandlerServer(ctx context.Context, mux *runtime.Se
 		}
 		forward_MembershipService_ListMyMemberships_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_MembershipService_GetMyMembership_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/urr.ticket.v1.MembershipService/GetMyMembership", runtime.WithHTTPPathPattern("/api/v1/my/memberships/{membership_id}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_MembershipService_GetMyMembership_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_MembershipService_GetMyMembership_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 
 	return nil
 }
@@ -507,6 +580,23 @@ func RegisterMembershipServiceHandlerClient(ctx context.Context, mux *runtime.Se
 		}
 		forward_MembershipService_ListMyMemberships_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_MembershipService_GetMyMembership_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/urr.ticket.v1.MembershipService/GetMyMembership", runtime.WithHTTPPathPattern("/api/v1/my/memberships/{membership_id}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_MembershipService_GetMyMembership_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_MembershipService_GetMyMembership_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -514,12 +604,14 @@ var (
 	pattern_MembershipService_ListPlans_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "memberships", "plans"}, ""))
 	pattern_MembershipService_BuyMembership_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "memberships"}, ""))
 	pattern_MembershipService_ListMyMemberships_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "my", "memberships"}, ""))
+	pattern_MembershipService_GetMyMembership_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"api", "v1", "my", "memberships", "membership_id"}, ""))
 )
 
 var (
 	forward_MembershipService_ListPlans_0         = runtime.ForwardResponseMessage
 	forward_MembershipService_BuyMembership_0     = runtime.ForwardResponseMessage
 	forward_MembershipService_ListMyMemberships_0 = runtime.ForwardResponseMessage
+	forward_MembershipService_GetMyMembership_0   = runtime.ForwardResponseMessage
 )
 
 // RegisterMembershipAdminServiceHandlerFromEndpoint is same as RegisterMembershipAdminServiceHandler but

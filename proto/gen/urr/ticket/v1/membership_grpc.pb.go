@@ -24,6 +24,7 @@ const (
 	MembershipService_ListPlans_FullMethodName         = "/urr.ticket.v1.MembershipService/ListPlans"
 	MembershipService_BuyMembership_FullMethodName     = "/urr.ticket.v1.MembershipService/BuyMembership"
 	MembershipService_ListMyMemberships_FullMethodName = "/urr.ticket.v1.MembershipService/ListMyMemberships"
+	MembershipService_GetMyMembership_FullMethodName   = "/urr.ticket.v1.MembershipService/GetMyMembership"
 )
 
 // MembershipServiceClient is the client API for MembershipService service.
@@ -42,6 +43,10 @@ type MembershipServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyMemberships(ctx context.Context, in *ListMyMembershipsRequest, opts ...grpc.CallOption) (*ListMembershipsResponse, error)
+	// One of the caller's memberships.
+	//
+	// Errors: UNAUTHENTICATED, MEMBERSHIP_NOT_FOUND (also for that of another user).
+	GetMyMembership(ctx context.Context, in *GetMyMembershipRequest, opts ...grpc.CallOption) (*Membership, error)
 }
 
 type membershipServiceClient struct {
@@ -82,6 +87,16 @@ func (c *membershipServiceClient) ListMyMemberships(ctx context.Context, in *Lis
 	return out, nil
 }
 
+func (c *membershipServiceClient) GetMyMembership(ctx context.Context, in *GetMyMembershipRequest, opts ...grpc.CallOption) (*Membership, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Membership)
+	err := c.cc.Invoke(ctx, MembershipService_GetMyMembership_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MembershipServiceServer is the server API for MembershipService service.
 // All implementations must embed UnimplementedMembershipServiceServer
 // for forward compatibility.
@@ -98,6 +113,10 @@ type MembershipServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyMemberships(context.Context, *ListMyMembershipsRequest) (*ListMembershipsResponse, error)
+	// One of the caller's memberships.
+	//
+	// Errors: UNAUTHENTICATED, MEMBERSHIP_NOT_FOUND (also for that of another user).
+	GetMyMembership(context.Context, *GetMyMembershipRequest) (*Membership, error)
 	mustEmbedUnimplementedMembershipServiceServer()
 }
 
@@ -116,6 +135,9 @@ func (UnimplementedMembershipServiceServer) BuyMembership(context.Context, *BuyM
 }
 func (UnimplementedMembershipServiceServer) ListMyMemberships(context.Context, *ListMyMembershipsRequest) (*ListMembershipsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMyMemberships not implemented")
+}
+func (UnimplementedMembershipServiceServer) GetMyMembership(context.Context, *GetMyMembershipRequest) (*Membership, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetMyMembership not implemented")
 }
 func (UnimplementedMembershipServiceServer) mustEmbedUnimplementedMembershipServiceServer() {}
 func (UnimplementedMembershipServiceServer) testEmbeddedByValue()                           {}
@@ -192,6 +214,24 @@ func _MembershipService_ListMyMemberships_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MembershipService_GetMyMembership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMyMembershipRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MembershipServiceServer).GetMyMembership(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MembershipService_GetMyMembership_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MembershipServiceServer).GetMyMembership(ctx, req.(*GetMyMembershipRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MembershipService_ServiceDesc is the grpc.ServiceDesc for MembershipService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -210,6 +250,10 @@ var MembershipService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListMyMemberships",
 			Handler:    _MembershipService_ListMyMemberships_Handler,
+		},
+		{
+			MethodName: "GetMyMembership",
+			Handler:    _MembershipService_GetMyMembership_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

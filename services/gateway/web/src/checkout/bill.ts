@@ -1,7 +1,7 @@
-// What is paid: a reservation, or the ticket of another user whose offer was accepted.
+// What is paid: a reservation, the ticket of another user whose offer was accepted, or a membership.
 
 import { call, once, Problem } from "../lib/api";
-import type { Payment, Reservation, ReservationStatus, Transfer } from "../lib/types";
+import type { Membership, Payment, Reservation, ReservationStatus, Transfer } from "../lib/types";
 
 /** What the payment of something has to know about it. */
 export interface Bill {
@@ -22,14 +22,14 @@ export interface Read<B extends Bill> {
 
 /** Where a bill comes from. */
 export interface Source<B extends Bill> {
-  paymentType: "reservation" | "transfer";
-  // Of the reservation or the transfer.
+  paymentType: "reservation" | "transfer" | "membership";
+  // Of the reservation, the transfer or the membership.
   id: string;
   read(signal?: AbortSignal): Promise<B>;
   // Reads the payment too: the one under way, else the given one.
   readWith(paymentId: string | undefined, signal?: AbortSignal): Promise<Read<B>>;
-  // Gives up what is not paid, also while a payment of it is open.
-  release(open: Payment | undefined): Promise<void>;
+  // Gives up what is not paid, also while a payment of it is open; absent where there is nothing to give up.
+  release?: (open: Payment | undefined) => Promise<void>;
 }
 
 const within = (signal?: AbortSignal) => (signal ? { signal } : {});
@@ -58,6 +58,16 @@ export function reservationSource(id: string): Source<Reservation> {
       await free();
     });
   return { paymentType: "reservation", id, read, readWith, release };
+}
+
+/** Adds to a bill the payment under way, else the known one; of a bill that is over it says whether it came too late. */
+async function withPayment<B extends Bill>(bill: B, known: string | undefined, signal?: AbortSignal): Promise<Read<B>> {
+  const paymentId = bill.paymentId ?? known;
+  if (!paymentId || bill.status === "CONFIRMED") return { bill };
+  const payment = await call<Payment>("GET", `/payments/${paymentId}`, within(signal));
+  if (bill.status !== "EXPIRED") return { bill, payment };
+  const late = payment.status === "CONFIRMED" || payment.status === "REFUNDED";
+  return { bill: late ? { ...bill, status: "REJECTED" } : bill };
 }
 
 /** The bill of the buyer who has accepted an offer. */
@@ -93,18 +103,31 @@ export function transferSource(accepted: Transfer, name: OfferName): Source<Tran
     }
     return billOf(last);
   };
-  const readWith = async (known: string | undefined, signal?: AbortSignal): Promise<Read<TransferBill>> => {
-    const bill = await read(signal);
-    const paymentId = bill.paymentId ?? known;
-    if (!paymentId || bill.status === "CONFIRMED") return { bill };
-    const payment = await call<Payment>("GET", `/payments/${paymentId}`, within(signal));
-    if (bill.status !== "EXPIRED") return { bill, payment };
-    const late = payment.status === "CONFIRMED" || payment.status === "REFUNDED";
-    return { bill: late ? { ...bill, status: "REJECTED" } : bill };
-  };
+  const readWith = async (known: string | undefined, signal?: AbortSignal) => withPayment(await read(signal), known, signal);
   const release = async (open: Payment | undefined) => {
     if (open) await endPayment(open.paymentId);
     await call<Transfer>("POST", `/my/transfers/${accepted.transferId}/cancel`, { body: {} });
   };
   return { paymentType: "transfer", id: accepted.transferId, read, readWith, release };
+}
+
+/** The bill of a membership. */
+export interface MembershipBill extends Bill {
+  membership: Membership;
+}
+
+/** What a membership is to its buyer. */
+export function membershipBill(membership: Membership): MembershipBill {
+  const { status, amount, currency, payUntil: expiresAt = membership.createdAt, paymentId } = membership;
+  const bill = { membership, amount, currency, expiresAt };
+  if (status === "CANCELLED") return { ...bill, status: "EXPIRED" };
+  if (status !== "PENDING") return { ...bill, status: "CONFIRMED" };
+  return paymentId ? { ...bill, status: "PAYING", paymentId } : { ...bill, status: "HELD" };
+}
+
+/** The visitor's membership. */
+export function membershipSource(id: string): Source<MembershipBill> {
+  const read = async (signal?: AbortSignal) => membershipBill(await call<Membership>("GET", `/my/memberships/${id}`, within(signal)));
+  const readWith = async (known: string | undefined, signal?: AbortSignal) => withPayment(await read(signal), known, signal);
+  return { paymentType: "membership", id, read, readWith };
 }

@@ -3,13 +3,12 @@
 import { useState } from "preact/hooks";
 import { Problem } from "../lib/api";
 import { formatMoney } from "../lib/format";
-import { fill, strings } from "../lib/page";
+import { fill } from "../lib/page";
 import type { Payment, Prepared } from "../lib/types";
 import { Countdown, Failure, Notice } from "../lib/ui";
 import type { Bill } from "./bill";
 import { begin, giveUp, pay, type SandboxAnswer, sandboxAnswers, type Step } from "./payment";
-
-const t = strings("checkout");
+import { words as t } from "./words";
 
 /** What the parts of a payment have in common. */
 export interface PartProps<B extends Bill = Bill> {

@@ -110,7 +110,7 @@ export async function giveUp<B extends Bill>(step: Step<B>, { paymentId }: Payme
 
 /** Gives back what is not paid, also while a payment of it is open. */
 export async function giveBack<B extends Bill>({ source, bill, open }: Step<B>): Promise<Step<B>> {
-  await source.release(open);
+  await source.release?.(open);
   return { source, bill: { ...bill, status: "CANCELLED" } };
 }
 

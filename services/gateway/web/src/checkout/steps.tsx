@@ -3,15 +3,14 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { SignInLink } from "../lib/action";
-import { fill, strings } from "../lib/page";
+import { fill } from "../lib/page";
 import type { Returned } from "../lib/types";
 import { Countdown, Failure, Notice, useMainFocus } from "../lib/ui";
 import type { Bill } from "./bill";
 import { OpenPage, type PartProps, Pay } from "./pay";
 import { awaitOutcome, pageAddress, type Step, watchHold } from "./payment";
 import { settled } from "./returned";
-
-const t = strings("checkout");
+import { words as t } from "./words";
 
 /** Follows a payment from the step that is loaded on. */
 export function useSteps<B extends Bill>(loaded: Step<B>): PartProps<B> {

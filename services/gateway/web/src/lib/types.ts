@@ -190,6 +190,30 @@ export interface Transferable {
 }
 
 /** The offer of a ticket to another user. */
+export interface Plan {
+  planId: string;
+  name: string;
+  price: number;
+  currency: string;
+  months: number;
+}
+
+export interface Membership {
+  membershipId: string;
+  name: string;
+  months: number;
+  amount: number;
+  currency: string;
+  status: "PENDING" | "ACTIVE" | "EXPIRED" | "REFUNDING" | "ENDED" | "CANCELLED";
+  // PENDING: the end of the time to pay, and the payment under way.
+  payUntil?: string;
+  paymentId?: string;
+  // Of a paid one.
+  startsAt?: string;
+  endsAt?: string;
+  createdAt: string;
+}
+
 export interface Transfer {
   transferId: string;
   eventId: string;

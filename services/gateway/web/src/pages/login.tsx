@@ -20,6 +20,7 @@ function Reason() {
     [/^\/promo\//, t.toPromotion],
     [/^\/orders\//, t.toOrder],
     [/^\/transfers(\/|$)/, t.toTransfers],
+    [/^\/memberships(\/|$)/, t.toMemberships],
     [/^\/my$/, t.toMy],
     [/^\/check-in$/, t.toDoor],
     [/^\/admin\//, t.toOrders],

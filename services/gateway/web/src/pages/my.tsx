@@ -164,7 +164,7 @@ function My() {
           item={(ticket, reload) => <TicketCard key={ticket.ticketId} ticket={ticket} reload={announced(reload)} />}
         />
         <p>
-          <a href="/transfers">{t.toTransfers}</a>
+          <a href="/transfers">{t.toTransfers}</a> · <a href="/memberships">{t.toMemberships}</a>
         </p>
       </section>
       <section aria-labelledby="reservations">

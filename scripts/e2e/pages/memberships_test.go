@@ -1,0 +1,67 @@
+package pages_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testMembershipByPage: a visitor finds a plan, signs in to buy it, is declined on the provider's page, pays
+// there, and extends the membership.
+func testMembershipByPage(t *testing.T, at payPage) {
+	t.Helper()
+	eachVariant(t, at, func(t *testing.T, p variant) {
+		t.Helper()
+		all := words(t, p.lang)
+		says, user, name := all["memberships"], uniqueID("member"), uniqueID("Friends")
+		operator := signIn(t, "admin")
+		operator.key = uniqueID("key")
+		plan, _ := operator.call(http.MethodPost, "/api/v1/admin/memberships/plans", object{"name": name, "price": 9900, "currency": "KRW", "months": 12})["planId"].(string)
+		buy := `button[aria-describedby="` + plan + `"]`
+		b := openTab(t, platformURL, p.device, p.lang)
+		b.others = at.servers
+		b.visit("/memberships")
+		b.waitForText(name)
+		b.checkPage("plans")
+		b.click(buy)
+		b.waitForPath("/login")
+		require.Equal(t, all["login"]["toMemberships"], b.text(".reason"))
+		b.logIn(user)
+		b.waitForPath("/memberships")
+		b.waitForText(says["none"])
+		b.click(buy)
+		b.waitForPath("/memberships/")
+		b.waitFor(".countdown")
+		b.checkPage("membership to pay")
+		b.goToPage(at)
+		b.choose(at, at.decline)
+		b.waitForPath("/memberships/")
+		b.waitForText(all["joining"]["declined"])
+		require.Empty(t, b.link(), "a reload is to show the latest payment")
+		b.goToPage(at)
+		b.choose(at, at.pay)
+		b.waitForPath("/memberships/")
+		b.waitFor(".notice.good")
+		b.checkPage("member")
+
+		b.visit("/my")
+		b.waitFor(`main a[href="/memberships"]`)
+		b.click(`main a[href="/memberships"]`)
+		b.waitForText(says["ACTIVE"])
+		b.click(buy)
+		b.waitForPath("/memberships/")
+		b.goToPage(at)
+		b.choose(at, at.pay)
+		b.waitForPath("/memberships/")
+		b.waitFor(".notice.good")
+		b.visit("/memberships")
+		b.until("both memberships", "document.querySelectorAll('.badge.good').length === 2")
+		b.checkPage("extended membership")
+		operator.key = ""
+		operator.call(http.MethodPut, "/api/v1/admin/memberships/plans/"+plan, object{"onSale": false})
+		b.visit("/memberships")
+		b.waitForText(says["ACTIVE"])
+		b.until("no plan on sale", "!document.querySelector('"+buy+"')")
+	})
+}
