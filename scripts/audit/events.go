@@ -235,7 +235,7 @@ type countedFigures struct {
 	add func(published map[string]int64, f kafkaEvent)
 }
 
-// allCountedFigures describes the two kinds: rewards, and requests to promotions.
+// allCountedFigures describes the kinds: rewards, requests to promotions, and memberships.
 func allCountedFigures() []countedFigures {
 	return []countedFigures{
 		{
@@ -250,6 +250,10 @@ func allCountedFigures() []countedFigures {
 		{
 			subject: "requests", topic: events.Requests,
 			counts: map[string]string{events.RequestSucceeded: "requests_succeeded", events.RequestRejected: "requests_rejected", events.RequestFailed: "requests_failed"},
+		},
+		{
+			subject: "memberships", topic: events.Memberships,
+			counts: map[string]string{events.MembershipActivated: "memberships_activated", events.MembershipRejected: "memberships_rejected", events.MembershipEnded: "memberships_ended"},
 		},
 	}
 }

@@ -63,7 +63,7 @@ func prefixEach(prefix string, sentences []string) []string {
 	return out
 }
 
-// Faults compares the stores with each other and with the payment provider's ledger.
+// Faults compares what the stores have of a sale, or of memberships (NoEvent), with each other and with the payment provider's ledger.
 func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err error) {
 	b, err := s.readSaleRecords(ctx, eventID)
 	if err != nil {

@@ -31,7 +31,17 @@ type reservation struct {
 // transfer is a row of ticket's table: a ticket that passes from one user to another.
 type transfer struct{ ID, PaymentID, Status string }
 
-// ticketMoney is what was paid for a payment's tickets, except those that are or will be refunded.
+// membership is a row of ticket's table.
+type membership struct {
+	ID, PaymentID, Status string
+	Price                 int64
+}
+
+// NoEvent stands for the event of what belongs to none: memberships.
+const NoEvent = ""
+
+// ticketMoney is what was paid for a payment's tickets, or its membership, except those that are or will be
+// refunded.
 type ticketMoney struct {
 	PaymentID string
 	Amount    int64
@@ -43,6 +53,7 @@ type saleRecords struct {
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
 	transfers    map[string]transfer       // by id
+	memberships  map[string]membership     // by id; of NoEvent only
 	money        map[string]ticketMoney    // by payment
 }
 
@@ -79,7 +90,24 @@ func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRec
 	if err != nil {
 		return b, fmt.Errorf("tickets of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
-	return b, nil
+	if eventID == NoEvent {
+		err = s.readMemberships(ctx, &b)
+	}
+	return b, err
+}
+
+// readMemberships adds the memberships, and what was paid for them.
+func (s *Stores) readMemberships(ctx context.Context, b *saleRecords) (err error) {
+	b.memberships, err = queryByID(ctx, s.ticket, func(m membership) string { return m.ID }, `
+		SELECT membership_id::text, coalesce(payment_id::text, ''), status, price FROM memberships`)
+	if err == nil {
+		b.money, err = queryByID(ctx, s.ticket, func(m ticketMoney) string { return m.PaymentID }, `
+			SELECT payment_id::text, price - given FROM memberships WHERE status IN ('ACTIVE', 'REFUNDING', 'ENDED')`)
+	}
+	if err != nil {
+		err = fmt.Errorf("memberships: %w", unavailable(postgresStore(platform.Ticket), err))
+	}
+	return err
 }
 
 func queryByID[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, sql string, args ...any) (map[string]T, error) {
@@ -105,8 +133,8 @@ func (b saleRecords) chargedNet(orderID string) int64 {
 }
 
 // paidWithoutTicket lists the payments that were charged, according to payment or the provider, and
-// that have neither a refund nor what they are for: all tickets of their reservation, or a ticket that
-// was passed on.
+// that have neither a refund nor what they are for: all tickets of their reservation, a ticket that was
+// passed on, or a membership.
 func (b saleRecords) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
@@ -118,6 +146,13 @@ func (b saleRecords) paidWithoutTicket() []string {
 			if t := b.transfers[p.ReferenceID]; t.Status != "COMPLETED" || t.PaymentID != p.ID {
 				out = append(out, fmt.Sprintf("order %s (%s, the provider keeps %d) of transfer %s (%s, paid by %q)",
 					p.OrderID, p.Status, chargedNet, p.ReferenceID, t.Status, t.PaymentID))
+			}
+			continue
+		}
+		if p.PaymentType == "membership" {
+			if m := b.memberships[p.ReferenceID]; m.PaymentID != p.ID || m.Status != "ACTIVE" && m.Status != "REFUNDING" && m.Status != "ENDED" {
+				out = append(out, fmt.Sprintf("order %s (%s, the provider keeps %d) of membership %s (%s, paid by %q)",
+					p.OrderID, p.Status, chargedNet, p.ReferenceID, m.Status, m.PaymentID))
 			}
 			continue
 		}
@@ -141,8 +176,8 @@ func (b saleRecords) openPayments() []string {
 	return out
 }
 
-// ticketWithoutPayment lists the reservations that are sold, or have valid tickets, and whose
-// payment does not exist or was not charged. Amounts are compared by unbalanced.
+// ticketWithoutPayment lists the reservations that are sold, or have valid tickets, and the memberships that
+// are paid, whose payment does not exist or was not charged. Amounts are compared by unbalanced.
 func (b saleRecords) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {
@@ -154,6 +189,13 @@ func (b saleRecords) ticketWithoutPayment() []string {
 		if !paid || r.Status != "CONFIRMED" {
 			out = append(out, fmt.Sprintf("reservation %s (%s, %d tickets, for %d) by payment %q (%s, the provider keeps %d)",
 				r.ID, r.Status, r.Tickets, r.Amount, r.PaymentID, p.Status, b.chargedNet(p.OrderID)))
+		}
+	}
+	for _, m := range b.memberships {
+		p := b.payments[m.PaymentID]
+		if m.Status == "ACTIVE" && (p.ReferenceID != m.ID || p.Status != "CONFIRMED") {
+			out = append(out, fmt.Sprintf("membership %s (%s, for %d) by payment %q (%s, the provider keeps %d)",
+				m.ID, m.Status, m.Price, m.PaymentID, p.Status, b.chargedNet(p.OrderID)))
 		}
 	}
 	return out

@@ -33,6 +33,8 @@ var (
 	noCode        = want{http.StatusNotFound, "CODE_INVALID"}
 	noBatch       = want{http.StatusNotFound, "BATCH_NOT_FOUND"}
 	noTransfer    = want{http.StatusNotFound, "TRANSFER_NOT_FOUND"}
+	noPlan        = want{http.StatusNotFound, "PLAN_NOT_FOUND"}
+	noMembership  = want{http.StatusNotFound, "MEMBERSHIP_NOT_FOUND"}
 	noPayment     = want{http.StatusNotFound, "PAYMENT_NOT_FOUND"}
 	noRefund      = want{http.StatusNotFound, "REFUND_NOT_FOUND"}
 	noDifference  = want{http.StatusNotFound, "DIFFERENCE_NOT_FOUND"}
@@ -173,6 +175,16 @@ var visitorRows = map[string]inputRow{
 	"POST /api/v1/my/transfers/{transferId}/cancel": {body: text(`{}`), stranger: noTransfer},
 	"POST /api/v1/transfers/look":                   {body: text(`{"claim":"unknown"}`), misused: noTransfer, bad: []badValue{{"claim", ``, invalid, "claim"}}},
 	"POST /api/v1/transfers/accept":                 {body: text(`{"claim":"unknown"}`), misused: noTransfer, bad: []badValue{{"claim", ``, invalid, "claim"}}},
+
+	// Memberships
+	"GET /api/v1/memberships/plans": {none: "it has no input"},
+	"POST /api/v1/memberships": {
+		body:    func(w *inputWorld) string { return `{"planId":"` + w.plan + `"}` },
+		bad:     []badValue{{"planId", `"` + absentID + `"`, noPlan, ""}},
+		misused: want{http.StatusConflict, "PLAN_NOT_ON_SALE"},
+	},
+	"GET /api/v1/my/memberships":                {queries: badPages},
+	"GET /api/v1/my/memberships/{membershipId}": {stranger: noMembership},
 
 	// Payments
 	"POST /api/v1/payments/prepare": {
@@ -356,8 +368,20 @@ var operatorRows = map[string]inputRow{
 	"GET /api/v1/admin/rewards": {queries: map[string]want{
 		"status=FAILED&cursor=x": invalidCursor, "cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
 	}},
-	"POST /api/v1/admin/payments/{paymentId}/refund": {body: text(`{"reason":"R"}`), keyed: true, misused: notRefundable},
-	"GET /api/v1/admin/refunds":                      {queries: badPages},
+	"POST /api/v1/admin/payments/{paymentId}/refund":       {body: text(`{"reason":"R"}`), keyed: true, misused: notRefundable},
+	"POST /api/v1/admin/memberships/{membershipId}/refund": {body: text(`{"reason":"R"}`), keyed: true, misused: noMembership},
+	"GET /api/v1/admin/memberships": {queries: map[string]want{
+		"": invalidID, "userId=a+b": invalidID, "userId=u&cursor=not-a-cursor": invalidCursor, "userId=u&limit=101": invalid,
+	}},
+	"GET /api/v1/admin/memberships/plans": {queries: badPages},
+	"POST /api/v1/admin/memberships/plans": {
+		body: text(`{"name":"N","price":1,"currency":"KRW","months":1}`), keyed: true, bad: []badValue{
+			{"name", `"  "`, invalid, "name"},
+			{"currency", `"KRX"`, invalid, "currency"},
+		},
+	},
+	"PUT /api/v1/admin/memberships/plans/{planId}": {body: text(`{"onSale":false}`)},
+	"GET /api/v1/admin/refunds":                    {queries: badPages},
 	"GET /api/v1/admin/orders": {queries: map[string]want{
 		"limit=5": invalid, "seat=A-1-1": invalid, "user=u&cursor=not-a-cursor": invalidCursor,
 		"code=x": {http.StatusBadRequest, "TICKET_CODE_INVALID"},

@@ -205,6 +205,8 @@ func (c asker) fill(param, value string) string {
 		"{batchId}":      absentID,
 		"{list}":         "partners",
 		"{differenceId}": absentID,
+		"{planId}":       c.w.plan,
+		"{membershipId}": absentID,
 	}
 	if param != "" {
 		values[param] = value

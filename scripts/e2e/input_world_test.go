@@ -56,6 +56,7 @@ type inputWorld struct {
 	request            string    // the owner's position in the waiting room
 	campaign, reward   string    // the reward is the owner's, and paid
 	promotion, applied string    // the request is the owner's, and has a place
+	plan               string    // of memberships, whose sale has ended
 	end                time.Time // of a slot that no user has
 }
 
@@ -87,6 +88,8 @@ func newInputWorld(t *testing.T) *inputWorld {
 	w.enterRoom()
 	w.drawPrize()
 	w.apply()
+	w.plan = createPlan(t, p, 9900)
+	endSale(t, p, w.plan)
 	return w
 }
 

@@ -91,7 +91,7 @@ func (b *buyer) prepare(r reservation) preparedPayment {
 	return p
 }
 
-// prepareFor prepares the payment of a reservation or a transfer.
+// prepareFor prepares the payment of a reservation, a transfer or a membership.
 func (b *buyer) prepareFor(kind, id string) (p preparedPayment) {
 	b.t.Helper()
 	b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/payments/prepare",
