@@ -33,6 +33,8 @@ var moneyActs = []struct {
 	{4, "hold", func(a *moneyActor, ctx context.Context) { a.hold(ctx, a.user()) }},
 	{24, "refund", (*moneyActor).refund},
 	{30, "pass on", (*moneyActor).passOn},
+	{8, "join", (*moneyActor).join},
+	{4, "end a membership", (*moneyActor).endMembership},
 	{4, "check in", (*moneyActor).checkIn},
 	{4, "refund by hand", func(a *moneyActor, _ context.Context) { a.provider.byHand(a.rng.IntN(2) == 0) }},
 	{5, "settle a refund", func(a *moneyActor, _ context.Context) { a.provider.settleRefund(a.rng.IntN(2) == 0) }},
@@ -138,7 +140,40 @@ var moneyKeys = []string{
 	"ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "decline-", "timeout-", "lost-", "late-", "late-decline-",
 }
 
-// pay pays for a reservation or a transfer.
+// join buys a membership, which sometimes is paid twice, or too late.
+func (a *moneyActor) join(ctx context.Context) {
+	user := a.user()
+	m, err := ticketv1.NewMembershipServiceClient(a.ticket(a.replica()).server).BuyMembership(ctx, &ticketv1.BuyMembershipRequest{
+		Caller: &commonv1.Caller{UserId: user}, PlanId: a.plan,
+	})
+	if err != nil {
+		return
+	}
+	if a.rng.IntN(8) == 0 {
+		a.advance(time.Duration(a.rng.IntN(40)) * time.Minute)
+	}
+	for range 1 + a.rng.IntN(5)/4 {
+		a.pay(ctx, "membership", m.GetMembershipId(), user)
+	}
+}
+
+// endMembership asks to refund a membership, as an operator.
+func (a *moneyActor) endMembership(ctx context.Context) {
+	paid := texts(ctx, a.ticketDB, `SELECT payment_id::text FROM memberships WHERE status IN ('ACTIVE', 'REFUNDING') ORDER BY membership_id`)
+	if len(paid) == 0 {
+		return
+	}
+	id, err := uuid.Parse(paid[a.rng.IntN(len(paid))])
+	if err != nil {
+		return
+	}
+	p := a.payment(a.replica())
+	if err := p.code.RequestRefund(ctx, id, "OPERATOR", "op", a.key(), nil); err != nil {
+		a.expectAnswer(p.moneyProcess, "RequestRefund", err)
+	}
+}
+
+// pay pays for a reservation, a transfer or a membership.
 func (a *moneyActor) pay(ctx context.Context, kind, id, user string) {
 	p, err := paymentv1.NewPaymentServiceClient(a.payment(a.replica()).server).Prepare(ctx, &paymentv1.PrepareRequest{
 		Caller: &commonv1.Caller{UserId: user, IdempotencyKey: a.key()}, PaymentType: kind, ReferenceId: id,

@@ -52,11 +52,14 @@ func (m *money) unended(ctx context.Context) (list []string) {
 		WHERE status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due`))
 	add("reservation", texts(ctx, m.ticketDB, `SELECT reservation_id::text FROM reservations WHERE status IN ('HELD', 'PAYING')`))
 	add("transfer", texts(ctx, m.ticketDB, `SELECT transfer_id || ' ' || status FROM transfers WHERE status IN ('OPEN', 'AWAITING_PAYMENT')`))
+	add("membership", texts(ctx, m.ticketDB, `SELECT membership_id::text FROM memberships WHERE status = 'PENDING'`))
 	add("ticket of an ended event", texts(ctx, m.ticketDB, `SELECT ticket_id || ' ' || t.status FROM tickets t JOIN events e USING (event_id)
 		WHERE e.state IN ('CANCELLED', 'ENDED') AND (t.status IN ('VALID', 'USED') OR (t.status = 'TRANSFERRED' AND t.given < t.paid))`))
 	held := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE status = 'HELD' AND NOT published`)
 	add("ticket", texts(ctx, m.ticketDB, `SELECT ticket_id || ' ' || status FROM tickets
 		WHERE status = 'TRANSFERRING' OR (status = 'REFUNDING' AND NOT refund_id = ANY ($1::uuid[]))`, held))
+	add("refund of membership", texts(ctx, m.ticketDB, `SELECT membership_id::text FROM memberships
+		WHERE status = 'REFUNDING' AND NOT refund_id = ANY ($1::uuid[])`, held))
 	add("claim", texts(ctx, m.ticketDB, `SELECT refund_id || ' ' || cause FROM refund_claims
 		WHERE status = 'BEGUN' AND NOT refund_id = ANY ($1::uuid[])`, held))
 	if n := m.topics.rest(); n > 0 {
@@ -72,7 +75,7 @@ type paymentBook struct {
 	Compensations                                    int64
 }
 
-// ticketBook is a payment in ticket's tables.
+// ticketBook is a payment in ticket's tables: of tickets, or of a membership.
 type ticketBook struct {
 	ID         string
 	Paid, Left int64
@@ -90,7 +93,9 @@ func read[T any](m *money, db *pgxpool.Pool, sql string) []T {
 // what is still owed, less what a person gave that counts for nothing yet.
 func (m *money) checkBooks() {
 	tickets := make(map[string]ticketBook)
-	for _, t := range read[ticketBook](m, m.ticketDB, `SELECT payment_id::text, sum(paid)::bigint, sum(paid - given)::bigint FROM tickets WHERE payment_id IS NOT NULL GROUP BY 1`) {
+	for _, t := range read[ticketBook](m, m.ticketDB, `
+		SELECT payment_id::text, sum(paid)::bigint, sum(paid - given)::bigint FROM tickets WHERE payment_id IS NOT NULL GROUP BY 1
+		UNION ALL SELECT payment_id::text, price, price - given FROM memberships WHERE status IN ('ACTIVE', 'REFUNDING', 'ENDED')`) {
 		tickets[t.ID] = t
 	}
 	byHand := make(map[string]int64)
@@ -190,6 +195,7 @@ func (m *money) countEnds(ctx context.Context) {
 		`SELECT 'claim ' || status FROM refund_claims`:                      m.ticketDB,
 		`SELECT 'reservation ' || status FROM reservations`:                 m.ticketDB,
 		`SELECT 'transfer ' || status || ' ' || reason FROM transfers`:      m.ticketDB,
+		`SELECT 'membership ' || status FROM memberships`:                   m.ticketDB,
 		`SELECT 'ended ' || why FROM ended_payments`:                        m.ticketDB,
 		`SELECT 'house seat' FROM seats WHERE status = 'HOUSE'`:             m.ticketDB,
 		`SELECT 'house place' FROM sections WHERE house > 0 AND NOT seated`: m.ticketDB,

@@ -43,6 +43,7 @@ const moneyActors = 4
 // play lets the people act, waits until all is quiet, and checks the books.
 func (m *money) play(acts int) {
 	m.t.Helper()
+	m.openPlan()
 	m.openSales(rand.New(rand.NewPCG(m.seed, 3<<32))) //nolint:gosec // repeatable
 	m.faults.Store(true)
 	m.provider.change(false)
@@ -85,6 +86,7 @@ func (m *money) loops() []func(context.Context) {
 			func(ctx context.Context) { m.topics.deliver(ctx, events.Payments) },
 			func(ctx context.Context) { m.topics.deliver(ctx, events.Reservations) },
 			func(ctx context.Context) { m.topics.deliver(ctx, events.Transfers) },
+			func(ctx context.Context) { m.topics.deliver(ctx, events.Memberships) },
 			func(ctx context.Context) { m.sweepTicket(ctx, i) },
 			func(ctx context.Context) { m.payment(i).code.Sweep(ctx) },
 		)
@@ -117,7 +119,7 @@ func (m *money) calm(ctx context.Context) {
 		for _, db := range []*pgxpool.Pool{m.ticketDB, m.payDB} {
 			m.topics.relay(ctx, db)
 		}
-		for _, topic := range []string{events.Payments, events.Reservations, events.Transfers} {
+		for _, topic := range []string{events.Payments, events.Reservations, events.Transfers, events.Memberships} {
 			for m.topics.deliver(ctx, topic) {
 			}
 		}

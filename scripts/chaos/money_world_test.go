@@ -53,6 +53,7 @@ type money struct {
 	payDB    *pgxpool.Pool
 	provider *moneyProvider
 	topics   *moneyTopics
+	plan     string // of memberships
 
 	faults  atomic.Bool
 	stopped atomic.Bool
@@ -261,6 +262,16 @@ func (m *money) arriveLate() bool {
 	m.mu.Unlock()
 	call()
 	return true
+}
+
+// openPlan puts a plan of memberships on sale.
+func (m *money) openPlan() {
+	m.t.Helper()
+	plan, err := ticketv1.NewMembershipAdminServiceClient(m.ticket(0).server).CreatePlan(m.t.Context(), &ticketv1.CreatePlanRequest{
+		Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}, IdempotencyKey: "plan"}, Name: "Friends", Price: 40, Currency: "KRW", Months: 1,
+	})
+	require.NoError(m.t, err)
+	m.plan = plan.GetPlanId()
 }
 
 // openSales puts one event with seats and one with admissions, each with fees. Their doors close
