@@ -380,7 +380,7 @@ var operatorRows = map[string]inputRow{
 			{"currency", `"KRX"`, invalid, "currency"},
 		},
 	},
-	"PUT /api/v1/admin/memberships/plans/{planId}": {body: text(`{"onSale":false}`)},
+	"PUT /api/v1/admin/memberships/plans/{planId}": {body: text(`{"onSale":false}`), misused: noPlan},
 	"GET /api/v1/admin/refunds":                    {queries: badPages},
 	"GET /api/v1/admin/orders": {queries: map[string]want{
 		"limit=5": invalid, "seat=A-1-1": invalid, "user=u&cursor=not-a-cursor": invalidCursor,

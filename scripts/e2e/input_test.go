@@ -205,7 +205,7 @@ func (c asker) fill(param, value string) string {
 		"{batchId}":      absentID,
 		"{list}":         "partners",
 		"{differenceId}": absentID,
-		"{planId}":       c.w.plan,
+		"{planId}":       absentID,
 		"{membershipId}": absentID,
 	}
 	if param != "" {

@@ -66,6 +66,9 @@ func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error
 // That payment never changes, so a repeated request finds the first refund. Errors: those of AskRefund,
 // ErrMembershipNotFound.
 func (s *Service) RefundMembership(ctx context.Context, id uuid.UUID, q RefundRequest) (Refund, error) {
+	if _, err := idempotency.Require(q.Want.UserID, "refund", q.IdempotencyKey); err != nil {
+		return Refund{}, err
+	}
 	askCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
 	defer cancel()
 	var err error
