@@ -83,10 +83,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
 	transferService := startTransfers(a, cfg, database, log)
 	membershipService := startMemberships(a, cfg, database, log)
-	targets := settlement.Targets{
-		settlement.Reservation: settlement.Reservations{Service: reservationService}, settlement.Transfer: settlement.Transfers{Service: transferService},
-		settlement.Membership: settlement.Memberships{Service: membershipService},
-	}
+	targets := targetsOf(reservationService, transferService, membershipService)
 	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, payments.NewStore(database), log)
 	if err != nil {
 		return err
@@ -112,11 +109,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterEntitlementAdminServiceServer(server, rpc.NewEntitlementAdmin(entitlementService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
-	payables := rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, cfg.HoldMaxExtension)
-	ticketv1.RegisterPayableServiceServer(server, payables)
+	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, cfg.HoldMaxExtension))
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
-	ticketv1.RegisterMembershipServiceServer(server, rpc.NewMemberships(membershipService))
-	ticketv1.RegisterMembershipAdminServiceServer(server, rpc.NewMembershipAdmin(membershipService))
+	registerMemberships(server, membershipService)
 	ticketService := registerTickets(server, database, cfg.keys)
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
@@ -125,6 +120,19 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return server.Rekey(next.RPC.Accept)
 	})
 	return a.Run(ctx)
+}
+
+// targetsOf returns what payments are made for.
+func targetsOf(r *reservation.Service, t *transfer.Service, m *membership.Service) settlement.Targets {
+	return settlement.Targets{
+		settlement.Reservation: settlement.Reservations{Service: r}, settlement.Transfer: settlement.Transfers{Service: t},
+		settlement.Membership: settlement.Memberships{Service: m},
+	}
+}
+
+func registerMemberships(server grpc.ServiceRegistrar, s *membership.Service) {
+	ticketv1.RegisterMembershipServiceServer(server, rpc.NewMemberships(s))
+	ticketv1.RegisterMembershipAdminServiceServer(server, rpc.NewMembershipAdmin(s))
 }
 
 // registerTickets registers the RPCs about tickets, and returns the service that signs ticket codes.

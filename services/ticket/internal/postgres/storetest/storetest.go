@@ -190,7 +190,7 @@ func Concurrently(n int, fn func(i int) error) []error {
 // Races is how often each race is run: 20 times, or RACES times.
 func Races(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv("RACES")
+	text := os.Getenv("RACES") //nolint:forbidigo // tests have no Config
 	if text == "" {
 		return 20
 	}
