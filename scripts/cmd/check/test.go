@@ -169,9 +169,9 @@ func (c *checker) prepareBrowser(ctx context.Context) error {
 	return nil
 }
 
-// faultFolders have the fault tests. Of a service those count that walk through many seeds; they
-// need the checkout's backends.
-var faultFolders = []string{scriptsModule + "/chaos", "services/payment/internal/rpc"}
+// faultFolders have the fault tests. Of a service those count that walk through many seeds or simulate
+// a crowd; they need the checkout's backends.
+var faultFolders = []string{scriptsModule + "/chaos", "services/payment/internal/rpc", "services/queue/internal/line"}
 
 // runFaultTests runs the fault tests in their long form, which `make test` does not run.
 func (c *checker) runFaultTests(ctx context.Context, args []string) (err error) {
@@ -227,7 +227,7 @@ func (p faultPart) String() string { return p.name }
 
 var (
 	testName = regexp.MustCompile(`(?m)^func Test(\w+)\(t `)
-	walkName = regexp.MustCompile(`(?m)^func Test(\w+Walks)\(t `)
+	walkName = regexp.MustCompile(`(?m)^func Test(\w+(?:Walks|Crowd))\(t `)
 )
 
 // chaosParts returns the fault tests of the checkout at root.
