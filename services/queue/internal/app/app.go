@@ -61,6 +61,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	a.OnClose("entitlements", events.Close)
 	announcer, err := newAnnouncer(ctx, a, cfg.SQS, log)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package line
 
 import (
 	"context"
-	"errors"
 	"hash/crc32"
 	"maps"
 	"slices"
@@ -10,24 +9,15 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
-
-	"urr.guru/pkg/batch"
 )
 
 // EntitlementSource asks ticket who may buy in the presale of an event.
 type EntitlementSource interface {
-	// HoldEntitlement returns one answer per visitor, at most maxUsersPerAsk, in their order.
+	// HoldEntitlement returns one answer per visitor, in their order, within half a second.
 	HoldEntitlement(ctx context.Context, eventID string, visitors []Visitor) ([]bool, error)
 }
 
 const (
-	// maxUsersPerAsk bounds the users of one call to ticket, entitlementTimeout its time: visitors who
-	// join wait for it.
-	maxUsersPerAsk     = 500
-	entitlementTimeout = 500 * time.Millisecond
-	maxParallelAsks    = 4
-	maxAsksQueued      = 4096
-	maxAskingLines     = 256
 	// Ticket is asked again about a user whom it holds not entitled once per askAgainAfter, as long as the
 	// user polls, but not if the user has joined within noForPolls. When the user joins, a no counts for
 	// noForJoins: a code or a membership may have been entered since.
@@ -38,14 +28,14 @@ const (
 	// whom it is still to ask. Of others it asks after their later polls.
 	maxAnswersKept = 50_000
 	maxAsksWaiting = 20_000
-	// maxAnswersPerScript bounds the answers of one call of the store.
+	// maxPendingPerAsk bounds the users about whom the worker asks at once, maxAnswersPerScript the answers
+	// of one call of the store.
+	maxPendingPerAsk    = 500
 	maxAnswersPerScript = 128
 	// askInterval is the time between a worker's calls for users who poll, askRetry that after a failure.
 	askInterval = 250 * time.Millisecond
 	askRetry    = time.Second
 )
-
-var errAnswersMissing = errors.New("ticket has not answered about all users")
 
 // entitlements asks ticket who is entitled to presales, and remembers answers for a minute. The lines
 // keep the answers: this only spares calls.
@@ -53,7 +43,6 @@ type entitlements struct {
 	source EntitlementSource
 	meter  Meter
 	now    func() time.Time
-	calls  *batch.Groups[string, []Visitor, []Entitlement]
 	// answers are what ticket has said within askAgainAfter.
 	answers *otter.Cache[entitlementKey, entitlementAnswer]
 
@@ -71,41 +60,10 @@ type entitlementAnswer struct {
 
 func newEntitlements(source EntitlementSource, meter Meter, now func() time.Time) *entitlements {
 	e := &entitlements{source: source, meter: meter, now: now, waiting: make(map[string]map[string]Visitor), failed: make(map[string]time.Time)}
-	e.calls = batch.NewGroups(batch.Config{
-		Max: maxUsersPerAsk, Inflight: maxParallelAsks, Queue: maxAsksQueued, Timeout: entitlementTimeout,
-	}, maxAskingLines, e.askTogether)
 	e.answers = otter.Must(&otter.Options[entitlementKey, entitlementAnswer]{ // constants, which are valid
 		MaximumSize: maxAnswersKept, Clock: cacheClock(now), ExpiryCalculator: otter.ExpiryWriting[entitlementKey, entitlementAnswer](askAgainAfter),
 	})
 	return e
-}
-
-// askTogether asks about the visitors of several calls on one event.
-func (e *entitlements) askTogether(ctx context.Context, eventID string, requests [][]Visitor) ([]batch.Result[[]Entitlement], error) {
-	answers := make([]Entitlement, 0, len(requests))
-	var failure error
-	for part := range slices.Chunk(slices.Concat(requests...), maxUsersPerAsk) {
-		entitled, err := e.source.HoldEntitlement(ctx, eventID, part)
-		if err == nil && len(entitled) != len(part) {
-			err = errAnswersMissing
-		}
-		e.meter.AddEntitlementAnswers(entitled, len(part))
-		if err != nil {
-			failure = err
-			answers = append(answers, make([]Entitlement, len(part))...)
-			continue
-		}
-		for i, yes := range entitled {
-			e.answers.Set(entitlementKey{eventID, part[i].UserID}, entitlementAnswer{yes, e.now()})
-			answers = append(answers, toEntitlement(yes))
-		}
-	}
-	out := make([]batch.Result[[]Entitlement], len(requests))
-	for i, r := range requests {
-		out[i] = batch.Result[[]Entitlement]{Value: answers[:len(r):len(r)], Err: failure}
-		answers = answers[len(r):]
-	}
-	return out, nil
 }
 
 func toEntitlement(entitled bool) Entitlement {
@@ -131,11 +89,16 @@ func (e *entitlements) of(ctx context.Context, eventID string, visitors []Visito
 	if len(ask) == 0 {
 		return out, nil
 	}
-	answers, err := e.calls.Do(ctx, eventID, ask)
-	for k, a := range answers {
-		out[at[k]] = a
+	entitled, err := e.source.HoldEntitlement(ctx, eventID, ask)
+	e.meter.AddEntitlementAnswers(entitled, len(ask))
+	if err != nil {
+		return out, err
 	}
-	return out, err
+	for k, yes := range entitled {
+		e.answers.Set(entitlementKey{eventID, ask[k].UserID}, entitlementAnswer{yes, e.now()})
+		out[at[k]] = toEntitlement(yes)
+	}
+	return out, nil
 }
 
 // later notes visitors about whom the worker asks soon.
@@ -233,7 +196,7 @@ func (s *Service) askLaterAbout(eventID string, reqs []PlaceRequest, indexes []i
 func (s *Service) askPending(ctx context.Context, eventID string) {
 	visitors := s.entitlements.take(eventID)
 	for len(visitors) > 0 && s.cache.beforeGeneral(eventID) {
-		part := visitors[:min(len(visitors), maxUsersPerAsk)]
+		part := visitors[:min(len(visitors), maxPendingPerAsk)]
 		answers, err := s.entitlements.of(ctx, eventID, part, noForPolls)
 		s.logAskFailure(ctx, eventID, err)
 		s.keepEntitled(ctx, eventID, part, answers)

@@ -38,13 +38,13 @@ const (
 
 // presaleVisitor is a visitor of the crowd, whose page polls as it is told.
 type presaleVisitor struct {
-	user             string
-	entitled         bool
-	joins, next      int // seconds
-	joined, inside   bool
-	enteredAt, until int
-	done             bool
-	ticket           string
+	user           string
+	entitled       bool
+	joins, next    int // seconds
+	joined, inside bool
+	enteredAt      int
+	done           bool
+	ticket         string
 }
 
 // presaleCrowd is a sale with a presale: its visitors, and three replicas.

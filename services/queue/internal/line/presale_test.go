@@ -234,18 +234,6 @@ func TestEntitlementOfEarlyVisitors(t *testing.T) {
 	require.Equal(t, []string{line.StatusActive, line.StatusQueued, line.StatusActive}, []string{last[0].Status, last[1].Status, last[2].Status})
 }
 
-func TestEntitlementsAreAskedInBatches(t *testing.T) {
-	p := newPresaleLine(t, 1)
-	users := make([]string, 501)
-	for i := range users {
-		users[i] = fmt.Sprintf("u-%d", i)
-	}
-	p.join(users...)
-	calls := p.ticket.askedAbout()
-	require.Len(t, calls, 2)
-	require.Len(t, calls[0], 500)
-}
-
 func TestLineWithoutPresaleAsksNobody(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	r := w.opened(tickets)

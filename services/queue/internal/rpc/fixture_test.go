@@ -76,7 +76,7 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	require.NoError(f.t, err)
 	conn := rpctest.Serve(f.t, f.tickets.register, rpctest.As("queue"), unhurried)
 	f.cache = line.NewLineCache(f.clock)
-	events := patient{ticket.New(conn, conn, conn)}
+	events := patient{ticket.New(conn, conn, conn, ticket.WithAskTimeout(time.Hour))}
 	f.service = line.NewService(line.Deps{
 		Store: linetest.Unlimited(store), Cache: f.cache, Seal: sealer, Events: events, Sales: events, Entitled: events, Announce: f.announce, Meter: noMeter{},
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: f.clock,

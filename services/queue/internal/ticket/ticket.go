@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"urr.guru/pkg/batch"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/queue/internal/line"
 )
@@ -23,16 +24,32 @@ var (
 type Directory struct {
 	titles, settings ticketv1.EventServiceClient
 	entitlements     ticketv1.EntitlementServiceClient
+	asks             *batch.Groups[string, []line.Visitor, []bool]
 }
+
+// Option is a setting of a Directory that only tests change.
+type Option func(*batch.Config)
+
+// WithAskTimeout replaces the limit of a batch about entitlements, which a busy machine may exceed.
+func WithAskTimeout(d time.Duration) Option { return func(c *batch.Config) { c.Timeout = d } }
 
 // New makes a Directory with one connection for titles, one for settings and sale statuses, and one for
 // entitlements.
-func New(titles, settings, entitlements grpc.ClientConnInterface) *Directory {
-	return &Directory{
+func New(titles, settings, entitlements grpc.ClientConnInterface, opts ...Option) *Directory {
+	d := &Directory{
 		titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings),
 		entitlements: ticketv1.NewEntitlementServiceClient(entitlements),
 	}
+	cfg := batch.Config{Max: maxUsersPerAsk, Inflight: maxParallelAsks, Queue: maxAsksQueued, Timeout: askTimeout}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	d.asks = batch.NewGroups(cfg, maxAskingEvents, d.askTogether)
+	return d
 }
+
+// Close ends the calls about entitlements.
+func (d *Directory) Close(ctx context.Context) error { return d.asks.Close(ctx) }
 
 func (d *Directory) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
 	res, err := d.titles.GetEventInfo(ctx, &ticketv1.GetEventInfoRequest{EventId: eventID})
@@ -99,13 +116,4 @@ func (d *Directory) ChangeSettings(ctx context.Context, eventID string, c line.S
 func (d *Directory) MarkOpened(ctx context.Context, eventID string) (first bool, err error) {
 	res, err := d.settings.MarkLineOpened(ctx, &ticketv1.MarkLineOpenedRequest{EventId: eventID})
 	return res.GetFirst(), err
-}
-
-func (d *Directory) HoldEntitlement(ctx context.Context, eventID string, visitors []line.Visitor) ([]bool, error) {
-	req := &ticketv1.HoldsEntitlementRequest{EventId: eventID, Users: make([]*ticketv1.EntitlementUser, len(visitors))}
-	for i, v := range visitors {
-		req.Users[i] = &ticketv1.EntitlementUser{UserId: v.UserID, Email: v.Email, Claims: v.Claims}
-	}
-	res, err := d.entitlements.HoldsEntitlement(ctx, req)
-	return res.GetEntitled(), err
 }

@@ -2,6 +2,7 @@ package ticket_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func (o *office) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest) 
 func serve(t *testing.T, register func(grpc.ServiceRegistrar)) *ticket.Directory {
 	t.Helper()
 	conn := rpctest.Serve(t, register, rpctest.As("queue"), rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))
-	return ticket.New(conn, conn, conn)
+	return ticket.New(conn, conn, conn, ticket.WithAskTimeout(time.Hour))
 }
 
 func TestSalesAreToldWithTheirAge(t *testing.T) {
@@ -56,6 +57,42 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	presale := sale
 	presale.Status, presale.PresaleOpensAt = line.Presale, opens.Add(-time.Hour).UnixMilli()
 	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}, "p": {Sale: presale}}, found)
+}
+
+// box answers about entitlements: users whose e-mail is their id are entitled.
+type box struct {
+	ticketv1.UnimplementedEntitlementServiceServer
+
+	calls []int // users of each
+}
+
+func (o *box) HoldsEntitlement(_ context.Context, req *ticketv1.HoldsEntitlementRequest) (*ticketv1.HoldsEntitlementResponse, error) {
+	o.calls = append(o.calls, len(req.GetUsers()))
+	res := &ticketv1.HoldsEntitlementResponse{}
+	for _, u := range req.GetUsers() {
+		res.Entitled = append(res.GetEntitled(), u.GetEmail() == u.GetUserId())
+	}
+	return res, nil
+}
+
+func TestEntitlementsAreAskedInBatches(t *testing.T) {
+	t.Parallel()
+	o := &box{}
+	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEntitlementServiceServer(s, o) })
+	visitors := make([]line.Visitor, 1001)
+	for i := range visitors {
+		visitors[i] = line.Visitor{UserID: strconv.Itoa(i), Email: strconv.Itoa(i - i%2)}
+	}
+	entitled, err := d.HoldEntitlement(t.Context(), "e", visitors)
+	require.NoError(t, err)
+	require.Len(t, entitled, len(visitors))
+	for i, yes := range entitled {
+		require.Equal(t, i%2 == 0, yes, i)
+	}
+	require.Equal(t, []int{500, 500, 1}, o.calls)
+	require.NoError(t, d.Close(t.Context()))
+	_, err = d.HoldEntitlement(t.Context(), "e", visitors[:1])
+	require.ErrorIs(t, err, errs.ErrUnavailable)
 }
 
 // A later release of ticket may report a status that is not known here, for which nobody is admitted.

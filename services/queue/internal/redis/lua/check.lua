@@ -227,7 +227,7 @@ end
 local function answer(user, item, n)
   if anyBlocked and call('SISMEMBER', kBlocked, user) == 1 then return { 'B' } end
   if closed then return { 'N' } end
-  if setEntitlement(user, item.entitled) == 1 then wrote = true end
+  if item.entitled ~= '' and setEntitlement(user, item.entitled) == 1 then wrote = true end
   local found = heldSlot(user) or takeOver(user, item) or waitingAt(user)
   if found then return found end
   local score, parked = restoredScore(user, item)

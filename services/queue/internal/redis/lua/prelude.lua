@@ -379,10 +379,10 @@ local function moveWaiter(user, from, to)
   return 1
 end
 
--- setEntitlement keeps an answer of ticket on a user: '1', '0', or '' for none. It returns 1 if that has
+-- setEntitlement keeps an answer of ticket on a user, '1' or '0'. It returns 1 if that has
 -- changed anything. Once the sale is open nobody needs an entitlement.
 local function setEntitlement(user, answer)
-  if answer == '' or isForAll() then return 0 end
+  if isForAll() then return 0 end
   if answer == '0' then
     if call('SREM', kGranted, user) == 0 then return 0 end
     moveWaiter(user, kEntitled, kQueue)
