@@ -83,7 +83,7 @@ func TestScriptsUseOnlyPassedKeys(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("lua/*.lua")
 	require.NoError(t, err)
-	require.Len(t, files, 8)
+	require.Len(t, files, 9)
 	made := regexp.MustCompile(`call\(\s*'[A-Z]+',\s*['"]`)
 	for _, f := range files {
 		src, err := os.ReadFile(f)

@@ -49,15 +49,18 @@ const (
 	lateSlotTTL = 70 * time.Second
 )
 
-// compileScripts makes each script from the rules, the shared prelude and its own file. The rules are
+// compileScripts makes each script from the rules, the shared prelude (two files) and its own file. The rules are
 // part of the source, so that Go and Lua cannot differ. During a rollout, replicas with other rules use
 // other scripts.
 func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
-	prelude, err := sources.ReadFile("lua/prelude.lua")
-	if err != nil {
-		return nil, fmt.Errorf("prelude: %w", err)
+	head := renderConstants(r)
+	for _, name := range []string{"prelude", "waiters"} {
+		part, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		head += string(part)
 	}
-	head := renderConstants(r) + string(prelude)
 	scripts := make(map[string]*redis.Script)
 	for _, name := range []string{scriptCheck, scriptAdmit, scriptRelease, scriptHold, scriptCleanup, scriptSet, scriptEntitle} {
 		body, err := sources.ReadFile("lua/" + name + ".lua")
