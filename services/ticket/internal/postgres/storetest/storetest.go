@@ -125,7 +125,7 @@ func (s *Service) Replica(t *testing.T) *Service {
 	other.Memberships = membership.NewService(other.MembershipStore, other.MembershipStore, MaxExtension)
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
-	other.Entitlements = entitlement.NewService(other.Events, nil, entitlements.NewStore(database))
+	other.Entitlements = entitlement.NewService(other.Events, other.Memberships, entitlements.NewStore(database))
 	other.Reservations = reservation.NewService(other.Events, other.Entitlements, other.Holds, other.ReservationStore, MaxExtension)
 	t.Cleanup(func() { require.NoError(t, other.Holds.Close(context.Background())) })
 	return other
