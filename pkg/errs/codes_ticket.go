@@ -53,6 +53,12 @@ var (
 	ErrMembershipNotFound = declare(NotFound, "MEMBERSHIP_NOT_FOUND", "The membership does not exist")
 )
 
+// Webhooks.
+var (
+	ErrWebhookNotFound = declare(NotFound, "WEBHOOK_NOT_FOUND", "The webhook does not exist")
+	ErrTooManyWebhooks = declare(Conflict, "TOO_MANY_WEBHOOKS", "There are 20 webhooks, which is the most")
+)
+
 // Errors of scanning tickets at the doors.
 var (
 	ErrAlreadyUsed  = declare(Conflict, "ALREADY_USED", "The ticket has been used")

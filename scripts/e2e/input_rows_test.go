@@ -32,6 +32,7 @@ var (
 	noTicket      = want{http.StatusNotFound, "TICKET_NOT_FOUND"}
 	noCode        = want{http.StatusNotFound, "CODE_INVALID"}
 	noBatch       = want{http.StatusNotFound, "BATCH_NOT_FOUND"}
+	noWebhook     = want{http.StatusNotFound, "WEBHOOK_NOT_FOUND"}
 	noTransfer    = want{http.StatusNotFound, "TRANSFER_NOT_FOUND"}
 	noPlan        = want{http.StatusNotFound, "PLAN_NOT_FOUND"}
 	noMembership  = want{http.StatusNotFound, "MEMBERSHIP_NOT_FOUND"}
@@ -319,6 +320,23 @@ var operatorRows = map[string]inputRow{
 			{"doorsAt", `"2125-01-01T11:00:00Z"`, invalid, "doorsAt"},
 			{"refundUntil", `"2125-01-01T10:00:00Z"`, invalid, "refundUntil"},
 			{"salesCloseAt", `"2020-01-01T10:00:00Z"`, invalid, "salesCloseAt"},
+		},
+	},
+	"PUT /api/v1/admin/webhooks/{name}": {
+		body: text(`{"url":"https://example.com/","types":["TICKETS_ISSUED"],"secret":"whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"}`), bad: []badValue{
+			{"url", `"example.com"`, invalid, "url"},
+			{"secret", `"whsec_short"`, invalid, "secret"},
+			{"types", `[]`, invalid, "types"},
+			{"types", `["TICKETS_SOLD"]`, invalid, "types[0]"},
+		},
+	},
+	"DELETE /api/v1/admin/webhooks/{name}":         {none: "a webhook that does not exist is deleted"},
+	"GET /api/v1/admin/webhooks/{name}/deliveries": {queries: badPages},
+	"POST /api/v1/admin/webhooks/{name}/replay": {
+		body: text(`{"since":"2026-01-01T00:00:00Z"}`), misused: noWebhook, bad: []badValue{
+			{"since", ``, invalid, "since"},
+			{"noticeIds", `["9b2f0ddc-0000-7000-8000-000000000000"]`, invalid, "since"},
+			{"noticeIds", `["1"]`, invalid, "noticeIds[0]"},
 		},
 	},
 	"GET /api/v1/admin/events/{eventId}/comps": {queries: badPages},

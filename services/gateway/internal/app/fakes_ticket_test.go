@@ -25,6 +25,7 @@ type fakeTicket struct {
 	ticketv1.UnimplementedTransferServiceServer
 	ticketv1.UnimplementedMembershipServiceServer
 	ticketv1.UnimplementedMembershipAdminServiceServer
+	ticketv1.UnimplementedWebhookServiceServer
 	ticketv1.UnimplementedCheckInServiceServer
 	ticketv1.UnimplementedOrderAdminServiceServer
 	callLog
@@ -166,6 +167,31 @@ func (f *fakeTicket) LookAtTransfer(_ context.Context, in *ticketv1.LookAtTransf
 func (f *fakeTicket) AcceptTransfer(_ context.Context, in *ticketv1.AcceptTransferRequest) (*ticketv1.Transfer, error) {
 	f.add("AcceptTransfer", in.GetCaller(), in)
 	return &ticketv1.Transfer{}, nil
+}
+
+func (f *fakeTicket) PutWebhook(_ context.Context, in *ticketv1.PutWebhookRequest) (*ticketv1.Webhook, error) {
+	f.add("PutWebhook", in.GetCaller(), in)
+	return &ticketv1.Webhook{Name: in.GetName()}, nil
+}
+
+func (f *fakeTicket) ListWebhooks(_ context.Context, in *ticketv1.ListWebhooksRequest) (*ticketv1.ListWebhooksResponse, error) {
+	f.add("ListWebhooks", in.GetCaller(), in)
+	return &ticketv1.ListWebhooksResponse{}, nil
+}
+
+func (f *fakeTicket) DeleteWebhook(_ context.Context, in *ticketv1.DeleteWebhookRequest) (*emptypb.Empty, error) {
+	f.add("DeleteWebhook", in.GetCaller(), in)
+	return &emptypb.Empty{}, nil
+}
+
+func (f *fakeTicket) ListDeliveries(_ context.Context, in *ticketv1.ListDeliveriesRequest) (*ticketv1.ListDeliveriesResponse, error) {
+	f.add("ListDeliveries", in.GetCaller(), in)
+	return &ticketv1.ListDeliveriesResponse{}, nil
+}
+
+func (f *fakeTicket) ReplayWebhook(_ context.Context, in *ticketv1.ReplayWebhookRequest) (*ticketv1.ReplayWebhookResponse, error) {
+	f.add("ReplayWebhook", in.GetCaller(), in)
+	return &ticketv1.ReplayWebhookResponse{}, nil
 }
 
 func (f *fakeTicket) GetHouse(_ context.Context, in *ticketv1.GetHouseRequest) (*ticketv1.House, error) {

@@ -221,6 +221,7 @@ func (w *fixture) serve() app.Services {
 			w.entitlements.register(r)
 			ticketv1.RegisterMembershipServiceServer(r, w.ticket)
 			ticketv1.RegisterMembershipAdminServiceServer(r, w.ticket)
+			ticketv1.RegisterWebhookServiceServer(r, w.ticket)
 			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
 			ticketv1.RegisterOrderAdminServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")

@@ -340,6 +340,17 @@ var inputs = map[string]input{
 		required: map[string]string{"onSale": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "onSale", value: `"no"`, code: "INVALID_REQUEST"}},
 	},
+	"WebhookService.PutWebhook": {
+		required: map[string]string{"url": "INVALID_REQUEST", "types": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "types", value: `"TICKETS_SOLD"`, code: "INVALID_REQUEST"},
+			{member: "secret", value: `7`, code: "INVALID_REQUEST"},
+		},
+	},
+	"WebhookService.ReplayWebhook": {bad: []badValue{
+		{member: "since", value: `"yesterday"`, code: "INVALID_REQUEST"},
+		{member: "noticeIds", value: `"1"`, code: "INVALID_REQUEST"},
+	}},
 	"EventAdminService.PutHouse": {bad: []badValue{
 		{member: "take", value: `"A-1-1"`, code: "INVALID_REQUEST"},
 		{member: "release", value: `"A-1-1"`, code: "INVALID_REQUEST"},

@@ -208,7 +208,9 @@ func (c attemptBuilder) paths() []attempt {
 		}
 		if param == "name" {
 			add(param, "POINT", "INVALID_REQUEST", 0)
-			add(param, "cash", "INVALID_REQUEST", 0)
+			if !strings.Contains(c.route.Pattern, "/webhooks/") { // whose names are free
+				add(param, "cash", "INVALID_REQUEST", 0)
+			}
 		}
 	}
 	return out

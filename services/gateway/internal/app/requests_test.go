@@ -55,6 +55,8 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"codeList":"friends","count":2}`
 	case "CompService.CreateComp":
 		return `{"name":"Press","seatIds":["A-1-1"]}`
+	case "WebhookService.PutWebhook":
+		return `{"url":"https://example.com","types":["TICKETS_ISSUED"]}`
 	case "CompService.ClaimComp":
 		return `{"claim":"c"}`
 	case "EventAdminService.PostponeEvent":

@@ -88,6 +88,7 @@ func (s *Services) listServices(p *Peers) []peerService {
 				ticketv1.RegisterEntitlementAdminServiceHandlerClient),
 			exposeAPI(ticketv1.MembershipService_ServiceDesc, ticketv1.NewMembershipServiceClient, ticketv1.RegisterMembershipServiceHandlerClient),
 			exposeAPI(ticketv1.MembershipAdminService_ServiceDesc, ticketv1.NewMembershipAdminServiceClient, ticketv1.RegisterMembershipAdminServiceHandlerClient),
+			exposeAPI(ticketv1.WebhookService_ServiceDesc, ticketv1.NewWebhookServiceClient, ticketv1.RegisterWebhookServiceHandlerClient),
 			exposeAPI(ticketv1.CheckInService_ServiceDesc, ticketv1.NewCheckInServiceClient, ticketv1.RegisterCheckInServiceHandlerClient),
 		}},
 		{"payment", p.Payment, &s.Payment, nil, []exposedAPI{

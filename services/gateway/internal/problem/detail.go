@@ -111,6 +111,8 @@ var details = map[string]sentences{
 	"PLAN_NOT_FOUND":        {"This membership plan does not exist.", "존재하지 않는 멤버십 상품입니다."},
 	"PLAN_NOT_ON_SALE":      {"This membership plan is not on sale.", "판매 중이 아닌 멤버십 상품입니다."},
 	"MEMBERSHIP_NOT_FOUND":  {"This membership does not exist.", "존재하지 않는 멤버십입니다."},
+	"WEBHOOK_NOT_FOUND":     {"This webhook does not exist.", "존재하지 않는 웹훅입니다."},
+	"TOO_MANY_WEBHOOKS":     {"There are 20 webhooks already. Delete one first.", "웹훅은 20개까지 만들 수 있습니다. 먼저 하나를 삭제해 주세요."},
 	"TICKET_NOT_FOUND":      {"This ticket does not exist.", "존재하지 않는 티켓입니다."},
 	"TICKET_CODE_INVALID":   {"This ticket code is not genuine.", "유효하지 않은 티켓 코드입니다."},
 

@@ -95,6 +95,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 	startSweepers(a, cfg, database, eventStore, log)
 	startCancellationWalker(a, cfg, database, log)
+	webhooks := startNotices(a, cfg, database, log)
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
@@ -112,6 +113,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, cfg.HoldMaxExtension))
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
 	registerMemberships(server, membershipService)
+	ticketv1.RegisterWebhookServiceServer(server, rpc.NewWebhooks(webhooks))
 	ticketService := registerTickets(server, database, cfg.keys)
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {

@@ -35,6 +35,17 @@ type Config struct {
 	// TicketCodeKey are the Ed25519 seeds that sign ticket codes, required: kid:seed[,kid:seed…],
 	// 32 bytes each in base64; the first signs, all verify.
 	TicketCodeKey config.Secret `env:"TICKET_CODE_KEY"`
+	// Webhooks allows, as development, webhooks by http and at private addresses.
+	Webhooks string `env:"WEBHOOKS" oneof:"development"`
+	// NoticesAtOnce bounds how many notices one replica sends to one receiver at a time.
+	NoticesAtOnce int `env:"NOTICES_AT_ONCE, default=8" min:"1" max:"256"`
+	// NoticeTimeout bounds one attempt to send a notice.
+	NoticeTimeout time.Duration `env:"NOTICE_TIMEOUT, default=10s" min:"50ms" max:"1m"`
+	// NoticeRetryAfter is the time after which a notice that did not arrive is sent again. It doubles
+	// with each failure, up to an hour.
+	NoticeRetryAfter time.Duration `env:"NOTICE_RETRY_AFTER, default=5s" min:"50ms" max:"1h"`
+	// NoticeRetryFor is how long a notice is sent again; then it counts as failed.
+	NoticeRetryFor time.Duration `env:"NOTICE_RETRY_FOR, default=72h" min:"1s" max:"480h"`
 
 	keys ticket.Keys
 }

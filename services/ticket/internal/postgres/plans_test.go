@@ -10,10 +10,11 @@ import (
 )
 
 // The exceptions: a page of events is read along the index of its order, and all events are scanned
-// once in ten seconds.
+// once in ten seconds. There are few webhooks, and notices_to_walk has only new notices.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
-	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t), "ListEvents events", "SoldByEvent events")
+	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t), "ListEvents events", "SoldByEvent events",
+		"ListWebhooks webhooks", "QueueForWebhooks webhooks", "NoticesToWalk notices")
 }
 
 // What every replica reads again and again must not cost more the more is sold, nor the more holds
@@ -36,6 +37,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 		"OrdersOfEvent": "reservations_paid_by_event", "OrdersOfSeat": "places_one_live", "ScansOfTickets": "scans_by_ticket",
 		"MembershipHolders": "memberships_held", "LockMembershipsOfPayment": "memberships_by_payment", "DueMemberships": "memberships_due",
 		"CountPurchases": "memberships_due", "ListMemberships": "memberships_by_user", "LockPendingMembership": "memberships_one_pending",
+		"ClaimDeliveries": "deliveries_in_order", "WakeNext": "deliveries_in_order", "NoticesToWalk": "notices_to_walk",
 		"FindOrders": "reservations_pkey", "TicketsOfOrder": "tickets_ended_by_order", "HoldersOfOrders": "tickets_ended_by_order",
 	} {
 		require.Contains(t, plans[name], index, name)
@@ -50,6 +52,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	}
 	require.Contains(t, plans["OrdersOfSeat"], "tickets_ended_by_seat")
 	require.Contains(t, plans["TicketsOfOrder"], "tickets_one_live")
+	require.Contains(t, plans["ClaimDeliveries"], "deliveries_due")
 	// A page of a door's list reads its own tickets, and the figures of the doors no ticket.
 	require.NotContains(t, plans["DoorTickets"], "Sort")
 	for _, index := range []string{"scans_admitted_once", "scans_conflicts", "sections_pkey"} {

@@ -24,12 +24,14 @@ import (
 	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/entitlements"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/memberships"
+	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
@@ -61,6 +63,7 @@ type client struct {
 	ticketv1.EntitlementAdminServiceClient
 	ticketv1.MembershipServiceClient
 	ticketv1.MembershipAdminServiceClient
+	ticketv1.WebhookServiceClient
 
 	clock      *testkit.Clock
 	pool       *pgxpool.Pool
@@ -103,6 +106,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterPayableServiceServer(r, payables)
 		ticketv1.RegisterMembershipServiceServer(r, rpc.NewMemberships(membershipService))
 		ticketv1.RegisterMembershipAdminServiceServer(r, rpc.NewMembershipAdmin(membershipService))
+		ticketv1.RegisterWebhookServiceServer(r, rpc.NewWebhooks(notice.NewWebhooks(notices.NewStore(database), false)))
 		ticketService := ticket.NewService(tickets.NewStore(database), keys)
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
 		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
@@ -115,6 +119,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		CheckInServiceClient: ticketv1.NewCheckInServiceClient(conn), OrderAdminServiceClient: ticketv1.NewOrderAdminServiceClient(conn),
 		EntitlementServiceClient: ticketv1.NewEntitlementServiceClient(conn), EntitlementAdminServiceClient: ticketv1.NewEntitlementAdminServiceClient(conn),
 		MembershipServiceClient: ticketv1.NewMembershipServiceClient(conn), MembershipAdminServiceClient: ticketv1.NewMembershipAdminServiceClient(conn),
+		WebhookServiceClient: ticketv1.NewWebhookServiceClient(conn),
 		clock: clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
 	}
 }

@@ -12,8 +12,8 @@ func (t *Ticket) Return() { t.Status = Valid }
 // holder, with a code of its own. payment is zero for a gift.
 func (t *Ticket) PassOn(holder string, price int64, payment uuid.UUID) Ticket {
 	passed := Ticket{
-		ID: uuid.Must(uuid.NewV7()), Previous: t.ID, ReservationID: t.ReservationID, N: t.N, EventID: t.EventID, UserID: holder,
-		Section: t.Section, Seat: t.Seat, Price: t.Price, Paid: price, Currency: t.Currency, PaymentID: payment, Status: Valid, Serial: 1,
+		ID: uuid.Must(uuid.NewV7()), Previous: t.ID, PreviousHolder: t.UserID, ReservationID: t.ReservationID, N: t.N, EventID: t.EventID,
+		UserID: holder, Section: t.Section, Seat: t.Seat, Price: t.Price, Paid: price, Currency: t.Currency, PaymentID: payment, Status: Valid, Serial: 1,
 	}
 	t.Status = Transferred
 	t.Given += price

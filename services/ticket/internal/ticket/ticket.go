@@ -46,9 +46,11 @@ const (
 // Ticket admits one person.
 type Ticket struct {
 	ID uuid.UUID
-	// Previous is the ticket that was passed on for this one; zero: none. Only new tickets have it.
-	Previous      uuid.UUID
-	ReservationID uuid.UUID
+	// Previous is the ticket that was passed on for this one, PreviousHolder by whom; zero: none. Only
+	// new tickets have them.
+	Previous       uuid.UUID
+	PreviousHolder string
+	ReservationID  uuid.UUID
 	// N is the number of the ticket's place in the reservation, from 1.
 	N       int
 	EventID string

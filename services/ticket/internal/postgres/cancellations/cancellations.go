@@ -11,8 +11,10 @@ import (
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/tickets"
@@ -31,10 +33,20 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-func (s *Store) EndCancelled(ctx context.Context) ([]string, error) {
-	q := s.database.Queries()
-	ids, err := q.EndCancelled(ctx, q.AsOf)
-	return ids, pkgpostgres.Err(err)
+func (s *Store) EndCancelled(ctx context.Context) (ids []string, err error) {
+	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		ended, err := tx.EndCancelled(ctx, tx.AsOf)
+		if err != nil {
+			return err
+		}
+		ids = make([]string, len(ended))
+		told := make([]notice.New, len(ended))
+		for i, e := range ended {
+			ids[i], told[i] = e.EventID, notice.OfEvent(notice.EventCancelled, notice.Event{EventID: e.EventID, Title: e.Title, StartsAt: e.StartsAt.UTC()})
+		}
+		return notices.Insert(ctx, tx.Queries, told)
+	})
+	return ids, err
 }
 
 func (s *Store) Lease(ctx context.Context, lease time.Duration) (at cancellation.Position, ok bool, err error) {

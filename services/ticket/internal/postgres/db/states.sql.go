@@ -12,11 +12,12 @@ import (
 	"github.com/google/uuid"
 )
 
-const BeginRefunds = `-- name: BeginRefunds :execrows
+const BeginRefunds = `-- name: BeginRefunds :many
 UPDATE events
 SET state = 'ENDED', undo_to = NULL, refund_after = t.now, walk_at = t.now, version = version + 1, updated_at = now()
 FROM (SELECT coalesce($2::timestamptz, now()) AS now) t
 WHERE event_id = $1 AND state = 'CANCELLED'
+RETURNING event_id, title, starts_at
 `
 
 type BeginRefundsParams struct {
@@ -24,12 +25,30 @@ type BeginRefundsParams struct {
 	Now     *time.Time
 }
 
-func (q *Queries) BeginRefunds(ctx context.Context, arg BeginRefundsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, BeginRefunds, arg.EventID, arg.Now)
+type BeginRefundsRow struct {
+	EventID  string
+	Title    string
+	StartsAt time.Time
+}
+
+func (q *Queries) BeginRefunds(ctx context.Context, arg BeginRefundsParams) ([]BeginRefundsRow, error) {
+	rows, err := q.db.Query(ctx, BeginRefunds, arg.EventID, arg.Now)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []BeginRefundsRow
+	for rows.Next() {
+		var i BeginRefundsRow
+		if err := rows.Scan(&i.EventID, &i.Title, &i.StartsAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const CancelEvent = `-- name: CancelEvent :execrows
@@ -58,23 +77,29 @@ const EndCancelled = `-- name: EndCancelled :many
 UPDATE events
 SET state = 'ENDED', undo_to = NULL, version = version + 1, updated_at = now()
 WHERE state = 'CANCELLED' AND walk_at <= coalesce($1::timestamptz, now())
-RETURNING event_id
+RETURNING event_id, title, starts_at
 `
 
+type EndCancelledRow struct {
+	EventID  string
+	Title    string
+	StartsAt time.Time
+}
+
 // Ends the cancelled events whose grace is over.
-func (q *Queries) EndCancelled(ctx context.Context, now *time.Time) ([]string, error) {
+func (q *Queries) EndCancelled(ctx context.Context, now *time.Time) ([]EndCancelledRow, error) {
 	rows, err := q.db.Query(ctx, EndCancelled, now)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []EndCancelledRow
 	for rows.Next() {
-		var event_id string
-		if err := rows.Scan(&event_id); err != nil {
+		var i EndCancelledRow
+		if err := rows.Scan(&i.EventID, &i.Title, &i.StartsAt); err != nil {
 			return nil, err
 		}
-		items = append(items, event_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -7,8 +7,10 @@ import (
 
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/transfer"
 )
@@ -21,7 +23,7 @@ const actAttempts = 5
 func (s *Store) Act(ctx context.Context, id string, act event.Act, grace time.Duration) error {
 	q := s.database.Queries()
 	for range actAttempts {
-		changed, err := applyAct(ctx, q, id, act, grace)
+		changed, err := s.applyAct(ctx, q, id, act, grace)
 		if err != nil || changed == 1 {
 			return pkgpostgres.Err(err)
 		}
@@ -36,7 +38,7 @@ func (s *Store) Act(ctx context.Context, id string, act event.Act, grace time.Du
 	return fmt.Errorf("the state of event %s is being changed", id)
 }
 
-func applyAct(ctx context.Context, q *postgres.Queries, id string, act event.Act, grace time.Duration) (int64, error) {
+func (s *Store) applyAct(ctx context.Context, q *postgres.Queries, id string, act event.Act, grace time.Duration) (int64, error) {
 	switch act {
 	case event.Pause:
 		return q.MoveState(ctx, db.MoveStateParams{EventID: id, Was: string(event.Open), State: string(event.Paused)})
@@ -48,10 +50,23 @@ func applyAct(ctx context.Context, q *postgres.Queries, id string, act event.Act
 	case event.Undo:
 		return q.UndoCancel(ctx, id)
 	case event.Refund:
-		return q.BeginRefunds(ctx, db.BeginRefundsParams{EventID: id, Now: q.ClockTime()})
+		return s.beginRefunds(ctx, id)
 	default:
 		return 0, fmt.Errorf("act %q is not known", act)
 	}
+}
+
+// beginRefunds ends a cancelled event for good, which is told at once.
+func (s *Store) beginRefunds(ctx context.Context, id string) (changed int64, err error) {
+	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		ended, err := tx.BeginRefunds(ctx, db.BeginRefundsParams{EventID: id, Now: tx.ClockTime()})
+		if changed = int64(len(ended)); err != nil || changed == 0 {
+			return err
+		}
+		e := notice.Event{EventID: id, Title: ended[0].Title, StartsAt: ended[0].StartsAt.UTC()}
+		return notices.Insert(ctx, tx.Queries, []notice.New{notice.OfEvent(notice.EventCancelled, e)})
+	})
+	return changed, err
 }
 
 func (s *Store) StateAndCounts(ctx context.Context, id string) (event.StateAndCounts, error) {
@@ -82,6 +97,10 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 			FeesUntil: orNull(n.FeesUntil),
 		})
 		if err != nil {
+			return err
+		}
+		told := notice.OfEvent(notice.EventPostponed, notice.Event{EventID: id, Title: e.Title, StartsAt: n.StartsAt, FormerStartsAt: &e.StartsAt})
+		if err := notices.Insert(ctx, tx.Queries, []notice.New{told}); err != nil {
 			return err
 		}
 		return transfers.EndOffersOfEvent(ctx, tx, id, transfer.ReasonPostponed, row.Now.UTC())

@@ -572,8 +572,71 @@ CREATE INDEX scans_by_ticket ON scans (ticket_id) WHERE ticket_id IS NOT NULL;
 CREATE INDEX scans_to_count ON scans (recorded_at) WHERE counted <> (result = 'ADMITTED');
 CREATE INDEX scans_conflicts ON scans (event_id, n) WHERE result NOT IN ('ADMITTED', 'UNDONE');
 
+-- Receivers of notices. The secrets are stored as they are, since they sign.
+CREATE TABLE webhooks (
+    webhook_id    uuid PRIMARY KEY,
+    name          text COLLATE "C" NOT NULL UNIQUE CHECK (name ~ '^[a-z0-9-]{1,40}$'),
+    url           text        NOT NULL,
+    types         text[]      NOT NULL,
+    secret        text        NOT NULL CHECK (secret <> ''),
+    -- Signs as well until then.
+    former_secret text,
+    former_until  timestamptz,
+    created_at    timestamptz NOT NULL,
+    updated_at    timestamptz NOT NULL,
+    CHECK ((former_secret IS NULL) = (former_until IS NULL))
+);
+
+-- What happened to tickets and events, for webhooks and e-mails. Kept for 30 days.
+CREATE TABLE notices (
+    notice_id  uuid PRIMARY KEY,
+    -- The order of the notices about one entity, whose row their transactions have locked.
+    n          bigint GENERATED ALWAYS AS IDENTITY,
+    type       text        NOT NULL,
+    -- The order, or the event, that it is about: its notices are sent in order.
+    entity     text COLLATE "C" NOT NULL,
+    event_id   text COLLATE "C" NOT NULL,
+    -- json keeps the text as it is: a notice that is sent again has the same bytes.
+    data       json        NOT NULL,
+    created_at timestamptz NOT NULL,
+    -- Its deliveries are written; of an event's notice walked_to is the last order that has its e-mails.
+    walked     boolean     NOT NULL DEFAULT false,
+    walked_to  uuid
+) WITH (fillfactor = 80,
+        autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+CREATE INDEX notices_to_walk ON notices (n) WHERE NOT walked;
+CREATE INDEX notices_by_time ON notices (created_at);
+
+-- What is sent to webhooks, and as e-mails.
+CREATE TABLE deliveries (
+    seq          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- The webhook; the zero id: e-mails.
+    lane         uuid        NOT NULL,
+    notice_id    uuid        NOT NULL,
+    -- The deliveries of a lane about one entity go one after the other, by seq.
+    entity       text COLLATE "C" NOT NULL,
+    state        text        NOT NULL DEFAULT 'PENDING' CHECK (state IN ('PENDING', 'DELIVERED', 'FAILED')),
+    -- Counts all tries; who sends one writes its outcome only while the number is its own.
+    attempts     integer     NOT NULL DEFAULT 0,
+    -- Failures since tried_from, when it was first tried, or first tried again after a replay.
+    failures     integer     NOT NULL DEFAULT 0,
+    tried_from   timestamptz,
+    -- When it is tried next; of one that is being sent, when others may try.
+    next_at      timestamptz NOT NULL,
+    last_status  integer     NOT NULL DEFAULT 0,
+    last_error   text        NOT NULL DEFAULT '',
+    delivered_at timestamptz,
+    CHECK ((state = 'DELIVERED') = (delivered_at IS NOT NULL))
+) WITH (fillfactor = 70,
+        autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
+CREATE UNIQUE INDEX deliveries_once ON deliveries (lane, notice_id);
+CREATE INDEX deliveries_of_notice ON deliveries (notice_id);
+CREATE INDEX deliveries_due ON deliveries (lane, next_at) WHERE state = 'PENDING';
+CREATE INDEX deliveries_in_order ON deliveries (lane, entity, seq) WHERE state = 'PENDING';
+CREATE INDEX deliveries_failed ON deliveries (lane) WHERE state = 'FAILED';
+
 -- +goose Down
-DROP TABLE wrong_codes, used_codes, codes, code_batches, entitlement_entries, entitlement_lists, scans, ended_payments, refund_claims,
-    memberships, membership_plans, transfers, tickets, comps, places, reservations, line_acts, line_settings, seat_changes_pruned,
-    seat_changes, returns, seats, price_types, sections, events;
+DROP TABLE deliveries, notices, webhooks, wrong_codes, used_codes, codes, code_batches, entitlement_entries, entitlement_lists, scans,
+    ended_payments, refund_claims, memberships, membership_plans, transfers, tickets, comps, places, reservations, line_acts,
+    line_settings, seat_changes_pruned, seat_changes, returns, seats, price_types, sections, events;
 DROP FUNCTION seats_changed, seat_state;

@@ -15,18 +15,19 @@ UPDATE events
 SET state = undo_to, undo_to = NULL, refund_after = NULL, walk_at = NULL, version = version + 1, updated_at = now()
 WHERE event_id = @event_id AND state = 'CANCELLED';
 
--- name: BeginRefunds :execrows
+-- name: BeginRefunds :many
 UPDATE events
 SET state = 'ENDED', undo_to = NULL, refund_after = t.now, walk_at = t.now, version = version + 1, updated_at = now()
 FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t
-WHERE event_id = @event_id AND state = 'CANCELLED';
+WHERE event_id = @event_id AND state = 'CANCELLED'
+RETURNING event_id, title, starts_at;
 
 -- Ends the cancelled events whose grace is over.
 -- name: EndCancelled :many
 UPDATE events
 SET state = 'ENDED', undo_to = NULL, version = version + 1, updated_at = now()
 WHERE state = 'CANCELLED' AND walk_at <= coalesce(sqlc.narg('now')::timestamptz, now())
-RETURNING event_id;
+RETURNING event_id, title, starts_at;
 
 -- Leases the ended event that has waited longest. Replicas skip each other's.
 -- name: LeaseEnded :many

@@ -5,8 +5,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -73,8 +75,8 @@ func (l *Locked) LeftValid() (left []*ticket.Ticket) {
 	return left
 }
 
-// Save writes the changed tickets. The statement names the status that it expects in each row, and
-// fails if a row has another one.
+// Save writes the changed tickets, and notices about those that were refunded. The statement names the
+// status that it expects in each row, and fails if a row has another one.
 func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 	var arg db.UpdateTicketsParams
 	for _, c := range l.changes {
@@ -90,5 +92,18 @@ func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 		return nil
 	}
 	n, err := q.UpdateTickets(ctx, arg)
-	return postgres.ExpectRows(n, len(arg.TicketIds), "tickets", err)
+	if err := postgres.ExpectRows(n, len(arg.TicketIds), "tickets", err); err != nil {
+		return err
+	}
+	return notices.Insert(ctx, q, notice.OfRefunded(l.refunded()))
+}
+
+// refunded returns the tickets whose refund was made since they were locked.
+func (l *Locked) refunded() (refunded []*ticket.Ticket) {
+	for _, c := range l.changes {
+		if c.before.Status != ticket.Refunded && c.current.Status == ticket.Refunded {
+			refunded = append(refunded, c.current)
+		}
+	}
+	return refunded
 }

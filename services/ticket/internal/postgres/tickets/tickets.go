@@ -8,8 +8,10 @@ import (
 
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -82,8 +84,8 @@ func Issue(ctx context.Context, q *postgres.Queries, confirmed []*reservation.Re
 	return Insert(ctx, q, issued)
 }
 
-// Insert inserts new tickets, those of general admission with their places. The tickets that were passed on
-// for them must have been saved.
+// Insert inserts new tickets, those of general admission with their places, and the notices about them. The
+// tickets that were passed on for them must have been saved.
 func Insert(ctx context.Context, q *postgres.Queries, issued []ticket.Ticket) error {
 	if len(issued) == 0 {
 		return nil
@@ -92,7 +94,10 @@ func Insert(ctx context.Context, q *postgres.Queries, issued []ticket.Ticket) er
 	for _, t := range issued {
 		appendTicket(&arg, t)
 	}
-	return q.InsertTickets(ctx, arg)
+	if err := q.InsertTickets(ctx, arg); err != nil {
+		return err
+	}
+	return notices.Insert(ctx, q, notice.OfNew(issued))
 }
 
 func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {

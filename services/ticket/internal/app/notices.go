@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/loop"
+	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/notices"
+	"urr.guru/services/ticket/internal/webhook"
+)
+
+var noticesSent = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_notices_sent_total",
+	Help: "Attempts to send notices, by receiver (the name of a webhook) and result (DELIVERED or FAILED).",
+}, []string{"receiver", "result"})
+
+var noticesLeft = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_notices",
+	Help: "Notices that have not arrived, by receiver and state: PENDING, or FAILED after they were tried for too long. Every replica reports the same.",
+}, []string{"receiver", "state"})
+
+var noticesOldest = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_notices_oldest_seconds",
+	Help: "How long the notice of a receiver that waits longest has been tried. Every replica reports the same.",
+}, []string{"receiver"})
+
+func observeAttempt(receiver string, o notice.Outcome) {
+	result := notice.Delivered
+	if o.Error != "" {
+		result = notice.Failed
+	}
+	noticesSent.WithLabelValues(receiver, string(result)).Inc()
+}
+
+// startNotices starts the workers that send notices, and returns the service of webhooks.
+func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *notice.Webhooks {
+	store := notices.NewStore(database)
+	private := cfg.Webhooks == "development"
+	sender := webhook.NewSender(webhook.Options{Private: private})
+	a.OnClose("webhooks", sender.Close)
+	lanes := func(ctx context.Context) ([]notice.Lane, error) {
+		webhooks, err := store.ListWebhooks(ctx)
+		all := make([]notice.Lane, len(webhooks))
+		for i, w := range webhooks {
+			all[i] = sender.Lane(w)
+		}
+		return all, err
+	}
+	sending := &notice.Lanes{
+		Queue: store, List: lanes, Concurrency: cfg.NoticesAtOnce, Every: cfg.SweepInterval, Log: log,
+		Timeout: cfg.NoticeTimeout, Lease: cfg.NoticeTimeout + notice.LeaseBeyond,
+		Retry: notice.RetryPolicy{After: cfg.NoticeRetryAfter, For: cfg.NoticeRetryFor}, Observe: observeAttempt,
+	}
+	a.Go("notices", sending.Run)
+	a.Go("deliveries of notices", store.Walker(cfg.SweepInterval, log))
+	a.Go("old notices", store.Pruner(log))
+	a.Go("notices that have not arrived", reportNotices(lanes, store.Count, log))
+	return notice.NewWebhooks(store, private)
+}
+
+// reportNotices returns a worker that updates the metrics of notices that have not arrived. When it fails,
+// they keep their last values.
+func reportNotices(
+	lanes func(context.Context) ([]notice.Lane, error), count func(context.Context, notice.Lane) (notices.Counts, error), log *slog.Logger,
+) func(context.Context) error {
+	last := make(map[string]notices.Counts)
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, soldEvery, log, "notices not counted", func(ctx context.Context) error {
+			all, err := lanes(ctx)
+			if err != nil {
+				return err
+			}
+			counts := make(map[string]notices.Counts, len(all))
+			for _, lane := range all {
+				if counts[lane.Name], err = count(ctx, lane); err != nil {
+					return err
+				}
+			}
+			for name := range last {
+				if _, still := counts[name]; !still {
+					noticesLeft.DeletePartialMatch(prometheus.Labels{"receiver": name})
+					noticesOldest.DeleteLabelValues(name)
+				}
+			}
+			last = counts
+			for name, c := range counts {
+				noticesLeft.WithLabelValues(name, string(notice.Pending)).Set(float64(c.Pending))
+				noticesLeft.WithLabelValues(name, string(notice.Failed)).Set(float64(c.Failed))
+				noticesOldest.WithLabelValues(name).Set(c.Oldest.Seconds())
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package notice
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
+
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/loop"
+)
+
+// storeWithin bounds the storing of an outcome, also after the process was told to end.
+const storeWithin = 5 * time.Second
+
+// passFor bounds a pass of a lane, but for the attempts that it has begun.
+const passFor = 5 * time.Second
+
+// LeaseBeyond is how much longer than an attempt may last nobody else makes one: the time to store its
+// outcome.
+const LeaseBeyond = 15 * time.Second
+
+// Lane sends the notices of one receiver. Lanes do not wait for each other.
+type Lane struct {
+	ID   uuid.UUID
+	Name string
+	// Send makes one attempt.
+	Send func(ctx context.Context, d *Delivery) Outcome
+}
+
+// Lanes sends what is queued, a lane for each receiver. Any number of replicas may do so.
+type Lanes struct {
+	Queue Queue
+	// List returns the lanes that there are now.
+	List func(ctx context.Context) ([]Lane, error)
+	// Concurrency bounds the attempts of a lane at a time, Timeout the length of each. During Lease nobody
+	// else makes one: it is longer by the time to store the outcome.
+	Concurrency    int
+	Timeout, Lease time.Duration
+	Retry          RetryPolicy
+	Every          time.Duration
+	Log            *slog.Logger
+	// Observe is told the outcome of every attempt.
+	Observe func(lane string, o Outcome)
+
+	now     func() time.Time
+	running sync.WaitGroup
+	open    map[uuid.UUID]*openLane // of Run's goroutine only
+}
+
+// openLane is what lasts of a lane from one pass to the next.
+type openLane struct {
+	slots   *semaphore.Weighted
+	passing sync.Mutex // held during a pass
+}
+
+// Run sends until ctx ends.
+func (l *Lanes) Run(ctx context.Context) error {
+	l.open, l.now = make(map[uuid.UUID]*openLane), time.Now
+	defer l.running.Wait()
+	return loop.Try(ctx, l.Every, l.Log, "receivers of notices not read", l.pass)
+}
+
+// pass starts a pass of every lane whose last one is over.
+func (l *Lanes) pass(ctx context.Context) error {
+	lanes, err := l.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes {
+		o := l.open[lane.ID]
+		if o == nil {
+			o = &openLane{slots: semaphore.NewWeighted(int64(l.Concurrency))}
+			l.open[lane.ID] = o
+		}
+		if !o.passing.TryLock() {
+			continue
+		}
+		l.running.Go(func() {
+			defer o.passing.Unlock()
+			if err := l.drain(ctx, lane, o.slots); err != nil && ctx.Err() == nil {
+				l.Log.WarnContext(ctx, "notices not sent", "receiver", lane.Name, "error", err)
+			}
+		})
+	}
+	return nil
+}
+
+// drain sends what is due, for a while: the next pass knows what was changed of the receiver. It does not
+// wait for the last attempts.
+func (l *Lanes) drain(ctx context.Context, lane Lane, slots *semaphore.Weighted) error {
+	for end := l.now().Add(passFor); ; {
+		if err := slots.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		free := 1
+		for free < l.Concurrency && slots.TryAcquire(1) {
+			free++
+		}
+		list, more, err := l.Queue.Claim(ctx, lane.ID, free, l.Lease)
+		slots.Release(int64(free - len(list)))
+		for i := range list {
+			l.running.Go(func() {
+				defer slots.Release(1)
+				l.attempt(ctx, lane, &list[i])
+			})
+		}
+		if err != nil || !more || l.now().After(end) {
+			return err
+		}
+	}
+}
+
+// attempt sends one notice. An attempt that the end of the process cuts off is not counted as a failure:
+// it is made again after the lease.
+func (l *Lanes) attempt(ctx context.Context, lane Lane, d *Delivery) {
+	sending, cancel := context.WithTimeout(ctx, l.Timeout)
+	defer cancel()
+	o := lane.Send(sending, d)
+	if o.Error != "" && ctx.Err() != nil {
+		return
+	}
+	l.Observe(lane.Name, o)
+	failpoint.Hit("ticket.notice.after_send")
+	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
+	defer cancel()
+	if err := l.store(storing, d, o); err != nil {
+		l.Log.WarnContext(ctx, "outcome of a notice not stored, it is sent again", "receiver", lane.Name, "notice_id", d.ID, "error", err)
+	}
+}
+
+func (l *Lanes) store(ctx context.Context, d *Delivery, o Outcome) error {
+	if o.Error == "" {
+		return l.Queue.End(ctx, d, Delivered, o)
+	}
+	delay, ok := l.Retry.Next(d, l.now())
+	if !ok {
+		return l.Queue.End(ctx, d, Failed, o)
+	}
+	return l.Queue.Retry(ctx, d, o, delay)
+}

@@ -1,0 +1,153 @@
+// Package notice has what happened to tickets and events, as it is told to webhooks and by e-mail, and
+// the lanes that send it.
+package notice
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// Type is the type of a notice.
+type Type string
+
+// The types of notices.
+const (
+	TicketsIssued     Type = "TICKETS_ISSUED"
+	TicketsRefunded   Type = "TICKETS_REFUNDED"
+	TicketTransferred Type = "TICKET_TRANSFERRED"
+	// EventCancelled is told when the cancellation cannot be undone any more.
+	EventCancelled Type = "EVENT_CANCELLED"
+	EventPostponed Type = "EVENT_POSTPONED"
+)
+
+// Notice says once what happened, to whoever is told.
+type Notice struct {
+	ID   uuid.UUID
+	Type Type
+	// Entity is the order, or the event, that it is about: its notices are sent in order.
+	Entity, EventID string
+	// Data is JSON, of one of the types below.
+	Data      []byte
+	CreatedAt time.Time
+}
+
+// Body returns what webhooks get. It is the same whenever it is sent.
+func (n *Notice) Body() []byte {
+	return fmt.Appendf(nil, `{"type":%q,"timestamp":%q,"data":%s}`, n.Type, n.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z"), n.Data)
+}
+
+// Place is a ticket in a notice. Amount is what was paid for it, with its fee, or given back.
+type Place struct {
+	TicketID string `json:"ticketId"`
+	Section  string `json:"section"`
+	SeatID   string `json:"seatId,omitempty"`
+	Amount   int64  `json:"amount"`
+}
+
+// Order is the data of TicketsIssued and TicketsRefunded. Amount is that of all its tickets, in the
+// currency's minor unit.
+type Order struct {
+	ReservationID string  `json:"reservationId"`
+	EventID       string  `json:"eventId"`
+	UserID        string  `json:"userId"`
+	Amount        int64   `json:"amount"`
+	Currency      string  `json:"currency"`
+	Tickets       []Place `json:"tickets"`
+}
+
+// Passed is the data of TicketTransferred. Price is what the buyer has paid; 0: it was a gift.
+type Passed struct {
+	ReservationID string `json:"reservationId"`
+	EventID       string `json:"eventId"`
+	SellerID      string `json:"sellerId"`
+	BuyerID       string `json:"buyerId"`
+	Section       string `json:"section"`
+	SeatID        string `json:"seatId,omitempty"`
+	// FormerTicketID is void; TicketID is the buyer's.
+	FormerTicketID string `json:"formerTicketId"`
+	TicketID       string `json:"ticketId"`
+	Price          int64  `json:"price"`
+	Currency       string `json:"currency"`
+}
+
+// Event is the data of EventCancelled and EventPostponed.
+type Event struct {
+	EventID  string    `json:"eventId"`
+	Title    string    `json:"title"`
+	StartsAt time.Time `json:"startsAt"`
+	// FormerStartsAt is the start before the postponement.
+	FormerStartsAt *time.Time `json:"formerStartsAt,omitempty"`
+}
+
+// New is a notice that is not stored yet. Data is an Order, a Passed or an Event.
+type New struct {
+	Type            Type
+	Entity, EventID string
+	Data            any
+}
+
+// OfNew returns the notices about new tickets: one for the tickets of each order, and one for each
+// ticket that was passed on.
+func OfNew(tickets []ticket.Ticket) []New {
+	var issued []*ticket.Ticket
+	var all []New
+	for i := range tickets {
+		t := &tickets[i]
+		if t.Previous == uuid.Nil {
+			issued = append(issued, t)
+			continue
+		}
+		order := t.ReservationID.String()
+		all = append(all, New{Type: TicketTransferred, Entity: order, EventID: t.EventID, Data: Passed{
+			ReservationID: order, EventID: t.EventID, SellerID: t.PreviousHolder, BuyerID: t.UserID, Section: t.Section, SeatID: seatID(t),
+			FormerTicketID: t.Previous.String(), TicketID: t.ID.String(), Price: t.Paid, Currency: t.Currency,
+		}})
+	}
+	return append(ofOrders(TicketsIssued, issued, func(t *ticket.Ticket) int64 { return t.Paid }), all...)
+}
+
+// OfRefunded returns the notices about tickets that were refunded: one for each holder in an order.
+func OfRefunded(tickets []*ticket.Ticket) []New {
+	return ofOrders(TicketsRefunded, tickets, func(t *ticket.Ticket) int64 { return t.Given })
+}
+
+// ofOrders groups tickets by order and holder.
+func ofOrders(t Type, tickets []*ticket.Ticket, amount func(*ticket.Ticket) int64) []New {
+	type key struct {
+		order  uuid.UUID
+		holder string
+	}
+	var keys []key
+	orders := make(map[key]*Order)
+	for _, k := range tickets {
+		at := key{k.ReservationID, k.UserID}
+		o := orders[at]
+		if o == nil {
+			o = &Order{ReservationID: k.ReservationID.String(), EventID: k.EventID, UserID: k.UserID, Currency: k.Currency}
+			orders[at], keys = o, append(keys, at)
+		}
+		o.Amount += amount(k)
+		o.Tickets = append(o.Tickets, Place{TicketID: k.ID.String(), Section: k.Section, SeatID: seatID(k), Amount: amount(k)})
+	}
+	all := make([]New, len(keys))
+	for i, at := range keys {
+		all[i] = New{Type: t, Entity: at.order.String(), EventID: orders[at].EventID, Data: orders[at]}
+	}
+	return all
+}
+
+func seatID(t *ticket.Ticket) string {
+	if t.Seat == nil {
+		return ""
+	}
+	return t.Seat.ID
+}
+
+// OfEvent returns a notice about an event.
+func OfEvent(t Type, e Event) New {
+	return New{Type: t, Entity: e.EventID, EventID: e.EventID, Data: e}
+}

@@ -1,0 +1,163 @@
+// Package notices stores notices, the webhooks that get them, and what was sent.
+package notices
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/loop"
+	pkgpostgres "urr.guru/pkg/postgres"
+	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+)
+
+const (
+	// walkBatch bounds the notices whose deliveries one transaction writes.
+	walkBatch = 200
+	// keepDays is how long notices are kept, and for what is replayed.
+	keepDays   = 30
+	pruneEvery = 10 * time.Minute
+	pruneBatch = 1000
+)
+
+// Store stores notices and deliveries.
+type Store struct{ database *postgres.Database }
+
+// NewStore makes a Store on the database d.
+func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+
+// Insert inserts notices in the transaction that makes them true. The rows of their entities must be
+// locked, or new.
+func Insert(ctx context.Context, q *postgres.Queries, list []notice.New) error {
+	if len(list) == 0 {
+		return nil
+	}
+	arg := db.InsertNoticesParams{Now: q.AsOf}
+	for _, n := range list {
+		data, err := json.Marshal(n.Data)
+		if err != nil {
+			return err
+		}
+		arg.NoticeIds, arg.Types = append(arg.NoticeIds, uuid.Must(uuid.NewV7())), append(arg.Types, string(n.Type))
+		arg.Entities, arg.EventIds, arg.Data = append(arg.Entities, n.Entity), append(arg.EventIds, n.EventID), append(arg.Data, string(data))
+	}
+	return q.InsertNotices(ctx, arg)
+}
+
+// Walker returns a worker that writes the deliveries of new notices.
+func (s *Store) Walker(every time.Duration, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, every, log, "deliveries of notices not written", s.Walk)
+	}
+}
+
+// Walk writes the deliveries of all new notices, in their order. One replica at a time does so.
+func (s *Store) Walk(ctx context.Context) error {
+	for more := true; more; {
+		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
+			more = false
+			if mine, err := tx.LockWalk(ctx); err != nil || !mine {
+				return err
+			}
+			more, err = walk(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func walk(ctx context.Context, tx *postgres.Tx) (more bool, err error) {
+	rows, err := tx.NoticesToWalk(ctx, walkBatch)
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	ids := make([]uuid.UUID, len(rows))
+	for i, r := range rows {
+		ids[i] = r.NoticeID
+	}
+	if err := tx.QueueForWebhooks(ctx, db.QueueForWebhooksParams{NoticeIds: ids, Now: tx.AsOf}); err != nil {
+		return false, err
+	}
+	return len(rows) == walkBatch, tx.MarkWalked(ctx, ids)
+}
+
+// Claim takes due deliveries of a lane.
+func (s *Store) Claim(ctx context.Context, lane uuid.UUID, max int, lease time.Duration) (list []notice.Delivery, more bool, err error) {
+	q := s.database.Queries()
+	rows, err := q.ClaimDeliveries(ctx, db.ClaimDeliveriesParams{
+		Lane: lane, Max: int32(max), LeaseSeconds: lease.Seconds(), Now: q.AsOf, //nolint:gosec // a small number
+	})
+	for _, r := range rows {
+		if r.Mine {
+			list = append(list, notice.Delivery{
+				Notice: notice.Notice{
+					ID: r.NoticeID, Type: notice.Type(r.Type), Entity: r.Entity, EventID: r.EventID, Data: r.Data, CreatedAt: r.CreatedAt,
+				},
+				Seq: r.Seq, Lane: lane, Attempt: int(r.Attempts), Failures: int(r.Failures), TriedFrom: r.TriedFrom,
+			})
+		}
+	}
+	return list, len(rows) == max, pkgpostgres.Err(err)
+}
+
+// End ends a delivery, and lets the next one of its entity go. It does nothing when another attempt has
+// begun: that one decides.
+func (s *Store) End(ctx context.Context, d *notice.Delivery, state notice.State, o notice.Outcome) error {
+	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
+		n, err := tx.EndDelivery(ctx, db.EndDeliveryParams{
+			Seq: d.Seq, Attempts: int32(d.Attempt), State: string(state), LastStatus: int32(o.Status), LastError: o.Error, Now: tx.AsOf, //nolint:gosec // small numbers
+		})
+		if err != nil || n == 0 {
+			return err
+		}
+		return tx.WakeNext(ctx, db.WakeNextParams{Lane: d.Lane, Entity: d.Entity, Now: tx.AsOf})
+	})
+}
+
+// Retry puts a delivery off, unless another attempt has begun.
+func (s *Store) Retry(ctx context.Context, d *notice.Delivery, o notice.Outcome, after time.Duration) error {
+	q := s.database.Queries()
+	_, err := q.RetryDelivery(ctx, db.RetryDeliveryParams{
+		Seq: d.Seq, Attempts: int32(d.Attempt), LastStatus: int32(o.Status), LastError: o.Error, AfterSeconds: after.Seconds(), Now: q.AsOf, //nolint:gosec // small numbers
+	})
+	return pkgpostgres.Err(err)
+}
+
+// Counts are those of the deliveries of a lane.
+type Counts struct {
+	Pending, Failed int64
+	// Oldest is how long the first that is pending has been tried.
+	Oldest time.Duration
+}
+
+// Count counts the deliveries of a lane.
+func (s *Store) Count(ctx context.Context, lane notice.Lane) (Counts, error) {
+	q := s.database.Queries()
+	r, err := q.CountDeliveries(ctx, db.CountDeliveriesParams{Lane: lane.ID, Now: q.AsOf})
+	return Counts{Pending: r.Pending, Failed: r.Failed, Oldest: time.Duration(max(0, r.OldestSeconds) * float64(time.Second))}, pkgpostgres.Err(err)
+}
+
+// Pruner returns a worker that deletes notices that are older than 30 days, with their deliveries.
+func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
+	return loop.Pruner(pruneEvery, log, "old notices not deleted", func(ctx context.Context) error {
+		_, err := s.Prune(ctx)
+		return err
+	})
+}
+
+// Prune deletes old notices, and returns their number.
+func (s *Store) Prune(ctx context.Context) (int64, error) {
+	q := s.database.Queries()
+	n, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
+		return q.PruneNotices(ctx, db.PruneNoticesParams{KeepDays: keepDays, Max: size, Now: q.AsOf})
+	})
+	return n, pkgpostgres.Err(err)
+}

@@ -1,0 +1,110 @@
+package notices_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/postgres/notices"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/transfer"
+)
+
+// told returns the types of the notices about an entity, in order, and the data of the last.
+func told(t *testing.T, s *storetest.Service, entity string) (types []string, last string) {
+	t.Helper()
+	rows, err := s.Pool.Query(t.Context(), "SELECT type, data FROM notices WHERE entity = $1 ORDER BY n", entity)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var kind string
+		require.NoError(t, rows.Scan(&kind, &last))
+		types = append(types, kind)
+	}
+	require.NoError(t, rows.Err())
+	return types, last
+}
+
+// Whatever happens to tickets and events is told once, in the same transaction.
+func TestWhatIsTold(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 4, 10))
+	spec.Transferable = new(event.TransferPriced)
+	s.Put(t, spec)
+	s.SetFees(t, 5)
+	r := s.MustHoldSeats(t, "alice", "A-1-1", "A-1-2")
+	p := storetest.Payment(r)
+	order := r.ID.String()
+	types, _ := told(t, s, order)
+	require.Empty(t, types)
+	s.Confirm(t, r, p)
+	ids := s.TicketIDs(t, p)
+	types, data := told(t, s, order)
+	require.Equal(t, []string{"TICKETS_ISSUED"}, types)
+	require.JSONEq(t, `{"reservationId": "`+order+`", "eventId": "e", "userId": "alice", "amount": 150, "currency": "KRW", "tickets": [
+		{"ticketId": "`+ids[0].String()+`", "section": "A", "seatId": "A-1-1", "amount": 75},
+		{"ticketId": "`+ids[1].String()+`", "section": "A", "seatId": "A-1-2", "amount": 75}]}`, data)
+
+	_, claim, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "alice"}, nil)
+	require.NoError(t, err)
+	passed, err := s.Transfers.Accept(t.Context(), "bob", claim, uuid.Nil)
+	require.NoError(t, err)
+	types, data = told(t, s, order)
+	require.Equal(t, []string{"TICKETS_ISSUED", "TICKET_TRANSFERRED"}, types)
+	require.JSONEq(t, `{"reservationId": "`+order+`", "eventId": "e", "sellerId": "alice", "buyerId": "bob", "section": "A", "seatId": "A-1-1",
+		"formerTicketId": "`+ids[0].String()+`", "ticketId": "`+passed.NewTicket.String()+`", "price": 0, "currency": "KRW"}`, data)
+
+	s.Refund(t, p, refund.Operator)
+	types, data = told(t, s, order)
+	require.Equal(t, []string{"TICKETS_ISSUED", "TICKET_TRANSFERRED", "TICKETS_REFUNDED"}, types)
+	require.JSONEq(t, `{"reservationId": "`+order+`", "eventId": "e", "userId": "alice", "amount": 75, "currency": "KRW", "tickets": [
+		{"ticketId": "`+ids[1].String()+`", "section": "A", "seatId": "A-1-2", "amount": 75}]}`, data)
+
+	later := event.Postponement{StartsAt: spec.StartsAt.Add(24 * time.Hour)}
+	for range 2 { // a repeated call tells nothing
+		_, err = s.Events.Postpone(t.Context(), "e", later)
+		require.NoError(t, err)
+	}
+	types, data = told(t, s, "e")
+	require.Equal(t, []string{"EVENT_POSTPONED"}, types)
+	require.JSONEq(t, `{"eventId": "e", "title": "Concert e", "startsAt": "2041-03-17T19:00:00Z", "formerStartsAt": "2041-03-16T19:00:00Z"}`, data)
+	for _, act := range []event.Act{event.Cancel, event.Undo, event.Cancel} {
+		_, err = s.Events.Act(t.Context(), "e", act, time.Minute)
+		require.NoError(t, err)
+	}
+	types, _ = told(t, s, "e")
+	require.Equal(t, []string{"EVENT_POSTPONED"}, types, "it can be undone")
+	s.Clock.Advance(2 * time.Minute)
+	require.NoError(t, s.Walker.Walk(t.Context()))
+	_, err = s.Events.Act(t.Context(), "e", event.Refund, 0)
+	require.NoError(t, err)
+	types, data = told(t, s, "e")
+	require.Equal(t, []string{"EVENT_POSTPONED", "EVENT_CANCELLED"}, types)
+	require.JSONEq(t, `{"eventId": "e", "title": "Concert e", "startsAt": "2041-03-17T19:00:00Z"}`, data)
+	types, data = told(t, s, order) // a gift costs nothing, and ends with its event
+	require.Equal(t, "TICKETS_REFUNDED", types[len(types)-1])
+	require.Contains(t, data, `"userId":"bob","amount":0`)
+
+	s.Put(t, storetest.Spec("f", event.General, storetest.Admissions("B", 10, 5)))
+	for _, act := range []event.Act{event.Cancel, event.Refund, event.Refund} {
+		_, err = s.Events.Act(t.Context(), "f", act, time.Minute)
+		require.NoError(t, err)
+	}
+	types, _ = told(t, s, "f")
+	require.Equal(t, []string{"EVENT_CANCELLED"}, types)
+
+	store := notices.NewStore(s.Database)
+	s.Clock.Advance(29 * 24 * time.Hour)
+	n, err := store.Prune(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	s.Clock.Advance(25 * time.Hour)
+	_, err = store.Prune(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, s.Count(t, "SELECT count(*) FROM notices"))
+}

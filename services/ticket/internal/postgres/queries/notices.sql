@@ -1,0 +1,148 @@
+-- Notices, and what is sent of them.
+
+-- name: InsertNotices :exec
+INSERT INTO notices (notice_id, type, entity, event_id, data, created_at)
+SELECT l.notice_id, l.type, l.entity, l.event_id, l.data::json, coalesce(sqlc.narg('now')::timestamptz, now())
+FROM (SELECT unnest(@notice_ids::uuid[]) AS notice_id, unnest(@types::text[]) AS type, unnest(@entities::text[]) AS entity,
+             unnest(@event_ids::text[]) AS event_id, unnest(@data::text[]) AS data) l;
+
+-- One replica at a time writes deliveries, so that those about one entity are in order.
+-- name: LockWalk :one
+SELECT pg_try_advisory_xact_lock(hashtextextended('notices', 0));
+
+-- name: NoticesToWalk :many
+SELECT * FROM notices WHERE NOT walked ORDER BY n LIMIT @max::int;
+
+-- name: QueueForWebhooks :exec
+INSERT INTO deliveries (lane, notice_id, entity, next_at)
+SELECT w.webhook_id, n.notice_id, n.entity, coalesce(sqlc.narg('now')::timestamptz, now())
+FROM notices n
+JOIN webhooks w ON n.type = ANY (w.types)
+WHERE n.notice_id = ANY (@notice_ids::uuid[])
+ORDER BY n.n
+ON CONFLICT (lane, notice_id) DO NOTHING;
+
+-- name: MarkWalked :exec
+UPDATE notices SET walked = true WHERE notice_id = ANY (@notice_ids::uuid[]);
+
+-- Takes due deliveries for a while (mine). One that has to wait for an earlier one of its entity is put off until that one is tried, or
+-- is over: whoever ends that one says so.
+-- name: ClaimDeliveries :many
+WITH t AS (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now
+), due AS (
+    SELECT d.seq, e.next_at AS earlier
+    FROM deliveries d
+    CROSS JOIN t
+    LEFT JOIN LATERAL (SELECT b.next_at FROM deliveries b
+                       WHERE b.lane = d.lane AND b.entity = d.entity AND b.state = 'PENDING' AND b.seq < d.seq
+                       ORDER BY b.lane, b.entity, b.seq LIMIT 1) e ON true
+    WHERE d.lane = @lane AND d.state = 'PENDING' AND d.next_at <= t.now
+    ORDER BY d.lane, d.next_at
+    LIMIT @max::int
+    FOR UPDATE OF d SKIP LOCKED
+), moved AS (
+    UPDATE deliveries d
+    SET next_at = greatest(due.earlier, t.now + make_interval(secs => @lease_seconds::float8)),
+        attempts = d.attempts + CASE WHEN due.earlier IS NULL THEN 1 ELSE 0 END,
+        tried_from = coalesce(d.tried_from, CASE WHEN due.earlier IS NULL THEN t.now END)
+    FROM due, t
+    WHERE d.seq = due.seq
+    RETURNING d.seq, d.notice_id, d.attempts, d.failures, coalesce(d.tried_from, t.now)::timestamptz AS tried_from, due.earlier IS NULL AS mine
+)
+SELECT m.seq, m.attempts, m.failures, m.tried_from, m.mine::boolean AS mine, n.notice_id, n.type, n.entity, n.event_id, n.data, n.created_at
+FROM moved m
+JOIN notices n USING (notice_id);
+
+-- name: EndDelivery :execrows
+UPDATE deliveries
+SET state = @state, delivered_at = CASE WHEN @state = 'DELIVERED' THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
+    last_status = @last_status, last_error = @last_error, failures = failures + CASE WHEN @state = 'DELIVERED' THEN 0 ELSE 1 END
+WHERE seq = @seq AND attempts = @attempts AND state = 'PENDING';
+
+-- name: RetryDelivery :execrows
+UPDATE deliveries
+SET failures = failures + 1, last_status = @last_status, last_error = @last_error,
+    next_at = coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @after_seconds::float8)
+WHERE seq = @seq AND attempts = @attempts AND state = 'PENDING';
+
+-- name: WakeNext :exec
+UPDATE deliveries d
+SET next_at = coalesce(sqlc.narg('now')::timestamptz, now())
+WHERE d.seq = (SELECT f.seq FROM deliveries f WHERE f.lane = @lane AND f.entity = @entity AND f.state = 'PENDING'
+               ORDER BY f.lane, f.entity, f.seq LIMIT 1)
+  AND d.failures = 0;
+
+-- name: LockWebhooks :exec
+SELECT pg_advisory_xact_lock(hashtextextended('webhooks', 0));
+
+-- name: ListWebhooks :many
+SELECT * FROM webhooks ORDER BY name;
+
+-- name: FindWebhook :one
+SELECT * FROM webhooks WHERE name = @name;
+
+-- name: InsertWebhook :one
+INSERT INTO webhooks (webhook_id, name, url, types, secret, created_at, updated_at)
+SELECT @webhook_id, @name, @url, @types::text[], @secret, t.now, t.now
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t
+RETURNING *;
+
+-- name: UpdateWebhook :one
+UPDATE webhooks w
+SET url = @url, types = @types::text[], secret = n.secret, updated_at = t.now,
+    former_secret = CASE WHEN n.secret <> w.secret THEN w.secret ELSE w.former_secret END,
+    former_until = CASE WHEN n.secret <> w.secret THEN t.now + make_interval(secs => @overlap_seconds::int) ELSE w.former_until END
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t, (SELECT @secret::text AS secret) n
+WHERE w.name = @name
+RETURNING w.*;
+
+-- name: DeleteWebhook :exec
+DELETE FROM webhooks WHERE name = @name;
+
+-- name: ListDeliveries :many
+SELECT d.notice_id, n.type, d.entity, d.state, d.attempts, d.last_status, d.last_error, n.created_at, d.next_at, d.delivered_at
+FROM deliveries d
+JOIN notices n USING (notice_id)
+WHERE d.lane = @lane AND d.notice_id < @before
+ORDER BY d.lane DESC, d.notice_id DESC
+LIMIT @max::int;
+
+-- The notices of these types from a time on, or those with these ids, that are walked: others are going to be sent.
+-- name: NoticesSince :many
+SELECT notice_id, created_at FROM notices
+WHERE created_at >= @since AND type = ANY (@types::text[]) AND walked
+ORDER BY created_at, n
+LIMIT @max::int;
+
+-- name: NoticesOfIDs :many
+SELECT notice_id FROM notices WHERE notice_id = ANY (@notice_ids::uuid[]) AND type = ANY (@types::text[]) AND walked;
+
+-- name: Requeue :execrows
+INSERT INTO deliveries AS d (lane, notice_id, entity, next_at)
+SELECT @lane, n.notice_id, n.entity, coalesce(sqlc.narg('now')::timestamptz, now())
+FROM notices n
+WHERE n.notice_id = ANY (@notice_ids::uuid[])
+ORDER BY n.n
+ON CONFLICT (lane, notice_id) DO UPDATE
+SET state = 'PENDING', delivered_at = NULL, failures = 0, tried_from = NULL, next_at = excluded.next_at
+WHERE d.state <> 'PENDING';
+
+-- name: CountDeliveries :one
+SELECT (SELECT count(*) FROM deliveries p WHERE p.lane = @lane AND p.state = 'PENDING') AS pending,
+       (SELECT count(*) FROM deliveries f WHERE f.lane = @lane AND f.state = 'FAILED') AS failed,
+       coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(coalesce(o.tried_from, o.next_at)))
+                 FROM deliveries o WHERE o.lane = @lane AND o.state = 'PENDING'), 0)::float8 AS oldest_seconds;
+
+-- Deliveries go with their notices.
+-- name: PruneNotices :one
+WITH old AS (
+    DELETE FROM notices
+    WHERE notice_id IN (SELECT o.notice_id FROM notices o
+                        WHERE o.created_at < coalesce(sqlc.narg('now')::timestamptz, now()) - make_interval(days => @keep_days::int)
+                        ORDER BY o.created_at LIMIT @max::int FOR UPDATE SKIP LOCKED)
+    RETURNING notice_id
+), gone AS (
+    DELETE FROM deliveries d USING old WHERE d.notice_id = old.notice_id
+)
+SELECT count(*) FROM old;
