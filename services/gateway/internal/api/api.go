@@ -15,6 +15,7 @@ import (
 	"urr.guru/services/gateway/internal/absence"
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/language"
 )
 
 // ErrorWriter responds to a request with an error.
@@ -107,7 +108,11 @@ func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Req
 			return err
 		}
 	}
-	ctx := caller.WithOnly(r.Context(), q.Caller(), q.Route.RPC)
+	c := q.Caller()
+	if q.Route.Method == http.MethodPost && q.Session != nil { // who gets tickets is written to
+		c.Language = language.Of(r.Header)
+	}
+	ctx := caller.WithOnly(r.Context(), c, q.Route.RPC)
 	inner := (&http.Request{
 		Method: q.Route.Method, URL: &url.URL{Path: q.Path, RawQuery: r.URL.RawQuery}, Header: http.Header{},
 		Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Body: &requestBody{q: q},

@@ -20,6 +20,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/identity"
+	"urr.guru/services/gateway/internal/language"
 	"urr.guru/services/gateway/internal/limit"
 	"urr.guru/services/gateway/internal/linestate"
 	"urr.guru/services/gateway/internal/live"
@@ -131,7 +132,7 @@ func Assemble(
 			Tokens: tokens, Rooms: g.Rooms, Lines: g.Lines, Slots: slots, VerifyMutations: cfg.VerifySlots,
 		},
 		Tokens: tokens, Cookies: cookies, Limits: g.limits, Proxies: proxies,
-		Problems: problem.New(web.Language, log).WithPage(e.pages.ServeRefusal), Audit: g.Audit,
+		Problems: problem.New(func(r *http.Request) string { return language.Of(r.Header) }, log).WithPage(e.pages.ServeRefusal), Audit: g.Audit,
 		OriginSecrets: cfg.CloudFrontSecret, Trusted: cfg.TrustedOrigins, Secure: cfg.SecureCookies, PayHost: cfg.Pay.Host, Pay: pages.Pay, Log: log,
 	})
 	if err != nil {

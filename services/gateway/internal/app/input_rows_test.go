@@ -49,6 +49,7 @@ var (
 			{member: "maxPerUser", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "timeZone", value: `"Local"`, code: "INVALID_REQUEST"},
 			{member: "returnWithin", value: `86401`, code: "INVALID_REQUEST"},
+			{member: "codesFrom", value: `8761`, code: "INVALID_REQUEST"},
 			{member: "seriesId", value: `"a b"`, code: "INVALID_REQUEST"},
 			{member: "maxPerUserInSeries", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "refundUntil", value: `"` + strings.Repeat("n", 65) + `"`, code: "INVALID_REQUEST"},

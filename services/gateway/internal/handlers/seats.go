@@ -12,6 +12,7 @@ import (
 	"urr.guru/pkg/rpc/batchrpc"
 	"urr.guru/pkg/wire"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/language"
 	"urr.guru/services/gateway/internal/seats"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -109,14 +110,21 @@ func (h *SeatHandlers) Refusal() error { return h.holds.refusal() }
 
 func (h *SeatHandlers) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldSeatsItem) // the route's message
-	item.Caller = q.Caller()
+	item.Caller = callerWithLanguage(q)
 	return h.respondWithHold(w, q, func() (*ticketv1.Reservation, error) { return h.holdSeats.Do(r.Context(), item) })
+}
+
+// callerWithLanguage returns the caller with the language in which the buyer is written to.
+func callerWithLanguage(q *edge.Request) *commonv1.Caller {
+	c := q.Caller()
+	c.Language = language.Of(q.Header)
+	return c
 }
 
 // ReserveBest holds the best seats available, or a number of general admissions.
 func (h *SeatHandlers) ReserveBest(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldBestItem) // the route's message
-	item.Caller = q.Caller()
+	item.Caller = callerWithLanguage(q)
 	return h.respondWithHold(w, q, func() (*ticketv1.Reservation, error) { return h.holdBest.Do(r.Context(), item) })
 }
 

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"urr.guru/services/gateway/internal/language"
 )
 
 // PayConfig has the settings of the page on which the script of Toss Payments runs.
@@ -98,7 +100,7 @@ func (p *payHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	lang := r.URL.Query().Get("lang")
 	if p.pages[lang] == nil {
-		lang = Language(r)
+		lang = language.Of(r.Header)
 	}
 	h.Set("Cache-Control", "private, no-cache")
 	h.Add("Vary", "Accept-Language")

@@ -3,6 +3,8 @@ package web
 import (
 	"html/template"
 	"net/http"
+
+	"urr.guru/services/gateway/internal/language"
 )
 
 const htmlType = "text/html; charset=utf-8"
@@ -104,7 +106,7 @@ func (s *pageShell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func variantOf(r *http.Request) pageVariant {
 	_, plain := r.Cookie(sessionCookie)
 	_, secure := r.Cookie(secureSessionCookie)
-	return pageVariant{lang: Language(r), session: plain == nil || secure == nil}
+	return pageVariant{lang: language.Of(r.Header), session: plain == nil || secure == nil}
 }
 
 // contentSecurity returns the Content-Security-Policy of pages: they load from their own origin only,

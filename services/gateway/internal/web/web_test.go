@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/services/gateway/internal/language"
 	"urr.guru/services/gateway/internal/web"
 )
 
@@ -123,9 +124,9 @@ func TestLanguage(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 		r.Header.Set("Accept-Language", c.accept)
 		if c.cookie != "" {
-			r.AddCookie(&http.Cookie{Name: web.LanguageCookie, Value: c.cookie})
+			r.AddCookie(&http.Cookie{Name: language.Cookie, Value: c.cookie})
 		}
-		require.Equal(t, c.want, web.Language(r), "%+v", c)
+		require.Equal(t, c.want, language.Of(r.Header), "%+v", c)
 	}
 }
 

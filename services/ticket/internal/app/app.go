@@ -95,8 +95,6 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 	startSweepers(a, cfg, database, eventStore, log)
 	startCancellationWalker(a, cfg, database, log)
-	webhooks := startNotices(a, cfg, database, log)
-
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {
 		return err
@@ -112,12 +110,16 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, cfg.HoldMaxExtension))
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
-	registerMemberships(server, membershipService)
-	ticketv1.RegisterWebhookServiceServer(server, rpc.NewWebhooks(webhooks))
 	ticketService := registerTickets(server, database, cfg.keys)
+	sent, err := startNotices(a, cfg, database, ticketService, log)
+	if err != nil {
+		return err
+	}
+	ticketv1.RegisterWebhookServiceServer(server, rpc.NewWebhooks(sent.webhooks))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		ticketService.Rekey(next.keys)
+		sent.rekey(next)
 		log.InfoContext(ctx, "ticket codes are signed", "public_keys", next.keys.Public())
 		return server.Rekey(next.RPC.Accept)
 	})

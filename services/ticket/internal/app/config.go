@@ -2,6 +2,9 @@
 package app
 
 import (
+	"net"
+	"net/mail"
+	"net/url"
 	"time"
 
 	"urr.guru/pkg/config"
@@ -9,6 +12,7 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/rpc"
+	noticemail "urr.guru/services/ticket/internal/mail"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -46,6 +50,18 @@ type Config struct {
 	NoticeRetryAfter time.Duration `env:"NOTICE_RETRY_AFTER, default=5s" min:"50ms" max:"1h"`
 	// NoticeRetryFor is how long a notice is sent again; then it counts as failed.
 	NoticeRetryFor time.Duration `env:"NOTICE_RETRY_FOR, default=72h" min:"1s" max:"480h"`
+	// SMTPAddr is the server that sends e-mails, as smtp.example.com:587; empty: none are sent.
+	SMTPAddr string `env:"SMTP_ADDR"`
+	// SMTPTLS protects the connection: starttls, implicit (as at port 465), or none.
+	SMTPTLS string `env:"SMTP_TLS, default=starttls" oneof:"starttls implicit none"`
+	// SMTPUser signs in with SMTP_PASSWORD; empty: without.
+	SMTPUser string `env:"SMTP_USER"`
+	// SMTPPassword is the password of SMTP_USER.
+	SMTPPassword config.Secret `env:"SMTP_PASSWORD"`
+	// SMTPFrom is the sender of e-mails, as Tickets <tickets@example.com>; required with SMTP_ADDR.
+	SMTPFrom string `env:"SMTP_FROM"`
+	// PublicURL is the gateway's own address in browsers, to which e-mails link; required with SMTP_ADDR.
+	PublicURL string `env:"PUBLIC_URL"`
 
 	keys ticket.Keys
 }
@@ -63,10 +79,35 @@ func (c *Config) Validate() error {
 	if c.HoldConcurrency >= c.Postgres.MaxConns && c.Postgres.MaxConns > 1 {
 		return config.Invalid("HOLD_CONCURRENCY", c.HoldConcurrency, "must be below DATABASE_MAX_CONNS")
 	}
+	return c.validateMail()
+}
+
+func (c *Config) validateMail() error {
+	if c.SMTPAddr == "" {
+		return nil
+	}
+	if host, port, err := net.SplitHostPort(c.SMTPAddr); err != nil || host == "" || port == "" {
+		return config.Invalid("SMTP_ADDR", c.SMTPAddr, "must be a host and a port, as smtp.example.com:587")
+	}
+	if _, err := mail.ParseAddress(c.SMTPFrom); err != nil {
+		return config.Invalid("SMTP_FROM", c.SMTPFrom, "must be an address, as Tickets <tickets@example.com>")
+	}
+	if u, err := url.Parse(c.PublicURL); err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Path != "" {
+		return config.Invalid("PUBLIC_URL", c.PublicURL, "must be the gateway's address in browsers, as https://tickets.example")
+	}
+	if c.SMTPUser != "" && c.SMTPTLS == "none" {
+		return config.Invalid("SMTP_TLS", c.SMTPTLS, "must not be none with SMTP_USER, whose password it would show")
+	}
 	return nil
 }
 
 func (c *Config) holdDuration() time.Duration { return time.Duration(c.HoldSeconds) * time.Second }
+
+func (c *Config) mailSettings() noticemail.Settings {
+	return noticemail.Settings{
+		Addr: c.SMTPAddr, User: c.SMTPUser, Password: c.SMTPPassword.Reveal(), TLS: c.SMTPTLS, From: c.SMTPFrom, PublicURL: c.PublicURL,
+	}
+}
 
 // readPoolConfig returns the configuration of the connection pool for visitors' reads.
 func (c *Config) readPoolConfig() postgres.Config {

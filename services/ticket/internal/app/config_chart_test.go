@@ -22,10 +22,16 @@ func TestChart(t *testing.T) {
 
 	prod := charttest.ProductionConfig[app.Config](t, "ticket", "--set", "kafka.brokers={k1:9096,k2:9096}",
 		"--set", "kafka.sasl=SCRAM-SHA-512", "--set", "kafka.username=urr", "--set", "kafka.passwordSecret=kafka",
-		"--set", "postgres.maxConnections=40", "--set", "config.HOLD_CONCURRENCY=20", "--set", "config.DATABASE_READ_MAX_CONNS=30", "--set", "telemetry.logLevel=warn")
+		"--set", "postgres.maxConnections=40", "--set", "config.HOLD_CONCURRENCY=20", "--set", "config.DATABASE_READ_MAX_CONNS=30", "--set", "telemetry.logLevel=warn",
+		"--set", "config.SMTP_ADDR=smtp.shop.test:465", "--set", "config.SMTP_TLS=implicit", "--set", "config.SMTP_USER=urr",
+		"--set", "config.SMTP_FROM=tickets@shop.test", "--set", "config.PUBLIC_URL=https://shop.test", "--set", "secrets.SMTP_PASSWORD.name=smtp")
 	require.Equal(t, 40, prod.Postgres.MaxConns)
 	require.Equal(t, 20, prod.HoldConcurrency)
 	require.Equal(t, 30, prod.ReadMaxConns)
+	require.Equal(t, "smtp.shop.test:465", prod.SMTPAddr)
+	require.Equal(t, "implicit", prod.SMTPTLS)
+	require.NotEmpty(t, prod.SMTPPassword)
+	require.Empty(t, dev.SMTPAddr)
 	require.Equal(t, "urr", prod.Kafka.Username)
 	require.NotEmpty(t, prod.Kafka.Password)
 	require.Equal(t, "warn", prod.LogLevel)

@@ -9,15 +9,17 @@ import (
 
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/loop"
+	"urr.guru/services/ticket/internal/mail"
 	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/notices"
+	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/webhook"
 )
 
 var noticesSent = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_notices_sent_total",
-	Help: "Attempts to send notices, by receiver (the name of a webhook) and result (DELIVERED or FAILED).",
+	Help: "Attempts to send notices, by receiver (the name of a webhook, or E-MAIL) and result (DELIVERED or FAILED).",
 }, []string{"receiver", "result"})
 
 var noticesLeft = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
@@ -38,17 +40,39 @@ func observeAttempt(receiver string, o notice.Outcome) {
 	noticesSent.WithLabelValues(receiver, string(result)).Inc()
 }
 
-// startNotices starts the workers that send notices, and returns the service of webhooks.
-func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *notice.Webhooks {
-	store := notices.NewStore(database)
+// noticeSenders are what sends notices.
+type noticeSenders struct {
+	webhooks *notice.Webhooks
+	mails    *mail.Sender // nil: no e-mails are sent
+}
+
+func (s *noticeSenders) rekey(cfg *Config) {
+	if s.mails != nil {
+		s.mails.SetPassword(cfg.SMTPPassword.Reveal())
+	}
+}
+
+// startNotices starts the workers that send notices. codes signs the codes of tickets in e-mails.
+func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, codes *ticket.Service, log *slog.Logger) (*noticeSenders, error) {
+	store := notices.NewStore(database, cfg.SMTPAddr != "")
 	private := cfg.Webhooks == "development"
 	sender := webhook.NewSender(webhook.Options{Private: private})
 	a.OnClose("webhooks", sender.Close)
+	senders := &noticeSenders{webhooks: notice.NewWebhooks(store, private)}
+	if cfg.SMTPAddr != "" {
+		var err error
+		if senders.mails, err = mail.NewSender(cfg.mailSettings(), store, codes); err != nil {
+			return nil, err
+		}
+	}
 	lanes := func(ctx context.Context) ([]notice.Lane, error) {
 		webhooks, err := store.ListWebhooks(ctx)
 		all := make([]notice.Lane, len(webhooks))
 		for i, w := range webhooks {
 			all[i] = sender.Lane(w)
+		}
+		if senders.mails != nil {
+			all = append(all, senders.mails.Lane())
 		}
 		return all, err
 	}
@@ -61,7 +85,7 @@ func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, lo
 	a.Go("deliveries of notices", store.Walker(cfg.SweepInterval, log))
 	a.Go("old notices", store.Pruner(log))
 	a.Go("notices that have not arrived", reportNotices(lanes, store.Count, log))
-	return notice.NewWebhooks(store, private)
+	return senders, nil
 }
 
 // reportNotices returns a worker that updates the metrics of notices that have not arrived. When it fails,

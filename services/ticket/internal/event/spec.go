@@ -60,6 +60,9 @@ type Spec struct {
 	MaxPerUserInSeries *int32
 	// Transferable says whether holders may pass tickets on.
 	Transferable *Transferable
+	// CodesFrom is from how many hours before doors on e-mails have the codes of tickets that cannot be
+	// passed on; 0: never.
+	CodesFrom *int32
 	// CancellationFees say what the organiser keeps of the price of tickets that users give back.
 	CancellationFees *CancellationFees
 	Presale          *Presale
@@ -175,7 +178,7 @@ func (s *Section) Seating() Seating {
 func defaults() *Spec {
 	return &Spec{
 		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
-		Transferable: new(TransferNone), CancellationFees: new(CancellationFees{}), Presale: new(Presale{}),
+		Transferable: new(TransferNone), CodesFrom: new(int32(0)), CancellationFees: new(CancellationFees{}), Presale: new(Presale{}),
 	}
 }
 

@@ -24,6 +24,9 @@ const (
 type Delivery struct {
 	Notice
 
+	// UserID is who gets an e-mail, at Email, in Language.
+	UserID, Email, Language string
+
 	Seq      int64
 	Lane     uuid.UUID
 	Attempt  int
@@ -33,10 +36,11 @@ type Delivery struct {
 }
 
 // Outcome is the result of an attempt. Status is that of HTTP, or of SMTP; 0: there was no answer. Error
-// is empty when the notice has arrived.
+// is empty when the notice has arrived. Final: there is no sense in another attempt.
 type Outcome struct {
 	Status int
 	Error  string
+	Final  bool
 }
 
 // maxDelay bounds the time between two attempts.

@@ -137,7 +137,7 @@ func (l *Lanes) store(ctx context.Context, d *Delivery, o Outcome) error {
 		return l.Queue.End(ctx, d, Delivered, o)
 	}
 	delay, ok := l.Retry.Next(d, l.now())
-	if !ok {
+	if !ok || o.Final {
 		return l.Queue.End(ctx, d, Failed, o)
 	}
 	return l.Queue.Retry(ctx, d, o, delay)

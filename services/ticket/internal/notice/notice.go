@@ -22,6 +22,8 @@ const (
 	// EventCancelled is told when the cancellation cannot be undone any more.
 	EventCancelled Type = "EVENT_CANCELLED"
 	EventPostponed Type = "EVENT_POSTPONED"
+	// CodesDue is for e-mails only: from now on they have the codes of the event's tickets.
+	CodesDue Type = "CODES_DUE"
 )
 
 // Notice says once what happened, to whoever is told.
@@ -81,6 +83,16 @@ type Event struct {
 	StartsAt time.Time `json:"startsAt"`
 	// FormerStartsAt is the start before the postponement.
 	FormerStartsAt *time.Time `json:"formerStartsAt,omitempty"`
+}
+
+// Facts are what a e-mail says beside its notice.
+type Facts struct {
+	Title, Venue, TimeZone string
+	StartsAt               time.Time
+	// Codes: e-mails have the codes of the event's tickets now.
+	Codes bool
+	// Tickets are the valid ones of the user. They are read only if Codes is set.
+	Tickets []ticket.Ticket
 }
 
 // New is a notice that is not stored yet. Data is an Order, a Passed or an Event.

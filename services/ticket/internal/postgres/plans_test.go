@@ -10,11 +10,12 @@ import (
 )
 
 // The exceptions: a page of events is read along the index of its order, and all events are scanned
-// once in ten seconds. There are few webhooks, and notices_to_walk has only new notices.
+// once in ten seconds. There are few webhooks, and
+// notices_to_walk and events_codes_to_send have only what is to be done.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t), "ListEvents events", "SoldByEvent events",
-		"ListWebhooks webhooks", "QueueForWebhooks webhooks", "NoticesToWalk notices")
+		"ListWebhooks webhooks", "QueueForWebhooks webhooks", "NoticesToWalk notices", "CodesDue events")
 }
 
 // What every replica reads again and again must not cost more the more is sold, nor the more holds

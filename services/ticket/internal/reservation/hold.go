@@ -9,9 +9,13 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
+// Contact is where, and in which language, a user is written to. An empty Email: nowhere.
+type Contact struct{ Email, Language string }
+
 // SeatsRequest asks for named seats, all of them or none.
 type SeatsRequest struct {
 	EventID, UserID, SlotID string
+	Contact                 Contact
 	SeatIDs                 []string
 	// SkipLocked: a seat that another transaction has locked counts as taken. Otherwise the request
 	// waits for the lock.
@@ -23,8 +27,7 @@ type SeatsRequest struct {
 
 // Standing is what decides whether a user may hold places in a presale.
 type Standing struct {
-	// Email and Claims are what the identity provider has said of the user.
-	Email  string
+	// Claims are what the identity provider has said of the user, "name=value" each.
 	Claims []string
 	// Entitled is set by the Service: the user has an entitlement for the event's presale.
 	Entitled bool
@@ -33,6 +36,7 @@ type Standing struct {
 // BestRequest asks for a number of places of a section: the best free seats, or general admissions.
 type BestRequest struct {
 	EventID, UserID, SlotID string
+	Contact                 Contact
 	Section                 string
 	Quantity                int
 	// Adjacent requires seats next to each other in one row. It is ignored for general admission.
@@ -125,7 +129,7 @@ func (g *GeneralSale) Allot(req BestRequest) (*Reservation, error) {
 	g.Free[req.Section] -= int64(req.Quantity)
 	fee := g.Fees[req.Section] * int64(req.Quantity)
 	return g.hold(Reservation{
-		UserID: req.UserID, SlotID: req.SlotID, Section: req.Section, Quantity: req.Quantity, Fee: fee,
+		UserID: req.UserID, Contact: req.Contact, SlotID: req.SlotID, Section: req.Section, Quantity: req.Quantity, Fee: fee,
 		Amount: g.Prices[req.Section]*int64(req.Quantity) + fee,
 	}), nil
 }

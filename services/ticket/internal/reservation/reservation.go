@@ -66,6 +66,8 @@ type Reservation struct {
 	ID      uuid.UUID
 	EventID string
 	UserID  string
+	// Contact is the user's. Only new reservations have it.
+	Contact Contact
 	// SlotID is the slot of the waiting line in which the user made the reservation.
 	SlotID string
 	// Section is set for general admission only, and Seats for assigned seating only.

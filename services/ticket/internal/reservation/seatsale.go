@@ -145,7 +145,9 @@ func (s *SeatSale) takeOver(hold uuid.UUID) {
 }
 
 func (s *SeatSale) reserve(req SeatsRequest) *Reservation {
-	wanted := Reservation{UserID: req.UserID, SlotID: req.SlotID, Quantity: len(req.SeatIDs), Seats: make([]Seat, len(req.SeatIDs))}
+	wanted := Reservation{
+		UserID: req.UserID, Contact: req.Contact, SlotID: req.SlotID, Quantity: len(req.SeatIDs), Seats: make([]Seat, len(req.SeatIDs)),
+	}
 	for n, id := range req.SeatIDs {
 		seat := NewSeat(id, s.Unlocked[id].Price)
 		seat.Fee = s.Unlocked[id].Fee

@@ -87,7 +87,7 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 	if err != nil {
 		return nil, err
 	}
-	if req.Entitled, err = s.entitled(ctx, &e, req.UserID, req.Standing); err != nil {
+	if req.Entitled, err = s.entitled(ctx, &e, entitlement.User{ID: req.UserID, Email: req.Email, Claims: req.Claims}); err != nil {
 		return nil, err
 	}
 	return s.holder.HoldSeats(ctx, req)
@@ -95,11 +95,11 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 
 // entitled reports whether the user may buy in the event's presale. Nobody is asked for when there is
 // none, or when it has ended by any clock: the transaction of the hold decides by the database's.
-func (s *Service) entitled(ctx context.Context, e *event.Event, userID string, u Standing) (bool, error) {
+func (s *Service) entitled(ctx context.Context, e *event.Event, u entitlement.User) (bool, error) {
 	if e.Presale == nil || !e.Presale.Exists() || time.Since(e.SalesOpenAt) > time.Minute {
 		return false, nil
 	}
-	return s.entitlements.Entitled(ctx, e, entitlement.User{ID: userID, Email: u.Email, Claims: u.Claims})
+	return s.entitlements.Entitled(ctx, e, u)
 }
 
 // HoldBest holds the best free seats of a section, or places without seats. ErrSoldOut when fewer
@@ -110,7 +110,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if err != nil {
 		return nil, err
 	}
-	if req.Entitled, err = s.entitled(ctx, &e, req.UserID, req.Standing); err != nil {
+	if req.Entitled, err = s.entitled(ctx, &e, entitlement.User{ID: req.UserID, Email: req.Email, Claims: req.Claims}); err != nil {
 		return nil, err
 	}
 	if sec, ok := e.Section(req.Section); e.Seating == event.General || ok && sec.Seating() == event.General {
@@ -121,7 +121,10 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if r, err := s.holder.Replay(ctx, req.IdempotencyKey); r != nil || err != nil {
 		return r, err
 	}
-	seats := SeatsRequest{EventID: req.EventID, UserID: req.UserID, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey, SkipLocked: true, Standing: req.Standing}
+	seats := SeatsRequest{
+		EventID: req.EventID, UserID: req.UserID, Contact: req.Contact, Standing: req.Standing, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey,
+		SkipLocked: true,
+	}
 	var snap event.Snapshot
 	for attempt := range maxAttempts {
 		if snap, err = s.events.Snapshot(ctx, req.EventID); err != nil {

@@ -186,7 +186,7 @@ func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*t
 	}
 	out := fromSnapshot(snap)
 	out.HoldSeconds, out.SlotSeconds, out.Threshold, out.Etag = set.HoldSeconds, set.SlotSeconds, set.Threshold, new(set.ETag())
-	out.ReturnWithin = set.ReturnWithin
+	out.ReturnWithin, out.CodesFrom = set.ReturnWithin, set.CodesFrom
 	return out, nil
 }
 

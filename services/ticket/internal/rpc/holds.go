@@ -89,8 +89,8 @@ func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, err
 		return reservation.SeatsRequest{}, err
 	}
 	return reservation.SeatsRequest{
-		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats, IdempotencyKey: key,
-		Standing: standingOf(item.GetCaller()),
+		EventID: item.GetEventId(), UserID: user, Contact: toContact(item.GetCaller()), SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats,
+		IdempotencyKey: key, Standing: reservation.Standing{Claims: item.GetCaller().GetClaims()},
 	}, nil
 }
 
@@ -106,16 +106,18 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 		return reservation.BestRequest{}, invalidField("quantity", "must be between 1 and 1000")
 	}
 	req := reservation.BestRequest{
-		EventID: item.GetEventId(), UserID: user, SlotID: item.GetCaller().GetSlotId(), Section: item.GetSection(),
-		Quantity: int(item.GetQuantity()), Adjacent: item.Adjacent == nil || item.GetAdjacent(), Standing: standingOf(item.GetCaller()),
+		EventID: item.GetEventId(), UserID: user, Contact: toContact(item.GetCaller()), SlotID: item.GetCaller().GetSlotId(),
+		Section: item.GetSection(), Quantity: int(item.GetQuantity()), Adjacent: item.Adjacent == nil || item.GetAdjacent(),
+		Standing: reservation.Standing{Claims: item.GetCaller().GetClaims()},
 	}
 	req.IdempotencyKey, err = idempotency.New(user, "HoldBest", item.GetCaller().GetIdempotencyKey(),
 		req.EventID, req.Section, strconv.Itoa(req.Quantity), strconv.FormatBool(req.Adjacent))
 	return req, err
 }
 
-func standingOf(c *commonv1.Caller) reservation.Standing {
-	return reservation.Standing{Email: c.GetEmail(), Claims: c.GetClaims()}
+// toContact returns where a caller is written to.
+func toContact(c *commonv1.Caller) reservation.Contact {
+	return reservation.Contact{Email: c.GetEmail(), Language: c.GetLanguage()}
 }
 
 // userOfItem returns the user of a caller (see userInEvent) for one item of a call. It also

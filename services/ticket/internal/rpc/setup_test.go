@@ -106,7 +106,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterPayableServiceServer(r, payables)
 		ticketv1.RegisterMembershipServiceServer(r, rpc.NewMemberships(membershipService))
 		ticketv1.RegisterMembershipAdminServiceServer(r, rpc.NewMembershipAdmin(membershipService))
-		ticketv1.RegisterWebhookServiceServer(r, rpc.NewWebhooks(notice.NewWebhooks(notices.NewStore(database), false)))
+		ticketv1.RegisterWebhookServiceServer(r, rpc.NewWebhooks(notice.NewWebhooks(notices.NewStore(database, false), false)))
 		ticketService := ticket.NewService(tickets.NewStore(database), keys)
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
 		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))

@@ -19,7 +19,8 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 		SalesOpenAt: in.GetSalesOpenAt().AsTime(), SalesCloseAt: in.GetSalesCloseAt().AsTime(),
 		Seating: event.Seating(in.GetSeating()), Currency: in.GetCurrency(), MaxPerUser: int(in.GetMaxPerUser()),
 		HoldSeconds: in.HoldSeconds, SlotSeconds: in.SlotSeconds, Threshold: in.Threshold, TimeZone: in.TimeZone,
-		ReturnWithin: in.ReturnWithin, SeriesID: in.SeriesId, MaxPerUserInSeries: in.MaxPerUserInSeries, Sections: make([]event.Section, len(in.GetSections())),
+		ReturnWithin: in.ReturnWithin, SeriesID: in.SeriesId, MaxPerUserInSeries: in.MaxPerUserInSeries, CodesFrom: in.CodesFrom,
+		Sections: make([]event.Section, len(in.GetSections())),
 	}
 	for i, sec := range in.GetSections() {
 		s.Sections[i] = event.Section{
@@ -58,7 +59,8 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 		SalesOpenAt: timestamppb.New(s.SalesOpenAt), SalesCloseAt: timestamppb.New(s.SalesCloseAt),
 		Seating: string(s.Seating), Currency: s.Currency, MaxPerUser: int32(s.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: s.HoldSeconds, SlotSeconds: s.SlotSeconds, Threshold: s.Threshold, TimeZone: s.TimeZone,
-		ReturnWithin: s.ReturnWithin, SeriesId: s.SeriesID, MaxPerUserInSeries: s.MaxPerUserInSeries, Sections: make([]*ticketv1.SectionSpec, len(s.Sections)),
+		ReturnWithin: s.ReturnWithin, SeriesId: s.SeriesID, MaxPerUserInSeries: s.MaxPerUserInSeries, CodesFrom: s.CodesFrom,
+		Sections: make([]*ticketv1.SectionSpec, len(s.Sections)),
 	}
 	for i, sec := range s.Sections {
 		spec := &ticketv1.SectionSpec{Section: sec.Name, Price: sec.Price, Fee: sec.Fee}

@@ -35,7 +35,7 @@ type Store interface {
 	// Change changes a transfer and its ticket; ErrNotFound.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
 	// Accept lets a user accept an offer (see Transfer.Accept).
-	Accept(ctx context.Context, id uuid.UUID, userID string) error
+	Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact) error
 	// Paying returns those of the payments that are under way, and of them those that have less than
 	// the given time left.
 	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
@@ -99,12 +99,12 @@ func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID)
 }
 
 // Accept accepts the offer that Look finds, and returns it (see Transfer.Accept).
-func (s *Service) Accept(ctx context.Context, userID, secret string, id uuid.UUID) (*Shown, error) {
+func (s *Service) Accept(ctx context.Context, userID string, contact reservation.Contact, secret string, id uuid.UUID) (*Shown, error) {
 	t, err := s.Look(ctx, userID, secret, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.store.Accept(ctx, t.ID, userID); err != nil {
+	if err := s.store.Accept(ctx, t.ID, userID, contact); err != nil {
 		return nil, err
 	}
 	return s.store.Find(ctx, t.ID)

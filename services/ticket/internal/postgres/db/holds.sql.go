@@ -60,17 +60,19 @@ func (q *Queries) DueInSections(ctx context.Context, arg DueInSectionsParams) ([
 }
 
 const InsertGeneralHolds = `-- name: InsertGeneralHolds :exec
-INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, fee, currency, status, expires_at,
-                          hold_ends_at, version, created_at)
+INSERT INTO reservations (reservation_id, event_id, user_id, email, language, slot_id, section, quantity, amount, fee, currency, status,
+                          expires_at, hold_ends_at, version, created_at)
 SELECT unnest($1::uuid[]), $2::text, unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
-       unnest($6::int[]), unnest($7::bigint[]), unnest($8::bigint[]), $9::text, 'HELD', $10::timestamptz,
-       $10::timestamptz, 1, $11::timestamptz
+       unnest($6::text[]), unnest($7::text[]), unnest($8::int[]), unnest($9::bigint[]), unnest($10::bigint[]), $11::text, 'HELD', $12::timestamptz,
+       $12::timestamptz, 1, $13::timestamptz
 `
 
 type InsertGeneralHoldsParams struct {
 	ReservationIds []uuid.UUID
 	EventID        string
 	UserIds        []string
+	Emails         []string
+	Languages      []string
 	SlotIds        []string
 	Sections       []string
 	Quantities     []int32
@@ -86,6 +88,8 @@ func (q *Queries) InsertGeneralHolds(ctx context.Context, arg InsertGeneralHolds
 		arg.ReservationIds,
 		arg.EventID,
 		arg.UserIds,
+		arg.Emails,
+		arg.Languages,
 		arg.SlotIds,
 		arg.Sections,
 		arg.Quantities,
@@ -100,11 +104,12 @@ func (q *Queries) InsertGeneralHolds(ctx context.Context, arg InsertGeneralHolds
 
 const InsertHolds = `-- name: InsertHolds :exec
 WITH r AS (
-    INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, fee, currency, status, expires_at,
-                              hold_ends_at, version, created_at)
-    SELECT unnest($7::uuid[]), $1::text, unnest($8::text[]), unnest($9::text[]), '',
-           unnest($10::int[]), unnest($11::bigint[]), unnest($12::bigint[]), $13::text, 'HELD',
-           $14::timestamptz, $14::timestamptz, 1, $15::timestamptz
+    INSERT INTO reservations (reservation_id, event_id, user_id, email, language, slot_id, section, quantity, amount, fee, currency, status,
+                              expires_at, hold_ends_at, version, created_at)
+    SELECT unnest($7::uuid[]), $1::text, unnest($8::text[]), unnest($9::text[]), unnest($10::text[]),
+           unnest($11::text[]), '',
+           unnest($12::int[]), unnest($13::bigint[]), unnest($14::bigint[]), $15::text, 'HELD',
+           $16::timestamptz, $16::timestamptz, 1, $17::timestamptz
 )
 INSERT INTO places (reservation_id, n, event_id, section, seat_id, price, fee)
 SELECT p.owner, p.n, $1::text, split_part(p.seat_id, '-', 1), p.seat_id, p.price, p.fee
@@ -121,6 +126,8 @@ type InsertHoldsParams struct {
 	PlaceFees      []int64
 	ReservationIds []uuid.UUID
 	UserIds        []string
+	Emails         []string
+	Languages      []string
 	SlotIds        []string
 	Quantities     []int32
 	Amounts        []int64
@@ -141,6 +148,8 @@ func (q *Queries) InsertHolds(ctx context.Context, arg InsertHoldsParams) error 
 		arg.PlaceFees,
 		arg.ReservationIds,
 		arg.UserIds,
+		arg.Emails,
+		arg.Languages,
 		arg.SlotIds,
 		arg.Quantities,
 		arg.Amounts,

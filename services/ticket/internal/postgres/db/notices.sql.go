@@ -33,9 +33,9 @@ WITH t AS (
         tried_from = coalesce(d.tried_from, CASE WHEN due.earlier IS NULL THEN t.now END)
     FROM due, t
     WHERE d.seq = due.seq
-    RETURNING d.seq, d.notice_id, d.attempts, d.failures, coalesce(d.tried_from, t.now)::timestamptz AS tried_from, due.earlier IS NULL AS mine
+    RETURNING d.seq, d.notice_id, d.entity, d.user_id, d.email, d.language, d.attempts, d.failures, coalesce(d.tried_from, t.now)::timestamptz AS tried_from, due.earlier IS NULL AS mine
 )
-SELECT m.seq, m.attempts, m.failures, m.tried_from, m.mine::boolean AS mine, n.notice_id, n.type, n.entity, n.event_id, n.data, n.created_at
+SELECT m.seq, m.attempts, m.failures, m.tried_from, m.mine::boolean AS mine, m.user_id, m.email, m.language, n.notice_id, n.type, m.entity, n.event_id, n.data, n.created_at
 FROM moved m
 JOIN notices n USING (notice_id)
 `
@@ -53,6 +53,9 @@ type ClaimDeliveriesRow struct {
 	Failures  int32
 	TriedFrom time.Time
 	Mine      bool
+	UserID    string
+	Email     string
+	Language  string
 	NoticeID  uuid.UUID
 	Type      string
 	Entity    string
@@ -83,6 +86,9 @@ func (q *Queries) ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams
 			&i.Failures,
 			&i.TriedFrom,
 			&i.Mine,
+			&i.UserID,
+			&i.Email,
+			&i.Language,
 			&i.NoticeID,
 			&i.Type,
 			&i.Entity,
@@ -90,6 +96,42 @@ func (q *Queries) ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams
 			&i.Data,
 			&i.CreatedAt,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const CodesDue = `-- name: CodesDue :many
+UPDATE events
+SET codes_sent = epoch
+WHERE codes_from > 0 AND codes_sent < epoch AND transferable = 'NONE' AND state IN ('OPEN', 'PAUSED')
+  AND coalesce(doors_at, starts_at) - make_interval(hours => codes_from) <= coalesce($1::timestamptz, now())
+  AND starts_at > coalesce($1::timestamptz, now())
+RETURNING event_id, title, starts_at
+`
+
+type CodesDueRow struct {
+	EventID  string
+	Title    string
+	StartsAt time.Time
+}
+
+// The events whose tickets' codes are due now.
+func (q *Queries) CodesDue(ctx context.Context, now *time.Time) ([]CodesDueRow, error) {
+	rows, err := q.db.Query(ctx, CodesDue, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CodesDueRow
+	for rows.Next() {
+		var i CodesDueRow
+		if err := rows.Scan(&i.EventID, &i.Title, &i.StartsAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -163,6 +205,41 @@ func (q *Queries) EndDelivery(ctx context.Context, arg EndDeliveryParams) (int64
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const EventOfMail = `-- name: EventOfMail :one
+SELECT title, venue, starts_at, time_zone,
+       (codes_from > 0 AND transferable = 'NONE' AND state IN ('OPEN', 'PAUSED')
+        AND coalesce(doors_at, starts_at) - make_interval(hours => codes_from) <= coalesce($1::timestamptz, now()))::boolean AS codes
+FROM events
+WHERE event_id = $2
+`
+
+type EventOfMailParams struct {
+	Now     *time.Time
+	EventID string
+}
+
+type EventOfMailRow struct {
+	Title    string
+	Venue    string
+	StartsAt time.Time
+	TimeZone string
+	Codes    bool
+}
+
+// What an e-mail says about its event.
+func (q *Queries) EventOfMail(ctx context.Context, arg EventOfMailParams) (EventOfMailRow, error) {
+	row := q.db.QueryRow(ctx, EventOfMail, arg.Now, arg.EventID)
+	var i EventOfMailRow
+	err := row.Scan(
+		&i.Title,
+		&i.Venue,
+		&i.StartsAt,
+		&i.TimeZone,
+		&i.Codes,
+	)
+	return i, err
 }
 
 const FindWebhook = `-- name: FindWebhook :one
@@ -379,6 +456,20 @@ func (q *Queries) MarkWalked(ctx context.Context, noticeIds []uuid.UUID) error {
 	return err
 }
 
+const MoveWalk = `-- name: MoveWalk :exec
+UPDATE notices SET walked_to = $1 WHERE notice_id = $2
+`
+
+type MoveWalkParams struct {
+	WalkedTo uuid.NullUUID
+	NoticeID uuid.UUID
+}
+
+func (q *Queries) MoveWalk(ctx context.Context, arg MoveWalkParams) error {
+	_, err := q.db.Exec(ctx, MoveWalk, arg.WalkedTo, arg.NoticeID)
+	return err
+}
+
 const NoticesOfIDs = `-- name: NoticesOfIDs :many
 SELECT notice_id FROM notices WHERE notice_id = ANY ($1::uuid[]) AND type = ANY ($2::text[]) AND walked
 `
@@ -481,6 +572,39 @@ func (q *Queries) NoticesToWalk(ctx context.Context, max int32) ([]Notice, error
 	return items, nil
 }
 
+const OrdersToTell = `-- name: OrdersToTell :many
+SELECT reservation_id FROM reservations
+WHERE event_id = $1 AND reservation_id > $2 AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED')
+ORDER BY event_id, reservation_id
+LIMIT $3::int
+`
+
+type OrdersToTellParams struct {
+	EventID string
+	After   uuid.UUID
+	Max     int32
+}
+
+func (q *Queries) OrdersToTell(ctx context.Context, arg OrdersToTellParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, OrdersToTell, arg.EventID, arg.After, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var reservation_id uuid.UUID
+		if err := rows.Scan(&reservation_id); err != nil {
+			return nil, err
+		}
+		items = append(items, reservation_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const PruneNotices = `-- name: PruneNotices :one
 WITH old AS (
     DELETE FROM notices
@@ -515,7 +639,7 @@ FROM notices n
 JOIN webhooks w ON n.type = ANY (w.types)
 WHERE n.notice_id = ANY ($2::uuid[])
 ORDER BY n.n
-ON CONFLICT (lane, notice_id) DO NOTHING
+ON CONFLICT (lane, notice_id, user_id) DO NOTHING
 `
 
 type QueueForWebhooksParams struct {
@@ -528,13 +652,88 @@ func (q *Queries) QueueForWebhooks(ctx context.Context, arg QueueForWebhooksPara
 	return err
 }
 
+const QueueMails = `-- name: QueueMails :exec
+INSERT INTO deliveries (lane, notice_id, entity, user_id, email, language, next_at)
+SELECT '00000000-0000-0000-0000-000000000000', n.notice_id, n.entity || ' ' || u.user_id, u.user_id, c.email, c.language,
+       coalesce($1::timestamptz, now())
+FROM notices n
+CROSS JOIN LATERAL (SELECT CASE WHEN n.type LIKE 'TICKET%' THEN n.entity::uuid END AS id OFFSET 0) o
+CROSS JOIN LATERAL (SELECT DISTINCT x.user_id
+                    FROM (VALUES (n.data ->> 'userId'), (n.data ->> 'sellerId'), (n.data ->> 'buyerId')) x (user_id)
+                    WHERE x.user_id <> '') u
+CROSS JOIN LATERAL (SELECT r.email, r.language FROM reservations r
+                    WHERE r.reservation_id = o.id AND r.user_id = u.user_id AND r.email <> ''
+                    UNION ALL
+                    (SELECT t.buyer_email, t.buyer_language FROM transfers t
+                     JOIN tickets k ON k.ticket_id = t.ticket_id
+                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND t.buyer_email <> '' AND k.reservation_id = o.id
+                     ORDER BY t.transfer_id DESC LIMIT 1)
+                    LIMIT 1) c
+WHERE n.notice_id = ANY ($2::uuid[])
+ORDER BY n.n
+ON CONFLICT (lane, notice_id, user_id) DO NOTHING
+`
+
+type QueueMailsParams struct {
+	Now       *time.Time
+	NoticeIds []uuid.UUID
+}
+
+// E-mails about tickets of an order to the users who are named, where their addresses are known: that of the order, or of who has bought
+// one of its tickets. Those to one user about an order go one after the other.
+func (q *Queries) QueueMails(ctx context.Context, arg QueueMailsParams) error {
+	_, err := q.db.Exec(ctx, QueueMails, arg.Now, arg.NoticeIds)
+	return err
+}
+
+const QueueMailsOfOrders = `-- name: QueueMailsOfOrders :exec
+INSERT INTO deliveries (lane, notice_id, entity, user_id, email, language, next_at)
+SELECT '00000000-0000-0000-0000-000000000000', $1, $2::text || ' ' || u.user_id, u.user_id, c.email, c.language,
+       coalesce($3::timestamptz, now())
+FROM unnest($4::uuid[]) AS o (id)
+CROSS JOIN LATERAL (SELECT k.user_id FROM tickets k
+                    WHERE k.reservation_id = o.id AND k.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
+                    UNION
+                    SELECT k.user_id FROM tickets k
+                    WHERE k.reservation_id = o.id AND k.status = 'REFUNDED'
+                      AND coalesce((SELECT f.cause FROM refund_claims f WHERE f.refund_id = k.refund_id), 'EVENT_CANCELLED') = 'EVENT_CANCELLED'
+                   ) u
+CROSS JOIN LATERAL (SELECT r.email, r.language FROM reservations r
+                    WHERE r.reservation_id = o.id AND r.user_id = u.user_id AND r.email <> ''
+                    UNION ALL
+                    (SELECT t.buyer_email, t.buyer_language FROM transfers t
+                     JOIN tickets k ON k.ticket_id = t.ticket_id
+                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND t.buyer_email <> '' AND k.reservation_id = o.id
+                     ORDER BY t.transfer_id DESC LIMIT 1)
+                    LIMIT 1) c
+ON CONFLICT (lane, notice_id, user_id) DO NOTHING
+`
+
+type QueueMailsOfOrdersParams struct {
+	NoticeID       uuid.UUID
+	EventID        string
+	Now            *time.Time
+	ReservationIds []uuid.UUID
+}
+
+// E-mails about an event to the holders of tickets of these orders, also of those that its cancellation has ended.
+func (q *Queries) QueueMailsOfOrders(ctx context.Context, arg QueueMailsOfOrdersParams) error {
+	_, err := q.db.Exec(ctx, QueueMailsOfOrders,
+		arg.NoticeID,
+		arg.EventID,
+		arg.Now,
+		arg.ReservationIds,
+	)
+	return err
+}
+
 const Requeue = `-- name: Requeue :execrows
 INSERT INTO deliveries AS d (lane, notice_id, entity, next_at)
 SELECT $1, n.notice_id, n.entity, coalesce($2::timestamptz, now())
 FROM notices n
 WHERE n.notice_id = ANY ($3::uuid[])
 ORDER BY n.n
-ON CONFLICT (lane, notice_id) DO UPDATE
+ON CONFLICT (lane, notice_id, user_id) DO UPDATE
 SET state = 'PENDING', delivered_at = NULL, failures = 0, tried_from = NULL, next_at = excluded.next_at
 WHERE d.state <> 'PENDING'
 `
@@ -582,6 +781,55 @@ func (q *Queries) RetryDelivery(ctx context.Context, arg RetryDeliveryParams) (i
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const TicketsOfMail = `-- name: TicketsOfMail :many
+SELECT ticket_id, event_id, section, seat_id, serial
+FROM tickets k
+WHERE k.event_id = $1 AND k.user_id = $2 AND k.status = 'VALID'
+ORDER BY k.event_id, k.user_id, k.ticket_id
+LIMIT $3::int
+`
+
+type TicketsOfMailParams struct {
+	EventID string
+	UserID  string
+	Max     int32
+}
+
+type TicketsOfMailRow struct {
+	TicketID uuid.UUID
+	EventID  string
+	Section  string
+	SeatID   *string
+	Serial   int32
+}
+
+// The valid tickets of a user for an event.
+func (q *Queries) TicketsOfMail(ctx context.Context, arg TicketsOfMailParams) ([]TicketsOfMailRow, error) {
+	rows, err := q.db.Query(ctx, TicketsOfMail, arg.EventID, arg.UserID, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TicketsOfMailRow
+	for rows.Next() {
+		var i TicketsOfMailRow
+		if err := rows.Scan(
+			&i.TicketID,
+			&i.EventID,
+			&i.Section,
+			&i.SeatID,
+			&i.Serial,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const UpdateWebhook = `-- name: UpdateWebhook :one

@@ -13,7 +13,7 @@ import (
 )
 
 const FindOrders = `-- name: FindOrders :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY ($2::uuid[])
 ORDER BY reservation_id DESC
@@ -45,6 +45,8 @@ func (q *Queries) FindOrders(ctx context.Context, arg FindOrdersParams) ([]FindO
 			&i.Reservation.EventID,
 			&i.Reservation.UserID,
 			&i.Reservation.SlotID,
+			&i.Reservation.Email,
+			&i.Reservation.Language,
 			&i.Reservation.Section,
 			&i.Reservation.Quantity,
 			&i.Reservation.Released,

@@ -79,7 +79,7 @@ func (q *Queries) EndSeats(ctx context.Context, reservationIds []uuid.UUID) (int
 }
 
 const FindReservation = `-- name: FindReservation :one
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = $2
 `
@@ -103,6 +103,8 @@ func (q *Queries) FindReservation(ctx context.Context, arg FindReservationParams
 		&i.Reservation.EventID,
 		&i.Reservation.UserID,
 		&i.Reservation.SlotID,
+		&i.Reservation.Email,
+		&i.Reservation.Language,
 		&i.Reservation.Section,
 		&i.Reservation.Quantity,
 		&i.Reservation.Released,
@@ -148,7 +150,7 @@ func (q *Queries) GiveSeatsBack(ctx context.Context, arg GiveSeatsBackParams) (i
 }
 
 const ListReservations = `-- name: ListReservations :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE user_id = $2 AND reservation_id < $3::uuid
 ORDER BY reservation_id DESC
@@ -187,6 +189,8 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 			&i.Reservation.EventID,
 			&i.Reservation.UserID,
 			&i.Reservation.SlotID,
+			&i.Reservation.Email,
+			&i.Reservation.Language,
 			&i.Reservation.Section,
 			&i.Reservation.Quantity,
 			&i.Reservation.Released,
@@ -244,7 +248,7 @@ func (q *Queries) LockFreeSeatsOf(ctx context.Context, reservationIds []uuid.UUI
 }
 
 const LockReservations = `-- name: LockReservations :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY ($2::uuid[])
 ORDER BY reservation_id
@@ -278,6 +282,8 @@ func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsPara
 			&i.Reservation.EventID,
 			&i.Reservation.UserID,
 			&i.Reservation.SlotID,
+			&i.Reservation.Email,
+			&i.Reservation.Language,
 			&i.Reservation.Section,
 			&i.Reservation.Quantity,
 			&i.Reservation.Released,

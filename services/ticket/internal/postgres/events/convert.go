@@ -19,6 +19,7 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, DoorsAt: utc(r.DoorsAt), ClosesAt: utc(r.ClosesAt),
 		ReturnWithin: &r.ReturnWithin, SeriesID: new(orEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
 		Transferable:     new(event.Transferable(r.Transferable)),
+		CodesFrom:        &r.CodesFrom,
 		CancellationFees: new(postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents)),
 		Presale:          toPresale(&r),
 		Sections:         make([]event.Section, len(sections)),
@@ -83,7 +84,7 @@ func toRow(e *event.Event) db.InsertEventParams {
 		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
 		ReturnWithin: *e.ReturnWithin, CancellationUntil: []time.Time{}, CancellationPercents: []int32{},
-		Transferable: string(*e.Transferable), PresaleWays: []byte("[]"),
+		Transferable: string(*e.Transferable), PresaleWays: []byte("[]"), CodesFrom: *e.CodesFrom,
 	}
 	if p := e.Presale; p.Exists() {
 		row.PresaleOpensAt = &p.OpensAt

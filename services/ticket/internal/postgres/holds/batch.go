@@ -233,6 +233,7 @@ func (t *holdBatch) saveAnswersAndEvents(ctx context.Context, p *pipeline, held 
 type holdColumns struct {
 	ids                    []uuid.UUID
 	users, slots, sections []string
+	emails, languages      []string
 	quantities             []int32
 	amounts, fees          []int64
 }
@@ -241,6 +242,7 @@ func (t *holdBatch) columnsOf(held []int) (c holdColumns) {
 	for _, i := range held {
 		r := t.results[i].Value
 		c.ids, c.users, c.slots = append(c.ids, r.ID), append(c.users, r.UserID), append(c.slots, r.SlotID)
+		c.emails, c.languages = append(c.emails, r.Contact.Email), append(c.languages, r.Contact.Language)
 		c.sections, c.amounts, c.fees = append(c.sections, r.Section), append(c.amounts, r.Amount), append(c.fees, r.Fee)
 		c.quantities = append(c.quantities, int32(r.Quantity)) //nolint:gosec // ≤ 1000
 	}

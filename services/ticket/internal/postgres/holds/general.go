@@ -137,7 +137,7 @@ func (t *generalTx) insertReservations(ctx context.Context, p *pipeline, held []
 	c, now := t.columnsOf(held), t.sale.Now
 	err := db.New(p).InsertGeneralHolds(ctx, db.InsertGeneralHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: now.Add(t.sale.HoldFor), CreatedAt: now, ReservationIds: c.ids,
-		UserIds: c.users, SlotIds: c.slots, Sections: c.sections, Quantities: c.quantities, Amounts: c.amounts, Fees: c.fees,
+		UserIds: c.users, Emails: c.emails, Languages: c.languages, SlotIds: c.slots, Sections: c.sections, Quantities: c.quantities, Amounts: c.amounts, Fees: c.fees,
 	})
 	if err != nil {
 		return err

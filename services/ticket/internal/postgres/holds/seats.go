@@ -146,7 +146,7 @@ func (t *seatsTx) insertReservations(ctx context.Context, p *pipeline, held []in
 	c := t.columnsOf(held)
 	arg := db.InsertHoldsParams{
 		EventID: t.eventID, Currency: t.sale.Currency, ExpiresAt: until, CreatedAt: t.sale.Now, ReservationIds: c.ids,
-		UserIds: c.users, SlotIds: c.slots, Quantities: c.quantities, Amounts: c.amounts, Fees: c.fees,
+		UserIds: c.users, Emails: c.emails, Languages: c.languages, SlotIds: c.slots, Quantities: c.quantities, Amounts: c.amounts, Fees: c.fees,
 	}
 	for _, i := range held {
 		r := t.results[i].Value

@@ -49,6 +49,10 @@ CREATE TABLE events (
     presale_opens_at timestamptz CHECK (presale_opens_at < sales_open_at),
     presale_max_per_user integer CHECK (presale_max_per_user > 0),
     presale_ways   jsonb       NOT NULL DEFAULT '[]',
+    -- E-mails have the codes of tickets that cannot be passed on from so many hours before doors on; 0: never. The epoch for which all
+    -- were sent.
+    codes_from     integer     NOT NULL DEFAULT 0 CHECK (codes_from >= 0),
+    codes_sent     integer     NOT NULL DEFAULT 0,
     -- The events of one show on several dates. Whoever counts or changes the places of a user locks the user in the whole series.
     series_id      text COLLATE "C",
     max_per_user_in_series integer CHECK (max_per_user_in_series > 0),
@@ -65,6 +69,7 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_series ON events (series_id) WHERE series_id IS NOT NULL;
 CREATE INDEX events_by_start ON events (starts_at, event_id);
+CREATE INDEX events_codes_to_send ON events (event_id) WHERE codes_from > 0 AND codes_sent < epoch;
 CREATE INDEX events_to_walk ON events (state, walk_at) WHERE state IN ('CANCELLED', 'ENDED');
 
 -- Prices, and counters. For general admission sold + held + house + returns + free = capacity. With assigned seating the held seats
@@ -219,6 +224,9 @@ CREATE TABLE reservations (
     user_id        text COLLATE "C" NOT NULL,
     -- The tier-2 slot in which it was made.
     slot_id        text        NOT NULL,
+    -- Where, and in which language, the user is written to; empty: nowhere.
+    email          text        NOT NULL DEFAULT '',
+    language       text        NOT NULL DEFAULT '',
     -- General admission only, else empty.
     section        text COLLATE "C" NOT NULL,
     quantity       integer     NOT NULL CHECK (quantity > 0),
@@ -368,6 +376,9 @@ CREATE TABLE transfers (
     -- Until when it can be accepted.
     deadline    timestamptz NOT NULL,
     buyer       text COLLATE "C",
+    -- As in reservations.
+    buyer_email    text     NOT NULL DEFAULT '',
+    buyer_language text     NOT NULL DEFAULT '',
     -- End of the buyer's time to pay, and what it was before payments extended it.
     pay_until   timestamptz,
     pay_ends_at timestamptz,
@@ -615,6 +626,10 @@ CREATE TABLE deliveries (
     notice_id    uuid        NOT NULL,
     -- The deliveries of a lane about one entity go one after the other, by seq.
     entity       text COLLATE "C" NOT NULL,
+    -- Of e-mails only: to whom.
+    user_id      text COLLATE "C" NOT NULL DEFAULT '',
+    email        text        NOT NULL DEFAULT '',
+    language     text        NOT NULL DEFAULT '',
     state        text        NOT NULL DEFAULT 'PENDING' CHECK (state IN ('PENDING', 'DELIVERED', 'FAILED')),
     -- Counts all tries; who sends one writes its outcome only while the number is its own.
     attempts     integer     NOT NULL DEFAULT 0,
@@ -629,7 +644,7 @@ CREATE TABLE deliveries (
     CHECK ((state = 'DELIVERED') = (delivered_at IS NOT NULL))
 ) WITH (fillfactor = 70,
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
-CREATE UNIQUE INDEX deliveries_once ON deliveries (lane, notice_id);
+CREATE UNIQUE INDEX deliveries_once ON deliveries (lane, notice_id, user_id);
 CREATE INDEX deliveries_of_notice ON deliveries (notice_id);
 CREATE INDEX deliveries_due ON deliveries (lane, next_at) WHERE state = 'PENDING';
 CREATE INDEX deliveries_in_order ON deliveries (lane, entity, seq) WHERE state = 'PENDING';

@@ -134,7 +134,7 @@ type world struct {
 func newWorld(t *testing.T, trust *tls.Config) *world {
 	t.Helper()
 	database := postgres.New(storetest.New(t).Pool, postgres.Options{})
-	w := &world{database: database, store: notices.NewStore(database), sender: webhook.NewSender(webhook.Options{Private: true, TLS: trust})}
+	w := &world{database: database, store: notices.NewStore(database, false), sender: webhook.NewSender(webhook.Options{Private: true, TLS: trust})}
 	t.Cleanup(func() { require.NoError(t, w.sender.Close(context.Background())) })
 	return w
 }

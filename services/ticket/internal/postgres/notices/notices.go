@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// walkBatch bounds the notices whose deliveries one transaction writes.
-	walkBatch = 200
 	// keepDays is how long notices are kept, and for what is replayed.
 	keepDays   = 30
 	pruneEvery = 10 * time.Minute
@@ -26,10 +24,13 @@ const (
 )
 
 // Store stores notices and deliveries.
-type Store struct{ database *postgres.Database }
+type Store struct {
+	database *postgres.Database
+	mails    bool
+}
 
-// NewStore makes a Store on the database d.
-func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+// NewStore makes a Store on the database d. mails says that e-mails are sent.
+func NewStore(d *postgres.Database, mails bool) *Store { return &Store{database: d, mails: mails} }
 
 // Insert inserts notices in the transaction that makes them true. The rows of their entities must be
 // locked, or new.
@@ -49,46 +50,6 @@ func Insert(ctx context.Context, q *postgres.Queries, list []notice.New) error {
 	return q.InsertNotices(ctx, arg)
 }
 
-// Walker returns a worker that writes the deliveries of new notices.
-func (s *Store) Walker(every time.Duration, log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return loop.Try(ctx, every, log, "deliveries of notices not written", s.Walk)
-	}
-}
-
-// Walk writes the deliveries of all new notices, in their order. One replica at a time does so.
-func (s *Store) Walk(ctx context.Context) error {
-	for more := true; more; {
-		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
-			more = false
-			if mine, err := tx.LockWalk(ctx); err != nil || !mine {
-				return err
-			}
-			more, err = walk(ctx, tx)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func walk(ctx context.Context, tx *postgres.Tx) (more bool, err error) {
-	rows, err := tx.NoticesToWalk(ctx, walkBatch)
-	if err != nil || len(rows) == 0 {
-		return false, err
-	}
-	ids := make([]uuid.UUID, len(rows))
-	for i, r := range rows {
-		ids[i] = r.NoticeID
-	}
-	if err := tx.QueueForWebhooks(ctx, db.QueueForWebhooksParams{NoticeIds: ids, Now: tx.AsOf}); err != nil {
-		return false, err
-	}
-	return len(rows) == walkBatch, tx.MarkWalked(ctx, ids)
-}
-
 // Claim takes due deliveries of a lane.
 func (s *Store) Claim(ctx context.Context, lane uuid.UUID, max int, lease time.Duration) (list []notice.Delivery, more bool, err error) {
 	q := s.database.Queries()
@@ -101,7 +62,7 @@ func (s *Store) Claim(ctx context.Context, lane uuid.UUID, max int, lease time.D
 				Notice: notice.Notice{
 					ID: r.NoticeID, Type: notice.Type(r.Type), Entity: r.Entity, EventID: r.EventID, Data: r.Data, CreatedAt: r.CreatedAt,
 				},
-				Seq: r.Seq, Lane: lane, Attempt: int(r.Attempts), Failures: int(r.Failures), TriedFrom: r.TriedFrom,
+				UserID: r.UserID, Email: r.Email, Language: r.Language, Seq: r.Seq, Lane: lane, Attempt: int(r.Attempts), Failures: int(r.Failures), TriedFrom: r.TriedFrom,
 			})
 		}
 	}

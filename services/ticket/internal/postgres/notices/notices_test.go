@@ -11,6 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/transfer"
 )
 
@@ -52,7 +53,7 @@ func TestWhatIsTold(t *testing.T) {
 
 	_, claim, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "alice"}, nil)
 	require.NoError(t, err)
-	passed, err := s.Transfers.Accept(t.Context(), "bob", claim, uuid.Nil)
+	passed, err := s.Transfers.Accept(t.Context(), "bob", reservation.Contact{}, claim, uuid.Nil)
 	require.NoError(t, err)
 	types, data = told(t, s, order)
 	require.Equal(t, []string{"TICKETS_ISSUED", "TICKET_TRANSFERRED"}, types)
@@ -98,7 +99,7 @@ func TestWhatIsTold(t *testing.T) {
 	types, _ = told(t, s, "f")
 	require.Equal(t, []string{"EVENT_CANCELLED"}, types)
 
-	store := notices.NewStore(s.Database)
+	store := notices.NewStore(s.Database, false)
 	s.Clock.Advance(29 * 24 * time.Hour)
 	n, err := store.Prune(t.Context())
 	require.NoError(t, err)

@@ -98,9 +98,10 @@ WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[]);
 -- The places of the reservations are in separate arrays: owners, ns, seat_ids, prices and place_fees.
 -- name: InsertHolds :exec
 WITH r AS (
-    INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, fee, currency, status, expires_at,
-                              hold_ends_at, version, created_at)
-    SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text[]), unnest(@slot_ids::text[]), '',
+    INSERT INTO reservations (reservation_id, event_id, user_id, email, language, slot_id, section, quantity, amount, fee, currency, status,
+                              expires_at, hold_ends_at, version, created_at)
+    SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text[]), unnest(@emails::text[]), unnest(@languages::text[]),
+           unnest(@slot_ids::text[]), '',
            unnest(@quantities::int[]), unnest(@amounts::bigint[]), unnest(@fees::bigint[]), @currency::text, 'HELD',
            @expires_at::timestamptz, @expires_at::timestamptz, 1, @created_at::timestamptz
 )
@@ -110,10 +111,10 @@ FROM (SELECT unnest(@owners::uuid[]) AS owner, unnest(@ns::int[]) AS n, unnest(@
              unnest(@prices::bigint[]) AS price, unnest(@place_fees::bigint[]) AS fee) p;
 
 -- name: InsertGeneralHolds :exec
-INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, fee, currency, status, expires_at,
-                          hold_ends_at, version, created_at)
-SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text[]), unnest(@slot_ids::text[]), unnest(@sections::text[]),
-       unnest(@quantities::int[]), unnest(@amounts::bigint[]), unnest(@fees::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
+INSERT INTO reservations (reservation_id, event_id, user_id, email, language, slot_id, section, quantity, amount, fee, currency, status,
+                          expires_at, hold_ends_at, version, created_at)
+SELECT unnest(@reservation_ids::uuid[]), @event_id::text, unnest(@user_ids::text[]), unnest(@emails::text[]), unnest(@languages::text[]),
+       unnest(@slot_ids::text[]), unnest(@sections::text[]), unnest(@quantities::int[]), unnest(@amounts::bigint[]), unnest(@fees::bigint[]), @currency::text, 'HELD', @expires_at::timestamptz,
        @expires_at::timestamptz, 1, @created_at::timestamptz;
 
 -- LATERAL makes each section read no more than the first due holds of its own.

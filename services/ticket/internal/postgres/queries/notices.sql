@@ -20,7 +20,87 @@ FROM notices n
 JOIN webhooks w ON n.type = ANY (w.types)
 WHERE n.notice_id = ANY (@notice_ids::uuid[])
 ORDER BY n.n
-ON CONFLICT (lane, notice_id) DO NOTHING;
+ON CONFLICT (lane, notice_id, user_id) DO NOTHING;
+
+-- E-mails about tickets of an order to the users who are named, where their addresses are known: that of the order, or of who has bought
+-- one of its tickets. Those to one user about an order go one after the other.
+-- name: QueueMails :exec
+INSERT INTO deliveries (lane, notice_id, entity, user_id, email, language, next_at)
+SELECT '00000000-0000-0000-0000-000000000000', n.notice_id, n.entity || ' ' || u.user_id, u.user_id, c.email, c.language,
+       coalesce(sqlc.narg('now')::timestamptz, now())
+FROM notices n
+CROSS JOIN LATERAL (SELECT CASE WHEN n.type LIKE 'TICKET%' THEN n.entity::uuid END AS id OFFSET 0) o
+CROSS JOIN LATERAL (SELECT DISTINCT x.user_id
+                    FROM (VALUES (n.data ->> 'userId'), (n.data ->> 'sellerId'), (n.data ->> 'buyerId')) x (user_id)
+                    WHERE x.user_id <> '') u
+CROSS JOIN LATERAL (SELECT r.email, r.language FROM reservations r
+                    WHERE r.reservation_id = o.id AND r.user_id = u.user_id AND r.email <> ''
+                    UNION ALL
+                    (SELECT t.buyer_email, t.buyer_language FROM transfers t
+                     JOIN tickets k ON k.ticket_id = t.ticket_id
+                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND t.buyer_email <> '' AND k.reservation_id = o.id
+                     ORDER BY t.transfer_id DESC LIMIT 1)
+                    LIMIT 1) c
+WHERE n.notice_id = ANY (@notice_ids::uuid[])
+ORDER BY n.n
+ON CONFLICT (lane, notice_id, user_id) DO NOTHING;
+
+-- name: OrdersToTell :many
+SELECT reservation_id FROM reservations
+WHERE event_id = @event_id AND reservation_id > @after AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED')
+ORDER BY event_id, reservation_id
+LIMIT @max::int;
+
+-- E-mails about an event to the holders of tickets of these orders, also of those that its cancellation has ended.
+-- name: QueueMailsOfOrders :exec
+INSERT INTO deliveries (lane, notice_id, entity, user_id, email, language, next_at)
+SELECT '00000000-0000-0000-0000-000000000000', @notice_id, @event_id::text || ' ' || u.user_id, u.user_id, c.email, c.language,
+       coalesce(sqlc.narg('now')::timestamptz, now())
+FROM unnest(@reservation_ids::uuid[]) AS o (id)
+CROSS JOIN LATERAL (SELECT k.user_id FROM tickets k
+                    WHERE k.reservation_id = o.id AND k.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
+                    UNION
+                    SELECT k.user_id FROM tickets k
+                    WHERE k.reservation_id = o.id AND k.status = 'REFUNDED'
+                      AND coalesce((SELECT f.cause FROM refund_claims f WHERE f.refund_id = k.refund_id), 'EVENT_CANCELLED') = 'EVENT_CANCELLED'
+                   ) u
+CROSS JOIN LATERAL (SELECT r.email, r.language FROM reservations r
+                    WHERE r.reservation_id = o.id AND r.user_id = u.user_id AND r.email <> ''
+                    UNION ALL
+                    (SELECT t.buyer_email, t.buyer_language FROM transfers t
+                     JOIN tickets k ON k.ticket_id = t.ticket_id
+                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND t.buyer_email <> '' AND k.reservation_id = o.id
+                     ORDER BY t.transfer_id DESC LIMIT 1)
+                    LIMIT 1) c
+ON CONFLICT (lane, notice_id, user_id) DO NOTHING;
+
+-- name: MoveWalk :exec
+UPDATE notices SET walked_to = @walked_to WHERE notice_id = @notice_id;
+
+-- The events whose tickets' codes are due now.
+-- name: CodesDue :many
+UPDATE events
+SET codes_sent = epoch
+WHERE codes_from > 0 AND codes_sent < epoch AND transferable = 'NONE' AND state IN ('OPEN', 'PAUSED')
+  AND coalesce(doors_at, starts_at) - make_interval(hours => codes_from) <= coalesce(sqlc.narg('now')::timestamptz, now())
+  AND starts_at > coalesce(sqlc.narg('now')::timestamptz, now())
+RETURNING event_id, title, starts_at;
+
+-- What an e-mail says about its event.
+-- name: EventOfMail :one
+SELECT title, venue, starts_at, time_zone,
+       (codes_from > 0 AND transferable = 'NONE' AND state IN ('OPEN', 'PAUSED')
+        AND coalesce(doors_at, starts_at) - make_interval(hours => codes_from) <= coalesce(sqlc.narg('now')::timestamptz, now()))::boolean AS codes
+FROM events
+WHERE event_id = @event_id;
+
+-- The valid tickets of a user for an event.
+-- name: TicketsOfMail :many
+SELECT ticket_id, event_id, section, seat_id, serial
+FROM tickets k
+WHERE k.event_id = @event_id AND k.user_id = @user_id AND k.status = 'VALID'
+ORDER BY k.event_id, k.user_id, k.ticket_id
+LIMIT @max::int;
 
 -- name: MarkWalked :exec
 UPDATE notices SET walked = true WHERE notice_id = ANY (@notice_ids::uuid[]);
@@ -48,9 +128,9 @@ WITH t AS (
         tried_from = coalesce(d.tried_from, CASE WHEN due.earlier IS NULL THEN t.now END)
     FROM due, t
     WHERE d.seq = due.seq
-    RETURNING d.seq, d.notice_id, d.attempts, d.failures, coalesce(d.tried_from, t.now)::timestamptz AS tried_from, due.earlier IS NULL AS mine
+    RETURNING d.seq, d.notice_id, d.entity, d.user_id, d.email, d.language, d.attempts, d.failures, coalesce(d.tried_from, t.now)::timestamptz AS tried_from, due.earlier IS NULL AS mine
 )
-SELECT m.seq, m.attempts, m.failures, m.tried_from, m.mine::boolean AS mine, n.notice_id, n.type, n.entity, n.event_id, n.data, n.created_at
+SELECT m.seq, m.attempts, m.failures, m.tried_from, m.mine::boolean AS mine, m.user_id, m.email, m.language, n.notice_id, n.type, m.entity, n.event_id, n.data, n.created_at
 FROM moved m
 JOIN notices n USING (notice_id);
 
@@ -124,7 +204,7 @@ SELECT @lane, n.notice_id, n.entity, coalesce(sqlc.narg('now')::timestamptz, now
 FROM notices n
 WHERE n.notice_id = ANY (@notice_ids::uuid[])
 ORDER BY n.n
-ON CONFLICT (lane, notice_id) DO UPDATE
+ON CONFLICT (lane, notice_id, user_id) DO UPDATE
 SET state = 'PENDING', delivered_at = NULL, failures = 0, tried_from = NULL, next_at = excluded.next_at
 WHERE d.state <> 'PENDING';
 

@@ -42,6 +42,9 @@ FROM (SELECT unnest(@transfer_ids::uuid[]) AS id, unnest(@was::bigint[]) AS was,
              unnest(@charging::boolean[]) AS charging, unnest(@opens::int[]) AS opens, unnest(@new_tickets::uuid[]) AS new_ticket, unnest(@versions::bigint[]) AS version) c
 WHERE t.transfer_id = c.id AND t.version = c.was;
 
+-- name: SetBuyerContact :exec
+UPDATE transfers SET buyer_email = @email, buyer_language = @language WHERE transfer_id = @transfer_id;
+
 -- Whether a user is blocked at an event, and whether one more place of an order counts for the user's limit: it is sold, and the user
 -- has not had it before. LATERAL and OFFSET make PostgreSQL look up each row, also while the tables are empty.
 -- name: AcceptTerms :one

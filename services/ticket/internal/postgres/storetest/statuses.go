@@ -140,7 +140,7 @@ func (s *Service) passOn(t *testing.T, id uuid.UUID, price int64) {
 	require.NoError(t, err)
 	offer, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: own.UserID, ToUser: "friend", Price: price}, nil)
 	require.NoError(t, err)
-	_, err = s.Transfers.Accept(t.Context(), "friend", "", offer.ID)
+	_, err = s.Transfers.Accept(t.Context(), "friend", reservation.Contact{}, "", offer.ID)
 	require.NoError(t, err)
 	if price > 0 {
 		_, err = s.Transfers.ClaimFor(t.Context(), "friend", offer.ID, uuid.New(), reservation.PayTime{Within: 30 * time.Minute})

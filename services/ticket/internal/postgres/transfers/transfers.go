@@ -126,13 +126,17 @@ func (s *Store) Change(ctx context.Context, id uuid.UUID, decide transfer.Decide
 	})
 }
 
-func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string) error {
+func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact) error {
 	return s.change(ctx, id, []string{userID}, func(ctx context.Context, c *changeTx) (*ticket.Ticket, error) {
 		b, err := c.buyer(ctx, userID)
 		if err != nil {
 			return nil, err
 		}
-		return c.transfer.Accept(c.ticket, b, c.terms)
+		passed, err := c.transfer.Accept(c.ticket, b, c.terms)
+		if err != nil {
+			return nil, err
+		}
+		return passed, c.SetBuyerContact(ctx, db.SetBuyerContactParams{TransferID: id, Email: contact.Email, Language: contact.Language})
 	})
 }
 

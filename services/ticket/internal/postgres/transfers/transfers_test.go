@@ -55,7 +55,7 @@ func (s *shop) offer(seller string, ticketID uuid.UUID, price int64) (*transfer.
 }
 
 func (s *shop) accept(user, claim string) (*transfer.Shown, error) {
-	return s.Transfers.Accept(s.t.Context(), user, claim, uuid.Nil)
+	return s.Transfers.Accept(s.t.Context(), user, reservation.Contact{}, claim, uuid.Nil)
 }
 
 // charge claims the ticket for a new payment of its buyer, as payment does before it charges.
@@ -244,7 +244,7 @@ func TestAcceptRefused(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrOwn)
 	_, err = s.accept("b", "made up")
 	require.ErrorIs(t, err, transfer.ErrNotFound)
-	_, err = s.Transfers.Accept(t.Context(), "b", "", offered.ID)
+	_, err = s.Transfers.Accept(t.Context(), "b", reservation.Contact{}, "", offered.ID)
 	require.ErrorIs(t, err, transfer.ErrNotFound, "it is not for b by name")
 	_, err = s.Pool.Exec(t.Context(), `UPDATE line_settings SET blocked_users = '{blocked}' WHERE event_id = 'e'`)
 	require.NoError(t, err)
@@ -263,9 +263,9 @@ func TestAcceptRefused(t *testing.T) {
 
 	named, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[1], Seller: "a", ToUser: "c"}, nil)
 	require.NoError(t, err)
-	_, err = s.Transfers.Accept(t.Context(), "b", "", named.ID)
+	_, err = s.Transfers.Accept(t.Context(), "b", reservation.Contact{}, "", named.ID)
 	require.ErrorIs(t, err, transfer.ErrNotFound)
-	_, err = s.Transfers.Accept(t.Context(), "c", "", named.ID)
+	_, err = s.Transfers.Accept(t.Context(), "c", reservation.Contact{}, "", named.ID)
 	require.NoError(t, err)
 
 	_, late := s.offer("a", ids[2], 0)

@@ -1,0 +1,201 @@
+package mail
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	htmltemplate "html/template"
+	"image/png"
+	"io"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/boombuler/barcode"
+	"github.com/boombuler/barcode/qr"
+
+	"urr.guru/pkg/currency"
+	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+//go:embed templates
+var files embed.FS
+
+// English is the language of users whose own is not known.
+const English = "en"
+
+// languages has the texts of each language: two templates for each type of notice, "TYPE" and
+// "TYPE.subject". Empty lines separate paragraphs. layout makes HTML of them.
+var (
+	languages = map[string]*template.Template{ //nolint:gochecknoglobals // constant
+		English: template.Must(template.ParseFS(files, "templates/en.txt")),
+		"ko":    template.Must(template.ParseFS(files, "templates/ko.txt")),
+	}
+	layout = htmltemplate.Must(htmltemplate.ParseFS(files, "templates/layout.html")) //nolint:gochecknoglobals // constant
+)
+
+// times are the layouts of times in each language.
+var times = map[string]string{English: "2 January 2006, 15:04 (MST)", "ko": "2006년 1월 2일 15:04 (MST)"} //nolint:gochecknoglobals // constant
+
+// imageSize is the side of a code's image, in pixels.
+const imageSize = 320
+
+// view is what templates see.
+type view struct {
+	Title, Venue, When, FormerWhen string
+	Places                         []string
+	// Amount is what was paid, or given back; empty: nothing.
+	Amount string
+	// Seller: the mail is for who has passed the ticket on.
+	Seller bool
+	Link   string
+	Codes  bool
+}
+
+// content is a mail.
+type content struct {
+	subject, text, html string
+	codes               []code
+}
+
+// code is the image of a ticket's code.
+type code struct {
+	Place, file string
+	png         []byte
+}
+
+func (c *code) image() io.Reader { return bytes.NewReader(c.png) }
+
+// URL is that of the image in the mail.
+func (c code) URL() htmltemplate.URL { return htmltemplate.URL("cid:" + c.file) } //nolint:gosec // our own name
+
+func (s *Sender) compose(d *notice.Delivery, f *notice.Facts) (*content, error) {
+	language := d.Language
+	if languages[language] == nil {
+		language = English
+	}
+	v, err := s.viewOf(d, f, language)
+	if err != nil {
+		return nil, err
+	}
+	c := &content{}
+	if f.Codes && (d.Type == notice.TicketsIssued || d.Type == notice.CodesDue) {
+		if c.codes, err = s.codesOf(f.Tickets); err != nil {
+			return nil, err
+		}
+		v.Codes = len(c.codes) > 0
+	}
+	if c.subject, err = execute(languages[language], string(d.Type)+".subject", v); err != nil {
+		return nil, err
+	}
+	if c.text, err = execute(languages[language], string(d.Type), v); err != nil {
+		return nil, err
+	}
+	var html bytes.Buffer
+	err = layout.Execute(&html, map[string]any{
+		"Language": language, "Subject": c.subject, "Paragraphs": strings.Split(c.text, "\n\n"), "Link": v.Link, "Codes": c.codes,
+	})
+	c.html = html.String()
+	return c, err
+}
+
+func execute(t *template.Template, name string, v *view) (string, error) {
+	var out bytes.Buffer
+	err := t.ExecuteTemplate(&out, name, v)
+	return strings.TrimSpace(out.String()), err
+}
+
+func (s *Sender) viewOf(d *notice.Delivery, f *notice.Facts, language string) (*view, error) {
+	zone, err := time.LoadLocation(f.TimeZone)
+	if err != nil {
+		zone = time.UTC // the database's list of zones is newer than ours
+	}
+	when := func(t time.Time) string { return t.In(zone).Format(times[language]) }
+	v := &view{Title: f.Title, Venue: f.Venue, When: when(f.StartsAt), Link: s.settings.PublicURL + "/my"}
+	switch d.Type {
+	case notice.TicketsIssued, notice.TicketsRefunded:
+		var o notice.Order
+		if err := json.Unmarshal(d.Data, &o); err != nil {
+			return nil, err
+		}
+		v.Amount = money(o.Amount, o.Currency)
+		for _, p := range o.Tickets {
+			v.Places = append(v.Places, placeName(p.Section, p.SeatID))
+		}
+	case notice.TicketTransferred:
+		var p notice.Passed
+		if err := json.Unmarshal(d.Data, &p); err != nil {
+			return nil, err
+		}
+		v.Places, v.Amount, v.Seller = []string{placeName(p.Section, p.SeatID)}, money(p.Price, p.Currency), d.UserID == p.SellerID
+	case notice.EventCancelled, notice.EventPostponed, notice.CodesDue:
+		var e notice.Event
+		if err := json.Unmarshal(d.Data, &e); err != nil {
+			return nil, err
+		}
+		v.When = when(e.StartsAt)
+		if e.FormerStartsAt != nil {
+			v.FormerWhen = when(*e.FormerStartsAt)
+		}
+	default:
+		return nil, fmt.Errorf("there is no mail for %s", d.Type)
+	}
+	return v, nil
+}
+
+func placeName(section, seatID string) string {
+	if seatID != "" {
+		return seatID
+	}
+	return section
+}
+
+// money returns an amount in minor units as people write it; empty: nothing.
+func money(amount int64, code string) string {
+	if amount == 0 {
+		return ""
+	}
+	digits := strconv.FormatInt(amount, 10)
+	n := currency.Digits(code)
+	if len(digits) <= n {
+		digits = strings.Repeat("0", n+1-len(digits)) + digits
+	}
+	whole, rest := digits[:len(digits)-n], digits[len(digits)-n:]
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if rest != "" {
+		rest = "." + rest
+	}
+	return code + " " + whole + rest
+}
+
+func (s *Sender) codesOf(tickets []ticket.Ticket) (all []code, err error) {
+	for i := range tickets {
+		signed := s.codes.Code(&tickets[i])
+		if signed == "" {
+			continue
+		}
+		drawn, err := qr.Encode(signed, qr.M, qr.Auto)
+		if err != nil {
+			return nil, err
+		}
+		scaled, err := barcode.Scale(drawn, imageSize, imageSize)
+		if err != nil {
+			return nil, err
+		}
+		var out bytes.Buffer
+		if err := png.Encode(&out, scaled); err != nil {
+			return nil, err
+		}
+		seat := ""
+		if tickets[i].Seat != nil {
+			seat = tickets[i].Seat.ID
+		}
+		all = append(all, code{Place: placeName(tickets[i].Section, seat), file: "ticket-" + strconv.Itoa(len(all)+1) + ".png", png: out.Bytes()})
+	}
+	return all, nil
+}

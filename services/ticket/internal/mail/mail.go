@@ -1,0 +1,172 @@
+// Package mail sends notices by SMTP.
+package mail
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	gomail "github.com/wneessen/go-mail"
+
+	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/ticket"
+)
+
+// The ways to protect the connection.
+const (
+	StartTLS = "starttls" // required of the server
+	Implicit = "implicit" // from the first byte
+	None     = "none"     // for servers on the same host
+)
+
+// maxError bounds what is stored of an error, in bytes.
+const maxError = 200
+
+// Lane is the name of the lane of all mails; those of webhooks are in lower case.
+const Lane = "E-MAIL"
+
+// Settings of the server, and of the mails.
+type Settings struct {
+	Addr, User, Password string
+	TLS                  string
+	From                 string
+	// PublicURL is the gateway's address in browsers.
+	PublicURL string
+	// Trust replaces the configuration of TLS in tests; nil in production.
+	Trust *tls.Config
+}
+
+// Source reads the facts of a mail.
+type Source interface {
+	Facts(ctx context.Context, eventID, userID string) (notice.Facts, error)
+}
+
+// Sender sends mails, each by a connection of its own.
+type Sender struct {
+	settings Settings
+	password atomic.Pointer[string]
+	domain   string
+	source   Source
+	codes    *ticket.Service
+}
+
+// NewSender makes a Sender of valid settings. codes signs the codes of tickets.
+func NewSender(s Settings, source Source, codes *ticket.Service) (*Sender, error) {
+	from, err := mail.ParseAddress(s.From)
+	if err != nil {
+		return nil, fmt.Errorf("from: %w", err)
+	}
+	m := &Sender{settings: s, source: source, codes: codes, domain: from.Address[strings.LastIndexByte(from.Address, '@')+1:]}
+	m.SetPassword(s.Password)
+	return m, nil
+}
+
+// SetPassword replaces the password.
+func (s *Sender) SetPassword(password string) { s.password.Store(&password) }
+
+// Lane returns the lane of all mails.
+func (s *Sender) Lane() notice.Lane {
+	return notice.Lane{ID: uuid.Nil, Name: Lane, Send: func(ctx context.Context, d *notice.Delivery) notice.Outcome {
+		return outcome(s.send(ctx, d))
+	}}
+}
+
+func (s *Sender) send(ctx context.Context, d *notice.Delivery) error {
+	facts, err := s.source.Facts(ctx, d.EventID, d.UserID)
+	if err != nil {
+		return err
+	}
+	content, err := s.compose(d, &facts)
+	if err != nil {
+		return err
+	}
+	m := gomail.NewMsg()
+	if err := errors.Join(m.From(s.settings.From), m.To(d.Email)); err != nil {
+		return fmt.Errorf("%w: %w", errAddress, err)
+	}
+	m.Subject(content.subject)
+	m.SetMessageIDWithValue(messageID(d, s.domain))
+	m.SetDateWithValue(d.CreatedAt)
+	m.SetGenHeader("Auto-Submitted", "auto-generated")
+	m.SetBodyString(gomail.TypeTextPlain, content.text)
+	m.AddAlternativeString(gomail.TypeTextHTML, content.html)
+	for _, c := range content.codes {
+		if err := m.EmbedReader(c.file, c.image(), gomail.WithFileContentID(c.file), gomail.WithFileContentType("image/png")); err != nil {
+			return err
+		}
+	}
+	client, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	return client.DialAndSendWithContext(ctx, m)
+}
+
+// messageID is the same whenever the mail is sent, so that a repeated one can be recognised.
+func messageID(d *notice.Delivery, domain string) string {
+	who := sha256.Sum256([]byte(d.UserID))
+	return d.ID.String() + "." + hex.EncodeToString(who[:8]) + "@" + domain
+}
+
+func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
+	host, port, err := net.SplitHostPort(s.settings.Addr)
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
+	}
+	opts := []gomail.Option{gomail.WithPort(n), gomail.WithTLSPolicy(gomail.TLSMandatory)}
+	switch s.settings.TLS {
+	case Implicit:
+		opts = append(opts, gomail.WithSSL())
+	case None:
+		opts = append(opts, gomail.WithTLSPolicy(gomail.NoTLS))
+	}
+	if s.settings.Trust != nil {
+		opts = append(opts, gomail.WithTLSConfig(s.settings.Trust))
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		opts = append(opts, gomail.WithTimeout(max(time.Until(deadline), time.Millisecond)))
+	}
+	if s.settings.User != "" {
+		opts = append(opts, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.settings.User), gomail.WithPassword(*s.password.Load()))
+	}
+	return gomail.NewClient(host, opts...)
+}
+
+// errAddress means that nobody can be written to at the address.
+var errAddress = errors.New("the address is not valid")
+
+// outcome tells who cannot be written to at all, from a server that cannot take mails now. It does not
+// store addresses.
+func outcome(err error) (o notice.Outcome) {
+	if err == nil {
+		return o
+	}
+	var refused *gomail.SendError
+	switch {
+	case errors.Is(err, errAddress):
+		return notice.Outcome{Error: errAddress.Error(), Final: true}
+	case errors.As(err, &refused):
+		o.Status = refused.ErrorCode()
+		o.Error = refused.Reason.String()
+		o.Final = refused.Reason == gomail.ErrSMTPRcptTo && o.Status/100 == 5
+	case errors.Is(err, context.DeadlineExceeded):
+		o.Error = "no answer in time"
+	default:
+		o.Error = strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxError)], "")
+	}
+	return o
+}

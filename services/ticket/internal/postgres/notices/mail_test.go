@@ -1,0 +1,281 @@
+package notices_test
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net"
+	netmail "net/mail"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/token/tokentest"
+	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/mail"
+	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/postgres/notices"
+	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
+)
+
+// mailbox is an SMTP server. behave answers a mail after it was stored.
+type mailbox struct {
+	addr   string
+	behave func(arrival int) error
+
+	mu    sync.Mutex
+	mails []stored
+}
+
+type stored struct{ to, id, subject, raw string }
+
+func newMailbox(t *testing.T, behave func(int) error) *mailbox {
+	t.Helper()
+	b := &mailbox{behave: behave}
+	s := smtp.NewServer(b)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	b.addr = listener.Addr().String()
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Serve(listener) })
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		running.Wait()
+	})
+	return b
+}
+
+func (b *mailbox) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{box: b}, nil }
+
+type session struct {
+	box *mailbox
+	to  string
+}
+
+func (s *session) Reset()                               {}
+func (s *session) Logout() error                        { return nil }
+func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
+
+func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if to == "gone@example.com" {
+		return &smtp.SMTPError{Code: 550, Message: "no such user"}
+	}
+	s.to = to
+	return nil
+}
+
+func (s *session) Data(r io.Reader) error {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	m, err := netmail.ReadMessage(strings.NewReader(string(raw)))
+	if err != nil {
+		return err
+	}
+	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
+	if err != nil {
+		return err
+	}
+	s.box.mu.Lock()
+	s.box.mails = append(s.box.mails, stored{to: s.to, id: m.Header.Get("Message-ID"), subject: subject, raw: string(raw)})
+	arrival := len(s.box.mails)
+	s.box.mu.Unlock()
+	return s.box.behave(arrival)
+}
+
+// of returns the subjects of the mails to an address, without repeated ones.
+func (b *mailbox) of(to string) (subjects []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := ""
+	for _, m := range b.mails {
+		if m.to == to && m.id != last {
+			subjects, last = append(subjects, m.subject), m.id
+		}
+	}
+	return subjects
+}
+
+// post has a shop that sends mails.
+type post struct {
+	*storetest.Service
+
+	t     *testing.T
+	store *notices.Store
+	lanes *notice.Lanes
+	hold  func(user string, contact reservation.Contact, seats ...string) (*reservation.Reservation, reservation.Payment)
+}
+
+func newPost(t *testing.T, addr string) *post {
+	t.Helper()
+	s := storetest.New(t)
+	p := &post{Service: s, t: t, store: notices.NewStore(s.Database, true)}
+	keys, err := ticket.ParseKeys(config.Secret(tokentest.Seed('k')))
+	require.NoError(t, err)
+	sender, err := mail.NewSender(mail.Settings{Addr: addr, TLS: mail.None, From: "Tickets <tickets@urr.test>", PublicURL: "https://urr.test"},
+		p.store, ticket.NewService(s.Tickets, keys))
+	require.NoError(t, err)
+	p.lanes = &notice.Lanes{List: func(context.Context) ([]notice.Lane, error) { return []notice.Lane{sender.Lane()}, nil }}
+	p.hold = func(user string, contact reservation.Contact, seats ...string) (*reservation.Reservation, reservation.Payment) {
+		r, err := s.Holds.HoldSeats(t.Context(), reservation.SeatsRequest{EventID: "e", UserID: user, SlotID: "s", Contact: contact, SeatIDs: seats})
+		require.NoError(t, err)
+		paid := storetest.Payment(r)
+		s.Confirm(t, r, paid)
+		return r, paid
+	}
+	return p
+}
+
+// deliver sends what is due until nothing is left. The test's clock passes the times of retries.
+func (p *post) deliver() {
+	p.t.Helper()
+	require.NoError(p.t, p.store.Walk(p.t.Context()))
+	lanes, err := p.lanes.List(p.t.Context())
+	require.NoError(p.t, err)
+	for range 200 {
+		list, _, err := p.store.Claim(p.t.Context(), uuid.Nil, 10, time.Minute)
+		require.NoError(p.t, err)
+		for i := range list {
+			ctx, cancel := context.WithTimeout(p.t.Context(), attempt)
+			o := lanes[0].Send(ctx, &list[i])
+			cancel()
+			switch {
+			case o.Error == "":
+				err = p.store.End(p.t.Context(), &list[i], notice.Delivered, o)
+			case o.Final:
+				err = p.store.End(p.t.Context(), &list[i], notice.Failed, o)
+			default:
+				err = p.store.Retry(p.t.Context(), &list[i], o, time.Second)
+			}
+			require.NoError(p.t, err)
+		}
+		c, err := p.store.Count(p.t.Context(), lanes[0])
+		require.NoError(p.t, err)
+		if c.Pending == 0 {
+			return
+		}
+		p.Clock.Advance(time.Minute)
+	}
+	require.FailNow(p.t, "mails are left")
+}
+
+// Mails go to those whom something concerns, in their language, also by a server that is slow, fails, or
+// fails after it has stored.
+func TestMailsArriveInOrder(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, func(arrival int) error {
+		switch arrival % 4 {
+		case 0:
+			return &smtp.SMTPError{Code: 451, Message: "try again"}
+		case 2:
+			time.Sleep(attempt + attempt/2) // longer than the sender waits
+		}
+		return nil
+	})
+	p := newPost(t, box.addr)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 55000, 4, 10))
+	spec.Transferable = new(event.TransferPriced)
+	p.Put(t, spec)
+	alice, bob := reservation.Contact{Email: "alice@example.com", Language: "ko"}, reservation.Contact{Email: "bob@example.com", Language: "en"}
+	order, paid := p.hold("alice", alice, "A-1-1", "A-1-2")
+	p.hold("carol", reservation.Contact{}, "A-2-1")                         // has no address
+	p.hold("dave", reservation.Contact{Email: "gone@example.com"}, "A-2-2") // has none any more
+	p.hold("erin", reservation.Contact{Email: "not an address"}, "A-2-3")   // never had one
+	ids := p.TicketIDs(t, paid)
+	_, claim, err := p.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "alice"}, nil)
+	require.NoError(t, err)
+	_, err = p.Transfers.Accept(t.Context(), "bob", bob, claim, uuid.Nil)
+	require.NoError(t, err)
+	p.deliver()
+	_, err = p.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: spec.StartsAt.Add(24 * time.Hour)})
+	require.NoError(t, err)
+	p.deliver()
+	p.Refund(t, paid, refund.User)
+	require.Equal(t, reservation.Confirmed, p.Find(t, order.ID).Status, "bob's place is not given back")
+	for _, act := range []event.Act{event.Cancel, event.Refund} {
+		_, err = p.Events.Act(t.Context(), "e", act, time.Minute)
+		require.NoError(t, err)
+	}
+	p.deliver()
+	require.Equal(t, []string{"예매 완료: Concert e", "티켓 양도 완료: Concert e", "공연 일정 변경: Concert e", "환불 안내: Concert e"}, box.of(alice.Email))
+	require.Equal(t, []string{"Your ticket: Concert e", "New date: Concert e", "Cancelled: Concert e"}, box.of(bob.Email))
+	require.Empty(t, box.of("gone@example.com"))
+	c, err := p.store.Count(t.Context(), notice.Lane{})
+	require.NoError(t, err)
+	require.EqualValues(t, 6, c.Failed, "three to each of two")
+	require.EqualValues(t, 0, p.Count(t, "SELECT count(*) FROM deliveries WHERE email = '' OR last_error LIKE '%@%'"))
+	for _, m := range box.mails {
+		require.Regexp(t, `^<[0-9a-f-]{36}\.[0-9a-f]{16}@urr\.test>$`, m.id)
+		require.NotContains(t, m.raw, "image/png")
+		require.Contains(t, m.raw, "https://urr.test/my")
+	}
+}
+
+// Codes are in mails only when nobody can pass tickets on and their time has come: those of tickets that
+// were issued before are sent then.
+func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, func(int) error { return nil })
+	p := newPost(t, box.addr)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 55000, 4, 10))
+	spec.CodesFrom, spec.DoorsAt, spec.SalesCloseAt = new(int32(2)), new(spec.StartsAt.Add(-time.Hour)), spec.StartsAt
+	p.Put(t, spec)
+	_, early := p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-1", "A-1-2")
+	p.deliver()
+	p.Clock.Set(spec.DoorsAt.Add(-2 * time.Hour).Add(-time.Minute))
+	p.Refund(t, early, refund.Operator)
+	p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-3")
+	p.deliver()
+	require.Equal(t, []string{"Your tickets: Concert e", "Refund: Concert e", "Your tickets: Concert e"}, box.of("alice@example.com"))
+	for _, m := range box.mails {
+		require.NotContains(t, m.raw, "image/png")
+	}
+	p.Clock.Set(spec.DoorsAt.Add(-2 * time.Hour))
+	p.hold("bob", reservation.Contact{Email: "bob@example.com"}, "A-2-1", "A-2-2")
+	p.deliver()
+	p.deliver()
+	require.Equal(t, "For the entrance: Concert e", box.of("alice@example.com")[3])
+	images := regexp.MustCompile("image/png")
+	for _, m := range box.mails[3:] {
+		want := map[string]int{"alice@example.com": 1, "bob@example.com": 2}[m.to]
+		require.Len(t, images.FindAllString(m.raw, -1), want, m.subject)
+	}
+	require.Len(t, box.of("alice@example.com"), 4)
+}
+
+// Pages of an event's orders are told across crashes, each holder once.
+func TestEventsAreToldToAllOrders(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	s.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 10, 5000)))
+	for i := range 7 {
+		user := string(rune('a' + i%5))
+		r, err := s.Reservations.HoldBest(t.Context(), reservation.BestRequest{
+			EventID: "e", UserID: user, SlotID: "s", Section: "A", Quantity: 1, Contact: reservation.Contact{Email: user + "@example.com"},
+		})
+		require.NoError(t, err)
+		s.Confirm(t, r, storetest.Payment(r))
+	}
+	store := notices.NewStore(s.Database, true)
+	require.NoError(t, store.Walk(t.Context()))
+	require.EqualValues(t, 7, s.Count(t, "SELECT count(*) FROM deliveries"))
+	_, err := s.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(100 * time.Hour)})
+	require.NoError(t, err)
+	for _, err := range storetest.Concurrently(4, func(int) error { return store.Walk(t.Context()) }) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, store.Walk(t.Context()))
+	require.EqualValues(t, 5, s.Count(t, "SELECT count(*) FROM deliveries WHERE entity LIKE 'e %'"))
+}

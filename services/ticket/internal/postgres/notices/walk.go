@@ -1,0 +1,128 @@
+package notices
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/failpoint"
+	"urr.guru/pkg/loop"
+	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
+)
+
+const (
+	// walkBatch bounds the notices whose deliveries one transaction writes, orderBatch the orders that it
+	// tells of one event.
+	walkBatch, orderBatch = 200, 500
+	// eventsAtOnce bounds the events that have a page of their e-mails written in a transaction.
+	eventsAtOnce = 4
+)
+
+// Walker returns a worker that writes the deliveries of new notices.
+func (s *Store) Walker(every time.Duration, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return loop.Try(ctx, every, log, "deliveries of notices not written", s.Walk)
+	}
+}
+
+// Walk writes the deliveries of all new notices, in their order. One replica at a time does so.
+func (s *Store) Walk(ctx context.Context) error {
+	for more := true; more; {
+		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
+			more = false
+			mine, err := tx.LockWalk(ctx)
+			if err != nil || !mine {
+				return err
+			}
+			if s.mails {
+				if err := tellCodes(ctx, tx); err != nil {
+					return err
+				}
+			}
+			if more, err = s.walk(ctx, tx); err != nil {
+				return err
+			}
+			return failpoint.Err("ticket.notice.before_commit")
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellCodes inserts the notices about events whose tickets' codes are due.
+func tellCodes(ctx context.Context, tx *postgres.Tx) error {
+	rows, err := tx.CodesDue(ctx, tx.AsOf)
+	told := make([]notice.New, len(rows))
+	for i, r := range rows {
+		told[i] = notice.OfEvent(notice.CodesDue, notice.Event{EventID: r.EventID, Title: r.Title, StartsAt: r.StartsAt.UTC()})
+	}
+	if err != nil {
+		return err
+	}
+	return Insert(ctx, tx.Queries, told)
+}
+
+// walk writes the deliveries of the oldest new notices, and of those about events one page of e-mails. more
+// reports that something is left.
+func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error) {
+	rows, err := tx.NoticesToWalk(ctx, walkBatch)
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	var all, done, ofOrders []uuid.UUID
+	events, unfinished := 0, make(map[string]bool)
+	for i := range rows {
+		r := &rows[i]
+		ended := true
+		switch {
+		case !s.mails:
+		case strings.HasPrefix(r.Type, "TICKET"):
+			ofOrders = append(ofOrders, r.NoticeID)
+		case events == eventsAtOnce || unfinished[r.Entity]:
+			more = true
+			unfinished[r.Entity] = true
+			continue
+		default:
+			events++
+			if ended, err = tellOrders(ctx, tx, r); err != nil {
+				return false, err
+			}
+		}
+		all = append(all, r.NoticeID)
+		if ended {
+			done = append(done, r.NoticeID)
+		}
+		more = more || !ended
+		unfinished[r.Entity] = !ended
+	}
+	if err := tx.QueueForWebhooks(ctx, db.QueueForWebhooksParams{NoticeIds: all, Now: tx.AsOf}); err != nil {
+		return false, err
+	}
+	if len(ofOrders) > 0 {
+		if err := tx.QueueMails(ctx, db.QueueMailsParams{NoticeIds: ofOrders, Now: tx.AsOf}); err != nil {
+			return false, err
+		}
+	}
+	return more || len(rows) == walkBatch, tx.MarkWalked(ctx, done)
+}
+
+// tellOrders writes the e-mails about an event to the next page of its orders. ended reports that it was
+// the last one.
+func tellOrders(ctx context.Context, tx *postgres.Tx, r *db.Notice) (ended bool, err error) {
+	ids, err := tx.OrdersToTell(ctx, db.OrdersToTellParams{EventID: r.EventID, After: r.WalkedTo.UUID, Max: orderBatch})
+	if err != nil || len(ids) == 0 {
+		return true, err
+	}
+	err = tx.QueueMailsOfOrders(ctx, db.QueueMailsOfOrdersParams{NoticeID: r.NoticeID, EventID: r.EventID, ReservationIds: ids, Now: tx.AsOf})
+	if err != nil || len(ids) < orderBatch {
+		return true, err
+	}
+	return false, tx.MoveWalk(ctx, db.MoveWalkParams{NoticeID: r.NoticeID, WalkedTo: uuid.NullUUID{UUID: ids[len(ids)-1], Valid: true}})
+}
