@@ -68,6 +68,7 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 	if p.opts.fakes() {
 		w.StripeURL, w.TossURL = p.linkedURL(s, platform.Stripe, w.StripeURL), p.linkedURL(s, platform.Toss, w.TossURL)
 	}
+	w.MailAddr = "" // tests that want e-mails have a sink of their own
 	if !p.opts.ProviderPage {
 		w.SandboxPage = ""
 	}

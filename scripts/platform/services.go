@@ -106,6 +106,9 @@ func Names() []string {
 // Callers returns the names of the services that call callee by gRPC.
 func Callers(callee string) []string { return access.Callers(access.Calls(), callee) }
 
+// mailPort is the base port at which the sandbox accepts e-mails.
+const mailPort = 8102
+
 // Base ports of the backends. RedisClusterPort is the first of three. TestPostgresPort is that of
 // the server on which tests create databases.
 const (

@@ -31,6 +31,8 @@ type Wiring struct {
 	GatewayURL       string // the gateway's address in browsers
 	WebhookURL       string // where the providers send webhooks, without their names
 	Ledger           string // the sandbox's ledger file
+	MailAddr         string // where the sandbox accepts e-mails; empty: ticket sends none
+	MailDir          string // where the sandbox keeps them
 	// Providers are payment's, the default one first: the sandbox, and those of FakeProviders.
 	Providers          []string
 	StripeURL, TossURL string // of the fakes
@@ -75,6 +77,8 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		TossURL:          "http://" + l.LoopbackAddr(FakeProviders().OpsPort),
 		PayHost:          strings.Replace(addr(Gateway), "127.0.0.1", "localhost", 1),
 		Ledger:           l.State("data", "sandbox", "ledger.jsonl"),
+		MailAddr:         l.LoopbackAddr(mailPort),
+		MailDir:          l.State("mail"),
 		OIDC:             os.Getenv("OIDC") == "1",
 	}
 }
@@ -198,7 +202,11 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	case Queue:
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 	case Ticket:
-		env["TICKET_CODE_KEY"] = w.Secrets.TicketCode
+		env["TICKET_CODE_KEY"], env["WEBHOOKS"] = w.Secrets.TicketCode, "development"
+		if w.MailAddr != "" {
+			env["SMTP_ADDR"], env["SMTP_TLS"] = w.MailAddr, "none"
+			env["SMTP_FROM"], env["PUBLIC_URL"] = "URR <tickets@urr.example>", w.GatewayURL
+		}
 		if slices.Contains(w.Providers, Toss) {
 			env["HOLD_MAX_EXTENSION"] = "45m" // it can still charge a quarter of an hour after the page
 		}
@@ -219,6 +227,9 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	case Sandbox:
 		env["SANDBOX_WEBHOOK_SECRET"] = w.Secrets.SandboxWebhook
 		env["SANDBOX_BEACON_SECRET"] = w.Secrets.Beacon
+		if w.MailAddr != "" {
+			env["SANDBOX_MAIL_ADDR"], env["SANDBOX_MAIL_DIR"] = w.MailAddr, w.MailDir
+		}
 		if w.OIDC {
 			env["SANDBOX_OIDC_ISSUER"], env["SANDBOX_OIDC_CLIENT_URL"] = w.SandboxURL+"/oidc", w.GatewayURL
 			env["SANDBOX_OIDC_CLIENT_ID"], env["SANDBOX_OIDC_CLIENT_SECRET"] = oidcClient, w.Secrets.OIDCClient

@@ -231,9 +231,10 @@ URR is up.
   pages      %[1]s/
   a sale     %[1]s/events/%[2]s
   API docs   %[1]s/docs
+  e-mails    %[3]s/mail/
 
 `+how+`
-make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent)
+make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent, r.layout.Wiring(r.secrets).SandboxURL)
 }
 
 // demoEvent is the event id of the sale that a new platform has.

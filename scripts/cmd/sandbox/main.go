@@ -6,7 +6,8 @@
 // publishes a beacon in drand's scheme under /beacon, with a round every SANDBOX_BEACON_PERIOD
 // (3s). With SANDBOX_OIDC_ISSUER, the sandbox's own URL with the path /oidc, it is also an identity
 // provider for one client: the gateway at SANDBOX_OIDC_CLIENT_URL, with the id
-// SANDBOX_OIDC_CLIENT_ID and the secret SANDBOX_OIDC_CLIENT_SECRET.
+// SANDBOX_OIDC_CLIENT_ID and the secret SANDBOX_OIDC_CLIENT_SECRET. With SANDBOX_MAIL_ADDR it accepts
+// mails there by SMTP, keeps them in the folder SANDBOX_MAIL_DIR, and shows them under /mail/.
 package main
 
 import (
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/scripts/mailsink"
 	"urr.guru/scripts/openid"
 	"urr.guru/services/payment/sandbox"
 	rewards "urr.guru/services/reward/sandbox"
@@ -56,6 +58,11 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	mails, closeMails, err := openMails(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer closeMails()
 	ledger, err := sandbox.Open(file, time.Now)
 	if err != nil {
 		return err
@@ -74,7 +81,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	rewarding := rewards.NewServer(ctx, payouts, faults, log)
 	// The timeout is longer than any delay that a simulated visitor can request by a payment key.
 	server := &http.Server{
-		Handler: routes(payments, rewarding, beacon, identities), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: routes(payments, rewarding, beacon, identities, mails), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
 	}
 	failed := make(chan error, 1)
@@ -96,9 +103,9 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	return errors.Join(err, ledger.Close(), payouts.Close())
 }
 
-// routes returns the handler of all providers and the beacon. The beacon and the identity provider
-// may be nil.
-func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identities http.Handler) http.Handler {
+// routes returns the handler of all providers, the beacon and the mails. The beacon, the identity provider
+// and the mails may be nil.
+func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identities, mails http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", payments)
 	mux.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))
@@ -108,7 +115,23 @@ func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identit
 	if identities != nil {
 		mux.Handle("/oidc/", http.StripPrefix("/oidc", identities))
 	}
+	if mails != nil {
+		mux.Handle("/mail/{file...}", mails)
+	}
 	return mux
+}
+
+// openMails returns the handler that shows mails; nil if none are accepted.
+func openMails(ctx context.Context, env func(string) string) (shows http.Handler, closeMails func(), err error) {
+	addr := env("SANDBOX_MAIL_ADDR")
+	if addr == "" {
+		return nil, func() {}, nil
+	}
+	sink, err := mailsink.Listen(ctx, addr, env("SANDBOX_MAIL_DIR"))
+	if err != nil {
+		return nil, nil, err
+	}
+	return sink, func() { _ = sink.Close() }, nil // the process ends
 }
 
 // openIdentities returns the identity provider's handler; nil if no issuer is configured.

@@ -17,7 +17,7 @@ func TestBeaconIsServed(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	b, err := openBeacon(secret, "7s")
 	require.NoError(t, err)
-	server := httptest.NewServer(routes(http.NotFoundHandler(), http.NotFoundHandler(), b, nil))
+	server := httptest.NewServer(routes(http.NotFoundHandler(), http.NotFoundHandler(), b, nil, nil))
 	defer server.Close()
 	client, err := beacon.NewClient(b.Chain(), []string{server.URL + "/beacon"}, server.Client())
 	require.NoError(t, err)
