@@ -192,7 +192,7 @@ true
 {{- end -}}
 {{- range $name, $value := .Values.config -}}
 {{- range $text := ternary $value (list $value) (kindIs "slice" $value) -}}
-{{- if or (regexMatch "^https?://" (toString $text)) (hasSuffix "_ADDRS" $name) -}}{{- $places = append $places $text -}}{{- end -}}
+{{- if or (regexMatch "^https?://" (toString $text)) (hasSuffix "_ADDRS" $name) (eq $name "SMTP_ADDR") -}}{{- $places = append $places $text -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- compact $places | toYaml -}}

@@ -78,9 +78,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
 	membershipService := startMemberships(a, cfg, database, log)
-	entitlementStore := entitlements.NewStore(database)
-	entitlementService := entitlement.NewService(eventService, membershipService, entitlementStore)
-	a.Go("lists of entitlements", entitlementStore.Pruner(log))
+	entitlementService := startEntitlements(a, eventService, membershipService, database, log)
 	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
 	transferService := startTransfers(a, cfg, database, log)
 	targets := targetsOf(reservationService, transferService, membershipService)
@@ -104,12 +102,11 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	ticketv1.RegisterEventServiceServer(server, rpc.NewEvents(eventService))
 	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(eventService))
-	ticketv1.RegisterEntitlementServiceServer(server, rpc.NewEntitlements(entitlementService))
-	ticketv1.RegisterEntitlementAdminServiceServer(server, rpc.NewEntitlementAdmin(entitlementService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, cfg.HoldMaxExtension))
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
+	registerMemberships(server, membershipService, entitlementService)
 	ticketService := registerTickets(server, database, cfg.keys)
 	sent, err := startNotices(a, cfg, database, ticketService, log)
 	if err != nil {
@@ -134,9 +131,21 @@ func targetsOf(r *reservation.Service, t *transfer.Service, m *membership.Servic
 	}
 }
 
-func registerMemberships(server grpc.ServiceRegistrar, s *membership.Service) {
+func registerMemberships(server grpc.ServiceRegistrar, s *membership.Service, e *entitlement.Service) {
 	ticketv1.RegisterMembershipServiceServer(server, rpc.NewMemberships(s))
 	ticketv1.RegisterMembershipAdminServiceServer(server, rpc.NewMembershipAdmin(s))
+	ticketv1.RegisterEntitlementServiceServer(server, rpc.NewEntitlements(e))
+	ticketv1.RegisterEntitlementAdminServiceServer(server, rpc.NewEntitlementAdmin(e))
+}
+
+// startEntitlements starts the worker that deletes lists of users which were replaced, and returns the
+// service that tells who may buy in presales.
+func startEntitlements(
+	a *lifecycle.App, events *event.Service, members *membership.Service, database *postgres.Database, log *slog.Logger,
+) *entitlement.Service {
+	store := entitlements.NewStore(database)
+	a.Go("lists of entitlements", store.Pruner(log))
+	return entitlement.NewService(events, members, store)
 }
 
 // registerTickets registers the RPCs about tickets, and returns the service that signs ticket codes.

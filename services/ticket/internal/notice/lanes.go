@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
-	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/loop"
 )
 
@@ -124,7 +123,6 @@ func (l *Lanes) attempt(ctx context.Context, lane Lane, d *Delivery) {
 		return
 	}
 	l.Observe(lane.Name, o)
-	failpoint.Hit("ticket.notice.after_send")
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
 	defer cancel()
 	if err := l.store(storing, d, o); err != nil {

@@ -87,7 +87,7 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 	if err != nil {
 		return nil, err
 	}
-	if req.Entitled, err = s.entitled(ctx, &e, entitlement.User{ID: req.UserID, Email: req.Email, Claims: req.Claims}); err != nil {
+	if req.Entitled, err = s.entitled(ctx, &e, entitlement.User{ID: req.UserID, Email: req.Contact.Email, Claims: req.Claims}); err != nil {
 		return nil, err
 	}
 	return s.holder.HoldSeats(ctx, req)
@@ -110,7 +110,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	if err != nil {
 		return nil, err
 	}
-	if req.Entitled, err = s.entitled(ctx, &e, entitlement.User{ID: req.UserID, Email: req.Email, Claims: req.Claims}); err != nil {
+	if req.Entitled, err = s.entitled(ctx, &e, entitlement.User{ID: req.UserID, Email: req.Contact.Email, Claims: req.Claims}); err != nil {
 		return nil, err
 	}
 	if sec, ok := e.Section(req.Section); e.Seating == event.General || ok && sec.Seating() == event.General {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/loop"
 	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
@@ -44,10 +43,8 @@ func (s *Store) Walk(ctx context.Context) error {
 					return err
 				}
 			}
-			if more, err = s.walk(ctx, tx); err != nil {
-				return err
-			}
-			return failpoint.Err("ticket.notice.before_commit")
+			more, err = s.walk(ctx, tx)
+			return err
 		})
 		if err != nil {
 			return err
