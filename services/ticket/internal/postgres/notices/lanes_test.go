@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/notices"
@@ -208,11 +209,11 @@ func (w *world) tell(t *testing.T, n int, all map[string][]string) {
 func (w *world) waitFor(t *testing.T, hooks ...notice.Webhook) {
 	t.Helper()
 	for _, hook := range hooks {
-		require.Eventually(t, func() bool {
+		testkit.Until(t, func() bool {
 			left, err := w.database.Queries().NoticesToWalk(t.Context(), 1)
 			c, err2 := w.store.Count(t.Context(), notice.Lane{ID: hook.ID})
 			return err == nil && err2 == nil && len(left) == 0 && c.Pending == 0
-		}, time.Minute, 20*time.Millisecond)
+		})
 	}
 }
 
