@@ -71,7 +71,7 @@ func TestListsOfUsers(t *testing.T) {
 		require.True(t, r.finished, name)
 	}
 	many := strings.Repeat("alice\n", 12_001)
-	r, err := putList(t, "userId\n" + many)
+	r, err := putList(t, "userId\n"+many)
 	require.NoError(t, err)
 	require.Len(t, r.userIDs, 12_001)
 	require.Equal(t, 3, r.calls)
@@ -98,8 +98,8 @@ func TestInvalidListsOfUsers(t *testing.T) {
 	for i := range 100 {
 		file.WriteString("wrong id " + strconv.Itoa(i) + "\n")
 	}
-	_, err := putList(t, "userId\n" + file.String())
+	_, err := putList(t, "userId\n"+file.String())
 	require.Len(t, errs.From(err).Fields, 20)
-	_, err = putList(t, "userId\n" + strings.Repeat("x", edge.MaxUpload))
+	_, err = putList(t, "userId\n"+strings.Repeat("x", edge.MaxUpload))
 	require.ErrorIs(t, err, errs.ErrBodyTooLarge)
 }

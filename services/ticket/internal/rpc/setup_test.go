@@ -120,7 +120,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		EntitlementServiceClient: ticketv1.NewEntitlementServiceClient(conn), EntitlementAdminServiceClient: ticketv1.NewEntitlementAdminServiceClient(conn),
 		MembershipServiceClient: ticketv1.NewMembershipServiceClient(conn), MembershipAdminServiceClient: ticketv1.NewMembershipAdminServiceClient(conn),
 		WebhookServiceClient: ticketv1.NewWebhookServiceClient(conn),
-		clock: clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
+		clock:                clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
 	}
 }
 

@@ -53,7 +53,10 @@ type Caller struct {
 	Email string `protobuf:"bytes,10,opt,name=email,proto3" json:"email,omitempty"`
 	// What the identity provider says of the user, "name=value" each: the claims that the gateway's
 	// OIDC_ENTITLEMENT_CLAIMS names, in order.
-	Claims        []string `protobuf:"bytes,11,rep,name=claims,proto3" json:"claims,omitempty"`
+	Claims []string `protobuf:"bytes,11,rep,name=claims,proto3" json:"claims,omitempty"`
+	// The language in which the user is written to, "en" or "ko": of the page or the browser. Only with
+	// calls that make the user a holder of tickets.
+	Language      string `protobuf:"bytes,12,opt,name=language,proto3" json:"language,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +166,13 @@ func (x *Caller) GetClaims() []string {
 		return x.Claims
 	}
 	return nil
+}
+
+func (x *Caller) GetLanguage() string {
+	if x != nil {
+		return x.Language
+	}
+	return ""
 }
 
 // The visitor's state at tier 1, from a verified urr-vwr-token.
@@ -334,7 +344,7 @@ var File_urr_common_v1_common_proto protoreflect.FileDescriptor
 
 const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/common/v1/common.proto\x12\rurr.common.v1\"\xb8\x02\n" +
+	"\x1aurr/common/v1/common.proto\x12\rurr.common.v1\"\xd4\x02\n" +
 	"\x06Caller\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x19\n" +
@@ -347,7 +357,8 @@ const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\bif_match\x18\t \x01(\tR\aifMatch\x12\x14\n" +
 	"\x05email\x18\n" +
 	" \x01(\tR\x05email\x12\x16\n" +
-	"\x06claims\x18\v \x03(\tR\x06claims\"\x8a\x01\n" +
+	"\x06claims\x18\v \x03(\tR\x06claims\x12\x1a\n" +
+	"\blanguage\x18\f \x01(\tR\blanguage\"\x8a\x01\n" +
 	"\x05Tier1\x12\x1a\n" +
 	"\brequired\x18\x01 \x01(\bR\brequired\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12\x1a\n" +

@@ -225,7 +225,9 @@ type Event struct {
 	// "NONE", "FREE" or "PRICED".
 	Transferable string `protobuf:"bytes,46,opt,name=transferable,proto3" json:"transferable,omitempty"`
 	// Absent: the event has none.
-	Presale       *Presale `protobuf:"bytes,47,opt,name=presale,proto3" json:"presale,omitempty"`
+	Presale *Presale `protobuf:"bytes,47,opt,name=presale,proto3" json:"presale,omitempty"`
+	// The present setting, in operators' answers only.
+	CodesFrom     *int32 `protobuf:"varint,60,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +463,13 @@ func (x *Event) GetPresale() *Presale {
 		return x.Presale
 	}
 	return nil
+}
+
+func (x *Event) GetCodesFrom() int32 {
+	if x != nil && x.CodesFrom != nil {
+		return *x.CodesFrom
+	}
+	return 0
 }
 
 // A time before the general sale in which only users with an entitlement may buy: by one of its ways
@@ -2162,7 +2171,10 @@ type EventSpec struct {
 	// money, at most the face value).
 	Transferable *string `protobuf:"bytes,22,opt,name=transferable,proto3,oneof" json:"transferable,omitempty"`
 	// Default: none, as with an empty object.
-	Presale       *Presale `protobuf:"bytes,23,opt,name=presale,proto3,oneof" json:"presale,omitempty"`
+	Presale *Presale `protobuf:"bytes,23,opt,name=presale,proto3,oneof" json:"presale,omitempty"`
+	// E-mails have the codes of tickets from so many hours before doors on, if nobody can pass tickets on;
+	// 0, the default: never.
+	CodesFrom     *int32 `protobuf:"varint,30,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2356,6 +2368,13 @@ func (x *EventSpec) GetPresale() *Presale {
 		return x.Presale
 	}
 	return nil
+}
+
+func (x *EventSpec) GetCodesFrom() int32 {
+	if x != nil && x.CodesFrom != nil {
+		return *x.CodesFrom
+	}
+	return 0
 }
 
 // A section has rows × seats_per_row, or, with general admission, a capacity.
@@ -3189,7 +3208,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x8a\v\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xbd\v\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -3222,7 +3241,9 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x16max_per_user_in_series\x18, \x01(\x05H\aR\x12maxPerUserInSeries\x88\x01\x01\x12L\n" +
 	"\x11cancellation_fees\x18- \x01(\v2\x1f.urr.ticket.v1.CancellationFeesR\x10cancellationFees\x12\"\n" +
 	"\ftransferable\x18. \x01(\tR\ftransferable\x120\n" +
-	"\apresale\x18/ \x01(\v2\x16.urr.ticket.v1.PresaleR\apresaleB\x0f\n" +
+	"\apresale\x18/ \x01(\v2\x16.urr.ticket.v1.PresaleR\apresale\x12\"\n" +
+	"\n" +
+	"codes_from\x18< \x01(\x05H\bR\tcodesFrom\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3233,7 +3254,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0e_return_withinB\f\n" +
 	"\n" +
 	"_series_idB\x19\n" +
-	"\x17_max_per_user_in_series\"\xbb\x01\n" +
+	"\x17_max_per_user_in_seriesB\r\n" +
+	"\v_codes_from\"\xbb\x01\n" +
 	"\aPresale\x125\n" +
 	"\bopens_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\x121\n" +
 	"\fmax_per_user\x18\x02 \x01(\x05B\n" +
@@ -3366,7 +3388,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x82\f\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xc1\f\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -3398,7 +3420,10 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x11cancellation_fees\x18\x15 \x01(\v2\x1f.urr.ticket.v1.CancellationFeesH\bR\x10cancellationFees\x88\x01\x01\x12B\n" +
 	"\ftransferable\x18\x16 \x01(\tB\x19\xbaH\x16r\x14R\x04NONER\x04FREER\x06PRICEDH\tR\ftransferable\x88\x01\x01\x125\n" +
 	"\apresale\x18\x17 \x01(\v2\x16.urr.ticket.v1.PresaleH\n" +
-	"R\apresale\x88\x01\x01B\x0f\n" +
+	"R\apresale\x88\x01\x01\x12.\n" +
+	"\n" +
+	"codes_from\x18\x1e \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xb8D(\x00H\vR\tcodesFrom\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3413,7 +3438,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x12_cancellation_feesB\x0f\n" +
 	"\r_transferableB\n" +
 	"\n" +
-	"\b_presale\"\xbc\x02\n" +
+	"\b_presaleB\r\n" +
+	"\v_codes_from\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +

@@ -178,7 +178,7 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -227,6 +227,8 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.PresaleOpensAt,
 		&i.Event.PresaleMaxPerUser,
 		&i.Event.PresaleWays,
+		&i.Event.CodesFrom,
+		&i.Event.CodesSent,
 		&i.Event.SeriesID,
 		&i.Event.MaxPerUserInSeries,
 		&i.Event.Epoch,
@@ -253,8 +255,8 @@ const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
                     max_per_user_in_series, cancellation_until, cancellation_percents, transferable, presale_opens_at,
-                    presale_max_per_user, presale_ways)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
+                    presale_max_per_user, presale_ways, codes_from)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
 ON CONFLICT DO NOTHING
 `
 
@@ -284,6 +286,7 @@ type InsertEventParams struct {
 	PresaleOpensAt       *time.Time
 	PresaleMaxPerUser    *int32
 	PresaleWays          []byte
+	CodesFrom            int32
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -313,6 +316,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.PresaleOpensAt,
 		arg.PresaleMaxPerUser,
 		arg.PresaleWays,
+		arg.CodesFrom,
 	)
 	if err != nil {
 		return 0, err
@@ -373,7 +377,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -438,6 +442,8 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.PresaleOpensAt,
 			&i.Event.PresaleMaxPerUser,
 			&i.Event.PresaleWays,
+			&i.Event.CodesFrom,
+			&i.Event.CodesSent,
 			&i.Event.SeriesID,
 			&i.Event.MaxPerUserInSeries,
 			&i.Event.Epoch,
@@ -457,7 +463,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -507,6 +513,8 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.PresaleOpensAt,
 		&i.Event.PresaleMaxPerUser,
 		&i.Event.PresaleWays,
+		&i.Event.CodesFrom,
+		&i.Event.CodesSent,
 		&i.Event.SeriesID,
 		&i.Event.MaxPerUserInSeries,
 		&i.Event.Epoch,
@@ -863,7 +871,7 @@ SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sal
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
     cancellation_until = $20, cancellation_percents = $21, transferable = $22, presale_opens_at = $23,
-    presale_max_per_user = $24, presale_ways = $25, version = version + 1, updated_at = now()
+    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
@@ -893,6 +901,7 @@ type UpdateEventParams struct {
 	PresaleOpensAt       *time.Time
 	PresaleMaxPerUser    *int32
 	PresaleWays          []byte
+	CodesFrom            int32
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -922,6 +931,7 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.PresaleOpensAt,
 		arg.PresaleMaxPerUser,
 		arg.PresaleWays,
+		arg.CodesFrom,
 	)
 	return err
 }

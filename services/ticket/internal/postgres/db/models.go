@@ -34,6 +34,24 @@ type Comp struct {
 	ClaimHash     []byte
 }
 
+type Delivery struct {
+	Seq         int64
+	Lane        uuid.UUID
+	NoticeID    uuid.UUID
+	Entity      string
+	UserID      string
+	Email       string
+	Language    string
+	State       string
+	Attempts    int32
+	Failures    int32
+	TriedFrom   *time.Time
+	NextAt      time.Time
+	LastStatus  int32
+	LastError   string
+	DeliveredAt *time.Time
+}
+
 type EndedPayment struct {
 	PaymentID uuid.UUID
 	Why       string
@@ -86,6 +104,8 @@ type Event struct {
 	PresaleOpensAt       *time.Time
 	PresaleMaxPerUser    *int32
 	PresaleWays          []byte
+	CodesFrom            int32
+	CodesSent            int32
 	SeriesID             *string
 	MaxPerUserInSeries   *int32
 	Epoch                int32
@@ -142,6 +162,18 @@ type MembershipPlan struct {
 	CreatedAt time.Time
 }
 
+type Notice struct {
+	NoticeID  uuid.UUID
+	N         *int64
+	Type      string
+	Entity    string
+	EventID   string
+	Data      []byte
+	CreatedAt time.Time
+	Walked    bool
+	WalkedTo  uuid.NullUUID
+}
+
 type Place struct {
 	ReservationID uuid.UUID
 	N             int32
@@ -184,6 +216,8 @@ type Reservation struct {
 	EventID       string
 	UserID        string
 	SlotID        string
+	Email         string
+	Language      string
 	Section       string
 	Quantity      int32
 	Released      int32
@@ -291,27 +325,29 @@ type Ticket struct {
 }
 
 type Transfer struct {
-	TransferID uuid.UUID
-	TicketID   uuid.UUID
-	EventID    string
-	Seller     string
-	ClaimHash  []byte
-	ToUser     *string
-	Price      int64
-	Currency   string
-	Status     string
-	Reason     string
-	Deadline   time.Time
-	Buyer      *string
-	PayUntil   *time.Time
-	PayEndsAt  *time.Time
-	Unpaid     int32
-	PaymentID  uuid.NullUUID
-	Charging   bool
-	Opens      int32
-	NewTicket  uuid.NullUUID
-	Version    int64
-	CreatedAt  time.Time
+	TransferID    uuid.UUID
+	TicketID      uuid.UUID
+	EventID       string
+	Seller        string
+	ClaimHash     []byte
+	ToUser        *string
+	Price         int64
+	Currency      string
+	Status        string
+	Reason        string
+	Deadline      time.Time
+	Buyer         *string
+	BuyerEmail    string
+	BuyerLanguage string
+	PayUntil      *time.Time
+	PayEndsAt     *time.Time
+	Unpaid        int32
+	PaymentID     uuid.NullUUID
+	Charging      bool
+	Opens         int32
+	NewTicket     uuid.NullUUID
+	Version       int64
+	CreatedAt     time.Time
 }
 
 type UsedCode struct {
@@ -320,6 +356,18 @@ type UsedCode struct {
 	CodeHash []byte
 	BatchID  uuid.UUID
 	UsedAt   time.Time
+}
+
+type Webhook struct {
+	WebhookID    uuid.UUID
+	Name         string
+	Url          string
+	Types        []string
+	Secret       string
+	FormerSecret *string
+	FormerUntil  *time.Time
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 }
 
 type WrongCode struct {

@@ -19,8 +19,8 @@ SELECT e.max_per_user, coalesce(e.max_per_user_in_series, 0)::integer AS max_per
         AND NOT EXISTS (SELECT 1 FROM tickets h WHERE h.event_id = k.event_id AND h.user_id = $1::text AND h.prev IS NOT NULL
                         AND h.reservation_id = k.reservation_id AND h.n = k.n))::boolean AS counts
 FROM tickets k
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = k.event_id OFFSET 0) e
-CROSS JOIN LATERAL (SELECT reservation_id, origin, event_id, user_id, slot_id, section, quantity, released, amount, fee, currency, status, reason, expires_at, hold_ends_at, payment_id, opens, charging, version, created_at, updated_at FROM reservations WHERE reservations.reservation_id = k.reservation_id OFFSET 0) r
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = k.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT reservation_id, origin, event_id, user_id, slot_id, email, language, section, quantity, released, amount, fee, currency, status, reason, expires_at, hold_ends_at, payment_id, opens, charging, version, created_at, updated_at FROM reservations WHERE reservations.reservation_id = k.reservation_id OFFSET 0) r
 WHERE k.ticket_id = $2
 `
 
@@ -107,10 +107,10 @@ func (q *Queries) DueTransfers(ctx context.Context, arg DueTransfersParams) ([]u
 }
 
 const FindTransfer = `-- name: FindTransfer :one
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.transfer_id = $2
 `
 
@@ -144,6 +144,8 @@ func (q *Queries) FindTransfer(ctx context.Context, arg FindTransferParams) (Fin
 		&i.Transfer.Reason,
 		&i.Transfer.Deadline,
 		&i.Transfer.Buyer,
+		&i.Transfer.BuyerEmail,
+		&i.Transfer.BuyerLanguage,
 		&i.Transfer.PayUntil,
 		&i.Transfer.PayEndsAt,
 		&i.Transfer.Unpaid,
@@ -226,10 +228,10 @@ func (q *Queries) InsertTransfer(ctx context.Context, arg InsertTransferParams) 
 }
 
 const ListTransfers = `-- name: ListTransfers :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.transfer_id = ANY (ARRAY(
     (SELECT s.transfer_id FROM transfers s WHERE s.seller = $2::text AND s.transfer_id < $3::uuid ORDER BY s.transfer_id DESC LIMIT $4::int)
     UNION
@@ -284,6 +286,8 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 			&i.Transfer.Reason,
 			&i.Transfer.Deadline,
 			&i.Transfer.Buyer,
+			&i.Transfer.BuyerEmail,
+			&i.Transfer.BuyerLanguage,
 			&i.Transfer.PayUntil,
 			&i.Transfer.PayEndsAt,
 			&i.Transfer.Unpaid,
@@ -331,7 +335,7 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 }
 
 const LockOffersOf = `-- name: LockOffersOf :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
 WHERE t.ticket_id = ANY ($1::uuid[]) AND t.status IN ('OPEN', 'AWAITING_PAYMENT') ORDER BY t.transfer_id FOR UPDATE
 `
 
@@ -358,6 +362,8 @@ func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Tr
 			&i.Reason,
 			&i.Deadline,
 			&i.Buyer,
+			&i.BuyerEmail,
+			&i.BuyerLanguage,
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.Unpaid,
@@ -379,7 +385,7 @@ func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Tr
 }
 
 const LockOffersOfEvent = `-- name: LockOffersOfEvent :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
 WHERE t.event_id = $1 AND t.status IN ('OPEN', 'AWAITING_PAYMENT') AND NOT t.charging
 ORDER BY t.transfer_id LIMIT $2::int FOR UPDATE
 `
@@ -412,6 +418,8 @@ func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventPa
 			&i.Reason,
 			&i.Deadline,
 			&i.Buyer,
+			&i.BuyerEmail,
+			&i.BuyerLanguage,
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.Unpaid,
@@ -433,7 +441,7 @@ func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventPa
 }
 
 const LockTransfers = `-- name: LockTransfers :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
 `
 
 // Transfers are locked after their tickets.
@@ -459,6 +467,8 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 			&i.Reason,
 			&i.Deadline,
 			&i.Buyer,
+			&i.BuyerEmail,
+			&i.BuyerLanguage,
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.Unpaid,
@@ -482,7 +492,7 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 const PayingTransfers = `-- name: PayingTransfers :many
 SELECT t.transfer_id, p.payment_id::uuid AS payment_id, (t.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
 FROM (SELECT unnest($3::uuid[]) AS transfer_id, unnest($4::uuid[]) AS payment_id) p
-CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, pay_until, pay_ends_at, unpaid, payment_id, charging, opens, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, buyer_email, buyer_language, pay_until, pay_ends_at, unpaid, payment_id, charging, opens, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
 WHERE t.status = 'AWAITING_PAYMENT' AND t.payment_id = p.payment_id AND t.pay_until > coalesce($1::timestamptz, now())
 `
 
@@ -541,6 +551,21 @@ func (q *Queries) RenewTransferClaim(ctx context.Context, arg RenewTransferClaim
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const SetBuyerContact = `-- name: SetBuyerContact :exec
+UPDATE transfers SET buyer_email = $1, buyer_language = $2 WHERE transfer_id = $3
+`
+
+type SetBuyerContactParams struct {
+	Email      string
+	Language   string
+	TransferID uuid.UUID
+}
+
+func (q *Queries) SetBuyerContact(ctx context.Context, arg SetBuyerContactParams) error {
+	_, err := q.db.Exec(ctx, SetBuyerContact, arg.Email, arg.Language, arg.TransferID)
+	return err
 }
 
 const TransferKeys = `-- name: TransferKeys :many
