@@ -96,6 +96,12 @@ func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], 
 	return c
 }
 
+// Put passes one item to a batch without waiting for its result. It fails as Do does when the queue is
+// full, and after Close.
+func (c *Coalescer[I, O]) Put(in I) error {
+	return c.enqueue(&queuedCall[I, O]{ctx: context.Background(), in: in, done: make(chan struct{}, 1)})
+}
+
 // Do passes one item to a batch and waits for its result. It fails with errs.ErrOverloaded (and a
 // retry time) when the queue is full, and with errs.ErrUnavailable after Close. It fails with the
 // error of ctx when ctx ends first: an item whose batch has not begun is then dropped, unless

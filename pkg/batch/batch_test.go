@@ -339,3 +339,18 @@ func BenchmarkDo(b *testing.B) {
 		}
 	})
 }
+
+// An item that was put runs although nobody waits for it, at the latest before Close returns.
+func TestPutWaitsForNoResult(t *testing.T) {
+	t.Parallel()
+	r := recorder{gate: make(chan struct{})}
+	c := batch.NewCoalescer(batch.Config{Max: 2, Queue: 2, Keep: true}, r.run)
+	require.NoError(t, c.Put(1)) // it runs
+	require.NoError(t, c.Put(2))
+	require.NoError(t, c.Put(3))
+	require.ErrorIs(t, c.Put(4), errs.ErrOverloaded)
+	close(r.gate)
+	require.NoError(t, c.Close(t.Context()))
+	require.Equal(t, []int{1, 2}, r.sizes())
+	require.ErrorIs(t, c.Put(5), errs.ErrUnavailable)
+}

@@ -18,7 +18,7 @@ var (
 	ErrSeatNotFound      = declare(NotFound, "SEAT_NOT_FOUND", "The seat does not exist")
 	ErrSeatTaken         = declare(Conflict, "SEAT_TAKEN", "The seat is taken")
 	ErrLimitExceeded     = declare(Conflict, "LIMIT_EXCEEDED", "The limit per person is reached")
-	ErrSoldOut           = declare(Conflict, "SOLD_OUT", "Not enough seats are left")
+	ErrSoldOut           = declare(Conflict, "SOLD_OUT", "Not enough is left")
 	ErrNotAdjacent       = declare(Conflict, "SEATS_NOT_ADJACENT", "Enough seats are free, but not next to each other")
 	ErrTryAgain          = declare(Conflict, "TRY_AGAIN", "Seats are being chosen by others, try again")
 )

@@ -106,20 +106,26 @@ func (x *Index) Root() Hash {
 	return tree.Root()
 }
 
+// Find returns the chunk, its number n and the index in it that an id has; ok is false if the id is not
+// among the entries. read returns the n-th chunk.
+func (x *Index) Find(id uuid.UUID, read func(n int) (Entries, error)) (chunk Entries, n, at int, ok bool, err error) {
+	n = sort.Search(len(x.chunks), func(i int) bool { return bytes.Compare(x.chunks[i].first[:], id[:]) > 0 }) - 1
+	if n < 0 {
+		return nil, 0, 0, false, nil
+	}
+	if chunk, err = read(n); err != nil {
+		return nil, 0, 0, false, err
+	}
+	at, ok = chunk.Find(id)
+	return chunk, n, at, ok, nil
+}
+
 // Prove makes the proof that an id is among the entries; ok is false if not. read returns the n-th
 // chunk.
 func (x *Index) Prove(id uuid.UUID, read func(n int) (Entries, error)) (proof Proof, ok bool, err error) {
-	n := sort.Search(len(x.chunks), func(i int) bool { return bytes.Compare(x.chunks[i].first[:], id[:]) > 0 }) - 1
-	if n < 0 {
-		return Proof{}, false, nil
-	}
-	chunk, err := read(n)
-	if err != nil {
+	chunk, n, at, found, err := x.Find(id, read)
+	if err != nil || !found {
 		return Proof{}, false, err
-	}
-	at, found := chunk.Find(id)
-	if !found {
-		return Proof{}, false, nil
 	}
 	index := n*ChunkSize + at
 	block := index / blockSize

@@ -11,6 +11,7 @@ type Lock struct {
 	Withdrawn bool
 	// Withdrawals is how many times the user has withdrawn a request to the promotion.
 	Withdrawals int64
-	CreatedAt   int64
-	EndsAt      int64
+	// CreatedAt is when the request was accepted, or withdrawn.
+	CreatedAt int64
+	EndsAt    int64
 }

@@ -30,9 +30,11 @@ type Promotion struct {
 	// SeedNonce makes the seed of the draw unique: 32 bytes in hex. It is not public before the seed.
 	SeedNonce string
 
-	Paused    bool  // takes no requests at present
-	Shards    int64 // partitions of the index GSI2 for its requests; at least 1
-	CreatedAt int64
+	Paused bool // takes no requests at present
+	// DropRejected: applications to a first-come promotion without places leave no record.
+	DropRejected bool
+	Shards       int64 // partitions of the index GSI2 for its requests; at least 1
+	CreatedAt    int64
 	// Version grows with each change by an operator.
 	Version int64
 }
@@ -75,6 +77,12 @@ func (p *Promotion) closingTime() int64 {
 
 // EndsAt returns when the promotion is over and announced. Closing it early does not change that.
 func (p *Promotion) EndsAt() int64 { return max(p.ClosesAt, p.AnnouncedAt) }
+
+// ResultDue reports whether the result of a lottery may be public: from its announcement until its
+// lists expire.
+func (p *Promotion) ResultDue(now int64) bool {
+	return p.EventType == Lottery && now >= p.AnnouncedAt && !p.RequestsExpired(now)
+}
 
 // RetentionDays is how many days after EndsAt requests, entries and winners are kept.
 const RetentionDays = 90

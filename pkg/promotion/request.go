@@ -24,6 +24,9 @@ type Request struct {
 	// QueueSeq is the SequenceNumber of the message that was settled, padded with zeros so that texts
 	// sort as numbers do: the order of first come.
 	QueueSeq string
+	// Place is that of a successful first-come request among the winners, from 1, in the order in which
+	// they were settled. 0: it has none.
+	Place int64
 
 	ResultCode   ResultCode
 	FailureClass FailureClass // of the last failed attempt, like ErrorCode and ErrorMessage
@@ -114,6 +117,13 @@ func (r *Request) Settled(now int64, s Status, code ResultCode, sequenceNumber s
 	c.ensureStarted(now)
 	c.After.QueueSeq = QueueSeq(sequenceNumber)
 	c.end(now, s, code)
+	return c
+}
+
+// Won gives a first-come request one of the places; place counts from 1.
+func (r *Request) Won(now, place int64, sequenceNumber string) Change {
+	c := r.Settled(now, Succeeded, Success, sequenceNumber)
+	c.After.Place = place
 	return c
 }
 

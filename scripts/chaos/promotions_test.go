@@ -141,13 +141,14 @@ type applicants struct {
 	eventID string
 	done    chan struct{} // closed when each was answered
 
-	mu  sync.Mutex
-	ids map[string]map[string]bool // request ids by user
+	mu      sync.Mutex
+	ids     map[string]map[string]bool // request ids by user
+	refused map[string]bool            // users who were told that nothing is left
 }
 
 // apply lets users apply, one in five of them twice at once, until each is answered.
 func (p *promotions) apply(eventID string, size promotionSize) *applicants {
-	a := &applicants{p: p, eventID: eventID, done: make(chan struct{}), ids: map[string]map[string]bool{}}
+	a := &applicants{p: p, eventID: eventID, done: make(chan struct{}), ids: map[string]map[string]bool{}, refused: map[string]bool{}}
 	users := make(chan string)
 	var work sync.WaitGroup
 	for range size.clients {
@@ -178,6 +179,12 @@ func (a *applicants) apply(user string) {
 		id, err := a.p.applyAt(a.p.t.Context(), a.p.below(ingestReplicas), a.eventID, user)
 		if err != nil && err.Error() == "NOT_OPEN" {
 			return // too late for a lottery
+		}
+		if err != nil && err.Error() == "SOLD_OUT" {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.refused[user] = true
+			return
 		}
 		if err == nil {
 			a.mu.Lock()
@@ -223,7 +230,8 @@ func (p *promotions) applied(replica int, eventID, user string) (requestID strin
 	return requestID
 }
 
-// requireOneEach requires that each user was given one request, which exists, and no others exist.
+// requireOneEach requires that each user was given one request, which exists, and that no others exist
+// but records of refusals.
 func (a *applicants) requireOneEach(got *audit.Promotion) {
 	a.p.t.Helper()
 	a.mu.Lock()
@@ -238,7 +246,12 @@ func (a *applicants) requireOneEach(got *audit.Promotion) {
 			require.True(a.p.t, exist[id], "%s was given %s, which does not exist", user, id)
 		}
 	}
-	require.Len(a.p.t, got.Requests, len(a.ids))
+	for _, r := range got.Requests {
+		if a.ids[r.User] == nil {
+			require.True(a.p.t, a.refused[r.User], "nobody was told of the request %s of %s", r.ID, r.User)
+			require.Equal(a.p.t, "REJECTED_CAPACITY", r.ResultCode)
+		}
+	}
 }
 
 // requireSettled waits until nothing of a promotion is in progress, and then judges it.

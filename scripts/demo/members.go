@@ -27,8 +27,17 @@ const (
 	lastPause  = 5 * time.Second
 )
 
+// RefusedError is the last response to a request that did not succeed.
+type RefusedError struct {
+	Step   crowd.Step
+	Status int
+	Code   string
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %d %s", e.Step, e.Status, e.Code) }
+
 // PostUntilDone posts an empty body until a request succeeds, and decodes the response. The request
-// must be safe to repeat.
+// must be safe to repeat. It fails with a RefusedError.
 func PostUntilDone(ctx context.Context, s *crowd.Session, step crowd.Step, path string, into any) error {
 	var err error
 	for n := range attempts {
@@ -38,7 +47,7 @@ func PostUntilDone(ctx context.Context, s *crowd.Session, step crowd.Step, path 
 		case err == nil && answer.OK():
 			return json.Unmarshal(answer.Body, into)
 		case err == nil:
-			err = fmt.Errorf("%s: %d %s", step, answer.Status, answer.Problem().Code)
+			err = &RefusedError{Step: step, Status: answer.Status, Code: answer.Problem().Code}
 			if answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
 				return err
 			}

@@ -28,6 +28,7 @@ type promotion struct {
 
 type eventRequest struct {
 	RequestID, EventID, Status, UIResult, ResultCode, ErrorCode, QueueSeq string
+	Place                                                                 int
 	Duplicate                                                             bool
 }
 
@@ -56,6 +57,30 @@ func (o *promotion) apply(user *harness.Client) (r eventRequest) {
 	require.Equal(o.t, http.StatusAccepted, a.Status)
 	require.Equal(o.t, "/api/v1/requests/"+r.RequestID, a.Header.Get("Location"))
 	require.NotEmpty(o.t, a.Header.Get("Retry-After"))
+	return r
+}
+
+// refused applies when nothing is left any more, and waits until the refusal is recorded.
+func (o *promotion) refused(user *harness.Client) (r eventRequest) {
+	o.t.Helper()
+	path := "/api/v1/promotions/" + o.event
+	o.p.Eventually(func(ctx context.Context) error { // everybody knows within a second
+		var p struct{ Remaining *int }
+		a, err := user.Call(ctx, http.MethodGet, path, nil)
+		if err := errors.Join(err, a.Decode(&p)); err != nil {
+			return err
+		}
+		if p.Remaining == nil || *p.Remaining != 0 {
+			return fmt.Errorf("not sold out yet: %s", a.Body)
+		}
+		return nil
+	})
+	require.Equal(o.t, "SOLD_OUT", user.Settled(o.t.Context(), http.MethodPost, path+"/requests", map[string]any{}).Code())
+	o.p.Eventually(func(ctx context.Context) error {
+		a, err := user.Call(ctx, http.MethodGet, path+"/me", nil)
+		return errors.Join(err, a.Decode(&r))
+	})
+	require.Equal(o.t, []string{"REJECTED", "REJECTED_CAPACITY"}, []string{r.Status, r.ResultCode})
 	return r
 }
 
@@ -123,9 +148,10 @@ func TestFirstCome(t *testing.T) {
 	require.Equal(t, "SUCCESS", won.UIResult)
 	bob, eve := o.p.Client("bob"), o.p.Client("eve")
 	second := o.apply(bob)
-	require.Less(t, won.QueueSeq, o.await(bob, second.RequestID, "SUCCEEDED").QueueSeq)
-	third := o.await(eve, o.apply(eve).RequestID, "REJECTED")
-	require.Equal(t, "REJECTED_CAPACITY", third.ResultCode)
+	next := o.await(bob, second.RequestID, "SUCCEEDED")
+	require.Less(t, won.QueueSeq, next.QueueSeq)
+	require.Equal(t, []int{1, 2}, []int{won.Place, next.Place})
+	third := o.refused(eve)
 
 	o.requireOwn(bob, eve, second.RequestID)
 	o.requireTimeline(ann, first.RequestID)

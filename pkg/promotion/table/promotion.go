@@ -30,6 +30,7 @@ func PromotionItem(p *promotion.Promotion) dynamo.Item {
 	b.setString("commitment", p.Commitment)
 	b.setString("seedNonce", p.SeedNonce)
 	b.setIfTrue("paused", p.Paused)
+	b.setIfTrue("dropRejected", p.DropRejected)
 	b.setNonZero("shards", p.Shards)
 	b.setNonZero("createdAt", p.CreatedAt)
 	b.setNumberOrZero("version", p.Version)
@@ -44,7 +45,7 @@ func DecodePromotion(it dynamo.Item) (promotion.Promotion, error) {
 		OpensAt: d.Number("opensAt"), ClosesAt: d.Number("closesAt"), LotteryCutoffAt: d.Number("lotteryCutoffAt"),
 		AnnouncedAt: d.Number("announcedAt"), ClosedAt: d.Number("closedAt"), VoidedAt: d.Number("voidedAt"), PublishedAt: d.Number("publishedAt"),
 		Commitment: d.String("commitment"), SeedNonce: d.String("seedNonce"),
-		Paused: d.Bool("paused"), Shards: max(1, d.Number("shards")), CreatedAt: d.Number("createdAt"), Version: d.Number("version"),
+		Paused: d.Bool("paused"), DropRejected: d.Bool("dropRejected"), Shards: max(1, d.Number("shards")), CreatedAt: d.Number("createdAt"), Version: d.Number("version"),
 	}
 	if err := d.Err(); err != nil {
 		return p, fmt.Errorf("promotion %s: %w", p.EventID, err)

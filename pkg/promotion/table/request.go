@@ -46,6 +46,7 @@ func RequestItem(r *promotion.Request) dynamo.Item {
 	b.setNonZero("finishedAt", r.FinishedAt)
 	b.setNonZero("enteredAt", r.EnteredAt)
 	b.setString("queueSeq", r.QueueSeq)
+	b.setNonZero("place", r.Place)
 	b.setString("resultCode", string(r.ResultCode))
 	b.setString("failureClass", string(r.FailureClass))
 	b.setString("errorCode", r.ErrorCode)
@@ -78,7 +79,7 @@ func DecodeRequest(it dynamo.Item) (promotion.Request, error) {
 		RequestID: d.String("requestId"), EventID: d.String("eventId"), UserID: d.String("userId"), EventType: promotion.Type(d.String("eventType")),
 		Status: promotion.Status(d.String("status")), StatusAt: d.Number("statusAt"), Gen: d.Number("gen"), Attempts: d.Number("attempts"),
 		RequestedAt: d.Number("requestedAt"), QueuedAt: d.Number("queuedAt"), StartedAt: d.Number("startedAt"),
-		FinishedAt: d.Number("finishedAt"), EnteredAt: d.Number("enteredAt"), QueueSeq: d.String("queueSeq"),
+		FinishedAt: d.Number("finishedAt"), EnteredAt: d.Number("enteredAt"), QueueSeq: d.String("queueSeq"), Place: d.Number("place"),
 		ResultCode: promotion.ResultCode(d.String("resultCode")), FailureClass: promotion.FailureClass(d.String("failureClass")),
 		ErrorCode: d.String("errorCode"), ErrorMessage: d.String("errorMessage"),
 		LotteryCutoffAt: d.Number("lotteryCutoffAt"), AnnouncedAt: d.Number("announcedAt"),

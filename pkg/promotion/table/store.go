@@ -121,7 +121,7 @@ func (s Store) Redrive(ctx context.Context, id string) (promotion.Request, error
 	c := r.Redriven(s.Millis())
 	tx := s.Begin()
 	tx.Change(0, c)
-	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: id, CreatedAt: s.Millis(), EndsAt: r.EndsAt}
+	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: id, CreatedAt: r.RequestedAt, EndsAt: r.EndsAt}
 	tx.Update(0, LockKey(r.EventID, r.UserID), lockUpdate(&lock), lockAbsentOrNames(id))
 	err = tx.Commit(ctx)
 	if len(tx.Failed(err)) > 0 {

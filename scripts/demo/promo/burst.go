@@ -3,6 +3,7 @@ package promo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -51,6 +52,7 @@ func (b *burst) signIn(ctx context.Context, api *crowd.API) error {
 type application struct {
 	RequestID, Receipt string
 	Duplicate          bool
+	soldOut            bool // no place was left, so there may be no request
 }
 
 // applyAs sends the application of the i-th user. Some users send it twice concurrently; both
@@ -62,7 +64,7 @@ func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome 
 		return b.recordAnswers("applied", err, a)
 	}
 	first, second, err := demo.SendTwice(user, func(s *crowd.Session) (application, error) { return b.send(ctx, s) })
-	if err == nil && first.RequestID != second.RequestID {
+	if err == nil && first.RequestID != second.RequestID && !first.soldOut && !second.soldOut {
 		tally.AddViolation(b.name+": applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
 	}
 	return b.recordAnswers("applied twice", err, first, second)
@@ -76,6 +78,9 @@ func (b *burst) recordAnswers(outcome string, err error, all ...application) str
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range all {
+		if a.soldOut {
+			outcome = "sold out"
+		}
 		if a.Receipt != "" {
 			b.receipts = append(b.receipts, a.Receipt)
 		}
@@ -87,6 +92,10 @@ func (b *burst) recordAnswers(outcome string, err error, all ...application) str
 // the same request.
 func (b *burst) send(ctx context.Context, user *crowd.Session) (a application, err error) {
 	err = demo.PostUntilDone(ctx, user, crowd.StepApply, "/api/v1/promotions/"+b.event+"/requests", &a)
+	var refused *demo.RefusedError
+	if errors.As(err, &refused) && refused.Code == "SOLD_OUT" {
+		return application{soldOut: true}, nil
+	}
 	return a, err
 }
 

@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// settleRequests lets two members apply for one place through the gateways: the first gets it.
+// settleRequests lets a member apply for the only place through the gateways, after which it is sold out.
 func (w *world) settleRequests(t *testing.T) {
 	t.Helper()
 	gateway := w.dial(t, crowd.StepApply)
@@ -27,17 +27,24 @@ func (w *world) settleRequests(t *testing.T) {
 	type request struct {
 		Status     string `json:"status"`
 		ResultCode string `json:"resultCode"`
+		Place      int    `json:"place"`
 	}
-	for _, m := range []struct{ name, status, code string }{{"first", "SUCCEEDED", "SUCCESS"}, {"second", "REJECTED", "REJECTED_CAPACITY"}} {
-		member := gateway.signIn(m.name)
-		var accepted, mine request
-		gateway.call(member, http.MethodPost, "/api/v1/promotions/"+promotion.EventID+"/requests", map[string]any{}, &accepted)
-		testkit.Until(t, func() bool {
-			gateway.call(member, http.MethodGet, "/api/v1/promotions/"+promotion.EventID+"/me", nil, &mine)
-			return mine.Status == m.status
-		}, "the request of the "+m.name+" is settled")
-		require.Equal(t, m.code, mine.ResultCode)
-	}
+	path := "/api/v1/promotions/" + promotion.EventID
+	member := gateway.signIn("first")
+	var mine request
+	gateway.call(member, http.MethodPost, path+"/requests", map[string]any{}, nil)
+	testkit.Until(t, func() bool {
+		gateway.call(member, http.MethodGet, path+"/me", nil, &mine)
+		return mine.Status == "SUCCEEDED"
+	}, "the request is settled")
+	require.Equal(t, request{"SUCCEEDED", "SUCCESS", 1}, mine)
+	testkit.Until(t, func() bool {
+		var left struct {
+			Remaining *int `json:"remaining"`
+		}
+		gateway.call(member, http.MethodGet, path, nil, &left)
+		return left.Remaining != nil && *left.Remaining == 0
+	}, "everybody can see that nothing is left")
 
 	require.InDelta(t, 1, w.metric(t, platform.Worker, "urr_requests_total", `status="SUCCEEDED"`), 0)
 }

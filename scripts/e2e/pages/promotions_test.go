@@ -67,7 +67,14 @@ func testFirstCome(t *testing.T) {
 			first.until("the focus near the button, which is gone", "document.activeElement.id === 'main'")
 			first.checkPage("place")
 			last.click(".enter button")
-			last.waitForText(says["request"]["REJECTED_CAPACITY"])
+			last.waitForText(says["promo"]["soldOut"])
+			last.checkPage("sold out")
+			last.until("the record of the refusal", fmt.Sprintf(`(() => {
+				const call = new XMLHttpRequest();
+				call.open("GET", "/api/v1/promotions/%s/me", false);
+				call.send();
+				return call.status === 200;
+			})()`, event))
 			last.reload()
 			last.waitForText(says["request"]["REJECTED_CAPACITY"])
 			require.True(t, eval[bool](last, "document.querySelector('.enter button') === null"), "one request per person")

@@ -22,6 +22,9 @@ type fakeIngest struct {
 	applied atomic.Pointer[ingestv1.Applied] // nil: a first-come request that is queued
 }
 
+// soldOut is a promotion without places, to which nobody has applied in time.
+const soldOut = "sold-out"
+
 func promotionOf(event string) (*ingestv1.Promotion, error) {
 	if event == "absent" {
 		return nil, errs.ErrPromotionNotFound
@@ -44,6 +47,9 @@ func (f *fakeIngest) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ing
 func (f *fakeIngest) apply(_ context.Context, item *ingestv1.ApplyItem) (*ingestv1.Applied, error) {
 	if _, err := promotionOf(item.GetEventId()); err != nil {
 		return nil, err
+	}
+	if item.GetEventId() == soldOut {
+		return nil, errs.ErrSoldOut
 	}
 	if a := f.applied.Load(); a != nil {
 		return a, nil

@@ -220,11 +220,16 @@ func (g *Gateway) addOptionalEndpoints(e *endpoints, vwr vwrv1.VwrServiceClient)
 	}
 	if g.services.Ingest != nil {
 		ingest := ingestv1.NewIngestServiceClient(g.services.Ingest)
-		e.promotions = handlers.NewPromotionHandlers(ingest)
+		if e.promotions, err = handlers.NewPromotionHandlers(ingest, nil); err != nil {
+			return err
+		}
+		if e.publicPromotions, err = handlers.NewPublicPromotions(ingest); err != nil {
+			return err
+		}
 		if e.draws, err = handlers.NewDrawHandlers(ingest, ingestv1.NewIngestAdminServiceClient(g.services.Ingest)); err != nil {
 			return err
 		}
-		g.closers = append(g.closers, e.promotions.Close, e.draws.Close)
+		g.closers = append(g.closers, e.promotions.Close, e.publicPromotions.Close, e.draws.Close)
 	}
 	return nil
 }
@@ -245,7 +250,7 @@ func (g *Gateway) newAuthHandlers(
 }
 
 func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, error) {
-	completer := &handlers.Completer{Rooms: g.Rooms, Seats: e.seats, Existence: e.existence, Events: e.events}
+	completer := &handlers.Completer{Rooms: g.Rooms, Seats: e.seats, Existence: e.existence, Events: e.events, Promotions: e.publicPromotions}
 	pass, err := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 		g.dispatcher.Fail(w, r, q, err)
 	}, completer.Complete)
@@ -257,8 +262,11 @@ func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, erro
 		return nil, err
 	}
 	for _, r := range passed {
-		if r.RPC == ticketv1.EventService_GetEvent_FullMethodName {
+		switch r.RPC {
+		case ticketv1.EventService_GetEvent_FullMethodName:
 			r.Handler, r.FastPath, r.Poll = e.events.Get, true, true
+		case ingestv1.IngestService_GetPromotion_FullMethodName:
+			r.Handler, r.FastPath, r.Poll = e.publicPromotions.Get, true, true
 		}
 	}
 	routes := append(e.routes(), passed...)

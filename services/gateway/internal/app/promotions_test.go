@@ -45,6 +45,40 @@ func TestApply(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodPost, "/api/v1/promotions/calm/requests", "{}", nil).Code)
 }
 
+// Who applies to a sold-out promotion is told so from memory for a minute; others ask ingest.
+func TestApplyToASoldOutPromotion(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	for _, user := range []string{alice, alice, "bob", alice, "bob"} {
+		rec := w.do(http.MethodPost, "/api/v1/promotions/"+soldOut+"/requests", "{}", w.session(user).with("Accept-Language", "ko"))
+		require.Equal(t, http.StatusConflict, rec.Code)
+		require.Equal(t, "SOLD_OUT", problemOf(t, rec)["code"])
+		require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+	}
+	require.Len(t, w.ingest.of("Apply"), 2)
+	rec := w.do(http.MethodPost, "/api/v1/promotions/calm/requests", "{}", w.session(alice))
+	require.Equal(t, http.StatusAccepted, rec.Code, "another promotion")
+}
+
+// A promotion is read once for all who ask, and anew after an operator's change.
+func TestPromotionsAreShared(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	read := func() {
+		t.Helper()
+		rec := w.do(http.MethodGet, "/api/v1/promotions/calm", "", nil)
+		require.Equal(t, http.StatusOK, rec.Code)
+		require.Equal(t, "public, max-age=0, s-maxage=1", rec.Header().Get("Cache-Control"))
+		rec = w.do(http.MethodGet, "/api/v1/promotions/calm", "", credentials{"If-None-Match": rec.Header().Get("ETag")})
+		require.Equal(t, http.StatusNotModified, rec.Code)
+	}
+	read()
+	n := len(w.ingest.of("GetPromotion"))
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/admin/promotions/calm/pause", "{}", w.session("operator", "admin")).Code)
+	read()
+	require.Greater(t, len(w.ingest.of("GetPromotion")), n)
+}
+
 // While the waiting room of a promotion is active, applying requires its token; reading does not.
 func TestWaitingRoomOfAPromotion(t *testing.T) {
 	t.Parallel()

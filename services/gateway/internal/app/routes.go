@@ -41,17 +41,17 @@ type endpoints struct {
 	returns    *handlers.ReturnHandlers
 	rewards    *handlers.RewardHandlers    // nil: reward is not deployed
 	promotions *handlers.PromotionHandlers // nil: ingest is not deployed
-	existence  *handlers.EventExistence
-	draws      *handlers.DrawHandlers // nil: ingest is not deployed
-	events     *handlers.EventHandlers
-	figures    *handlers.FigureHandlers
-
-	entitlements *handlers.EntitlementHandlers
-
-	live      *handlers.LiveHandlers
-	changes   *handlers.ChangeHandlers
-	pages     *web.Pages
-	reference *docs.Reference
+	// publicPromotions is nil too then.
+	publicPromotions *handlers.EventHandlers
+	existence        *handlers.EventExistence
+	draws            *handlers.DrawHandlers // nil: ingest is not deployed
+	events           *handlers.EventHandlers
+	figures          *handlers.FigureHandlers
+	entitlements     *handlers.EntitlementHandlers
+	live             *handlers.LiveHandlers
+	changes          *handlers.ChangeHandlers
+	pages            *web.Pages
+	reference        *docs.Reference
 }
 
 // routes returns the hand-written routes. The other routes, the pass-through ones, come from the HTTP
@@ -263,7 +263,7 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		},
 		{
 			ID: "promotions.apply", Method: http.MethodPost, Pattern: "/api/v1/promotions/{event_id}/requests", Access: edge.User, Event: edge.FromPath,
-			Handler: e.promotions.Apply, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
+			Handler: e.promotions.Apply, Remembered: e.promotions.Remembered, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
 			Status: http.StatusAccepted, Answer: &ingestv1.Applied{},
 		},
 	}

@@ -4,6 +4,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -206,6 +207,12 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 		}
 	}
 	d.identify(q)
+	q.Address = d.Proxies.Client(r)
+	if q.Route.Remembered != nil {
+		if err := q.Route.Remembered(q); err != nil { // costs no more than a poll, so it counts as one
+			return cmp.Or(d.Limits.CountPoll(subject(q)), err)
+		}
+	}
 	if err := d.applyLimits(r, q); err != nil {
 		return err
 	}
@@ -263,8 +270,7 @@ func (d *Dispatcher) identify(q *edge.Request) {
 
 // applyLimits counts the request, and fails with errs.ErrRateLimited if it exceeds a limit.
 func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
-	q.Address = d.Proxies.Client(r)
-	s := limit.Subject{Address: q.Address, Visitor: q.Anon, User: q.User()}
+	s := subject(q)
 	switch {
 	case q.Route.SignsIn:
 		return d.Limits.CountSignIn(r.Context(), s)
@@ -273,6 +279,11 @@ func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 	default:
 		return d.Limits.CountPoll(s)
 	}
+}
+
+// subject returns whom a request counts for.
+func subject(q *edge.Request) limit.Subject {
+	return limit.Subject{Address: q.Address, Visitor: q.Anon, User: q.User()}
 }
 
 // readIdempotencyKey stores the header Idempotency-Key of a mutating request in q. It must be visible

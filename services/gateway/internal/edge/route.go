@@ -129,6 +129,10 @@ type Route struct {
 	// Refusal returns the error with which every request is refused during an overload, else nil. It is
 	// called before the checks, which cost more than a refusal. Nil: the route has no such limit.
 	Refusal func() error
+	// Remembered returns the error with which a user is refused who was refused for good a moment ago,
+	// else nil. It is called before the limits of mutations, whose counts are in Redis. Nil: nothing is
+	// remembered.
+	Remembered func(*Request) error
 	// Handler serves the requests that have passed all checks.
 	Handler Handler
 

@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/services/gateway/internal/roomstate"
 
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -19,6 +20,8 @@ type Completer struct {
 	Seats     *SeatHandlers
 	Existence *EventExistence
 	Events    *EventHandlers
+	// Promotions is nil if ingest is not deployed.
+	Promotions *EventHandlers
 }
 
 // Complete completes m, the response of an RPC, by its type. It is an api.CompleteFunc.
@@ -38,6 +41,8 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 		}
 	case *ticketv1.EventState:
 		c.Events.Forget(m.GetEventId())
+	case *ingestv1.Promotion: // of an operator's call
+		c.Promotions.Forget(m.GetEventId())
 	case *vwrv1.VwrStatus:
 		// The other gateways receive the change within a second.
 		old := c.Rooms.Get(m.GetEventId())

@@ -39,7 +39,7 @@ func TestEventsAreReadOncePerQuarterOfASecond(t *testing.T) {
 	t.Parallel()
 	source, clock := &countedEvents{}, testkit.NewClock(time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC))
 	source.title.Store("First")
-	h, err := newEvents(source, func(e *ticketv1.Event) { e.WaitingRoom = &ticketv1.WaitingRoom{Active: true} }, manualClock{clock})
+	h, err := newEvents(readEvent(source, func(e *ticketv1.Event) { e.WaitingRoom = &ticketv1.WaitingRoom{Active: true} }), manualClock{clock})
 	require.NoError(t, err)
 	table, err := edge.NewTable(&edge.Route{ID: "event", Method: http.MethodGet, Pattern: "/events/{event_id}", Access: edge.Public, Handler: h.Get})
 	require.NoError(t, err)

@@ -2,9 +2,14 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
+
+	"github.com/maypok86/otter/v2"
 
 	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/batchrpc"
 	"urr.guru/services/gateway/internal/edge"
 
@@ -18,23 +23,56 @@ const (
 	retryLottery   = "30"
 )
 
+const (
+	// refusedFor is how long a user of a sold-out promotion is refused from memory. What the user had
+	// applied for before is looked up once in this time.
+	refusedFor = time.Minute
+	maxRefused = 200_000 // about 30 MB
+)
+
+// soldOutUser is a user who has no request to a promotion without places.
+type soldOutUser struct{ event, user string }
+
 // PromotionHandlers takes applications to promotions.
 type PromotionHandlers struct {
-	apply *batch.Groups[string, *ingestv1.ApplyItem, *ingestv1.Applied] // by promotion
+	apply   *batch.Groups[string, *ingestv1.ApplyItem, *ingestv1.Applied] // by promotion
+	refused *otter.Cache[soldOutUser, error]
 }
 
-// NewPromotionHandlers makes the handler of applications.
-func NewPromotionHandlers(ingest ingestv1.IngestServiceClient) *PromotionHandlers {
+// NewPromotionHandlers makes the handler of applications; clock is nil except in tests.
+func NewPromotionHandlers(ingest ingestv1.IngestServiceClient, clock otter.Clock) (*PromotionHandlers, error) {
+	refused, err := otter.New(&otter.Options[soldOutUser, error]{
+		MaximumSize: maxRefused, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[soldOutUser, error](refusedFor),
+	})
+	if err != nil {
+		return nil, err
+	}
 	// An application is stored before the response, as a position is, so its time-out is as long.
-	return &PromotionHandlers{apply: newEventBatches(batchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
-		return &ingestv1.ApplyRequest{Items: items}
-	}, (*ingestv1.ApplyResult).GetApplied))}
+	return &PromotionHandlers{
+		refused: refused,
+		apply: newEventBatches(batchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
+			return &ingestv1.ApplyRequest{Items: items}
+		}, (*ingestv1.ApplyResult).GetApplied)),
+	}, nil
+}
+
+// Remembered returns the error of a user who was told within the last minute that nothing is left.
+func (h *PromotionHandlers) Remembered(q *edge.Request) error {
+	user := q.User()
+	if user == "" {
+		return nil
+	}
+	err, _ := h.refused.GetIfPresent(soldOutUser{q.EventInPath(), user})
+	return err
 }
 
 // Apply applies for the user, once per promotion: a repeated call gets the same request.
 func (h *PromotionHandlers) Apply(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	a, err := h.apply.Do(r.Context(), q.Event, &ingestv1.ApplyItem{Caller: q.Caller(), EventId: q.Event})
 	if err != nil {
+		if errors.Is(err, errs.ErrSoldOut) {
+			h.refused.Set(soldOutUser{q.Event, q.User()}, err)
+		}
 		return withRedirect(err, q.Event)
 	}
 	retry := retryFirstCome

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/maypok86/otter/v2"
 	"golang.org/x/text/language"
 )
 
@@ -25,8 +26,22 @@ func Of(h http.Header) string {
 			return c.Value
 		}
 	}
-	// An invalid header yields no tags, which match the first language.
-	tags, _, _ := language.ParseAcceptLanguage(h.Get("Accept-Language"))
-	_, i, _ := matcher.Match(tags...)
-	return All[i]
+	header := h.Get("Accept-Language")
+	if len(header) > maxAcceptLanguage {
+		return All[0]
+	}
+	l, _ := accepted.ComputeIfAbsent(header, func() (string, bool) {
+		// An invalid header yields no tags, which match the first language.
+		tags, _, _ := language.ParseAcceptLanguage(header)
+		_, i, _ := matcher.Match(tags...)
+		return All[i], false
+	})
+	return l
 }
+
+// maxAcceptLanguage bounds the headers that are read, in bytes. Browsers send less than half.
+const maxAcceptLanguage = 256
+
+// accepted has the language of the latest values of Accept-Language, of which browsers send few:
+// parsing one takes as long as the rest of an error's response.
+var accepted = otter.Must(&otter.Options[string, string]{MaximumSize: 1000}) //nolint:gochecknoglobals // a cache of a pure function

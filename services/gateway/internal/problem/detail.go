@@ -91,7 +91,7 @@ var details = map[string]sentences{
 	"SEAT_NOT_FOUND":     {"This seat does not exist.", "존재하지 않는 좌석입니다."},
 	"SEAT_TAKEN":         {"Somebody was faster: the seat is taken.", "이미 선택된 좌석입니다."},
 	"LIMIT_EXCEEDED":     {"You have reached the limit per person.", "1인당 예매 한도를 초과했습니다."},
-	"SOLD_OUT":           {"Not enough tickets are left.", "남은 티켓이 부족합니다."},
+	"SOLD_OUT":           {"Not enough is left.", "남은 수량이 부족합니다."},
 	"SEATS_NOT_ADJACENT": {"No row has as many free seats next to each other. Choose fewer, another section, or seats apart.", "나란히 붙은 좌석이 그만큼 남아 있지 않습니다. 수량을 줄이거나 다른 구역 또는 떨어진 좌석을 선택해 주세요."},
 	"TRY_AGAIN":          {"Others are choosing right now. Please try again.", "다른 사용자가 선택하고 있습니다. 다시 시도해 주세요."},
 

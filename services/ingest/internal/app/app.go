@@ -55,8 +55,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		Keys: keys.Keys, Opener: worker.New(drawer), MinDelay: cfg.DrawMinDelay, Lead: cfg.DrawLead, Now: failpoint.Now,
 	})
 	draws, receipts := request.NewDraws(promotions, store, cfg.DrawCacheMB<<20, failpoint.Now), request.NewReceipts(keys.Keys, pkgdynamo.ClockSkew)
+	places := request.NewPlaces(failpoint.Now, store.Capacity)
 	requests := request.NewService(promotions, store, sender, request.Options{
-		Load: store.Load, SendWait: request.SendWait, Receipts: receipts, Now: failpoint.Now,
+		Load: store.Load, Places: places, SendWait: request.SendWait, Receipts: receipts, Now: failpoint.Now,
 	})
 	sweeper := request.NewSweeper(store, sender, unsent, request.SweeperOptions{
 		SendAfter: cfg.SendAfter, FailAfter: cfg.FailAfter, LostAfter: cfg.LostAfter, Now: failpoint.Now,
@@ -70,7 +71,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	ingestv1.RegisterIngestServiceServer(server, rpc.New(rpc.Config{
-		Requests: requests, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: failpoint.Now, Log: log,
+		Requests: requests, Promotions: promotions, Places: places, Draws: draws, Receipts: receipts, Queries: store, Now: failpoint.Now, Log: log,
 	}))
 	exporter := request.NewExporter(draws, store)
 	ingestv1.RegisterIngestAdminServiceServer(server, rpc.NewAdmin(promotions, draws, exporter, store, failpoint.Now))

@@ -93,55 +93,91 @@ func undecided(group []*applicant) []*applicant {
 	return slices.DeleteFunc(slices.Clone(group), func(a *applicant) bool { return a.done })
 }
 
-// readLocks reads the locks of applicants, and then the requests that the locks name. It refuses
-// only those applicants whose lock or request cannot be decoded.
+// applicantID names a user of a promotion.
+type applicantID struct{ eventID, userID string }
+
+// readLocks reads the earlier applications of applicants. It refuses only those applicants whose lock
+// or request cannot be decoded.
 func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
-	keys := make([]dynamo.Item, len(group))
+	of := make([]applicantID, len(group))
 	for i, a := range group {
-		keys[i] = table.LockKey(a.app.EventID, a.app.UserID)
+		of[i] = applicantID{a.app.EventID, a.app.UserID}
 	}
-	locks, err := s.Read(ctx, keys...)
+	read, err := s.readEarlier(ctx, of)
 	if err != nil {
 		return err
 	}
-	var named []dynamo.Item
 	for i, a := range group {
-		a.earlier = request.EarlierApplications{}
-		it := locks.Get(keys[i])
-		if it == nil {
-			continue
-		}
-		l, err := table.DecodeLock(it)
-		if err != nil {
-			s.refuseUnreadable(ctx, a, it, err)
-			continue
-		}
-		a.earlier.Lock = &l
-		named = append(named, table.RequestKey(l.RequestID))
-	}
-	requests, err := s.Read(ctx, named...)
-	if err != nil {
-		return err
-	}
-	for _, a := range group {
-		if a.earlier.Lock == nil {
-			continue
-		}
-		if it := requests.Get(table.RequestKey(a.earlier.Lock.RequestID)); it != nil {
-			r, err := table.DecodeRequest(it)
-			if err != nil {
-				s.refuseUnreadable(ctx, a, it, err)
-				continue
-			}
-			a.earlier.Request = &r
+		if a.earlier = read[i].Value; read[i].Err != nil {
+			a.done, a.err = true, read[i].Err
 		}
 	}
 	return nil
 }
 
-func (s *Store) refuseUnreadable(ctx context.Context, a *applicant, it dynamo.Item, cause error) {
+// readEarlier reads the locks of users, and then the requests that the locks name.
+func (s *Store) readEarlier(ctx context.Context, of []applicantID) ([]batch.Result[request.EarlierApplications], error) {
+	out := make([]batch.Result[request.EarlierApplications], len(of))
+	locks, err := s.readLockItems(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	var named []dynamo.Item
+	for i, l := range locks {
+		if out[i].Value.Lock, out[i].Err = l.Value, l.Err; l.Value != nil {
+			named = append(named, table.RequestKey(l.Value.RequestID))
+		}
+	}
+	requests, err := s.Read(ctx, named...)
+	if err != nil {
+		return nil, toUnavailable(err)
+	}
+	for i := range out {
+		lock := out[i].Value.Lock
+		if lock == nil {
+			continue
+		}
+		if it := requests.Get(table.RequestKey(lock.RequestID)); it != nil {
+			r, err := table.DecodeRequest(it)
+			if err != nil {
+				out[i].Err = s.unreadable(ctx, it, err)
+				continue
+			}
+			out[i].Value.Request = &r
+		}
+	}
+	return out, nil
+}
+
+// readLockItems reads the locks of users; a user without one has nil.
+func (s *Store) readLockItems(ctx context.Context, of []applicantID) ([]batch.Result[*promotion.Lock], error) {
+	keys := make([]dynamo.Item, len(of))
+	for i, u := range of {
+		keys[i] = table.LockKey(u.eventID, u.userID)
+	}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return nil, toUnavailable(err)
+	}
+	out := make([]batch.Result[*promotion.Lock], len(of))
+	for i, key := range keys {
+		it := items.Get(key)
+		if it == nil {
+			continue
+		}
+		l, err := table.DecodeLock(it)
+		if err != nil {
+			out[i].Err = s.unreadable(ctx, it, err)
+			continue
+		}
+		out[i].Value = &l
+	}
+	return out, nil
+}
+
+func (s *Store) unreadable(ctx context.Context, it dynamo.Item, cause error) error {
 	s.ReportSkipped(ctx, it, cause)
-	a.done, a.err = true, toUnavailable(cause)
+	return toUnavailable(cause)
 }
 
 // decideAndStore decides about the applicants and stores their requests in one transaction, each

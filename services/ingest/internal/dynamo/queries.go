@@ -29,22 +29,24 @@ func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	return r, toUnavailable(err)
 }
 
-func (s *Store) ActiveOf(ctx context.Context, eventID, user string) (promotion.Request, error) {
-	at := table.LockKey(eventID, user)
-	items, err := s.Read(ctx, at)
+func (s *Store) LockOf(ctx context.Context, eventID, user string) (promotion.Lock, error) {
+	l, err := s.locks.Do(ctx, applicantID{eventID, user})
+	if err == nil && l == nil {
+		err = request.ErrNotFound
+	}
 	if err != nil {
-		return promotion.Request{}, toUnavailable(err)
+		return promotion.Lock{}, err
 	}
-	it := items.Get(at)
-	if it == nil {
-		return promotion.Request{}, request.ErrNotFound
-	}
-	l, err := table.DecodeLock(it)
+	return *l, nil
+}
+
+func (s *Store) ActiveOf(ctx context.Context, eventID, user string) (promotion.Request, error) {
+	l, err := s.LockOf(ctx, eventID, user)
 	if err == nil && l.Withdrawn {
 		err = request.ErrNotFound
 	}
 	if err != nil {
-		return promotion.Request{}, toUnavailable(err)
+		return promotion.Request{}, err
 	}
 	return s.Get(ctx, l.RequestID)
 }

@@ -27,7 +27,7 @@ const (
 )
 
 var (
-	_ request.Acceptor       = (*Store)(nil)
+	_ request.Store          = (*Store)(nil)
 	_ request.PromotionStore = (*Store)(nil)
 	_ request.PendingStore   = (*Store)(nil)
 )
@@ -39,8 +39,11 @@ type Store struct {
 	// Skew returns by how much this machine's clock is wrong; 0 if it is right enough.
 	Skew func() time.Duration
 
-	leases  dynamo.Leases
-	accepts *batch.Groups[string, request.Application, request.ApplyResult]
+	leases   dynamo.Leases
+	accepts  *batch.Groups[string, request.Application, request.ApplyResult]
+	locks    *batch.Coalescer[applicantID, *promotion.Lock]
+	earlier  *batch.Coalescer[applicantID, request.EarlierApplications]
+	refusals *batch.Coalescer[request.Application, struct{}]
 }
 
 // New returns a store over the table that cfg names.
@@ -52,11 +55,16 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 		leases: dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
 	}
 	s.accepts = batch.NewGroups(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: groupTimeout}, maxPromotions, s.acceptGroup)
+	s.locks = batch.NewItems(batch.Config{Max: maxEarlier, Inflight: groupsInflight, Timeout: groupTimeout}, s.readLockItems)
+	s.earlier = batch.NewItems(batch.Config{Max: maxEarlier, Inflight: groupsInflight, Timeout: groupTimeout}, s.readEarlier)
+	s.refusals = batch.NewItems(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: refusalTimeout, Keep: true}, s.recordRefusals)
 	return s
 }
 
-// Close waits for the applications in progress.
-func (s *Store) Close(ctx context.Context) error { return s.accepts.Close(ctx) }
+// Close waits for the applications in progress, and then for the refusals that are not recorded yet.
+func (s *Store) Close(ctx context.Context) error {
+	return errors.Join(s.accepts.Close(ctx), s.locks.Close(ctx), s.earlier.Close(ctx), s.refusals.Close(ctx))
+}
 
 // Migrate creates the table unless it exists.
 func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error {
@@ -74,11 +82,7 @@ func toUnavailable(err error) error {
 
 func (s *Store) Load(ctx context.Context, eventID string) (request.PromotionLoad, error) {
 	counts, err := s.Figures(ctx, eventID)
-	if err != nil {
-		return request.PromotionLoad{}, err
-	}
-	capacity, limited, err := s.Capacity(ctx, eventID)
-	return request.PromotionLoad{Unsettled: counts.Waiting(), Full: limited && capacity.Remaining == 0}, err
+	return request.PromotionLoad{Unsettled: counts.Waiting()}, err
 }
 
 func (s *Store) Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error) {

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	freshFor  = time.Second // the age up to which a value is returned
+	freshFor  = time.Second // for most values: the age up to which they are returned
 	staleFor  = time.Minute // the age up to which a value is returned while it cannot be read anew
 	maxCached = 10_000      // bounds the cached ids, among them those that do not exist
 )
 
-// Cache keeps each value for a second after load has read it. Concurrent calls share a read.
+// Cache keeps each value for a short time after load has read it. Concurrent calls share a read.
 type Cache[V any] struct {
 	now   func() time.Time
 	load  func(ctx context.Context, id string) (V, error)
-	fresh *otter.Cache[string, cached[V]] // values up to freshFor
+	fresh *otter.Cache[string, cached[V]] // values up to the age that NewCache got
 	stale *otter.Cache[string, cached[V]] // values up to staleFor
 }
 
@@ -31,8 +31,8 @@ type cached[V any] struct {
 	at    time.Time // when the read began, from which the age counts
 }
 
-// NewCache returns a Cache of the values that load reads.
-func NewCache[V any](now func() time.Time, load func(context.Context, string) (V, error)) *Cache[V] {
+// NewCache returns a Cache of the values that load reads, each for the time fresh.
+func NewCache[V any](now func() time.Time, fresh time.Duration, load func(context.Context, string) (V, error)) *Cache[V] {
 	keep := func(age time.Duration) *otter.Cache[string, cached[V]] {
 		return otter.Must(&otter.Options[string, cached[V]]{
 			MaximumSize: maxCached, Clock: clock(now),
@@ -41,10 +41,10 @@ func NewCache[V any](now func() time.Time, load func(context.Context, string) (V
 			}),
 		})
 	}
-	return &Cache[V]{now: now, load: load, fresh: keep(freshFor), stale: keep(staleFor)}
+	return &Cache[V]{now: now, load: load, fresh: keep(fresh), stale: keep(staleFor)}
 }
 
-// Get returns a value that is at most a second old, or up to a minute while it cannot be read.
+// Get returns a value that is fresh, or up to a minute old while it cannot be read.
 func (c *Cache[V]) Get(ctx context.Context, id string) (V, error) {
 	e, err := c.fresh.Get(ctx, id, otter.LoaderFunc[string, cached[V]](c.read))
 	old, known := c.stale.GetIfPresent(id)

@@ -18,7 +18,7 @@ func TestCache(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.UnixMilli(1_800_000_000_000))
 	reads, failure := 0, error(nil)
-	cache := request.NewCache(clock.Now, func(context.Context, string) (int, error) {
+	cache := request.NewCache(clock.Now, time.Second, func(context.Context, string) (int, error) {
 		if reads++; failure != nil {
 			return 0, failure
 		}

@@ -23,10 +23,8 @@ type Decision struct {
 // with ErrNotOpen, ErrWithdrawnTooOften or ErrTooMany. The store calls it for each application of a
 // group, whose earlier applications it reads and whose requests it writes together.
 func Decide(a Application, id string, s EarlierApplications, now int64) (Decision, error) {
-	if s.Request != nil && !s.Request.Replaceable() {
-		own := s.Request.RequestID == id // an earlier transaction took effect although it failed
-		repeated := a.KeyHash != "" && a.KeyHash == s.Lock.KeyHash
-		return Decision{Existing: &ApplyResult{Request: *s.Request, Duplicate: !own && !repeated, StoredBy: now}}, nil
+	if existing := s.answer(a, id, now); existing != nil {
+		return Decision{Existing: existing}, nil
 	}
 	switch {
 	case !a.Promotion.Accepts(now):

@@ -76,7 +76,7 @@ func (r *DrawResult) Won(requestID string) bool {
 // NewDraws returns Draws that read a store, and keep in memory at most maxBytes of what they read.
 func NewDraws(promotions Promotions, store DrawStore, maxBytes int64, now func() time.Time) *Draws {
 	s := &Draws{promotions: promotions, store: store, now: now, loads: make(chan struct{}, parallelLoads)}
-	s.states = NewCache(now, s.loadState)
+	s.states = NewCache(now, freshFor, s.loadState)
 	s.indexes = NewSizedCache(maxBytes/4, s.loadIndex, func(x *drawIndex) int64 { return x.Size() })
 	s.parts = NewSizedCache(maxBytes/4*3, s.loadPart, func(p drawPart) int64 { return p.bytes })
 	return s

@@ -22,6 +22,9 @@ func (s *PromotionService) checkNew(p *promotion.Promotion, beacon *fairdraw.Bea
 		fields = append(fields, errs.Field{Path: "title", Message: "must have a visible character"})
 	}
 	if p.EventType == promotion.Lottery {
+		if p.DropRejected {
+			fields = append(fields, errs.Field{Path: "recordRejected", Message: "is for first come only"})
+		}
 		return append(fields, s.checkLottery(p, beacon)...)
 	}
 	for _, field := range []struct {

@@ -57,7 +57,7 @@ type PromotionService struct {
 
 // NewPromotions returns a PromotionService over a store.
 func NewPromotions(store PromotionStore, o PromotionOptions) *PromotionService {
-	return &PromotionService{store: store, opts: o, now: o.Now, cache: NewCache(o.Now, store.Promotion)}
+	return &PromotionService{store: store, opts: o, now: o.Now, cache: NewCache(o.Now, freshFor, store.Promotion)}
 }
 
 // Get returns a promotion as it was at most a second ago.

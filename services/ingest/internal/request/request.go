@@ -34,7 +34,7 @@ type Application struct {
 	// KeyHash is the hash of the Idempotency-Key; empty without a key.
 	KeyHash   string
 	Promotion promotion.Promotion
-	// Full says that no place is left in a first-come promotion: a new request is rejected at once.
+	// Full says that no place is left in a first-come promotion: a new request is rejected as it is stored.
 	Full bool
 	// Busy says that too many requests are unsettled: a new request is refused with ErrTooMany.
 	Busy bool
@@ -54,8 +54,6 @@ type ApplyResult struct {
 // PromotionLoad is how busy a promotion is.
 type PromotionLoad struct {
 	Unsettled int64
-	// Full says that no place is left in a first-come promotion. That never changes again.
-	Full bool
 }
 
 // Filter selects requests of a promotion; empty members select all.
@@ -97,9 +95,10 @@ type Promotions interface {
 	Get(ctx context.Context, eventID string) (promotion.Promotion, error)
 }
 
-// Store accepts requests and withdraws them.
+// Store accepts and refuses requests and withdraws them.
 type Store interface {
 	Acceptor
+	Refusals
 	Withdrawer
 }
 
@@ -107,6 +106,8 @@ type Store interface {
 type Service struct {
 	promotions Promotions
 	loads      *Cache[PromotionLoad]
+	places     *Places
+	soldOut    *soldOut
 	store      Store
 	sender     Sender
 	receipts   *Receipts
@@ -117,6 +118,7 @@ type Service struct {
 type Options struct {
 	// Load reads how busy a promotion is.
 	Load     func(ctx context.Context, eventID string) (PromotionLoad, error)
+	Places   *Places
 	SendWait time.Duration // see the constant SendWait
 	Receipts *Receipts
 	Now      func() time.Time
@@ -125,7 +127,8 @@ type Options struct {
 // NewService returns a Service.
 func NewService(promotions Promotions, store Store, sender Sender, o Options) *Service {
 	return &Service{
-		promotions: promotions, store: store, sender: sender, loads: NewCache(o.Now, o.Load), receipts: o.Receipts, sendWait: o.SendWait,
+		promotions: promotions, store: store, sender: sender, loads: NewCache(o.Now, freshFor, o.Load), places: o.Places,
+		soldOut: newSoldOut(store, o.Now), receipts: o.Receipts, sendWait: o.SendWait,
 	}
 }
 
@@ -136,11 +139,19 @@ func (s *Service) Apply(ctx context.Context, a Application) (ApplyResult, error)
 	if err != nil {
 		return ApplyResult{}, err
 	}
+	a.Promotion = p
+	left, limited, err := s.places.Left(ctx, &p)
+	if err != nil {
+		return ApplyResult{}, err
+	}
+	if limited && left == 0 {
+		return s.soldOut.apply(ctx, a)
+	}
 	load, err := s.loads.Get(ctx, a.EventID)
 	if err != nil {
 		return ApplyResult{}, err
 	}
-	a.Promotion, a.Full, a.Busy = p, load.Full, !load.Full && (load.Unsettled > maxUnsettled || s.sender.Busy())
+	a.Busy = load.Unsettled > maxUnsettled || s.sender.Busy()
 	applied, err := s.store.Accept(ctx, a)
 	if err != nil {
 		return applied, err

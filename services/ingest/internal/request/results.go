@@ -3,6 +3,9 @@ package request
 import (
 	"context"
 
+	"github.com/google/uuid"
+
+	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/promotion"
 )
 
@@ -27,6 +30,27 @@ func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]prom
 		out[i] = s.shown(r, result)
 	}
 	return out, nil
+}
+
+// EntryOf returns the request that a user's lock names if it is an entry of an announced draw: what the
+// lock does not tell of it, such as when it was queued, is absent. ok is false otherwise. The draw is
+// in memory, so that the announcement, at which everybody asks, costs no read of requests.
+func (s *Draws) EntryOf(ctx context.Context, eventID, userID string, lock *promotion.Lock) (r promotion.Request, ok bool, err error) {
+	st, err := s.states.Get(ctx, eventID)
+	id, invalid := uuid.Parse(lock.RequestID)
+	if err != nil || invalid != nil || lock.Withdrawn || !s.announced(&st) {
+		return r, false, err
+	}
+	entries, err := s.Entries(ctx, eventID)
+	if err != nil {
+		return r, false, err
+	}
+	if _, _, _, ok, err = entries.index.Find(id, func(n int) (fairdraw.Entries, error) { return entries.chunk(ctx, n) }); err != nil || !ok {
+		return r, false, err
+	}
+	r = promotion.NewRequest(&st.promotion, lock.RequestID, userID, lock.CreatedAt)
+	r.Status, r.EnteredAt = promotion.Processing, lock.CreatedAt
+	return r, true, nil
 }
 
 // View returns a function that converts requests to one promotion as Show does.

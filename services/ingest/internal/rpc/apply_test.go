@@ -190,33 +190,6 @@ func TestLostAnswerOfTheStore(t *testing.T) {
 	require.Len(t, w.ofType(t, "REQUEST"), 1)
 }
 
-// When nothing is left, requests are rejected at once, and those in the queue by the sweeper.
-func TestNothingLeft(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.replica(t, options{})
-	event := r.promotion(t)
-	waiting := r.applied(t, event, "early")
-	tx := r.store.Begin()
-	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: event, Total: 5}), table.Condition{})
-	require.NoError(t, tx.Commit(t.Context()))
-	w.clock.Advance(2 * time.Second) // what the replica knows of the capacity is old
-	late := r.applied(t, event, "late")
-	require.Equal(t, "REJECTED", late.GetStatus())
-	require.Equal(t, "REJECTED", late.GetUiResult())
-	require.Equal(t, promotion.RejectedCapacity, r.request(t, late.GetRequestId()).ResultCode)
-
-	w.clock.Advance(10 * time.Second)
-	require.NoError(t, r.sweeper.Sweep(t.Context()))
-	require.Equal(t, promotion.Rejected, r.request(t, waiting.GetRequestId()).Status)
-	require.Empty(t, w.ofType(t, "MARKER"))
-	require.Len(t, w.ofType(t, "OUTBOX"), 2, "each end is announced")
-	summary, err := r.admin.GetSummary(t.Context(), &ingestv1.GetSummaryRequest{Caller: operator(), EventId: event})
-	require.NoError(t, err)
-	require.Zero(t, summary.GetUnsettled())
-	require.Equal(t, int64(2), summary.GetResults()[0].GetRequests())
-}
-
 // While the queue does not answer, applicants are told RECEIVED, and the sweeper sends later.
 func TestQueueAway(t *testing.T) {
 	t.Parallel()

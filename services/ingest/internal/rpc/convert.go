@@ -23,6 +23,7 @@ func toPromotion(in *ingestv1.CreatePromotionRequest) promotion.Promotion {
 		OpensAt: millis(in.GetOpensAt()), ClosesAt: millis(in.GetClosesAt()), Shards: cmp.Or(int64(in.GetShards()), defaultShards),
 		LotteryCutoffAt: millis(in.GetLotteryCutoffAt()), AnnouncedAt: millis(in.GetAnnouncedAt()),
 	}
+	p.DropRejected = in.RecordRejected != nil && !in.GetRecordRejected()
 	if p.EventType == promotion.Lottery && in.GetLotteryCutoffAt() == nil {
 		p.LotteryCutoffAt = p.ClosesAt
 	}
@@ -56,6 +57,7 @@ func fromPromotion(p *promotion.Promotion, now int64) *ingestv1.Promotion {
 		EventId: p.EventID, Title: p.Title, EventType: string(p.EventType), CapacityTotal: p.CapacityTotal,
 		OpensAt: timestamp(p.OpensAt), ClosesAt: timestamp(p.ClosesAt), LotteryCutoffAt: timestamp(p.LotteryCutoffAt),
 		AnnouncedAt: timestamp(p.AnnouncedAt), Status: string(p.Status(now)), Paused: p.Paused,
+		RecordRejected: new(!p.DropRejected),
 	}
 }
 
@@ -74,6 +76,7 @@ func fromRequest(r *promotion.Request, now int64, operator bool) *ingestv1.Event
 		UiResult: string(r.Status.UIResult()), UiPhase: rpc.Optional(string(r.UIPhase(now))), ResultCode: rpc.Optional(string(r.ResultCode)),
 		RequestedAt: r.RequestedAt, QueuedAt: rpc.Optional(r.QueuedAt), StartedAt: rpc.Optional(r.StartedAt), FinishedAt: rpc.Optional(r.FinishedAt),
 		QueueSeq: rpc.Optional(r.QueueSeq), LotteryCutoffAt: rpc.Optional(r.LotteryCutoffAt), AnnouncedAt: rpc.Optional(r.AnnouncedAt),
+		Place: rpc.Optional(r.Place),
 	}
 	if r.Status == promotion.FailedFinal || operator {
 		out.FailureClass, out.ErrorCode = rpc.Optional(string(r.FailureClass)), rpc.Optional(r.ErrorCode)

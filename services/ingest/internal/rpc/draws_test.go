@@ -9,8 +9,10 @@ import (
 	"time"
 
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
@@ -252,6 +254,8 @@ func TestResultsBeforeTheyAreWritten(t *testing.T) {
 	require.Equal(t, "PENDING", late.GetUiResult(), "worker has not published the seed yet")
 	d.announce(t, draw)
 	w.clock.Advance(time.Second)
+	quitter, err := d.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("quitter"), EventId: d.event})
+	require.Equal(t, "REQUEST_NOT_FOUND", reason(err), "%v", quitter)
 	for id, name := range d.users {
 		want := []string{"REJECTED", "REJECTED", "REJECTED_LOTTERY_LOSE"}
 		if won[id] {
@@ -265,6 +269,10 @@ func TestResultsBeforeTheyAreWritten(t *testing.T) {
 			require.Equal(t, want, []string{got.GetStatus(), got.GetUiResult(), got.GetResultCode()})
 			require.Equal(t, announced.UnixMilli(), got.GetFinishedAt())
 		}
+		full, err := d.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user(name), RequestId: id})
+		require.NoError(t, err)
+		full.QueuedAt, full.StartedAt, full.QueueSeq = nil, nil, nil // are not in memory
+		require.Empty(t, cmp.Diff(full, mine, protocmp.Transform()))
 		require.Equal(t, want[1], d.applied(t, d.event, name).GetUiResult())
 	}
 	for filter, n := range map[string]int{"SUCCEEDED": 3, "REJECTED": 5, "PROCESSING": 0} {

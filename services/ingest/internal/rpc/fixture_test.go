@@ -111,11 +111,12 @@ func (w *world) replica(t *testing.T, o options) replica {
 		Keys: keys, Opener: &opener{drawKeys(t), o.opening}, MinDelay: 2 * time.Minute, Lead: 2 * time.Minute, Now: w.clock.Now,
 	})
 	draws, receipts := request.NewDraws(promotions, store, 1<<20, w.clock.Now), request.NewReceipts(keys, o.skew)
+	places := request.NewPlaces(w.clock.Now, store.Capacity)
 	service := request.NewService(promotions, store, sender, request.Options{
-		Load: o.load, SendWait: cmp.Or(o.sendWait, time.Hour), Receipts: receipts, Now: w.clock.Now,
+		Load: o.load, Places: places, SendWait: cmp.Or(o.sendWait, time.Hour), Receipts: receipts, Now: w.clock.Now,
 	})
 	users := rpc.New(rpc.Config{
-		Requests: service, Promotions: promotions, Draws: draws, Receipts: receipts, Queries: store, Now: w.clock.Now, Log: log,
+		Requests: service, Promotions: promotions, Places: places, Draws: draws, Receipts: receipts, Queries: store, Now: w.clock.Now, Log: log,
 	})
 	operators := rpc.NewAdmin(promotions, draws, request.NewExporter(draws, store), store, w.clock.Now)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {

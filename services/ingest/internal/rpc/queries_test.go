@@ -16,6 +16,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/table"
+	"urr.guru/pkg/testkit"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -205,7 +206,8 @@ func TestLayoutOfTheTable(t *testing.T) {
 	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: event, Total: 5}), table.Condition{})
 	require.NoError(t, tx.Commit(t.Context()))
 	w.clock.Advance(2 * time.Second)
-	r.applied(t, event, "bob")
+	r.refused(t, event, "bob")
+	testkit.Until(t, func() bool { return len(w.ofType(t, "REQUEST")) == 2 }, "the refusal is recorded")
 	w.clock.Advance(10 * time.Second)
 	require.NoError(t, r.sweeper.Sweep(t.Context()))
 	r.applied(t, r.promotion(t), "ann")

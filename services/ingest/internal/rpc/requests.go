@@ -30,6 +30,8 @@ const (
 // Queries reads users' requests and their timelines.
 type Queries interface {
 	Get(ctx context.Context, id string) (promotion.Request, error)
+	// LockOf returns a user's lock for a promotion. Concurrent calls share their reads.
+	LockOf(ctx context.Context, eventID, user string) (promotion.Lock, error)
 	ActiveOf(ctx context.Context, eventID, user string) (promotion.Request, error)
 	// LatestOf finds a user's latest request to a promotion by reading all of them, not the lock.
 	LatestOf(ctx context.Context, eventID, user string) (promotion.Request, error)
@@ -47,6 +49,7 @@ type Requests struct {
 type Config struct {
 	Requests   *request.Service
 	Promotions *request.PromotionService
+	Places     *request.Places
 	Draws      *request.Draws
 	Receipts   *request.Receipts
 	Queries    Queries
@@ -79,8 +82,23 @@ func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRe
 	if err != nil {
 		return nil, err
 	}
-	return fromPromotion(&p, s.millis()), nil
+	left, limited, err := s.Places.Left(ctx, &p)
+	if err != nil {
+		return nil, err
+	}
+	out := fromPromotion(&p, s.millis())
+	if limited {
+		if left > exactPlaces {
+			left -= left % exactPlaces
+		}
+		out.Remaining = &left
+	}
+	return out, nil
 }
+
+// exactPlaces is the number up to which the places left are told exactly; above, they are rounded
+// down to a multiple of it.
+const exactPlaces = 100
 
 func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ingestv1.ApplyResponse, error) {
 	var failed batchrpc.Failures
@@ -131,7 +149,14 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Queries.ActiveOf(ctx, in.GetEventId(), user)
+	r, found, err := s.announcedEntry(ctx, in.GetEventId(), user)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		return s.answer(ctx, &r, false)
+	}
+	r, err = s.Queries.ActiveOf(ctx, in.GetEventId(), user)
 	if errors.Is(err, request.ErrNotFound) {
 		if p, unknown := s.Promotions.Get(ctx, in.GetEventId()); unknown == nil && p.LocksExpired(s.millis()) {
 			r, err = s.Queries.LatestOf(ctx, in.GetEventId(), user)
@@ -141,6 +166,26 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 		return nil, err
 	}
 	return s.answer(ctx, &r, false)
+}
+
+// announcedEntry returns a user's request to a lottery whose result is announced, of which only the
+// user's lock is read. found is false if the request must be read.
+func (s *Requests) announcedEntry(ctx context.Context, eventID, user string) (r promotion.Request, found bool, err error) {
+	p, err := s.Promotions.Get(ctx, eventID)
+	if errors.Is(err, errs.ErrPromotionNotFound) || err == nil && !p.ResultDue(s.millis()) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, err
+	}
+	lock, err := s.Queries.LockOf(ctx, eventID, user)
+	if errors.Is(err, request.ErrNotFound) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, err
+	}
+	return s.Draws.EntryOf(ctx, eventID, user, &lock)
 }
 
 // answer converts a request to what its user or an operator may see, and adds its receipt.

@@ -89,15 +89,17 @@ func decideFirstCome(snapshot Snapshot, live []delivery, now int64) Settlement {
 	out.RemainingBefore = remaining
 	sentAt := snapshot.Capacity.SentAt
 	for _, d := range live {
-		status, code := promotion.Rejected, promotion.RejectedCapacity
+		var c promotion.Change
 		switch owner, locked := snapshot.Locks[d.message.RequestID]; {
 		case locked && owner != d.message.RequestID:
-			code = promotion.RejectedDuplicate
+			c = d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.SequenceNumber)
 		case remaining > 0:
 			remaining--
-			status, code = promotion.Succeeded, promotion.Success
+			c = d.request.Won(now, snapshot.Capacity.Total-remaining, d.SequenceNumber)
+		default:
+			c = d.request.Settled(now, promotion.Rejected, promotion.RejectedCapacity, d.SequenceNumber)
 		}
-		out.Changes = append(out.Changes, d.request.Settled(now, status, code, d.SequenceNumber))
+		out.Changes = append(out.Changes, c)
 		sentAt = max(sentAt, d.SentAt)
 	}
 	if out.RemainingBefore > 0 {

@@ -273,12 +273,13 @@ func (w *world) audit(t *testing.T, places int) {
 	succeeded := 0
 	for i, id := range w.sent {
 		r := w.request(t, id)
-		want := promotion.Rejected
+		want, place := promotion.Rejected, 0
 		if i < places {
-			want = promotion.Succeeded
+			want, place = promotion.Succeeded, i+1
 			succeeded++
 		}
 		require.Equal(t, want, r.Status, "request %d", i)
+		require.Equal(t, int64(place), r.Place, "request %d", i)
 		require.Len(t, r.QueueSeq, 39)
 		require.Equal(t, 1, announced[fmt.Sprint(id, r.StatusAt)], "request %d", i)
 		var at promotion.Status

@@ -193,9 +193,14 @@ type Promotion struct {
 	// "Scheduled", "Open", "Closed", "Announced" (the result is public) or "Void".
 	Status string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	// Accepts no requests at present, although it is open.
-	Paused        bool `protobuf:"varint,10,opt,name=paused,proto3" json:"paused,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Paused bool `protobuf:"varint,10,opt,name=paused,proto3" json:"paused,omitempty"`
+	// FIRST_COME: how many places are left, above 100 rounded down to a hundred. At 0 it is sold out,
+	// for good. Absent in lists and from operators' calls.
+	Remaining *int64 `protobuf:"varint,11,opt,name=remaining,proto3,oneof" json:"remaining,omitempty"`
+	// Whether applications after the last place is gone leave a request. Always true of a lottery.
+	RecordRejected *bool `protobuf:"varint,12,opt,name=record_rejected,json=recordRejected,proto3,oneof" json:"record_rejected,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Promotion) Reset() {
@@ -294,6 +299,20 @@ func (x *Promotion) GetStatus() string {
 func (x *Promotion) GetPaused() bool {
 	if x != nil {
 		return x.Paused
+	}
+	return false
+}
+
+func (x *Promotion) GetRemaining() int64 {
+	if x != nil && x.Remaining != nil {
+		return *x.Remaining
+	}
+	return 0
+}
+
+func (x *Promotion) GetRecordRejected() bool {
+	if x != nil && x.RecordRejected != nil {
+		return *x.RecordRejected
 	}
 	return false
 }
@@ -857,7 +876,9 @@ type EventRequest struct {
 	// For operators only.
 	ErrorMessage *string `protobuf:"bytes,18,opt,name=error_message,json=errorMessage,proto3,oneof" json:"error_message,omitempty"`
 	// Lottery: as in Applied.
-	Receipt       *string `protobuf:"bytes,19,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
+	Receipt *string `protobuf:"bytes,19,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
+	// FIRST_COME, SUCCEEDED: the place among the winners, from 1, in the order of settling.
+	Place         *int64 `protobuf:"varint,20,opt,name=place,proto3,oneof" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1023,6 +1044,13 @@ func (x *EventRequest) GetReceipt() string {
 		return *x.Receipt
 	}
 	return ""
+}
+
+func (x *EventRequest) GetPlace() int64 {
+	if x != nil && x.Place != nil {
+		return *x.Place
+	}
+	return 0
 }
 
 type Timeline struct {
@@ -1800,9 +1828,12 @@ type CreatePromotionRequest struct {
 	// Lottery, required: at least 2 minutes after the cutoff and the beacon's delay.
 	AnnouncedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=announced_at,json=announcedAt,proto3" json:"announced_at,omitempty"`
 	// Lottery: the public source of randomness. Without one users must trust the operator.
-	Beacon        *Beacon `protobuf:"bytes,10,opt,name=beacon,proto3" json:"beacon,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Beacon *Beacon `protobuf:"bytes,10,opt,name=beacon,proto3" json:"beacon,omitempty"`
+	// FIRST_COME: whether applications after the last place is gone leave a request with the result
+	// REJECTED_CAPACITY. Default true.
+	RecordRejected *bool `protobuf:"varint,11,opt,name=record_rejected,json=recordRejected,proto3,oneof" json:"record_rejected,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CreatePromotionRequest) Reset() {
@@ -1903,6 +1934,13 @@ func (x *CreatePromotionRequest) GetBeacon() *Beacon {
 		return x.Beacon
 	}
 	return nil
+}
+
+func (x *CreatePromotionRequest) GetRecordRejected() bool {
+	if x != nil && x.RecordRejected != nil {
+		return *x.RecordRejected
+	}
+	return false
 }
 
 // A public drand chain (https://docs.drand.love), as its /info describes it.
@@ -2707,7 +2745,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"N\n" +
 	"\x13GetPromotionRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xa9\x03\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x9c\x04\n" +
 	"\tPromotion\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x1d\n" +
@@ -2720,7 +2758,12 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\fannounced_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vannouncedAt\x12\x16\n" +
 	"\x06status\x18\t \x01(\tR\x06status\x12\x16\n" +
 	"\x06paused\x18\n" +
-	" \x01(\bR\x06paused\"K\n" +
+	" \x01(\bR\x06paused\x12!\n" +
+	"\tremaining\x18\v \x01(\x03H\x00R\tremaining\x88\x01\x01\x12,\n" +
+	"\x0frecord_rejected\x18\f \x01(\bH\x01R\x0erecordRejected\x88\x01\x01B\f\n" +
+	"\n" +
+	"_remainingB\x12\n" +
+	"\x10_record_rejected\"K\n" +
 	"\fApplyRequest\x12;\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.urr.ingest.v1.ApplyItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"s\n" +
 	"\tApplyItem\x12-\n" +
@@ -2757,7 +2800,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x12GetTimelineRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\trequestId\"\xda\x06\n" +
+	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\trequestId\"\xff\x06\n" +
 	"\fEventRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x19\n" +
@@ -2785,7 +2828,8 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"error_code\x18\x11 \x01(\tH\tR\terrorCode\x88\x01\x01\x12(\n" +
 	"\rerror_message\x18\x12 \x01(\tH\n" +
 	"R\ferrorMessage\x88\x01\x01\x12\x1d\n" +
-	"\areceipt\x18\x13 \x01(\tH\vR\areceipt\x88\x01\x01B\v\n" +
+	"\areceipt\x18\x13 \x01(\tH\vR\areceipt\x88\x01\x01\x12\x19\n" +
+	"\x05place\x18\x14 \x01(\x03H\fR\x05place\x88\x01\x01B\v\n" +
 	"\t_ui_phaseB\x0e\n" +
 	"\f_result_codeB\f\n" +
 	"\n" +
@@ -2800,7 +2844,8 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\v_error_codeB\x10\n" +
 	"\x0e_error_messageB\n" +
 	"\n" +
-	"\b_receipt\"=\n" +
+	"\b_receiptB\b\n" +
+	"\x06_place\"=\n" +
 	"\bTimeline\x121\n" +
 	"\x05items\x18\x01 \x03(\v2\x1b.urr.ingest.v1.StatusChangeR\x05items\"m\n" +
 	"\fStatusChange\x12\x1f\n" +
@@ -2865,7 +2910,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04path\x18\x03 \x03(\tR\x04path\x12\x17\n" +
 	"\x04rank\x18\x04 \x01(\x03H\x00R\x04rank\x88\x01\x01B\a\n" +
-	"\x05_rank\"\xc1\x04\n" +
+	"\x05_rank\"\x83\x05\n" +
 	"\x16CreatePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
 	"\x05title\x18\x02 \x01(\tB\n" +
@@ -2880,8 +2925,10 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x11lottery_cutoff_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x0flotteryCutoffAt\x12=\n" +
 	"\fannounced_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vannouncedAt\x12-\n" +
 	"\x06beacon\x18\n" +
-	" \x01(\v2\x15.urr.ingest.v1.BeaconR\x06beaconB\t\n" +
-	"\a_shards\"\xc5\x02\n" +
+	" \x01(\v2\x15.urr.ingest.v1.BeaconR\x06beacon\x12,\n" +
+	"\x0frecord_rejected\x18\v \x01(\bH\x01R\x0erecordRejected\x88\x01\x01B\t\n" +
+	"\a_shardsB\x12\n" +
+	"\x10_record_rejected\"\xc5\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -3152,6 +3199,7 @@ func file_urr_ingest_v1_ingest_proto_init() {
 	if File_urr_ingest_v1_ingest_proto != nil {
 		return
 	}
+	file_urr_ingest_v1_ingest_proto_msgTypes[3].OneofWrappers = []any{}
 	file_urr_ingest_v1_ingest_proto_msgTypes[7].OneofWrappers = []any{
 		(*ApplyResult_Applied)(nil),
 		(*ApplyResult_Problem)(nil),

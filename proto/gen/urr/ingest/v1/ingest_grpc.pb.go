@@ -43,15 +43,16 @@ type IngestServiceClient interface {
 	//
 	// Errors: INVALID_CURSOR.
 	ListPromotions(ctx context.Context, in *ListPromotionsRequest, opts ...grpc.CallOption) (*ListPromotionsResponse, error)
-	// A promotion; at most 2 s old.
+	// A promotion; at most 2 s old, and what is left of it at most a second.
 	//
 	// Errors: PROMOTION_NOT_FOUND.
 	GetPromotion(ctx context.Context, in *GetPromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
 	// Applies for each caller, once per user and promotion: a repeated application gets the first
 	// request. A repeated Idempotency-Key gets the first answer.
 	//
-	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three
-	// times), OVERLOADED (too many requests of the promotion are not settled yet),
+	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, SOLD_OUT (no place is left,
+	// for good), WITHDRAWN_TOO_OFTEN (three times), OVERLOADED (too many requests of the promotion are
+	// not settled yet),
 	// IDEMPOTENCY_KEY_INVALID.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// The caller's own request to a promotion.
@@ -236,15 +237,16 @@ type IngestServiceServer interface {
 	//
 	// Errors: INVALID_CURSOR.
 	ListPromotions(context.Context, *ListPromotionsRequest) (*ListPromotionsResponse, error)
-	// A promotion; at most 2 s old.
+	// A promotion; at most 2 s old, and what is left of it at most a second.
 	//
 	// Errors: PROMOTION_NOT_FOUND.
 	GetPromotion(context.Context, *GetPromotionRequest) (*Promotion, error)
 	// Applies for each caller, once per user and promotion: a repeated application gets the first
 	// request. A repeated Idempotency-Key gets the first answer.
 	//
-	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three
-	// times), OVERLOADED (too many requests of the promotion are not settled yet),
+	// Errors of an item: UNAUTHENTICATED, PROMOTION_NOT_FOUND, NOT_OPEN, SOLD_OUT (no place is left,
+	// for good), WITHDRAWN_TOO_OFTEN (three times), OVERLOADED (too many requests of the promotion are
+	// not settled yet),
 	// IDEMPOTENCY_KEY_INVALID.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// The caller's own request to a promotion.

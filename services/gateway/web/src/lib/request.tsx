@@ -36,9 +36,14 @@ export function RequestBadge({ request }: { request: EventRequest }) {
   return <p class={`badge ${tone}`}>{t[request.uiResult] ?? request.uiResult}</p>;
 }
 
+/** Whether no place is left, which never changes again. */
+export const isSoldOut = (promotion: Promotion): boolean => promotion.remaining === 0;
+
 /** The state of a promotion in a few words. */
-export const promotionState = (promotion: Promotion): string =>
-  promotion.status === "Open" && promotion.paused ? t.Paused : (t[promotion.status] ?? promotion.status);
+export function promotionState(promotion: Promotion): string {
+  if (promotion.status === "Open" && isSoldOut(promotion)) return t.soldOut;
+  return promotion.status === "Open" && promotion.paused ? t.Paused : (t[promotion.status] ?? promotion.status);
+}
 
 /** The changes of a request's status, loaded when the visitor opens them. */
 export function Timeline({ requestId }: { requestId: string }) {

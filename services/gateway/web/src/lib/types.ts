@@ -402,6 +402,8 @@ export interface Promotion {
   status: PromotionStatus;
   // Takes no requests at present, although it is open.
   paused?: boolean;
+  // First come: the places left, rounded above 100; at 0 it is sold out for good.
+  remaining?: number;
 }
 
 /** A request to a promotion. Times are epoch milliseconds. */
@@ -417,6 +419,8 @@ export interface EventRequest {
   requestedAt: number;
   // First come: the place in the order of the queue, in digits with leading zeros.
   queueSeq?: string;
+  // First come: the place of a winner, from 1.
+  place?: number;
   errorCode?: string;
   receipt?: string;
 }

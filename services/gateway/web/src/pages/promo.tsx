@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { formatNumber, formatTime } from "../lib/format";
 import { clock } from "../lib/pace";
-import { pathPart, strings } from "../lib/page";
-import { promotionState } from "../lib/request";
+import { fill, pathPart, strings } from "../lib/page";
+import { isSoldOut, promotionState } from "../lib/request";
 import { start } from "../lib/start";
 import type { EventRequest, Promotion } from "../lib/types";
 import { NotLoaded, Notice, useHeading, useLoad, useMainFocus } from "../lib/ui";
@@ -19,8 +19,9 @@ const eventId = pathPart(1);
 /** Why nobody can apply at present. */
 function Standing({ promotion }: { promotion: Promotion }) {
   const { eventType, paused, status } = promotion;
-  if (status === "Open" && !paused) return null;
-  const reason = status === "Open" ? t.Paused : status === "Closed" && eventType === "LOTTERY" ? t.ClosedLottery : t[status];
+  const soldOut = status === "Open" && isSoldOut(promotion);
+  if (status === "Open" && !paused && !soldOut) return null;
+  const reason = soldOut ? t.soldOut : status === "Open" ? t.Paused : status === "Closed" && eventType === "LOTTERY" ? t.ClosedLottery : t[status];
   return (
     <Notice tone={status === "Void" ? "bad" : "info"}>
       <p>{reason ?? status}</p>
@@ -44,6 +45,12 @@ function Facts({ promotion }: { promotion: Promotion }) {
           <dt>{lottery ? t.winners : t.places}</dt>
           <dd>{formatNumber(promotion.capacityTotal)}</dd>
         </div>
+        {promotion.remaining !== undefined && (
+          <div>
+            <dt>{t.left}</dt>
+            <dd>{promotion.remaining > 100 ? fill(t.about, { n: formatNumber(promotion.remaining) }) : formatNumber(promotion.remaining)}</dd>
+          </div>
+        )}
         <div>
           <dt>{t.period}</dt>
           <dd>{period}</dd>
@@ -84,8 +91,8 @@ function Yours({ state, reload }: { state: State; reload: () => void }) {
     <section class="card enter" aria-labelledby="yours">
       <h2 id="yours">{t.yours}</h2>
       {own && <Own promotion={promotion} own={own} duplicate={application?.applied.duplicate ?? false} reload={reload} />}
-      {!own && signedIn && <p>{promotion.status === "Open" || promotion.status === "Scheduled" ? t.none : t.noneAnyMore}</p>}
-      {own && mayApply && promotion.status === "Open" && <p>{t.again}</p>}
+      {!own && signedIn && <p>{(promotion.status === "Open" && !isSoldOut(promotion)) || promotion.status === "Scheduled" ? t.none : t.noneAnyMore}</p>}
+      {own && mayApply && promotion.status === "Open" && !isSoldOut(promotion) && <p>{t.again}</p>}
       {mayApply && <Apply promotion={promotion} signedIn={signedIn} done={done} failed={reload} />}
     </section>
   );

@@ -2,9 +2,11 @@
 
 import { SignInLink, useAction } from "../lib/action";
 import { Download } from "../lib/download";
-import { strings } from "../lib/page";
+import { formatNumber } from "../lib/format";
+import { fill, strings } from "../lib/page";
 import { readReceipts } from "../lib/receipts";
-import { RequestBadge, requestText, Timeline } from "../lib/request";
+import { Problem } from "../lib/problem";
+import { isSoldOut, RequestBadge, requestText, Timeline } from "../lib/request";
 import { serverNow } from "../lib/now";
 import type { EventRequest, Promotion } from "../lib/types";
 import { Failure, Notice } from "../lib/ui";
@@ -24,7 +26,9 @@ interface ApplyProps {
 /** The button to apply, or the link to sign in. */
 export function Apply({ promotion, signedIn, done, failed }: ApplyProps) {
   const { busy, failure, run } = useAction();
-  const open = promotion.status === "Open" && !promotion.paused;
+  const soldOut = isSoldOut(promotion) || (failure instanceof Problem && failure.code === "SOLD_OUT");
+  const open = promotion.status === "Open" && !promotion.paused && !soldOut;
+  if (soldOut) return failure === undefined ? null : <Notice>{t.soldOut}</Notice>;
   if (!signedIn) {
     if (promotion.status !== "Open" && promotion.status !== "Scheduled") return null;
     return <SignInLink label={t.signIn} />;
@@ -63,6 +67,7 @@ export function Own({ promotion, own, duplicate, reload }: OwnProps) {
       {!cancelled && (
         <Notice tone={tone}>
           <p id="outcome">{requestText(own)}</p>
+          {own.place && <p>{fill(t.yourPlace, { n: formatNumber(own.place), of: formatNumber(promotion.capacityTotal) })}</p>}
         </Notice>
       )}
       {pending && !isLottery(promotion) && <p class="muted">{t.follow}</p>}

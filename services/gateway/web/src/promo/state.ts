@@ -5,7 +5,8 @@ import type { DrawDocument } from "../lib/fairdraw";
 import { hasSession } from "../lib/frame";
 import { serverNow } from "../lib/now";
 import { keepCopy, keepReceipt } from "../lib/receipts";
-import { promotionPath, readPromotion } from "../lib/request";
+import { statementOf } from "../lib/drawn";
+import { isSoldOut, promotionPath, readPromotion } from "../lib/request";
 import { readStored, writeStored } from "../lib/store";
 import type { Applied, EventRequest, Promotion } from "../lib/types";
 import { uuid } from "../lib/uuid";
@@ -23,15 +24,23 @@ export interface State {
 
 export const isLottery = (promotion: Promotion): boolean => promotion.eventType === "LOTTERY";
 
+type Mine = Pick<State, "own" | "signedIn" | "advised">;
+
+// The visitor's entry while the winners are being drawn: it does not change before the announcement.
+let entry: Mine | undefined;
+
 export async function readState(eventId: string, signal: AbortSignal): Promise<State> {
-  const [promotion, mine] = await Promise.all([readPromotion(eventId, signal), readOwn(eventId, signal)]);
+  const [promotion, read] = await Promise.all([readPromotion(eventId, signal), entry ?? readOwn(eventId, signal)]);
+  const drawing = isLottery(promotion) && promotion.status === "Closed";
+  const mine = entry && !drawing ? await readOwn(eventId, signal) : read;
+  entry = drawing && mine.own?.status === "PROCESSING" ? mine : undefined;
   const drawn = isLottery(promotion) && (promotion.status === "Closed" || promotion.status === "Announced");
   return { promotion, draw: drawn ? await readDraw(eventId, signal) : undefined, ...mine };
 }
 
 const secondsOf = (answer: Response): number => Math.max(0, Number(answer.headers.get("Retry-After")) || 0);
 
-async function readOwn(eventId: string, signal: AbortSignal): Promise<Pick<State, "own" | "signedIn" | "advised">> {
+async function readOwn(eventId: string, signal: AbortSignal): Promise<Mine> {
   let advised = 0;
   if (!hasSession()) return { own: undefined, signedIn: false, advised };
   try {
@@ -60,26 +69,42 @@ async function readDraw(eventId: string, signal: AbortSignal): Promise<DrawDocum
   }
 }
 
-/** Seconds until the result is asked for, given the ms until it is due; more and more seldom when it is overdue. */
-function untilResult(due: number): number {
-  if (due > 0) return due / 1000 + 1 + 2 * Math.random();
-  return due > -30_000 ? 3 + 3 * Math.random() : 15;
+// How many visitors may ask for a result in a second, and the longest time over which they are spread.
+const asksPerSecond = 10_000;
+const longestSpread = 60;
+
+/** Seconds over which the questions of so many entrants are spread. */
+export const spreadOver = (entries: number): number => Math.min(longestSpread, Math.max(2, entries / asksPerSecond));
+
+/**
+ * Seconds until the result is asked for, given the ms until it is due and the time over which all are
+ * spread; more and more seldom when it is overdue.
+ */
+export function untilResult(due: number, over: number): number {
+  if (due > 0) return due / 1000 + 1 + over * Math.random();
+  return due > -1000 * (over + 30) ? 3 + Math.max(3, over) * Math.random() : 15 + over * Math.random();
 }
 
 /**
  * Seconds until the state is read again: at the opening, the end and the announcement, delayed by up
- * to 2 s since everybody waits for them; and while the request is pending, as the server advises or
- * more and more seldom.
+ * to 2 s, or by more where there are many entries, since everybody waits for them; and while the
+ * request is pending, as the server advises or more and more seldom. A promotion that is sold out
+ * changes no more.
  */
 export function untilChange(state: State): number | undefined {
   const { own, promotion } = state;
   const now = serverNow();
   const until = (time: string | undefined): number =>
     Math.max(0, Date.parse(time ?? "") - now || 0) / 1000 + 1 + 2 * Math.random();
+  const over = spreadOver((state.draw && statementOf(state.draw)?.count) ?? 0);
   const waits: number[] = [];
   if (promotion.status === "Scheduled") waits.push(until(promotion.opensAt));
-  if (promotion.status === "Open") waits.push(until(promotion.closesAt), promotion.paused ? 10 : 120);
-  if (promotion.status === "Closed" && isLottery(promotion)) waits.push(untilResult(Date.parse(promotion.announcedAt ?? "") - now), 15);
+  if (promotion.status === "Open" && !isSoldOut(promotion)) waits.push(until(promotion.closesAt), promotion.paused ? 10 : 120);
+  if (promotion.status === "Closed" && isLottery(promotion)) {
+    const due = Date.parse(promotion.announcedAt ?? "") - now;
+    // Meanwhile the draw goes on, which is the same for everybody.
+    waits.push(untilResult(due, over), Math.max(15, 5 * over));
+  }
   if (own?.uiResult === "PENDING" && (!own.uiPhase || own.uiPhase === "ANNOUNCED")) {
     waits.push(state.advised || Math.min(30, Math.max(1, (now - own.requestedAt) / 5000)));
   }

@@ -1,0 +1,73 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"urr.guru/pkg/batch"
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/loop"
+	"urr.guru/services/ingest/internal/request"
+)
+
+const (
+	maxEarlier = 100 // users whose locks are read in one call
+	// A refusal is written up to refusalTries times, a pause apart, within refusalTimeout.
+	refusalTries   = 3
+	refusalPause   = time.Second
+	refusalTimeout = 10 * time.Second
+)
+
+var refusalsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
+	Name: "urr_refusals_total",
+	Help: "Applications to sold-out promotions that were to be recorded: recorded, or lost since the store or the queue in front of it was overloaded.",
+}, []string{"result"})
+
+func (s *Store) Earlier(ctx context.Context, eventID, userID string) (request.EarlierApplications, error) {
+	return s.earlier.Do(ctx, applicantID{eventID, userID})
+}
+
+// RecordLater stores the rejected request of an application behind the answer, in batches that do not
+// delay other applications. What is queued when the process dies is lost.
+func (s *Store) RecordLater(a request.Application) {
+	if err := s.refusals.Put(a); err != nil {
+		refusalsTotal.WithLabelValues("lost").Inc()
+	}
+}
+
+func (s *Store) recordRefusals(ctx context.Context, in []request.Application) ([]batch.Result[struct{}], error) {
+	byEvent := map[string][]request.Application{}
+	for _, a := range in {
+		byEvent[a.EventID] = append(byEvent[a.EventID], a)
+	}
+	for event, of := range byEvent {
+		for try := 1; len(of) > 0; try++ {
+			again := s.recordOf(ctx, event, of)
+			if len(again) > 0 && (try == refusalTries || !loop.Sleep(ctx, refusalPause)) {
+				refusalsTotal.WithLabelValues("lost").Add(float64(len(again)))
+				break
+			}
+			of = again
+		}
+	}
+	return make([]batch.Result[struct{}], len(in)), nil
+}
+
+// recordOf stores the requests of applications to one promotion, and returns those to try again.
+func (s *Store) recordOf(ctx context.Context, event string, of []request.Application) (again []request.Application) {
+	stored, err := s.acceptGroup(ctx, event, of)
+	for i, a := range of {
+		switch {
+		case err == nil && stored[i].Err == nil:
+			refusalsTotal.WithLabelValues("recorded").Inc()
+		case err != nil || slices.Contains([]errs.Kind{errs.Unavailable, errs.Exhausted, errs.Deadline}, errs.From(stored[i].Err).Kind):
+			again = append(again, a)
+		default: // such as the end of the promotion, after which nothing is recorded
+		}
+	}
+	return again
+}

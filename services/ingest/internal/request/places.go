@@ -1,0 +1,43 @@
+package request
+
+import (
+	"context"
+	"time"
+
+	"urr.guru/pkg/promotion"
+)
+
+// placesFor is the age up to which the number of places left is used. With the time that gateways keep
+// a promotion it is below a second, within which everybody must know that a promotion is sold out.
+const placesFor = 500 * time.Millisecond
+
+// ReadCapacity reads the capacity of a promotion; limited is false if it has none.
+type ReadCapacity func(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
+
+// Places knows how many places first-come promotions have left.
+type Places struct {
+	cache *Cache[placesLeft]
+}
+
+type placesLeft struct {
+	n       int64
+	limited bool
+}
+
+// NewPlaces returns Places that read capacities.
+func NewPlaces(now func() time.Time, read ReadCapacity) *Places {
+	return &Places{NewCache(now, placesFor, func(ctx context.Context, eventID string) (placesLeft, error) {
+		c, limited, err := read(ctx, eventID)
+		return placesLeft{c.Remaining, limited}, err
+	})}
+}
+
+// Left returns how many places a promotion has left. limited is false for a lottery, and for a
+// promotion whose capacity is missing.
+func (s *Places) Left(ctx context.Context, p *promotion.Promotion) (n int64, limited bool, err error) {
+	if p.EventType != promotion.FirstCome {
+		return 0, false, nil
+	}
+	left, err := s.cache.Get(ctx, p.EventID)
+	return left.n, left.limited, err
+}

@@ -1,0 +1,160 @@
+package rpc_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
+	"urr.guru/pkg/testkit"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+)
+
+// setRemaining stores how many places a promotion has left, and lets what replicas know of it age.
+func (w *world) setRemaining(t *testing.T, r replica, event string, n int64) {
+	t.Helper()
+	tx := r.store.Begin()
+	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: event, Total: 5, Remaining: n}), table.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	w.clock.Advance(500 * time.Millisecond)
+}
+
+// calls counts the calls of DynamoDB.
+type calls struct{ reads, writes atomic.Int64 }
+
+func (c *calls) hook() dynamotest.Hook {
+	return dynamotest.Hook{Before: func(in any) error {
+		switch in.(type) {
+		case *awsdynamo.BatchGetItemInput:
+			c.reads.Add(1)
+		case *awsdynamo.TransactWriteItemsInput:
+			c.writes.Add(1)
+		}
+		return nil
+	}}
+}
+
+func (r replica) refused(t *testing.T, event, name string) {
+	t.Helper()
+	require.Equal(t, "SOLD_OUT", r.apply(t, event, user(name)).GetProblem().GetReason(), name)
+}
+
+// When no place is left, who has a request gets it as before, and others are refused at once; their
+// refusal is recorded behind the answer. The sweeper rejects what is in the queue.
+func TestSoldOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	keyed := &commonv1.Caller{UserId: "early", IdempotencyKey: "k"}
+	waiting := r.apply(t, event, keyed).GetApplied()
+	w.setRemaining(t, r, event, 0)
+
+	require.Equal(t, waiting.GetRequestId(), r.applied(t, event, "early").GetRequestId())
+	require.True(t, r.applied(t, event, "early").GetDuplicate())
+	require.False(t, r.apply(t, event, keyed).GetApplied().GetDuplicate(), "the same application")
+	for range 3 {
+		r.refused(t, event, "late")
+	}
+	testkit.Until(t, func() bool { return len(w.ofType(t, "REQUEST")) == 2 }, "the refusal is recorded")
+	r.refused(t, event, "late")
+	w.clock.Advance(time.Minute)
+	late := r.applied(t, event, "late")
+	require.True(t, late.GetDuplicate())
+	require.Equal(t, "REJECTED", late.GetStatus())
+	require.Equal(t, promotion.RejectedCapacity, r.request(t, late.GetRequestId()).ResultCode)
+
+	require.NoError(t, r.sweeper.Sweep(t.Context()))
+	require.Equal(t, promotion.Rejected, r.request(t, waiting.GetRequestId()).Status)
+	require.Empty(t, w.ofType(t, "MARKER"))
+	_, err := r.admin.ClosePromotion(t.Context(), &ingestv1.ClosePromotionRequest{Caller: operator(), EventId: event})
+	require.NoError(t, err)
+	require.Equal(t, "NOT_OPEN", r.apply(t, event, user("later")).GetProblem().GetReason())
+	require.Len(t, w.ofType(t, "OUTBOX"), 2, "each end is announced")
+	summary, err := r.admin.GetSummary(t.Context(), &ingestv1.GetSummaryRequest{Caller: operator(), EventId: event})
+	require.NoError(t, err)
+	require.Zero(t, summary.GetUnsettled())
+	require.True(t, summary.GetPromotion().GetRecordRejected())
+	require.Equal(t, int64(2), summary.GetResults()[0].GetRequests())
+}
+
+// With recordRejected false a refusal costs one read of a lock a minute, and no write.
+func TestRefusalsThatAreNotRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var c calls
+	r := w.replica(t, options{dynamo: c.hook()})
+	in := creation()
+	record := false
+	in.RecordRejected = &record
+	p, err := r.admin.CreatePromotion(t.Context(), in)
+	require.NoError(t, err)
+	require.False(t, p.GetRecordRejected())
+	event := p.GetEventId()
+	held := r.applied(t, event, "early").GetRequestId()
+	ended := r.request(t, held)
+	require.NoError(t, r.store.End(t.Context(), []promotion.Change{ended.Ended(start.UnixMilli(), promotion.Rejected, promotion.RejectedCapacity)}))
+	w.setRemaining(t, r, event, 0)
+	r.refused(t, event, "first") // and the replica knows of the promotion
+	c.reads.Store(0)
+	c.writes.Store(0)
+	for range 20 {
+		r.refused(t, event, "late")
+		require.Equal(t, held, r.applied(t, event, "early").GetRequestId())
+	}
+	require.Equal(t, int64(3), c.reads.Load(), "a lock of each, and the request that one of them names")
+	w.clock.Advance(time.Minute)
+	r.refused(t, event, "late")
+	require.NoError(t, r.store.Close(context.Background()), "which records what waits")
+	require.Zero(t, c.writes.Load())
+	require.Len(t, w.ofType(t, "REQUEST"), 1)
+}
+
+// A refusal that cannot be stored is tried again, and recorded once.
+func TestRefusalsAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var lost atomic.Bool
+	r := w.replica(t, options{dynamo: dynamotest.Hook{After: func(in, _ any) error {
+		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok && lost.CompareAndSwap(true, false) {
+			return dynamotest.ErrConnReset
+		}
+		return nil
+	}}})
+	event := r.promotion(t)
+	w.setRemaining(t, r, event, 0)
+	lost.Store(true)
+	r.refused(t, event, "late")
+	require.NoError(t, r.store.Close(context.Background()))
+	require.Len(t, w.ofType(t, "REQUEST"), 1)
+}
+
+// What is left is public: exactly up to 100, above rounded down.
+func TestPlacesLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	for _, n := range []struct{ stored, shown int64 }{{5, 5}, {12_345, 12_300}, {199, 100}, {100, 100}, {99, 99}, {0, 0}} {
+		w.setRemaining(t, r, event, n.stored)
+		p, err := r.GetPromotion(t.Context(), &ingestv1.GetPromotionRequest{EventId: event})
+		require.NoError(t, err)
+		require.NotNil(t, p.Remaining)
+		require.Equal(t, n.shown, p.GetRemaining())
+	}
+	p, err := r.GetPromotion(t.Context(), &ingestv1.GetPromotionRequest{EventId: r.lottery(t)})
+	require.NoError(t, err)
+	require.Nil(t, p.Remaining)
+	in := lottery(t)
+	record := false
+	in.RecordRejected = &record
+	_, err = r.admin.CreatePromotion(t.Context(), in)
+	require.Equal(t, "INVALID_REQUEST", reason(err))
+}
