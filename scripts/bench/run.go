@@ -60,6 +60,7 @@ func groups() []rowGroup {
 		{[]string{"overload_goodput"}, runOverload},
 		{[]string{"limits"}, runLimits},
 		{[]string{"accept", "first_come_settle"}, runRequests},
+		{[]string{soldOutRow}, runSoldOut},
 		packages,
 	}
 }
