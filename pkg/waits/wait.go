@@ -22,9 +22,23 @@ func EstimatedWait(ahead int64, measured, configured float64) int64 {
 	return int64(math.Ceil(min(float64(ahead)/rate, math.MaxInt32)))
 }
 
-// NextPoll returns the advised poll interval in whole seconds: about 2 near the serving counter, 5,
-// 10 and 15 farther away. spread is a random number in [0, 1); see Spread.
-func NextPoll(ahead int64, spread float64) int64 { return Spread(pollSeconds(ahead), spread) }
+const (
+	// longestInterval is the longest interval that is advised before it is spread, in seconds, and
+	// pollsPerWait the part of the wait that an interval is.
+	longestInterval = 60
+	pollsPerWait    = 20
+	// LongestPoll is the longest time from one poll of a waiting visitor to the next, spread: how late a
+	// visitor may learn that the counter has passed the position.
+	LongestPoll = 67 * time.Second
+)
+
+// NextPoll returns the advised poll interval in whole seconds: a twentieth of the estimated wait, at
+// least about 2 near the serving counter and 5, 10 and 15 farther away, and at most about 60. wait is 0
+// while there is no estimate, as before an opening, which nobody must miss. spread is a random number
+// in [0, 1); see Spread. The page of the waiting room computes the same (web/src/room/interval.ts).
+func NextPoll(ahead, wait int64, spread float64) int64 {
+	return Spread(min(longestInterval, max(pollSeconds(ahead), wait/pollsPerWait)), spread)
+}
 
 func pollSeconds(ahead int64) int64 {
 	switch {

@@ -27,14 +27,18 @@ func TestEstimatedWait(t *testing.T) {
 func TestNextPoll(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		ahead             int64
+		ahead, wait       int64
 		low, middle, high int64
 	}{
-		{0, 1, 2, 3}, {1, 1, 2, 3}, {500, 1, 2, 3}, {501, 4, 5, 6}, {2_000, 4, 5, 6}, {2_001, 9, 10, 11}, {10_000, 9, 10, 11},
-		{10_001, 13, 15, 17}, {1 << 40, 13, 15, 17},
+		{0, 0, 1, 2, 3}, {1, 0, 1, 2, 3}, {500, 0, 1, 2, 3}, {501, 0, 4, 5, 6}, {2_000, 0, 4, 5, 6}, {2_001, 0, 9, 10, 11},
+		{10_000, 0, 9, 10, 11}, {10_001, 0, 13, 15, 17}, {1 << 40, 0, 13, 15, 17},
+		{500, 59, 1, 2, 3}, {500, 100, 4, 5, 6}, {10_000, 200, 9, 10, 11}, {50_000, 300, 13, 15, 17}, {50_000, 600, 27, 30, 33},
+		{50_000, 1_200, 54, 60, 66}, {1 << 40, 1 << 40, 54, 60, 66},
 	} {
 		for spread, want := range map[float64]int64{0: c.low, 0.5: c.middle, 0.999: c.high} {
-			require.Equal(t, want, waits.NextPoll(c.ahead, spread), "%d ahead, spread %v", c.ahead, spread)
+			got := waits.NextPoll(c.ahead, c.wait, spread)
+			require.Equal(t, want, got, "%d ahead, %d s, spread %v", c.ahead, c.wait, spread)
+			require.Less(t, time.Duration(got)*time.Second, waits.LongestPoll)
 		}
 	}
 }

@@ -38,9 +38,12 @@ const (
 // in front. The last interval of a table is for all visitors further back; its ahead is 0.
 type pollInterval struct{ ahead, seconds float64 }
 
-// The poll intervals that both tiers advise: pkg/tier1 and services/queue/internal/line.
+// The poll intervals that both tiers advise: pkg/waits, at the rate of admitted, and
+// services/queue/internal/line. Where tier 1's grow with the wait, that of the nearest in a row counts.
 var (
-	tier1Polls = []pollInterval{{500, 2}, {2000, 5}, {10_000, 10}, {0, 15}}                 //nolint:gochecknoglobals // constant tables
+	tier1Polls = []pollInterval{ //nolint:gochecknoglobals // constant tables
+		{500, 2}, {2000, 5}, {10_000, 10}, {40_000, 15}, {60_000, 20}, {80_000, 30}, {100_000, 40}, {120_000, 50}, {0, 60},
+	}
 	tier2Polls = []pollInterval{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}, {0, 60}} //nolint:gochecknoglobals // likewise
 )
 

@@ -189,12 +189,16 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"ahead":`...)
 	b = strconv.AppendInt(b, ahead, 10)
-	if wait := waits.EstimatedWait(ahead, s.Rate, s.Configured); wait > 0 && !s.Halted() {
+	wait := waits.EstimatedWait(ahead, s.Rate, s.Configured)
+	if s.Halted() {
+		wait = 0
+	}
+	if wait > 0 {
 		b = append(b, `,"estimatedWait":`...)
 		b = strconv.AppendInt(b, wait, 10)
 	}
 	b = append(b, `,"nextPoll":`...)
-	b = strconv.AppendInt(b, waits.NextPoll(ahead, rand.Float64()), 10)
+	b = strconv.AppendInt(b, waits.NextPoll(ahead, wait, rand.Float64()), 10)
 	return append(append(b, s.SaleJSON...), '}')
 }
 

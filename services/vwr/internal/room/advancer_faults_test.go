@@ -140,7 +140,7 @@ func TestClaimShareUnchangedWhileClaimsFail(t *testing.T) {
 			t.Parallel()
 			h := newSimulation(t, 1, room.DefaultSettings())
 			h.issue(50_000)
-			h.run(50*time.Second, share)
+			h.run(110*time.Second, share)
 			perSecond := 50 / share
 			before := h.serving()
 			h.store.SetClaimsDown(true)

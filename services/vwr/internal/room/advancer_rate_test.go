@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waits"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
@@ -200,11 +201,11 @@ func (f *fleet) claimsIn(periods int, share float64) (claims []int64) {
 // cannot be written change nothing. When many who had left return, the counter slows down.
 func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		f := newFleet(t, seed, 3)
-		f.issue(25_000)
+		f.issue(60_000)
 		half := func() { f.claimShareOfServed(0.5) }
-		f.claimsIn(4, 0.5)
+		f.claimsIn(17, 0.5) // the share settles within two windows
 		claims := f.claimsIn(3, 0.5)
 		victim := f.killWinner()
 		f.run(2*time.Second, half)
@@ -219,9 +220,9 @@ func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 		f.run(30*time.Second, half)
 		require.InDelta(t, 3000, f.serving()-before, 300, "seed %d: while claims cannot be written", seed)
 		f.store.SetClaimsDown(false)
-		f.claimsIn(4, 0.5)
+		f.claimsIn(17, 0.5)
 
-		for range 5000 { // of positions served long ago
+		for range 20_000 { // of positions served long ago
 			f.store.RecordClaim(room.Record{EventID: "e", Round: f.round, RequestID: uuid.New()})
 		}
 		f.run(2*time.Second, half)
@@ -229,4 +230,46 @@ func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 		f.run(10*time.Second, half)
 		require.LessOrEqual(t, f.serving()-before, int64(300), "seed %d: while a crowd returns", seed)
 	}
+}
+
+// lateCrowd claims for all whom the counter has passed, at their next polls: up to the longest
+// interval after an operator's advance, later at once.
+type lateCrowd struct {
+	*fleet
+
+	leapt  time.Duration
+	passed int64
+	due    []time.Duration // of those who have not claimed
+}
+
+func (l *lateCrowd) poll() {
+	now := l.elapsed()
+	for ; l.passed < l.serving(); l.passed++ {
+		l.due = append(l.due, max(now, l.leapt+time.Duration(l.rng.Int64N(int64(waits.LongestPoll)))))
+	}
+	waiting := l.due[:0]
+	for _, at := range l.due {
+		if at > now {
+			waiting = append(waiting, at)
+			continue
+		}
+		l.store.RecordClaim(room.Record{EventID: "e", Round: l.round, RequestID: uuid.New()})
+	}
+	l.due = waiting
+}
+
+// Visitors far from the counter poll once a minute. When an operator passes 50,000 of them, those who
+// come late do not look as if they had left: the configured rate is not exceeded.
+func TestAnAdvanceBeyondLatePollsKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, 2)
+	f.issue(80_000)
+	crowd := &lateCrowd{fleet: f, leapt: -waits.LongestPoll}
+	f.run(100*time.Second, crowd.poll)
+	from := len(f.moves)
+	crowd.leapt = f.elapsed()
+	f.advance(50_000)
+	f.run(3*time.Minute, crowd.poll)
+	f.requireRate(f.moves[from:])
+	require.Empty(t, crowd.due)
 }

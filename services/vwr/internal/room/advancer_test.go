@@ -180,8 +180,8 @@ func TestAdvancerTakeover(t *testing.T) {
 func TestAdvancerDividesRateByClaimShare(t *testing.T) {
 	t.Parallel()
 	h := newSimulation(t, 1, room.DefaultSettings())
-	h.issue(6000)
-	h.run(40*time.Second, 0.5) // half of the visitors have left
+	h.issue(12_000)
+	h.run(100*time.Second, 0.5) // half of the visitors have left
 	before := h.serving()
 	h.run(10*time.Second, 0.5)
 	require.InDelta(t, 1000, h.serving()-before, 50, "so that 500 come through")

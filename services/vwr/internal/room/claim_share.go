@@ -1,10 +1,15 @@
 package room
 
-import "time"
+import (
+	"time"
+
+	"urr.guru/pkg/waits"
+)
 
 // Window and bounds of the claim share.
 const (
-	ShareWindow = 20 * time.Second
+	// ShareWindow is longer than waits.LongestPoll.
+	ShareWindow = 80 * time.Second
 	MinShare    = 0.2
 	MaxShare    = 2.0
 	// sharePrior is added to the served and to the claimed positions, so that small numbers barely
@@ -12,16 +17,28 @@ const (
 	sharePrior = 10
 )
 
-// maxShareGap is the longest time between two reads of the claims in the same window.
-const maxShareGap = 5 * time.Second
+const (
+	// maxShareGap is the longest time between two reads of the claims in the same window.
+	maxShareGap = 5 * time.Second
+	// maxRateStep is by how much the rate may rise without surprising visitors.
+	maxRateStep = 2
+)
 
-// ClaimShare measures the share of the positions served in the last 20 s that were claimed. The
+// ClaimShare measures the share of the positions served in the last 80 s that were claimed. The
 // rate is divided by it, so that visitors who left do not use up the rate. Claims of positions
 // served earlier count too, so latecomers slow the counter down. While claims cannot be read, the
 // share stays unchanged. It is not safe for concurrent use.
+//
+// Visitors poll more often the nearer the counter is, so they claim within seconds. Those whom the
+// counter reaches far earlier than estimated, after an operator's advance or a much higher rate, come
+// up to waits.LongestPoll later: until then they look as if they had left. So the share stays
+// unchanged for that time, and then a new window begins.
 type ClaimShare struct {
 	round Round
+	rate  float64 // the configured rate at the last read
 	value float64 // 0 until a whole window was observed
+	// lateUntil is when the last visitors whom the counter has surprised have polled.
+	lateUntil time.Time
 	// samples are sorted by time. The first one is the newest that is at least ShareWindow old, if
 	// any.
 	samples []shareSample
@@ -39,14 +56,22 @@ func (s *ClaimShare) ReadDue(c Counters, now time.Time) bool {
 
 // Observe records a read of the counters and of the claims that completed at now. After a gap of
 // more than maxShareGap a new window begins, since claims made in the gap may arrive late or be
-// lost.
+// lost; and again at each read while visitors may poll late.
 func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	if s.round != c.Round {
 		*s = ClaimShare{round: c.Round}
 	}
-	if n := len(s.samples); n > 0 && now.Sub(s.samples[n-1].at) > maxShareGap {
-		s.samples = s.samples[:0]
+	if n := len(s.samples); n > 0 {
+		last := s.samples[n-1]
+		since := now.Sub(last.at)
+		if c.Serving-last.serving > c.reach(since) || c.Settings.Rate() > maxRateStep*s.rate {
+			s.lateUntil = now.Add(waits.LongestPoll)
+		}
+		if since > maxShareGap || now.Before(s.lateUntil) {
+			s.samples = s.samples[:0]
+		}
 	}
+	s.rate = c.Settings.Rate()
 	s.samples = append(s.samples, shareSample{at: now, serving: c.Serving, claimed: claimed})
 	drop := 0
 	for drop+1 < len(s.samples) && now.Sub(s.samples[drop+1].at) >= ShareWindow {
@@ -54,6 +79,15 @@ func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	}
 	s.samples = append(s.samples[:0], s.samples[drop:]...)
 	s.measure()
+}
+
+// reach returns how far replicas advance the counter within a time, at most. An operator's advance by
+// less surprises nobody: visitors so near to the counter poll every few seconds.
+func (c Counters) reach(d time.Duration) int64 {
+	if c.Settings.Inlet == MaxInFlight {
+		return c.Settings.Batch * (2 + int64(d/ReadInterval))
+	}
+	return c.Settings.Batch + int64(c.Settings.Rate()/MinShare*d.Seconds())
 }
 
 func (s *ClaimShare) measure() {

@@ -3,11 +3,12 @@ package room
 import "time"
 
 // ArrivalWindow is how long a served visitor counts as in transit to tier 2. A visitor who has not
-// arrived by then counts as gone.
-const ArrivalWindow = 60 * time.Second
+// arrived by then counts as gone. It is longer than waits.LongestPoll, after which the last of them
+// learn that they are served.
+const ArrivalWindow = 90 * time.Second
 
 // InFlightLimiter implements the inlet MaxInFlight: it tracks how many visitors were served, and
-// how many arrived at tier 2, in the last 60 s. It is not safe for concurrent use.
+// how many arrived at tier 2, in the last 90 s. It is not safe for concurrent use.
 type InFlightLimiter struct {
 	round Round
 	// samples are sorted by time. The first one is the newest that is at least ArrivalWindow old,
@@ -45,9 +46,9 @@ func (f *InFlightLimiter) Headroom(c Counters, l TierTwoLoad) int64 {
 	return c.Settings.MaxInFlight - l.Waiting - l.Active - f.inTransit(c, l)
 }
 
-// inTransit returns how many visitors served in the last 60 s have not arrived at tier 2.
+// inTransit returns how many visitors served in the last 90 s have not arrived at tier 2.
 // A replica that has observed a shorter time, and not the start of the round, counts everyone ever
-// served. That overestimates, for at most a minute.
+// served. That overestimates, for at most 90 s.
 func (f *InFlightLimiter) inTransit(c Counters, l TierTwoLoad) int64 {
 	if len(f.samples) == 0 {
 		return max(0, c.Serving-l.Arrived)

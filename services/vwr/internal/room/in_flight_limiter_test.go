@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waits"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -36,8 +37,14 @@ func TestInFlightLimiter(t *testing.T) {
 		"those who arrived count once": {
 			[]seen{{0, 0, room.TierTwoLoad{}}, {1, 60, room.TierTwoLoad{Arrived: 60, Active: 60}}}, 1000, 40,
 		},
-		"who has not arrived within a minute has left": {
-			[]seen{{0, 0, room.TierTwoLoad{}}, {1, 100, room.TierTwoLoad{}}, {61.5, 100, room.TierTwoLoad{}}}, 1000, 100,
+		"who has not arrived within 90 s has left": {
+			[]seen{{0, 0, room.TierTwoLoad{}}, {1, 100, room.TierTwoLoad{}}, {91.5, 100, room.TierTwoLoad{}}}, 1000, 100,
+		},
+		"before, those on the way may still poll": {
+			[]seen{{0, 0, room.TierTwoLoad{}}, {1, 100, room.TierTwoLoad{}}, {1 + waits.LongestPoll.Seconds(), 100, room.TierTwoLoad{}}}, 1000, 0,
+		},
+		"an operator's advance counts as served": {
+			[]seen{{0, 0, room.TierTwoLoad{}}, {1, 50_000, room.TierTwoLoad{}}, {67, 50_000, room.TierTwoLoad{Arrived: 49_950, Active: 30}}}, 90_000, 20,
 		},
 		"a replica that has just begun counts everyone ever served": {
 			[]seen{{0, 500, room.TierTwoLoad{Arrived: 430, Active: 10}}}, 1000, 20,

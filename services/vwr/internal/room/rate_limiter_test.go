@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/waits"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -101,15 +102,14 @@ func TestClaimShare(t *testing.T) {
 		want            float64
 	}{
 		"nothing seen":             {0, 0, 0, 1},
-		"a young window":           {50, 0, 19, 1},
-		"everybody comes":          {50, 50, 30, 1},
-		"half of them come":        {50, 25, 30, 510.0 / 1010},
-		"nobody comes":             {50, 0, 30, room.MinShare},
-		"latecomers":               {50, 75, 30, 1510.0 / 1010},
-		"a visitors of latecomers": {50, 500, 30, room.MaxShare},
-		"nobody is served":         {0, 0, 30, 1},
-		"few say little":           {1, 0, 30, 10.0 / 30},
-		"what was before is past":  {50, 25, 120, 510.0 / 1010},
+		"a young window":           {50, 0, 79, 1},
+		"everybody comes":          {50, 50, 90, 1},
+		"half of them come":        {50, 25, 90, 2010.0 / 4010},
+		"nobody comes":             {50, 0, 90, room.MinShare},
+		"latecomers":               {50, 75, 90, 6010.0 / 4010},
+		"a visitors of latecomers": {50, 500, 90, room.MaxShare},
+		"nobody is served":         {0, 0, 90, 1},
+		"what was before is past":  {50, 25, 480, 2010.0 / 4010},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,12 +130,47 @@ func TestClaimShare(t *testing.T) {
 func TestClaimShareResetsWithNewRound(t *testing.T) {
 	t.Parallel()
 	var s room.ClaimShare
-	for i := range 31 {
+	for i := range 91 {
 		s.Observe(counters(10_000, int64(50*i)), 0, at(float64(i)))
 	}
 	require.InDelta(t, room.MinShare, s.Share(), 0)
 	next := counters(0, 0)
 	next.Round = 2
-	s.Observe(next, 0, at(31))
+	s.Observe(next, 0, at(91))
 	require.InDelta(t, 1, s.Share(), 0, "a new round")
+}
+
+// After an operator's advance, or a much higher rate, the share stays as it was until those whom the
+// counter has surprised have polled, however few of them come; then a new window begins.
+func TestClaimShareWaitsForLatePolls(t *testing.T) {
+	t.Parallel()
+	for name, surprise := range map[string]func(*room.Counters){
+		"an advance":    func(c *room.Counters) { c.Serving += 50_000 },
+		"a higher rate": func(c *room.Counters) { c.Settings.Batch *= 10 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s room.ClaimShare
+			c := counters(1_000_000, 0)
+			claimed, second := int64(0), 0
+			run := func(seconds int, share float64) {
+				for range seconds {
+					c.Serving += int64(c.Settings.Rate())
+					claimed += int64(share * c.Settings.Rate())
+					second++
+					s.Observe(c, claimed, at(float64(second)))
+				}
+			}
+			run(100, 0.8)
+			before := s.Share()
+			require.InDelta(t, 0.8, before, 0.01)
+			surprise(&c)
+			run(int(waits.LongestPoll.Seconds()), 0)
+			claimed += 50_000 // the last of them
+			run(int(room.ShareWindow.Seconds())-1, 0.5)
+			require.InDelta(t, before, s.Share(), 0)
+			run(5, 0.5)
+			require.InDelta(t, 0.5, s.Share(), 0.01)
+		})
+	}
 }

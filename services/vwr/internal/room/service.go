@@ -166,9 +166,9 @@ func (s *Service) Assign(ctx context.Context, eventID string, caller VisitorIDs)
 
 func (s *Service) assignResult(rec Record, st State) AssignResult {
 	ahead := rec.Position - st.Serving
+	wait := st.estimatedWait(ahead)
 	return AssignResult{
-		Record: rec, Serving: st.Serving, Ticket: s.passes.SealTicket(rec),
-		EstimatedWait: st.estimatedWait(ahead), NextPoll: waits.NextPoll(ahead, s.jitter()),
+		Record: rec, Serving: st.Serving, Ticket: s.passes.SealTicket(rec), EstimatedWait: wait, NextPoll: waits.NextPoll(ahead, wait, s.jitter()),
 	}
 }
 
@@ -212,7 +212,7 @@ func (s *Service) checkResult(rec Record, st State, newTicket bool) (out CheckRe
 	if st.Active && rec.Position > st.Serving {
 		out.Ahead = rec.Position - st.Serving
 		out.EstimatedWait = st.estimatedWait(out.Ahead)
-		out.NextPoll = waits.NextPoll(out.Ahead, s.jitter())
+		out.NextPoll = waits.NextPoll(out.Ahead, out.EstimatedWait, s.jitter())
 		return out, nil
 	}
 	out.Admitted = true

@@ -3,7 +3,7 @@
 //
 // Most polls read the serving counter, which is the same for everybody and cached. check is
 // personal. It is called first, when the counter reaches the number, and now and then for the
-// estimate and the advised interval.
+// estimate. The interval follows the wait and is computed anew at every poll.
 
 import type { Clock } from "../lib/clock";
 import { observeServerTime, serverNow } from "../lib/now";
@@ -14,6 +14,7 @@ import { isOver } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
 import type { EventStatus } from "../lib/types";
 import { alone } from "./alone";
+import { pollInterval } from "./interval";
 import type { Assigned, Challenge, Checked, Joined, Serving } from "./answers";
 import type { Solve } from "./proof";
 
@@ -182,9 +183,10 @@ export class Room {
     this.polls++;
     if (isOver(this.sale)) return this.over(this.sale);
     this.overs = 0;
-    this.screen.progress({ ...progressOf(standing, this.last, this.serving), sale: await this.shownSale() });
+    const progress = progressOf(standing, this.last, this.serving);
+    this.screen.progress({ ...progress, sale: await this.shownSale() });
     // The counter has reached the number: the next call returns the token.
-    return this.serving >= standing.position ? 0.5 : Math.min(60, Math.max(0.5, this.last.nextPoll));
+    return this.serving >= standing.position ? 0.5 : pollInterval(progress.ahead, progress.estimatedWait);
   }
 
   /**
