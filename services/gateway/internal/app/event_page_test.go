@@ -10,6 +10,8 @@ import (
 
 	"urr.guru/services/gateway/internal/app"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/language"
+	"urr.guru/services/gateway/internal/web"
 )
 
 // unhurried calls do not have the deadline of their caller, which a busy machine may exceed.
@@ -43,4 +45,23 @@ func TestUnknownEventIsNotFound(t *testing.T) {
 
 	w.ticket.down.Store(true)
 	require.Equal(t, known.Code, w.do(http.MethodGet, "/events/unsure", "", program).Code, "an error of ticket is not shown")
+}
+
+// The page of an event is shared for a second, but not while its room is active: then only those get
+// it who have passed the room.
+func TestEventPageIsSharedWithoutARoom(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	person := credentials{"Accept": "text/html", language.EdgeHeader: "ko"}
+	rec := w.do(http.MethodGet, "/events/calm", "", person)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "public, max-age=0, s-maxage=1", rec.Header().Get("Cache-Control"))
+	require.Empty(t, rec.Header().Get("X-Request-Id"))
+	rec = w.do(http.MethodGet, "/events/busy", "", person)
+	require.Equal(t, http.StatusFound, rec.Code)
+	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
+	visitor := tier1Credentials(w, w.tier1, round, busy, w.now())
+	rec = w.do(http.MethodGet, "/events/busy", "", person.with("Cookie", visitor["Cookie"]))
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "private, no-cache", rec.Header().Get("Cache-Control"))
 }

@@ -191,7 +191,7 @@ func (g *Gateway) newEndpoints(
 		devLogin: cfg.DevLogin, auth: auth,
 		rooms: handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: g.limits}, proofs, vwr),
 		line:  handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
-		seats: hall, existence: existence, events: public, pages: pages, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
+		seats: hall, existence: existence, events: public, pages: pages, active: g.Rooms, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		figures:      handlers.NewFigureHandlers(statsv1.NewStatsServiceClient(s.Stats)),
 		live:         &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
 		changes:      &handlers.ChangeHandlers{Hub: g.changes, Tokens: g.tokens, Now: now},

@@ -51,6 +51,7 @@ type endpoints struct {
 	live             *handlers.LiveHandlers
 	changes          *handlers.ChangeHandlers
 	pages            *web.Pages
+	active           handlers.ActiveRooms
 	reference        *docs.Reference
 }
 
@@ -301,7 +302,7 @@ func (e *endpoints) page(name string) edge.Handler { return handlers.FromHTTP(e.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	return []*edge.Route{
 		pageRoute("page.events", "/", edge.Public, edge.None, e.page("events")),
-		pageRoute("page.event", "/events/{event_id}", edge.Public, edge.FromPath, handlers.EventPage(e.pages, e.existence)),
+		pageRoute("page.event", "/events/{event_id}", edge.Public, edge.FromPath, handlers.EventPage(e.pages, e.existence, e.active)),
 		pageRoute("page.seats", "/events/{event_id}/seats", edge.Entry, edge.FromPath, e.page("seats")),
 		pageRoute("page.book", "/events/{event_id}/book", edge.Entry, edge.FromPath, e.page("book")),
 		pageRoute("page.room", "/vwr/{event_id}", edge.Public, edge.None, handlers.FromHTTP(e.pages.WaitingRoom)),

@@ -20,11 +20,17 @@ func FromHTTP(h http.Handler) edge.Handler {
 	}
 }
 
+// ActiveRooms knows in which round the waiting room of an event is active; 0: in none.
+type ActiveRooms interface{ ActiveRound(event string) int64 }
+
 // EventPage serves the page of an event. If the event does not exist, people get a page that says so,
-// and programs an error.
-func EventPage(pages *web.Pages, existence *EventExistence) edge.Handler {
+// and programs an error. While the event's room is active, only who has passed it gets the page, so
+// caches must not share it.
+func EventPage(pages *web.Pages, existence *EventExistence, rooms ActiveRooms) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		switch {
+		case rooms.ActiveRound(q.Event) != 0 && !existence.Absent(r.Context(), q.Event):
+			pages.Private("event").ServeHTTP(w, r)
 		case !existence.Absent(r.Context(), q.Event):
 			pages.Page("event").ServeHTTP(w, r)
 		case pages.ServeNoEvent(w, r):

@@ -9,7 +9,7 @@ import (
 // AnonLife is how long a browser keeps the visitor id: longer than any sale.
 const AnonLife = 30 * 24 * time.Hour
 
-// Cookies writes the platform's cookies. All are HttpOnly, and Secure if browsers use https. They are
+// Cookies writes the platform's cookies. All but SignedInCookie are HttpOnly, and Secure if browsers use https. They are
 // for every path, except those that only the sign-in or the sign-out reads.
 type Cookies struct {
 	// Secure says that browsers use https. The cookies of session, visitor and sign-in attempts then
@@ -43,6 +43,9 @@ func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
 	ck.Path = cookiePath(ck.Name, c.Secure)
 	name := ck.Name
 	ck.Name = cookieName(name, c.Secure)
+	if name == SessionCookie {
+		http.SetCookie(w, signedInHint(ck))
+	}
 	http.SetCookie(w, ck)
 	if name == IDTokenCookie {
 		ck.Path = logoutAlias
@@ -51,6 +54,20 @@ func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
 		}
 		http.SetCookie(w, ck)
 	}
+}
+
+// SignedInCookie tells the scripts of pages, which cannot read the session and are the same for
+// everybody, that it is worth asking who is signed in. It gives no rights.
+const SignedInCookie = "urr-signed-in"
+
+// signedInHint returns the hint that begins and ends with a session.
+func signedInHint(session *http.Cookie) *http.Cookie {
+	hint := *session
+	hint.Name, hint.HttpOnly = SignedInCookie, false
+	if hint.Value != "" {
+		hint.Value = "1"
+	}
+	return &hint
 }
 
 // The sign-out has two paths, and browsers get a cookie with the ID token for each. The one for the

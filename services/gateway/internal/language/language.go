@@ -19,8 +19,23 @@ var (
 	matcher = language.NewMatcher([]language.Tag{language.English, language.Korean})
 )
 
+// EdgeHeader is the header in which a CDN tells the language that it has derived from the cookie and
+// Accept-Language as Of does: one of All. It is part of the CDN's cache key.
+const EdgeHeader = "X-Urr-Language"
+
+// OfEdge returns the language that a CDN has told, "" if it has told none.
+func OfEdge(h http.Header) string {
+	if l := h.Get(EdgeHeader); slices.Contains(All, l) {
+		return l
+	}
+	return ""
+}
+
 // Of returns the language of a request with this header: one of All.
 func Of(h http.Header) string {
+	if l := OfEdge(h); l != "" {
+		return l
+	}
 	if c, err := (&http.Request{Header: h}).Cookie(Cookie); err == nil {
 		if slices.Contains(All, c.Value) {
 			return c.Value

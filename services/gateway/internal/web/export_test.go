@@ -6,6 +6,3 @@ var (
 	Catalogues = loadCatalogues
 	Names      = pageNames
 )
-
-// SessionCookie is the cookie whose presence selects the variant of a page.
-const SessionCookie = sessionCookie

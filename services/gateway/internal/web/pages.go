@@ -102,15 +102,13 @@ func newUnbuiltPages(catalogues map[string]catalogue, cfg Config) (*Pages, error
 	if err != nil {
 		return nil, err
 	}
-	s := &pageShell{status: http.StatusServiceUnavailable, csp: contentSecurity(cfg), bodies: map[pageVariant]*encodedContent{}}
+	s := &pageShell{status: http.StatusServiceUnavailable, csp: contentSecurity(cfg), bodies: map[string]*encodedContent{}}
 	for lang, c := range catalogues {
 		body, err := executeTemplate(tmpl, map[string]any{"Lang": lang, "Icon": iconDataURL(), "S": c})
 		if err != nil {
 			return nil, err
 		}
-		page := newContent(htmlType, body)
-		s.bodies[pageVariant{lang: lang}] = page
-		s.bodies[pageVariant{lang: lang, session: true}] = page
+		s.bodies[lang] = newContent(htmlType, body)
 	}
 	p := &Pages{shells: make(map[string]*pageShell, len(pageNames)), WaitingRoom: s, Assets: http.NotFoundHandler(), Robots: newRobots(), Pay: s}
 	for _, name := range pageNames {

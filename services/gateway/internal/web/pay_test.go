@@ -38,7 +38,7 @@ func TestPayPage(t *testing.T) {
 			require.Contains(t, page, c["common"]["noScript"])
 			require.Contains(t, page, `href="https://shop.test"`)
 			require.NotRegexp(t, inline, page)
-			require.Equal(t, page, body(t, get(h, path, "Accept-Language", accept, "Cookie", web.SessionCookie+"=x; a=b")))
+			require.Equal(t, page, body(t, get(h, path, "Accept-Language", accept, "Cookie", "urr-session=x; a=b")))
 			require.Empty(t, r.Header.Values("Set-Cookie"))
 			raw := regexp.MustCompile(`(?s)id="page">(.*?)</script>`).FindStringSubmatch(page)
 			var data map[string]any

@@ -6,37 +6,36 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"urr.guru/services/gateway/internal/language"
 )
 
 const refusalPage = "problem"
 
-// errorPage is the page that shows an error. It is rendered once in every variant, since anybody
+// errorPage is the page that shows an error. It is rendered once in every language, since anybody
 // can cause errors. A response inserts a sentence for its error and, for server errors, the request
 // id.
 type errorPage struct {
 	csp               string
-	plain, referenced map[pageVariant][]string // the page in parts, between which texts are inserted
+	plain, referenced map[string][]string // the page in parts, between which texts are inserted
 }
 
 // insertion marks the places in a rendered page where a response inserts its texts.
 const insertion = "@@insertion@@"
 
 func newErrorPage(f *pageFrame, e bundleEntry) (*errorPage, error) {
-	p := &errorPage{csp: contentSecurity(f.cfg), plain: map[pageVariant][]string{}, referenced: map[pageVariant][]string{}}
+	p := &errorPage{csp: contentSecurity(f.cfg), plain: map[string][]string{}, referenced: map[string][]string{}}
 	for lang, c := range f.catalogues {
 		reference := strings.ReplaceAll(c["common"]["reference"], "{id}", insertion)
-		for _, session := range []bool{false, true} {
-			v := pageVariant{lang, session}
-			plain, err := f.render(refusalPage, e, v, &refusalText{Detail: insertion})
-			if err != nil {
-				return nil, err
-			}
-			referenced, err := f.render(refusalPage, e, v, &refusalText{Detail: insertion, Reference: reference})
-			if err != nil {
-				return nil, err
-			}
-			p.plain[v], p.referenced[v] = strings.Split(string(plain), insertion), strings.Split(string(referenced), insertion)
+		plain, err := f.render(refusalPage, e, lang, &refusalText{Detail: insertion})
+		if err != nil {
+			return nil, err
 		}
+		referenced, err := f.render(refusalPage, e, lang, &refusalText{Detail: insertion, Reference: reference})
+		if err != nil {
+			return nil, err
+		}
+		p.plain[lang], p.referenced[lang] = strings.Split(string(plain), insertion), strings.Split(string(referenced), insertion)
 	}
 	return p, nil
 }
@@ -85,9 +84,9 @@ func (p *Pages) ServeRefusal(w http.ResponseWriter, r *http.Request, status int,
 	if p.refusal == nil || !isNavigation(r) {
 		return false
 	}
-	parts, inserted := p.refusal.plain[variantOf(r)], []string{detail}
+	parts, inserted := p.refusal.plain[language.Of(r.Header)], []string{detail}
 	if status >= http.StatusInternalServerError {
-		parts, inserted = p.refusal.referenced[variantOf(r)], []string{detail, requestID}
+		parts, inserted = p.refusal.referenced[language.Of(r.Header)], []string{detail, requestID}
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", p.refusal.csp)

@@ -3,35 +3,28 @@ package web
 import (
 	"html/template"
 	"net/http"
+	"strconv"
 
 	"urr.guru/services/gateway/internal/language"
 )
 
 const htmlType = "text/html; charset=utf-8"
 
-// sessionCookie is the name of the session's cookie over http, secureSessionCookie that over https.
-// Only the cookie's existence matters here: with it, the page asks the API who is signed in.
-const (
-	sessionCookie       = "urr-session"
-	secureSessionCookie = "__Host-" + sessionCookie
-)
-
-// pageVariant is what the content of a page depends on: the language, and whether somebody is signed
-// in.
-type pageVariant struct {
-	lang    string
-	session bool
-}
+// sharedFor is for how many seconds caches may keep a page that is the same for everybody: not longer
+// than old assets are there after a release. All other pages are private.
+var sharedFor = map[string]int{"events": 60, "promo": 60, "campaign": 60, "draw": 60, "queue": 60, "login": 60, "event": 1} //nolint:gochecknoglobals // a constant
 
 // sharedGroups are the groups of sentences that a page shares with some others.
 var sharedGroups = map[string][]string{ //nolint:gochecknoglobals // a constant
 	"event": {"presale"}, "my": {"transfer"}, "transfers": {"transfer", "checkout"}, "memberships": {"checkout", "joining"},
 }
 
+// pageShell is a page in every language. Nothing in it depends on who asks for it.
 type pageShell struct {
 	status int
 	csp    string
-	bodies map[pageVariant]*encodedContent
+	shared int // seconds for which caches may keep it; 0: it is private
+	bodies map[string]*encodedContent
 }
 
 // pageData is the JSON block that the script of the page reads.
@@ -54,9 +47,9 @@ type pageFrame struct {
 	cfg        Config
 }
 
-// render renders a page in one variant; refusal is nil except for the error page.
-func (f *pageFrame) render(name string, e bundleEntry, v pageVariant, refusal *refusalText) ([]byte, error) {
-	c := f.catalogues[v.lang]
+// render renders a page in one language; refusal is nil except for the error page.
+func (f *pageFrame) render(name string, e bundleEntry, lang string, refusal *refusalText) ([]byte, error) {
+	c := f.catalogues[lang]
 	strings, err := c.textGroups(append([]string{"common", "wait", "sale", "reward", "request", "refund", name}, sharedGroups[name]...)...)
 	if err != nil {
 		return nil, err
@@ -66,47 +59,50 @@ func (f *pageFrame) render(name string, e bundleEntry, v pageVariant, refusal *r
 		title = refusal.Title
 	}
 	return executeTemplate(f.template, map[string]any{
-		"Lang": v.lang, "Session": v.session, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": iconDataURL(), "Refusal": refusal,
+		"Lang": lang, "Entry": e, "S": c, "Title": title, "Page": name, "Icon": iconDataURL(), "Refusal": refusal,
 		"Data": pageData{
-			Page: name, Lang: v.lang, DevLogin: f.cfg.DevLogin, Provider: f.cfg.Provider, Rewards: f.cfg.Rewards, Promotions: f.cfg.Promotions, Clock: f.clock, Strings: strings,
+			Page: name, Lang: lang, DevLogin: f.cfg.DevLogin, Provider: f.cfg.Provider, Rewards: f.cfg.Rewards, Promotions: f.cfg.Promotions, Clock: f.clock, Strings: strings,
 		},
 	})
 }
 
 func newPageShell(f *pageFrame, name string, e bundleEntry) (*pageShell, error) {
-	return renderAll(f, name, e, http.StatusOK, func(catalogue) *refusalText { return nil })
+	s, err := renderAll(f, name, e, http.StatusOK, func(catalogue) *refusalText { return nil })
+	if err == nil {
+		s.shared = sharedFor[name]
+	}
+	return s, err
 }
 
-// renderAll renders a page in every variant; refusal returns the text of an error page, nil for
+// renderAll renders a page in every language; refusal returns the text of an error page, nil for
 // other pages.
 func renderAll(f *pageFrame, name string, e bundleEntry, status int, refusal func(catalogue) *refusalText) (*pageShell, error) {
-	s := &pageShell{status: status, csp: contentSecurity(f.cfg), bodies: make(map[pageVariant]*encodedContent, 2*len(f.catalogues))}
+	s := &pageShell{status: status, csp: contentSecurity(f.cfg), bodies: make(map[string]*encodedContent, len(f.catalogues))}
 	for lang, c := range f.catalogues {
-		for _, session := range []bool{false, true} {
-			v := pageVariant{lang, session}
-			body, err := f.render(name, e, v, refusal(c))
-			if err != nil {
-				return nil, err
-			}
-			s.bodies[v] = newContent(htmlType, body)
+		body, err := f.render(name, e, lang, refusal(c))
+		if err != nil {
+			return nil, err
 		}
+		s.bodies[lang] = newContent(htmlType, body)
 	}
 	return s, nil
 }
 
+// ServeHTTP serves the page. Only a CDN that has normalised the language may share it, since caches
+// that do not know the cookie of the language would mix up the two.
 func (s *pageShell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Cache-Control", "private, no-cache")
-	h.Add("Vary", "Accept-Language, Cookie")
+	if s.shared > 0 && language.OfEdge(r.Header) != "" {
+		h.Set("Cache-Control", "public, max-age=0, s-maxage="+strconv.Itoa(s.shared))
+		h.Add("Vary", language.EdgeHeader)
+		h.Del("X-Request-Id") // of the request that fills the cache
+	} else {
+		h.Set("Cache-Control", "private, no-cache")
+		h.Add("Vary", "Accept-Language, Cookie, "+language.EdgeHeader)
+	}
 	h.Set("Content-Security-Policy", s.csp)
 	setSecurityHeaders(h)
-	s.bodies[variantOf(r)].serve(w, r, s.status)
-}
-
-func variantOf(r *http.Request) pageVariant {
-	_, plain := r.Cookie(sessionCookie)
-	_, secure := r.Cookie(secureSessionCookie)
-	return pageVariant{lang: language.Of(r.Header), session: plain == nil || secure == nil}
+	s.bodies[language.Of(r.Header)].serve(w, r, s.status)
 }
 
 // contentSecurity returns the Content-Security-Policy of pages: they load from their own origin only,

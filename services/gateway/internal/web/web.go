@@ -1,6 +1,6 @@
 // Package web renders the pages of the gateway and serves their assets.
 //
-// Pages are rendered at the start, once per language and sign-in state, and are the same for everybody.
+// Pages are rendered at the start, once per language, and are the same for everybody.
 // Their scripts fetch everything else from the API. Access is checked before these handlers are called.
 package web
 
@@ -63,4 +63,15 @@ func (p *Pages) Page(name string) http.Handler {
 		return s
 	}
 	return nil
+}
+
+// Private returns a page as Page does, which caches must not share.
+func (p *Pages) Private(name string) http.Handler {
+	s, ok := p.shells[name]
+	if !ok {
+		return nil
+	}
+	private := *s
+	private.shared = 0
+	return &private
 }

@@ -130,14 +130,34 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-func TestFrameShowsSignInOrSignOut(t *testing.T) {
+// Pages without anything of their visitor are shared where a CDN has told the language; others never.
+func TestSharedPages(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})
-	require.Contains(t, body(t, get(h, "/")), `id="sign-in"`)
-	for _, prefix := range []string{"", "__Host-"} {
-		signedIn := body(t, get(h, "/", "Cookie", prefix+web.SessionCookie+"=x"))
-		require.NotContains(t, signedIn, `id="sign-in"`)
-		require.Contains(t, signedIn, `id="sign-out"`)
+	cookies := "urr-session=x; __Host-urr-session=x; urr-anon=y; urr-lang=en"
+	for path, seconds := range map[string]string{
+		"/": "60", "/promo/e1": "60", "/rewards/c1": "60", "/draws/e1": "60", "/queue/e1": "60", "/login": "60", "/events/e1": "1",
+		"/events/e1/seats": "", "/events/e1/book": "", "/checkout/r1": "", "/my": "", "/transfers": "",
+	} {
+		first := get(h, path, language.EdgeHeader, "ko")
+		page := body(t, first)
+		require.Contains(t, page, `<html lang="ko">`, path)
+		again := get(h, path, language.EdgeHeader, "ko", "Cookie", cookies, "Accept-Language", "en")
+		require.Equal(t, page, body(t, again), "%s is the same for everybody", path)
+		require.Equal(t, first.Header, again.Header)
+		want := "public, max-age=0, s-maxage=" + seconds
+		if seconds == "" {
+			want = "private, no-cache"
+		} else {
+			require.Equal(t, []string{language.EdgeHeader, "Accept-Encoding"}, first.Header.Values("Vary"))
+		}
+		require.Equal(t, want, first.Header.Get("Cache-Control"), path)
+		require.NotContains(t, first.Header, "Set-Cookie")
+		for _, headers := range [][]string{{}, {language.EdgeHeader, "tlh"}, {"Cookie", cookies}} {
+			alone := get(h, path, headers...)
+			require.Equal(t, "private, no-cache", alone.Header.Get("Cache-Control"), "%s: the language is not in the key of a cache", path)
+			require.Contains(t, alone.Header.Get("Vary"), "Cookie")
+		}
 	}
 }
 
@@ -167,7 +187,7 @@ func TestPolicyAllowsSameOriginOnly(t *testing.T) {
 func TestWaitingRoomIsTheSameForEverybody(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})
-	first := get(h, "/vwr/e1", "Accept-Language", "ko", "Cookie", web.SessionCookie+"=x")
+	first := get(h, "/vwr/e1", "Accept-Language", "ko", "Cookie", "urr-session"+"=x")
 	other := get(h, "/vwr/e2", "Accept-Language", "en")
 	require.Equal(t, roomBody, body(t, first))
 	require.Equal(t, roomBody, body(t, other))

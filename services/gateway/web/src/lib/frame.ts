@@ -30,15 +30,23 @@ async function signOut(): Promise<void> {
 export function startFrame(): void {
   const language = document.getElementById("language");
   language?.addEventListener("click", () => changeLanguage(language.dataset["lang"] ?? "en"));
-  document.getElementById("sign-out")?.addEventListener("click", () => void signOut());
+  const signOutButton = document.getElementById("sign-out");
+  signOutButton?.addEventListener("click", () => void signOut());
   const signIn = document.getElementById("sign-in");
+  if (hasSession()) {
+    signOutButton?.removeAttribute("hidden");
+    signIn?.setAttribute("hidden", "");
+  }
   if (signIn instanceof HTMLAnchorElement && page.page !== "events") {
     signIn.href = loginPath();
   }
 }
 
-/** Whether the page was requested with a session. */
-export const hasSession = (): boolean => document.getElementById("sign-out") !== null;
+/**
+ * Whether the browser may have a session, which scripts cannot read: a cookie without rights tells. The
+ * session may have ended elsewhere.
+ */
+export const hasSession = (): boolean => /(?:^|; )urr-signed-in=1(?:;|$)/.test(document.cookie);
 
 /** Sets the heading and the title of the page once its subject is known. */
 export function setHeading(text: string): void {
