@@ -71,7 +71,7 @@ func (h *PromotionHandlers) Apply(w http.ResponseWriter, r *http.Request, q *edg
 	a, err := h.apply.Do(r.Context(), q.Event, &ingestv1.ApplyItem{Caller: q.Caller(), EventId: q.Event})
 	if err != nil {
 		if errors.Is(err, errs.ErrSoldOut) {
-			h.refused.Set(soldOutUser{q.Event, q.User()}, err)
+			_, _ = h.refused.Set(soldOutUser{q.Event, q.User()}, err)
 		}
 		return withRedirect(err, q.Event)
 	}
