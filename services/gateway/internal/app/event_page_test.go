@@ -11,7 +11,6 @@ import (
 	"urr.guru/services/gateway/internal/app"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/language"
-	"urr.guru/services/gateway/internal/web"
 )
 
 // unhurried calls do not have the deadline of their caller, which a busy machine may exceed.
