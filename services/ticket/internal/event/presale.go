@@ -80,6 +80,26 @@ func (w *Way) problem() string {
 	return ""
 }
 
+// PlanIDs returns the plans of memberships that entitle to the presale.
+func (p *Presale) PlanIDs() (ids []string) {
+	for i := range p.Ways {
+		if id := p.Ways[i].PlanID; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// CheckPlans returns ErrInvalid if a plan of the presale is not one of those that exist.
+func (p *Presale) CheckPlans(known []string) error {
+	for i := range p.Ways {
+		if id := p.Ways[i].PlanID; id != "" && !slices.Contains(known, id) {
+			return ErrInvalid.WithFields(errs.Field{Path: fmt.Sprintf("presale.any[%d].planId", i), Message: "is not a plan of memberships"})
+		}
+	}
+	return nil
+}
+
 // stored returns the presale with times as precise as the database's; nil if it is left out.
 func (p *Presale) stored() *Presale {
 	if p == nil || !p.Exists() {

@@ -33,7 +33,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	for name, index := range map[string]string{
 		"LockTickets": "tickets_pkey", "ReservationsOf": "tickets_pkey", "UpdateTickets": "tickets_pkey", "LockClaims": "refund_claims_pkey",
 		"EndPlaces": "places_pkey", "GiveSeatsBack": "places_pkey", "EndedPayments": "ended_payments_pkey",
-		"FindAdmission": "scans_admitted_once", "FindScans": "scans_pkey", "UndoScan": "scans_pkey", "ListConflicts": "scans_conflicts",
+		"FindAdmission": "scans_admitted_once", "TakeCode": "codes_pkey", "HasUsedCode": "used_codes_pkey", "LockListToDrop": "entitlement_lists_to_drop", "FindScans": "scans_pkey", "UndoScan": "scans_pkey", "ListConflicts": "scans_conflicts",
 		"Door": "tickets_transferring", "DoorTickets": "tickets_by_event",
 		"OrdersOfEvent": "reservations_paid_by_event", "OrdersOfSeat": "places_one_live", "ScansOfTickets": "scans_by_ticket",
 		"MembershipHolders": "memberships_held", "LockMembershipsOfPayment": "memberships_by_payment", "DueMemberships": "memberships_due",
@@ -42,6 +42,9 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 		"FindOrders": "reservations_pkey", "TicketsOfOrder": "tickets_ended_by_order", "HoldersOfOrders": "tickets_ended_by_order",
 	} {
 		require.Contains(t, plans[name], index, name)
+	}
+	for _, index := range []string{"entitlement_entries_pkey", "used_codes_pkey", "code_batches_pkey", "entitlement_lists_current"} {
+		require.Contains(t, plans["EntitledUsers"], index)
 	}
 	// A page of orders reads its own, in their order.
 	for _, name := range []string{"OrdersOfEvent", "FindOrders"} {

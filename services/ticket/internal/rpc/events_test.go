@@ -160,6 +160,10 @@ func TestPutEventRefuses(t *testing.T) {
 		"rows":       {func(r *ticketv1.PutEventRequest) { r.Spec.Sections[0].Rows = nil }, "INVALID_REQUEST", "sections[0].rows"},
 		"closes":     {func(r *ticketv1.PutEventRequest) { r.Spec.SalesCloseAt = r.GetSpec().GetSalesOpenAt() }, "INVALID_REQUEST", "salesCloseAt"},
 		"starts":     {func(r *ticketv1.PutEventRequest) { r.Spec.StartsAt = r.GetSpec().GetSalesOpenAt() }, "INVALID_REQUEST", "startsAt"},
+		"no plan": {func(r *ticketv1.PutEventRequest) {
+			opens := timestamppb.New(r.GetSpec().GetSalesOpenAt().AsTime().Add(-time.Hour))
+			r.Spec.Presale = &ticketv1.Presale{OpensAt: opens, Any: []*ticketv1.PresaleWay{{List: ptr("l")}, {PlanId: ptr("none")}}}
+		}, "INVALID_REQUEST", "presale.any[1].planId"},
 		"not a time": {func(r *ticketv1.PutEventRequest) { r.Spec.StartsAt = &timestamppb.Timestamp{Nanos: -1} }, "INVALID_REQUEST", ""},
 	} {
 		req := putEvent("e", "ASSIGNED", rows("A", 1, 4))

@@ -39,10 +39,21 @@ func fullSpec(seating string) *ticketv1.EventSpec {
 	return spec
 }
 
+// fans is a plan of memberships of which fullSpec has the members.
+const fans = "fans"
+
+func (c *client) addFans(t *testing.T) {
+	t.Helper()
+	_, err := c.pool.Exec(t.Context(),
+		`INSERT INTO membership_plans (plan_id, name, price, currency, months, created_at) VALUES ($1, 'Fans', 10000, 'KRW', 12, now())`, fans)
+	require.NoError(t, err)
+}
+
 // presaleWays has one way to an entitlement of each kind.
 func presaleWays() []*ticketv1.PresaleWay {
 	return []*ticketv1.PresaleWay{
-		{PlanId: new("fans"), BoughtBefore: timestamppb.New(opening.Add(-24 * time.Hour))}, {CodeList: new("friends")}, {List: new("partners")}, {Claim: new("tier"), Values: []string{"gold", "silver"}},
+		{PlanId: new(fans), BoughtBefore: timestamppb.New(opening.Add(-24 * time.Hour))}, {CodeList: new("friends")}, {List: new("partners")},
+		{Claim: new("tier"), Values: []string{"gold", "silver"}},
 	}
 }
 
@@ -52,6 +63,7 @@ func presaleWays() []*ticketv1.PresaleWay {
 func TestSettingsRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
+	c.addFans(t)
 	require.Empty(t, wiretest.Unset(fullSpec("ASSIGNED"), fullSpec("GENERAL")))
 	requireStored := func(want *ticketv1.EventSpec, answer *ticketv1.Event) {
 		t.Helper()
@@ -107,6 +119,7 @@ func required(full *ticketv1.EventSpec) *ticketv1.EventSpec {
 func TestSettingsAreForOperators(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
+	c.addFans(t)
 	full := fullSpec("GENERAL")
 	c.put(t, &ticketv1.PutEventRequest{Caller: admin(), EventId: "e", Spec: full})
 	_, err := c.GetEventSettings(t.Context(), &ticketv1.GetEventSettingsRequest{Caller: admin(), EventId: "nowhere"})

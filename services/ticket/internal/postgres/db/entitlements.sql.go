@@ -308,6 +308,30 @@ func (q *Queries) InsertUsedCode(ctx context.Context, arg InsertUsedCodeParams) 
 	return err
 }
 
+const KnownPlans = `-- name: KnownPlans :many
+SELECT plan_id FROM membership_plans WHERE plan_id = ANY ($1::text[])
+`
+
+func (q *Queries) KnownPlans(ctx context.Context, planIds []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, KnownPlans, planIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var plan_id string
+		if err := rows.Scan(&plan_id); err != nil {
+			return nil, err
+		}
+		items = append(items, plan_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ListCodeBatches = `-- name: ListCodeBatches :many
 SELECT b.batch_id, b.event_id, b.code_list, b.count, b.uses, b.created_at, b.withdrawn_at, (SELECT coalesce(sum(used), 0) FROM codes c WHERE c.batch_id = b.batch_id)::bigint AS used
 FROM code_batches b

@@ -49,6 +49,9 @@ func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *ev
 		}
 		return err
 	}
+	if err := checkPlans(ctx, q, created.Presale); err != nil {
+		return err
+	}
 	inserted, err := q.InsertEvent(ctx, toRow(&created))
 	if err != nil {
 		return err
@@ -97,6 +100,9 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if err := checkTimes(ctx, q, &old.Spec, e); err != nil {
 		return err
 	}
+	if err := checkPlans(ctx, q, e.Presale); err != nil {
+		return err
+	}
 	if *old.SeriesID != *e.SeriesID {
 		if err := checkSeries(ctx, q, &old, now); err != nil {
 			return err
@@ -128,6 +134,19 @@ func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *ev
 		err = event.ErrUsePostpone.With("member", moved[0])
 	}
 	return err
+}
+
+// checkPlans refuses a presale for the members of a plan that does not exist.
+func checkPlans(ctx context.Context, q *postgres.Queries, p *event.Presale) error {
+	ids := p.PlanIDs()
+	if len(ids) == 0 {
+		return nil
+	}
+	known, err := q.KnownPlans(ctx, ids)
+	if err != nil {
+		return err
+	}
+	return p.CheckPlans(known)
 }
 
 // checkSeries returns ErrLocked if the series can no longer be changed: the sale has opened, or

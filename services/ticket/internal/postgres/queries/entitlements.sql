@@ -15,6 +15,9 @@ FROM (SELECT unnest(@user_ids::text[]) AS user_id, unnest(@emails::text[]) AS em
 CROSS JOIN (SELECT ARRAY(SELECT upload_id FROM entitlement_lists WHERE event_id = @event_id AND status = 'CURRENT' AND list = ANY (@lists::text[]))
                    AS uploads) l;
 
+-- name: KnownPlans :many
+SELECT plan_id FROM membership_plans WHERE plan_id = ANY (@plan_ids::text[]);
+
 -- name: InsertCodeBatch :exec
 INSERT INTO code_batches (batch_id, event_id, code_list, count, uses, created_at)
 VALUES (@batch_id, @event_id, @code_list, @count, @uses, coalesce(sqlc.narg('now')::timestamptz, now()));
