@@ -192,6 +192,8 @@ type sale struct {
 	hold          int
 	timeZone      string
 	transferable  string
+	// presale has the ways to an entitlement to a presale that is on.
+	presale []object
 }
 
 // open creates an event on sale and returns its id.
@@ -237,6 +239,9 @@ func (s sale) put(t *testing.T, event string) {
 	}
 	if s.timeZone != "" {
 		body["timeZone"] = s.timeZone
+	}
+	if s.presale != nil {
+		body["presale"] = object{"opensAt": now.Add(-time.Hour), "maxPerUser": 2, "any": s.presale}
 	}
 	if s.transferable != "" {
 		body["transferable"] = s.transferable

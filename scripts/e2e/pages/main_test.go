@@ -106,6 +106,7 @@ func TestPages(t *testing.T) {
 	t.Run("RefusalMessages", testRefusalMessages)
 	t.Run("SwitchingTheLanguage", testSwitchingTheLanguage)
 	t.Run("SigningOut", testSigningOut)
+	t.Run("Presale", testPresale)
 	t.Run("ReturnPathsStayOnSite", testReturnPathsStayOnSite)
 	t.Run("ServerFailure", testServerFailure)
 	t.Run("NarrowScreenAndDarkColours", testNarrowScreenAndDarkColours)

@@ -3,12 +3,13 @@ package pages_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // testMembershipByPage: a visitor finds a plan, signs in to buy it, is declined on the provider's page, pays
-// there, and extends the membership.
+// there, enters a presale for members, and extends the membership.
 func testMembershipByPage(t *testing.T, at payPage) {
 	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
@@ -44,6 +45,13 @@ func testMembershipByPage(t *testing.T, at payPage) {
 		b.waitForPath("/memberships/")
 		b.waitFor(".notice.good")
 		b.checkPage("member")
+
+		early := sale{opens: time.Hour, presale: []object{{"planId": plan}}}.open(t)
+		b.visit("/events/" + early)
+		b.waitForText(all["presale"]["MEMBERSHIP"])
+		b.checkPage("presale for members")
+		b.visit("/queue/" + early)
+		b.waitForPath("/events/" + early + "/seats")
 
 		b.visit("/my")
 		b.waitFor(`main a[href="/memberships"]`)

@@ -33,7 +33,7 @@ const LoginPath = "/api/v1/auth/login"
 // Limits of the headers of a sign-in's response, in bytes: with the session they stay below 4096, for
 // which proxies have room by default.
 const (
-	maxIDToken = 1700
+	maxIDToken = 1560
 	// plainSession is the length of a session's token without an e-mail address and claims; what is longer
 	// leaves less for the ID token.
 	plainSession = 350
