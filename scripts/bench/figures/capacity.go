@@ -47,6 +47,9 @@ var (
 	tier2Polls = []pollInterval{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}, {0, 60}} //nolint:gochecknoglobals // likewise
 )
 
+// maxTerms is how many terms of a sum are shown.
+const maxTerms = 4
+
 // pollRate returns the polls per second of all visitors in a line, and the calculation as text.
 func pollRate(waiting float64, table []pollInterval) (perSecond float64, sum string) {
 	var (
@@ -63,6 +66,9 @@ func pollRate(waiting float64, table []pollInterval) (perSecond float64, sum str
 			terms = append(terms, fmt.Sprintf("%s/%.0f", formatNumber(to-from), it.seconds))
 			from = to
 		}
+	}
+	if len(terms) > maxTerms { // a line of a table has its limit
+		terms = []string{terms[0], terms[1], "…", terms[len(terms)-1]}
 	}
 	return perSecond, strings.Join(terms, " + ")
 }

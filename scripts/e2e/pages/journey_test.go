@@ -73,7 +73,9 @@ func testJourney(t *testing.T) {
 // startSession signs a user in without the sign-in page.
 func (b *tab) startSession(user string, roles ...string) {
 	b.t.Helper()
-	call(b, network.SetCookie, network.SetCookieParams{Name: sessionCookie, Value: signInAs(b.t, user, roles...).token, URL: b.base})
+	for name, value := range map[string]string{sessionCookie: signInAs(b.t, user, roles...).token, "urr-signed-in": "1"} {
+		call(b, network.SetCookie, network.SetCookieParams{Name: name, Value: value, URL: b.base})
+	}
 }
 
 // logIn submits the development sign-in form.
