@@ -4,6 +4,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -124,11 +125,13 @@ func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) e
 	return handlers.WriteMessage(w, http.StatusOK, toMessage(q.Session))
 }
 
-// keptClaims returns the first claims that have maxClaims bytes together.
+// keptClaims returns the first claims that have maxClaims bytes together as JSON, as a session's token has
+// them.
 func keptClaims(all []string) []string {
 	size := 0
 	for i, c := range all {
-		if size += len(c); size > maxClaims {
+		text, _ := json.Marshal(c) // a string can be written
+		if size += len(text) + 1; size > maxClaims {
 			return all[:i]
 		}
 	}

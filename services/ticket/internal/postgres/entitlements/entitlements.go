@@ -40,8 +40,9 @@ func (s *Store) Find(ctx context.Context, eventID string, lists, codeLists []str
 	}
 	rows, err := s.database.ReadQueries().EntitledUsers(ctx, arg)
 	found := make(map[string]entitlement.Found, len(rows))
-	for _, r := range rows {
-		found[r.UserID] = entitlement.Found{Listed: r.Listed, UsedCode: r.UsedCode}
+	for _, r := range rows { // of one user twice, if two devices know different addresses
+		f := found[r.UserID]
+		found[r.UserID] = entitlement.Found{Listed: f.Listed || r.Listed, UsedCode: f.UsedCode || r.UsedCode}
 	}
 	return found, pkgpostgres.Err(err)
 }
