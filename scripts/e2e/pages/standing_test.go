@@ -103,9 +103,9 @@ func testRoomIgnoresStaleEnds(t *testing.T) {
 		b.waitFor("#line")
 	}
 	require.Equal(t, number, b.storedPlace(event))
-	require.Len(t, skipped(), 4, "%v", skipped())
+	require.GreaterOrEqual(t, len(skipped()), 4, "%v", skipped()) // with polls of a minute, as the room serves nobody
 	for _, seconds := range skipped() {
-		require.InDelta(t, 45, seconds, 15, "half a minute to a minute")
+		require.InDelta(t, 48.5, seconds, 18.5, "half a minute to a minute, or a poll")
 	}
 	saleStatus.set("CLOSED")
 	b.waitForText(says["CLOSED"])

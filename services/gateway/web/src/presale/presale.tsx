@@ -1,6 +1,6 @@
 // The presale of an event: who may buy then, whether the visitor may, and the form for a code.
 
-import { useId, useState } from "preact/hooks";
+import { useId } from "preact/hooks";
 import { SignInLink, useAction } from "../lib/action";
 import { call } from "../lib/api";
 import { hasSession } from "../lib/frame";
@@ -51,10 +51,10 @@ function Standing({ eventId, presale }: { eventId: string; presale: Presale }) {
 
 function CodeForm({ path, used }: { path: string; used: () => void }) {
   const { busy, failure, run } = useAction();
-  const [code, setCode] = useState("");
   const id = useId();
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
+    const code = String(new FormData(event.currentTarget as HTMLFormElement).get("code") ?? "");
     run(
       async () => {
         await call<void>("POST", `${path}/codes`, { body: { code } });
@@ -68,13 +68,12 @@ function CodeForm({ path, used }: { path: string; used: () => void }) {
       <label for={id}>{t.code}</label>
       <input
         id={id}
-        value={code}
+        name="code"
         required
         maxLength={64}
         autocomplete="off"
         autocapitalize="characters"
         spellcheck={false}
-        onInput={(event) => setCode(event.currentTarget.value)}
       />
       {failure !== undefined && <Failure failure={failure} />}
       <button type="submit" disabled={busy}>
