@@ -62,8 +62,8 @@ func (m *Membership) notClaimed(claim uuid.UUID) error {
 }
 
 // EndRefund ends a membership whose refund was made. beside are the user's other memberships of the plan.
-// Those that would have begun after this one move forward: nobody waits for the end of a time that was
-// given back.
+// Those that would have begun after this one move forward, one after the other and after all that stay:
+// nobody waits for the end of a time that was given back.
 func (m *Membership) EndRefund(claim uuid.UUID, cause refund.Cause, beside []*Membership, now time.Time) error {
 	if m.Status != Refunding || m.RefundID != claim {
 		return m.notClaimed(claim)
@@ -72,13 +72,17 @@ func (m *Membership) EndRefund(claim uuid.UUID, cause refund.Cause, beside []*Me
 	m.Version++
 	m.emit(EventEnded, string(cause), m.PaymentID, now)
 	var later []*Membership
+	from := latest(now, m.StartsAt)
 	for _, o := range beside {
-		if o.lasts() && !o.StartsAt.Before(m.EndsAt) && o.StartsAt.After(now) {
+		switch {
+		case !o.lasts():
+		case !o.StartsAt.Before(m.EndsAt) && o.StartsAt.After(now):
 			later = append(later, o)
+		default:
+			from = latest(from, o.EndsAt)
 		}
 	}
 	slices.SortFunc(later, func(a, b *Membership) int { return a.StartsAt.Compare(b.StartsAt) })
-	from := latest(now, m.StartsAt)
 	for _, o := range later {
 		o.begin(from)
 		from = o.EndsAt

@@ -267,9 +267,11 @@ func TestRefundOfAnExpiredMembership(t *testing.T) {
 	c := open(t)
 	first, paid := c.buy("u")
 	second, _ := c.buy("u")
+	third, _ := c.buy("u")
 	c.Clock.Set(first.EndsAt.Add(time.Hour))
 	c.giveBack(paid, refund.ByHand)
 	require.Equal(t, first.EndsAt, c.find(second.ID).StartsAt)
+	require.Equal(t, second.EndsAt, c.find(third.ID).StartsAt)
 	require.Equal(t, []string{`BY_HAND`}, c.reasons(first.ID))
 	c.RequireInvariants(t)
 }
