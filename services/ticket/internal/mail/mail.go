@@ -105,11 +105,21 @@ func (s *Sender) send(ctx context.Context, d *notice.Delivery) error {
 			return err
 		}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the connection
 	client, err := s.client(ctx)
 	if err != nil {
 		return err
 	}
-	return client.DialAndSendWithContext(ctx, m)
+	err = client.DialAndSendWithContext(ctx, m)
+	switch {
+	case m.IsDelivered(): // what failed was the end of the connection
+		return nil
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	default:
+		return err
+	}
 }
 
 // messageID is the same whenever the mail is sent, so that a repeated one can be recognised.
@@ -128,15 +138,22 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 		return nil, err
 	}
 	opts := []gomail.Option{gomail.WithPort(n), gomail.WithTLSPolicy(gomail.TLSMandatory)}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.settings.Trust != nil {
+		trust = s.settings.Trust.Clone()
+	}
+	trust.ServerName = host
+	opts = append(opts, gomail.WithTLSConfig(trust))
+	dial := dialer(ctx)
 	switch s.settings.TLS {
 	case Implicit:
-		opts = append(opts, gomail.WithSSL())
+		// The library takes the connection of a dialer for an encrypted one only with this policy.
+		opts = append(opts, gomail.WithTLSPolicy(gomail.TLSOpportunistic))
+		dial = encrypted(dial, trust)
 	case None:
 		opts = append(opts, gomail.WithTLSPolicy(gomail.NoTLS))
 	}
-	if s.settings.Trust != nil {
-		opts = append(opts, gomail.WithTLSConfig(s.settings.Trust))
-	}
+	opts = append(opts, gomail.WithDialContextFunc(dial))
 	if deadline, ok := ctx.Deadline(); ok {
 		opts = append(opts, gomail.WithTimeout(max(time.Until(deadline), time.Millisecond)))
 	}
@@ -144,6 +161,29 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 		opts = append(opts, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.settings.User), gomail.WithPassword(*s.password.Load()))
 	}
 	return gomail.NewClient(host, opts...)
+}
+
+// dialer makes connections that end with ctx: the library applies its timeout anew to each step.
+func dialer(ctx context.Context) gomail.DialContextFunc {
+	return func(dialing context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(dialing, network, addr)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}
+}
+
+// encrypted makes the connections of dial with TLS from the first byte.
+func encrypted(dial gomail.DialContextFunc, trust *tls.Config) gomail.DialContextFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		raw, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(raw, trust)
+		return conn, conn.HandshakeContext(ctx)
+	}
 }
 
 // errAddress means that nobody can be written to at the address.
@@ -159,7 +199,7 @@ func outcome(err error) (o notice.Outcome) {
 	switch {
 	case errors.Is(err, errAddress):
 		return notice.Outcome{Error: errAddress.Error(), Final: true}
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) && (refused.ErrorCode() != 0 || !errors.Is(err, context.DeadlineExceeded)):
 		o.Status = refused.ErrorCode()
 		o.Error = refused.Reason.String()
 		o.Final = refused.Reason == gomail.ErrSMTPRcptTo && o.Status/100 == 5
