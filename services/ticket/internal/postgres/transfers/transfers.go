@@ -132,8 +132,9 @@ func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact
 		if err != nil {
 			return nil, err
 		}
+		was := c.transfer.Version
 		passed, err := c.transfer.Accept(c.ticket, b, c.terms)
-		if err != nil {
+		if err != nil || c.transfer.Version == was { // accepted before, with a contact
 			return nil, err
 		}
 		return passed, c.SetBuyerContact(ctx, db.SetBuyerContactParams{TransferID: id, Email: contact.Email, Language: contact.Language})

@@ -298,3 +298,16 @@ func TestTheLimitCountsPlaces(t *testing.T) {
 	require.ErrorIs(t, err, reservation.ErrLimitExceeded, "a place that is to be paid counts")
 	s.RequireInvariants(t)
 }
+
+// The contact of a buyer is that of the acceptance, not of a repeated one.
+func TestRepeatedAcceptanceKeepsTheContact(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("alice", "A-1-1")
+	_, claim := s.offer("alice", ids[0], 0)
+	for _, email := range []string{"bob@example.com", ""} {
+		_, err := s.Transfers.Accept(t.Context(), "bob", reservation.Contact{Email: email}, claim, uuid.Nil)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 1, s.Count(t, "SELECT count(*) FROM transfers WHERE buyer_email = 'bob@example.com'"))
+}
