@@ -29,8 +29,12 @@ var noticesLeft = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknog
 
 var noticesOldest = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_notices_oldest_seconds",
-	Help: "How long the notice of a receiver that waits longest has been tried. Every replica reports the same.",
+	Help: "How long the notice of a receiver that waits longest has been tried; of NOT_QUEUED: has waited to be queued. Every replica reports the same.",
 }, []string{"receiver"})
+
+// notQueued stands for the receiver of notices whose receivers are not looked up yet. It is no name of a
+// webhook: those are in lower case.
+const notQueued = "NOT_QUEUED"
 
 func observeAttempt(receiver string, o notice.Outcome) {
 	result := notice.Delivered
@@ -84,25 +88,28 @@ func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, co
 	a.Go("notices", sending.Run)
 	a.Go("deliveries of notices", store.Walker(cfg.SweepInterval, log))
 	a.Go("old notices", store.Pruner(log))
-	a.Go("notices that have not arrived", reportNotices(lanes, store.Count, log))
+	a.Go("notices that have not arrived", reportNotices(lanes, store, log))
 	return senders, nil
 }
 
 // reportNotices returns a worker that updates the metrics of notices that have not arrived. When it fails,
 // they keep their last values.
-func reportNotices(
-	lanes func(context.Context) ([]notice.Lane, error), count func(context.Context, notice.Lane) (notices.Counts, error), log *slog.Logger,
-) func(context.Context) error {
+func reportNotices(lanes func(context.Context) ([]notice.Lane, error), store *notices.Store, log *slog.Logger) func(context.Context) error {
 	last := make(map[string]notices.Counts)
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, soldEvery, log, "notices not counted", func(ctx context.Context) error {
+			toWalk, err := store.OldestToWalk(ctx)
+			if err != nil {
+				return err
+			}
+			noticesOldest.WithLabelValues(notQueued).Set(toWalk.Seconds())
 			all, err := lanes(ctx)
 			if err != nil {
 				return err
 			}
 			counts := make(map[string]notices.Counts, len(all))
 			for _, lane := range all {
-				if counts[lane.Name], err = count(ctx, lane); err != nil {
+				if counts[lane.Name], err = store.Count(ctx, lane); err != nil {
 					return err
 				}
 			}

@@ -539,11 +539,17 @@ func (q *Queries) NoticesSince(ctx context.Context, arg NoticesSinceParams) ([]N
 }
 
 const NoticesToWalk = `-- name: NoticesToWalk :many
-SELECT notice_id, n, type, entity, event_id, data, created_at, walked, walked_to FROM notices WHERE NOT walked ORDER BY n LIMIT $1::int
+SELECT notice_id, n, type, entity, event_id, data, created_at, walked, walked_to FROM notices WHERE NOT walked AND ($1::boolean OR walked_to IS NULL) ORDER BY n LIMIT $2::int
 `
 
-func (q *Queries) NoticesToWalk(ctx context.Context, max int32) ([]Notice, error) {
-	rows, err := q.db.Query(ctx, NoticesToWalk, max)
+type NoticesToWalkParams struct {
+	Mails bool
+	Max   int32
+}
+
+// Without e-mails not those of which others have begun to write them.
+func (q *Queries) NoticesToWalk(ctx context.Context, arg NoticesToWalkParams) ([]Notice, error) {
+	rows, err := q.db.Query(ctx, NoticesToWalk, arg.Mails, arg.Max)
 	if err != nil {
 		return nil, err
 	}
@@ -570,6 +576,20 @@ func (q *Queries) NoticesToWalk(ctx context.Context, max int32) ([]Notice, error
 		return nil, err
 	}
 	return items, nil
+}
+
+const OldestToWalk = `-- name: OldestToWalk :one
+SELECT coalesce(extract(epoch FROM coalesce($1::timestamptz, now()) - min(n.created_at)), 0)::float8 AS seconds
+FROM notices n
+WHERE NOT n.walked
+`
+
+// How long the oldest notice waits for its deliveries to be written.
+func (q *Queries) OldestToWalk(ctx context.Context, now *time.Time) (float64, error) {
+	row := q.db.QueryRow(ctx, OldestToWalk, now)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
 }
 
 const OrdersToTell = `-- name: OrdersToTell :many
@@ -605,17 +625,11 @@ func (q *Queries) OrdersToTell(ctx context.Context, arg OrdersToTellParams) ([]u
 	return items, nil
 }
 
-const PruneNotices = `-- name: PruneNotices :one
-WITH old AS (
-    DELETE FROM notices
-    WHERE notice_id IN (SELECT o.notice_id FROM notices o
-                        WHERE o.created_at < coalesce($1::timestamptz, now()) - make_interval(days => $2::int)
-                        ORDER BY o.created_at LIMIT $3::int FOR UPDATE SKIP LOCKED)
-    RETURNING notice_id
-), gone AS (
-    DELETE FROM deliveries d USING old WHERE d.notice_id = old.notice_id
-)
-SELECT count(*) FROM old
+const PruneNotices = `-- name: PruneNotices :execrows
+DELETE FROM notices
+WHERE notice_id IN (SELECT o.notice_id FROM notices o
+                    WHERE o.created_at < coalesce($1::timestamptz, now()) - make_interval(days => $2::int)
+                    ORDER BY o.created_at LIMIT $3::int FOR UPDATE SKIP LOCKED)
 `
 
 type PruneNoticesParams struct {
@@ -626,10 +640,11 @@ type PruneNoticesParams struct {
 
 // Deliveries go with their notices.
 func (q *Queries) PruneNotices(ctx context.Context, arg PruneNoticesParams) (int64, error) {
-	row := q.db.QueryRow(ctx, PruneNotices, arg.Now, arg.KeepDays, arg.Max)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	result, err := q.db.Exec(ctx, PruneNotices, arg.Now, arg.KeepDays, arg.Max)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const QueueForWebhooks = `-- name: QueueForWebhooks :exec
@@ -733,6 +748,7 @@ SELECT $1, n.notice_id, n.entity, coalesce($2::timestamptz, now())
 FROM notices n
 WHERE n.notice_id = ANY ($3::uuid[])
 ORDER BY n.n
+FOR KEY SHARE -- old ones are being deleted
 ON CONFLICT (lane, notice_id, user_id) DO UPDATE
 SET state = 'PENDING', delivered_at = NULL, failures = 0, tried_from = NULL, next_at = excluded.next_at
 WHERE d.state <> 'PENDING'

@@ -623,7 +623,7 @@ CREATE TABLE deliveries (
     seq          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     -- The webhook; the zero id: e-mails.
     lane         uuid        NOT NULL,
-    notice_id    uuid        NOT NULL,
+    notice_id    uuid        NOT NULL REFERENCES notices ON DELETE CASCADE,
     -- The deliveries of a lane about one entity go one after the other, by seq.
     entity       text COLLATE "C" NOT NULL,
     -- Of e-mails only: to whom.

@@ -25,6 +25,7 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
+	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/webhook"
@@ -210,7 +211,7 @@ func (w *world) waitFor(t *testing.T, hooks ...notice.Webhook) {
 	t.Helper()
 	for _, hook := range hooks {
 		testkit.Until(t, func() bool {
-			left, err := w.database.Queries().NoticesToWalk(t.Context(), 1)
+			left, err := w.database.Queries().NoticesToWalk(t.Context(), db.NoticesToWalkParams{Max: 1})
 			c, err2 := w.store.Count(t.Context(), notice.Lane{ID: hook.ID})
 			return err == nil && err2 == nil && len(left) == 0 && c.Pending == 0
 		})

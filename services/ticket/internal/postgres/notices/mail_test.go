@@ -268,14 +268,19 @@ func TestEventsAreToldToAllOrders(t *testing.T) {
 		require.NoError(t, err)
 		s.Confirm(t, r, storetest.Payment(r))
 	}
-	store := notices.NewStore(s.Database, true)
+	store := notices.NewStore(s.Database, true).Page(2)
 	require.NoError(t, store.Walk(t.Context()))
 	require.EqualValues(t, 7, s.Count(t, "SELECT count(*) FROM deliveries"))
-	_, err := s.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(100 * time.Hour)})
-	require.NoError(t, err)
+	for i := range 2 {
+		_, err := s.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(time.Duration(100+i) * time.Hour)})
+		require.NoError(t, err)
+	}
 	for _, err := range storetest.Concurrently(4, func(int) error { return store.Walk(t.Context()) }) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, store.Walk(t.Context()))
-	require.EqualValues(t, 5, s.Count(t, "SELECT count(*) FROM deliveries WHERE entity LIKE 'e %'"))
+	require.EqualValues(t, 10, s.Count(t, "SELECT count(*) FROM deliveries WHERE entity LIKE 'e %'"))
+	require.EqualValues(t, 2, s.Count(t, "SELECT count(*) FROM notices WHERE walked AND walked_to IS NOT NULL"), "in pages")
+	require.Zero(t, s.Count(t, `SELECT count(*) FROM deliveries a JOIN deliveries b USING (entity)
+		JOIN notices n ON n.notice_id = a.notice_id JOIN notices m ON m.notice_id = b.notice_id WHERE n.n < m.n AND a.seq > b.seq`), "in order")
 }

@@ -27,10 +27,15 @@ const (
 type Store struct {
 	database *postgres.Database
 	mails    bool
+
+	orderBatch   int32
+	eventsAtOnce int
 }
 
 // NewStore makes a Store on the database d. mails says that e-mails are sent.
-func NewStore(d *postgres.Database, mails bool) *Store { return &Store{database: d, mails: mails} }
+func NewStore(d *postgres.Database, mails bool) *Store {
+	return &Store{database: d, mails: mails, orderBatch: orderBatch, eventsAtOnce: eventsAtOnce}
+}
 
 // Insert inserts notices in the transaction that makes them true. The rows of their entities must be
 // locked, or new.
@@ -104,6 +109,13 @@ func (s *Store) Count(ctx context.Context, lane notice.Lane) (Counts, error) {
 	q := s.database.Queries()
 	r, err := q.CountDeliveries(ctx, db.CountDeliveriesParams{Lane: lane.ID, Now: q.AsOf})
 	return Counts{Pending: r.Pending, Failed: r.Failed, Oldest: time.Duration(max(0, r.OldestSeconds) * float64(time.Second))}, pkgpostgres.Err(err)
+}
+
+// OldestToWalk returns how long the oldest notice waits for its deliveries to be written.
+func (s *Store) OldestToWalk(ctx context.Context) (time.Duration, error) {
+	q := s.database.Queries()
+	seconds, err := q.OldestToWalk(ctx, q.AsOf)
+	return time.Duration(max(0, seconds) * float64(time.Second)), pkgpostgres.Err(err)
 }
 
 // Pruner returns a worker that deletes notices that are older than 30 days, with their deliveries.

@@ -1,6 +1,7 @@
 package notices_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/refund"
@@ -108,4 +110,57 @@ func TestWhatIsTold(t *testing.T) {
 	_, err = store.Prune(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, s.Count(t, "SELECT count(*) FROM notices"))
+}
+
+// A replay while old notices are deleted queues none of them.
+func TestReplayOfNoticesThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	store := notices.NewStore(s.Database, false)
+	_, err := store.PutWebhook(t.Context(), notice.Webhook{Name: "hook", URL: "https://hook.test", Types: []string{"EVENT_POSTPONED"}, Secret: "s"}, nil)
+	require.NoError(t, err)
+	s.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 10, 5000)))
+	_, err = s.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(100 * time.Hour)})
+	require.NoError(t, err)
+	require.NoError(t, store.Walk(t.Context()))
+	require.EqualValues(t, 1, s.Count(t, "SELECT count(*) FROM deliveries"))
+	_, err = s.Pool.Exec(t.Context(), "DELETE FROM deliveries")
+	require.NoError(t, err)
+
+	tx, err := s.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "DELETE FROM notices")
+	require.NoError(t, err)
+	queued, replayed := 0, make(chan error, 1)
+	go func() {
+		var err error
+		queued, _, err = store.Replay(t.Context(), "hook", notice.Replay{Since: storetest.Start.AddDate(-50, 0, 0)}, 10)
+		replayed <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-replayed)
+	require.Zero(t, queued)
+	require.Zero(t, s.Count(t, "SELECT count(*) FROM deliveries"))
+}
+
+// A replica that sends no e-mails does not end what another one has begun to write.
+func TestWalkWithoutMailsLeavesThoseBegun(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	s.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 10, 5000)))
+	_, err := s.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(100 * time.Hour)})
+	require.NoError(t, err)
+	_, err = s.Pool.Exec(t.Context(), "UPDATE notices SET walked_to = $1", uuid.Nil)
+	require.NoError(t, err)
+	s.Clock.Advance(time.Hour)
+	for _, mails := range []bool{false, true} {
+		store := notices.NewStore(s.Database, mails)
+		require.NoError(t, store.Walk(t.Context()))
+		oldest, err := store.OldestToWalk(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, mails, oldest == 0, oldest)
+		require.Equal(t, mails, oldest < time.Hour, oldest)
+	}
 }

@@ -15,11 +15,10 @@ import (
 )
 
 const (
-	// walkBatch bounds the notices whose deliveries one transaction writes, orderBatch the orders that it
-	// tells of one event.
-	walkBatch, orderBatch = 200, 500
-	// eventsAtOnce bounds the events that have a page of their e-mails written in a transaction.
-	eventsAtOnce = 4
+	// walkBatch bounds the notices whose deliveries one transaction writes.
+	walkBatch = 200
+	// orderBatch bounds the orders that a transaction tells of one event, eventsAtOnce the events.
+	orderBatch, eventsAtOnce = 500, 4
 )
 
 // Walker returns a worker that writes the deliveries of new notices.
@@ -69,7 +68,7 @@ func tellCodes(ctx context.Context, tx *postgres.Tx) error {
 // walk writes the deliveries of the oldest new notices, and of those about events one page of e-mails. more
 // reports that something is left.
 func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error) {
-	rows, err := tx.NoticesToWalk(ctx, walkBatch)
+	rows, err := tx.NoticesToWalk(ctx, db.NoticesToWalkParams{Mails: s.mails, Max: walkBatch})
 	if err != nil || len(rows) == 0 {
 		return false, err
 	}
@@ -82,13 +81,13 @@ func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error
 		case !s.mails:
 		case strings.HasPrefix(r.Type, "TICKET"):
 			ofOrders = append(ofOrders, r.NoticeID)
-		case events == eventsAtOnce || unfinished[r.Entity]:
+		case events == s.eventsAtOnce || unfinished[r.Entity]:
 			more = true
 			unfinished[r.Entity] = true
 			continue
 		default:
 			events++
-			if ended, err = tellOrders(ctx, tx, r); err != nil {
+			if ended, err = s.tellOrders(ctx, tx, r); err != nil {
 				return false, err
 			}
 		}
@@ -112,13 +111,13 @@ func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error
 
 // tellOrders writes the e-mails about an event to the next page of its orders. ended reports that it was
 // the last one.
-func tellOrders(ctx context.Context, tx *postgres.Tx, r *db.Notice) (ended bool, err error) {
-	ids, err := tx.OrdersToTell(ctx, db.OrdersToTellParams{EventID: r.EventID, After: r.WalkedTo.UUID, Max: orderBatch})
+func (s *Store) tellOrders(ctx context.Context, tx *postgres.Tx, r *db.Notice) (ended bool, err error) {
+	ids, err := tx.OrdersToTell(ctx, db.OrdersToTellParams{EventID: r.EventID, After: r.WalkedTo.UUID, Max: s.orderBatch})
 	if err != nil || len(ids) == 0 {
 		return true, err
 	}
 	err = tx.QueueMailsOfOrders(ctx, db.QueueMailsOfOrdersParams{NoticeID: r.NoticeID, EventID: r.EventID, ReservationIds: ids, Now: tx.AsOf})
-	if err != nil || len(ids) < orderBatch {
+	if err != nil || len(ids) < int(s.orderBatch) {
 		return true, err
 	}
 	return false, tx.MoveWalk(ctx, db.MoveWalkParams{NoticeID: r.NoticeID, WalkedTo: uuid.NullUUID{UUID: ids[len(ids)-1], Valid: true}})

@@ -10,8 +10,9 @@ FROM (SELECT unnest(@notice_ids::uuid[]) AS notice_id, unnest(@types::text[]) AS
 -- name: LockWalk :one
 SELECT pg_try_advisory_xact_lock(hashtextextended('notices', 0));
 
+-- Without e-mails not those of which others have begun to write them.
 -- name: NoticesToWalk :many
-SELECT * FROM notices WHERE NOT walked ORDER BY n LIMIT @max::int;
+SELECT * FROM notices WHERE NOT walked AND (@mails::boolean OR walked_to IS NULL) ORDER BY n LIMIT @max::int;
 
 -- name: QueueForWebhooks :exec
 INSERT INTO deliveries (lane, notice_id, entity, next_at)
@@ -204,6 +205,7 @@ SELECT @lane, n.notice_id, n.entity, coalesce(sqlc.narg('now')::timestamptz, now
 FROM notices n
 WHERE n.notice_id = ANY (@notice_ids::uuid[])
 ORDER BY n.n
+FOR KEY SHARE -- old ones are being deleted
 ON CONFLICT (lane, notice_id, user_id) DO UPDATE
 SET state = 'PENDING', delivered_at = NULL, failures = 0, tried_from = NULL, next_at = excluded.next_at
 WHERE d.state <> 'PENDING';
@@ -214,15 +216,15 @@ SELECT (SELECT count(*) FROM deliveries p WHERE p.lane = @lane AND p.state = 'PE
        coalesce((SELECT extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(coalesce(o.tried_from, o.next_at)))
                  FROM deliveries o WHERE o.lane = @lane AND o.state = 'PENDING'), 0)::float8 AS oldest_seconds;
 
+-- How long the oldest notice waits for its deliveries to be written.
+-- name: OldestToWalk :one
+SELECT coalesce(extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(n.created_at)), 0)::float8 AS seconds
+FROM notices n
+WHERE NOT n.walked;
+
 -- Deliveries go with their notices.
--- name: PruneNotices :one
-WITH old AS (
-    DELETE FROM notices
-    WHERE notice_id IN (SELECT o.notice_id FROM notices o
-                        WHERE o.created_at < coalesce(sqlc.narg('now')::timestamptz, now()) - make_interval(days => @keep_days::int)
-                        ORDER BY o.created_at LIMIT @max::int FOR UPDATE SKIP LOCKED)
-    RETURNING notice_id
-), gone AS (
-    DELETE FROM deliveries d USING old WHERE d.notice_id = old.notice_id
-)
-SELECT count(*) FROM old;
+-- name: PruneNotices :execrows
+DELETE FROM notices
+WHERE notice_id IN (SELECT o.notice_id FROM notices o
+                    WHERE o.created_at < coalesce(sqlc.narg('now')::timestamptz, now()) - make_interval(days => @keep_days::int)
+                    ORDER BY o.created_at LIMIT @max::int FOR UPDATE SKIP LOCKED);
