@@ -188,7 +188,7 @@ local function selectWaiters(heads, users, entitled, admitted, room)
   local till, spentAt, resumed, floor, high = int(newSlotEnd()), int(now), line.resumed, math.floor, nil
   local batch = newBatch()
   local slots, due, values, spent, away, awaySeen = batch.slots, batch.deadlines, batch.values, batch.spent, batch.parked, batch.parkedSeen
-  local turns, reach, present, n, out = batch.turns, line.reach, batch.present, 0, 0
+  local turns, reach, forAll, present, n, out = batch.turns, line.reach, isForAll(), batch.present, 0, 0
   for i, user in ipairs(users) do
     local score, contact = heads[2 * i], touched[i]
     local seen = tonumber(contact or 0)
@@ -213,7 +213,7 @@ local function selectWaiters(heads, users, entitled, admitted, room)
       values[at + 1], values[at + 2] = user, id .. ' ' .. score .. ' 0 0'
       spent[at + 1], spent[at + 2] = spentAt, user
       if tonumber(score) <= reach then -- isEarly
-        turns[at + 1], turns[at + 2] = user, score -- early places are before all others
+        turns[at + 1], turns[at + 2] = user, forAll and score or turnMark(score) -- early places are before all others
       end
       local since = entitled[i] and from[i] or not entitled[i] and presence(score, from[i])
       if since then
@@ -225,7 +225,7 @@ local function selectWaiters(heads, users, entitled, admitted, room)
     batch.gone = i
   end
   batch.admitted = n
-  if high then line.high = math.max(line.high, tonumber(high)) end
+  if high then raiseHigh(tonumber(high)) end
   return batch
 end
 
@@ -299,7 +299,7 @@ local function admit()
   end
   if full then more = 1 end
   if admitted > 0 then
-    set({ tick = tick, used = used + admitted, admitted = line.admitted + admitted, high = line.high })
+    set({ tick = tick, used = used + admitted, admitted = line.admitted + admitted, high = line.high, highAll = line.highAll })
     trimRecord()
   end
   return admitted

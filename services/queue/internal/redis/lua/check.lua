@@ -150,11 +150,17 @@ local function lastTurn(user)
   return tonumber(call('HGET', kTurns, user) or call('HGET', kTurnsBefore, user) or 0)
 end
 
+-- highFor returns the highest score admitted from among those with whom the user would have waited.
+local function highFor(user)
+  if line.presale > 0 and call('SISMEMBER', kGranted, user) == 0 then return line.highAll end
+  return line.high
+end
+
 -- positionScore returns the score of a tier-1 position, which belongs to the first user who joins
 -- with it. A user is early once per round, else one who holds several positions would be in front
 -- again after every slot:
 -- - The first position gives one turn: if a waiter with this score or a higher one was admitted, the
---   returning user queues by arrival.
+--   returning user queues by arrival. Admissions in a presale count only for users with an entitlement.
 -- - With other positions of the round the user queues by arrival.
 local function positionScore(user, item, n)
   local key, field = KEYS[OWN_KEYS + item.t1], int(tonumber(item.position) % C.passPage)
@@ -171,7 +177,7 @@ local function positionScore(user, item, n)
     return nil
   end
   local turn = lastTurn(user)
-  if (turn > round and turn ~= score) or ((turn == score or not new) and score <= line.high) then return int(arrivalScore(n)) end
+  if (turn > round and turn ~= score) or ((turn == score or not new) and score <= highFor(user)) then return int(arrivalScore(n)) end
   line.reach = math.max(line.reach, score)
   return int(score)
 end
@@ -211,11 +217,12 @@ local function enter(user, score, n)
     local slot, from = { user, id .. ' ' .. score .. ' 0 0' }, since(score)
     call('HSET', kSlot, unpack(slot))
     markSpent(int(now), user)
-    if isEarly(score) then markTurns({ user, score }) end
+    if isEarly(score) then markTurns({ user, turnMark(score) }) end
     call('ZREM', kLate, user)
     active = active + 1
     record(slot, from and { user, from } or {})
-    set({ admitted = line.admitted + 1, high = math.max(line.high, tonumber(score)) })
+    raiseHigh(tonumber(score))
+    set({ admitted = line.admitted + 1, high = line.high, highAll = line.highAll })
     trimRecord()
     return { 'A', id, slotEnd(till), 2 }
   end

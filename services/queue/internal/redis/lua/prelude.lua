@@ -49,7 +49,7 @@ local saleReport = { at = tonumber(ARGV[11]), status = tonumber(ARGV[12]), opens
 
 local FIELDS = { 'epoch', 'rev', 'until', 'paused', 'tick', 'used', 'lostAt', 'resumed', 'tickAt', 'silent', 'silentAt', 'at',
   'survived', 'settings', 'slotMs', 'closes', 'admitted', 'high', 'opened', 'prev', 'round', 'arrived', 'last', 'status', 'opens', 'statusAt', 'endedAt',
-  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending', 'reach', 'turnsAt', 'presale', 'split' }
+  'trimTo', 'trimmed', 'lost', 'backAt', 'acted', 'pending', 'reach', 'turnsAt', 'presale', 'split', 'highAll' }
 local line = {}
 do
   local v = call('HMGET', kLine, 'run', unpack(FIELDS))

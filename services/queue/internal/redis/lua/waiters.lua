@@ -66,6 +66,17 @@ local function setEntitlement(user, answer)
   return math.max(new, moveWaiter(user, kQueue, kEntitled))
 end
 
+-- raiseHigh notes that a waiter with this score was admitted. An admission in a presale passes over
+-- nobody who waits for the sale, so `highAll` is without those.
+local function raiseHigh(score)
+  line.high = math.max(line.high, score)
+  if isForAll() then line.highAll = math.max(line.highAll, score) end
+end
+
+-- turnMark is the record in `turns` of an admission. In a presale it is no tier-1 score: else a user
+-- without the entitlement any more, to whom `high` does not apply, would be early again.
+local function turnMark(score) return isForAll() and score or score .. '.5' end
+
 local function head()
   return { line.epoch, line.rev, now, line['until'], fresh, waitingCount(), activeCount(), call('ZCARD', kOld),
     call('ZCARD', kParked), limit, line.paused, line.settings, slotLength(), line.closes, line.admitted, line.arrived,

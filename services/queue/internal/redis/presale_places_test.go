@@ -1,0 +1,44 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/queue/internal/line"
+)
+
+// Whoever may not enter in the presale loses nothing by the admissions in it: a position whose place was
+// left, or given up by absence, is as before a sale that is still to open. Those of the entitled are turns.
+func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
+	f := presale(t, 1)
+	joinAt := func(user string, position int64, entitled line.Entitlement) line.ClaimOutcome {
+		return f.claim(line.PlaceClaim{UserID: user, Join: true, Entitled: entitled, Tier1: line.Tier1{Required: true, Round: f.round, Position: position}})
+	}
+	left, gone := joinAt("left", 10, line.NotEntitled), joinAt("gone", 11, line.NotEntitled)
+	require.True(t, f.release("left", ""))
+	require.Equal(t, line.Inside, joinAt("at once", 12, line.Entitled).Standing)
+	require.Equal(t, line.Waiting, joinAt("by a tick", 13, line.Entitled).Standing)
+	f.ends("at once")
+	f.tick()
+	f.ends("by a tick")
+	require.Equal(t, []string{"at once", "by a tick"}, f.admitted())
+	f.setPresale(line.Presale, f.clock().Add(-time.Minute), f.clock().Add(2*time.Hour))
+	f.liveBy(5*time.Second, 605*time.Second, "at once")
+	f.clean()
+	require.Equal(t, []string{"gone"}, f.set("parked"))
+	f.liveBy(5*time.Second, 3605*time.Second, "at once")
+	f.clean()
+	require.Empty(t, f.set("parked"))
+
+	f.apply(line.Settings{Threshold: ptr(0)})
+	require.Equal(t, left.Score, joinAt("left", 10, line.NotEntitled).Score)
+	require.Equal(t, gone.Score, joinAt("gone", 11, line.EntitlementUnknown).Score)
+	now := f.clock().UnixMicro()
+	require.Equal(t, now, joinAt("at once", 12, line.Entitled).Score)
+	require.Equal(t, now+1, joinAt("by a tick", 13, line.NotEntitled).Score, "withdrawn since")
+	require.True(t, f.release("at once", ""))
+	f.openSale("left", "gone", "by a tick")
+	require.Equal(t, f.clock().UnixMicro(), joinAt("at once", 12, line.EntitlementUnknown).Score, "still one turn")
+}
