@@ -47,12 +47,14 @@ func (r *dividedReads) readRanks(ctx context.Context, pipe redis.Pipeliner) erro
 	return execPipeline(ctx, pipe)
 }
 
-// scoreOf returns the score of the k-th waiter, 0 if it is missing, and whether it is in `entitled`.
+// scoreOf returns the score of the k-th waiter, and whether it is in `entitled`. It is 0 if it is missing, or
+// if an older replica has put the waiter into both sets: a script removes one.
 func (r *dividedReads) scoreOf(k int) (score float64, entitled bool) {
-	if score := r.inEntitled.Val()[k]; score > 0 {
-		return score, true
+	inQueue, inEntitled := r.inQueue.Val()[k], r.inEntitled.Val()[k]
+	if inQueue > 0 && inEntitled > 0 {
+		return 0, false
 	}
-	return r.inQueue.Val()[k], false
+	return max(inQueue, inEntitled), inEntitled > 0
 }
 
 // state combines the replies about the k-th waiter, as waiterReads.state does.

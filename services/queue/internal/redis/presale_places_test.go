@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/queue/internal/line"
@@ -41,4 +42,30 @@ func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 	require.True(t, f.release("at once", ""))
 	f.openSale("left", "gone", "by a tick")
 	require.Equal(t, f.clock().UnixMicro(), joinAt("at once", 12, line.EntitlementUnknown).Score, "still one turn")
+}
+
+// A replica of an older release, which knows no second set, may have enqueued a user who is in it.
+func TestWaiterInBothSetsKeepsTheLowerPlace(t *testing.T) {
+	for name, repair := range map[string]func(f *fixture){
+		"joins":       func(f *fixture) { f.joinAs("twice", line.Entitled) },
+		"polls":       func(f *fixture) { f.status("twice") },
+		"is entitled": func(f *fixture) { f.entitle("twice", true) },
+	} {
+		for _, lower := range []string{"queue", "entitled"} {
+			t.Run(name+", lower in "+lower, func(t *testing.T) {
+				f := presale(t, 0)
+				score := f.joinAs("twice", line.Entitled).Score
+				f.joinAs("other", line.Entitled)
+				add := map[string]int64{"queue": -1000, "entitled": 1000}[lower]
+				f.client.ZAdd(f.ctx(), f.key("queue"), goredis.Z{Score: float64(score + add), Member: "twice"})
+				members, err := f.store.LookUp(f.ctx(), f.event, []line.MemberQuery{{UserID: "twice", TwoSets: true}})
+				require.NoError(t, err)
+				require.False(t, members[0].Found, "the script decides")
+				repair(f)
+				require.Empty(t, f.set("queue"))
+				require.Equal(t, score+min(add, 0), f.score("entitled", "twice"))
+				require.Equal(t, line.ClaimOutcome{Standing: line.Waiting, Score: score + min(add, 0), Entitled: true}, f.status("twice"))
+			})
+		}
+	}
 }

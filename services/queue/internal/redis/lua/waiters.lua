@@ -20,11 +20,27 @@ local function unqueue(user)
   return math.max(entitled, call('ZREM', kQueue, user))
 end
 
--- scoreOf returns a waiter's score and set; false without a place.
+-- moveWaiter moves a user to the other set of waiters, with the same score, or the one there if that is
+-- lower. For the check of the admissions' order the user counts as present there from now on.
+local function moveWaiter(user, from, to)
+  local score = call('ZSCORE', from, user)
+  if not score then return 0 end
+  call('ZREM', from, user)
+  call('ZADD', to, 'LT', score, user)
+  local at = since(score)
+  if at then call('HSET', kSince, user, at) end
+  if to == kEntitled and line.split == 0 then set({ split = 1 }) end
+  return 1
+end
+
+-- scoreOf returns a waiter's score and set; false without a place. An older replica, which knows no second
+-- set, may have enqueued a user who is in `entitled`: that user stays there.
 local function scoreOf(user)
-  local score = call('ZSCORE', kQueue, user)
-  if score or line.split == 0 then return score, kQueue end
-  return call('ZSCORE', kEntitled, user), kEntitled
+  if line.split == 0 then return call('ZSCORE', kQueue, user), kQueue end
+  local entitled = call('ZSCORE', kEntitled, user)
+  if not entitled then return call('ZSCORE', kQueue, user), kQueue end
+  if moveWaiter(user, kQueue, kEntitled) == 1 then entitled = call('ZSCORE', kEntitled, user) end
+  return entitled, kEntitled
 end
 
 -- rankOf returns how many waiters enter before one with this score in this set. Users without an
@@ -38,19 +54,6 @@ end
 local function entitledCount() return line.split == 1 and call('ZCARD', kEntitled) or 0 end
 
 local function waitingCount() return call('ZCARD', kQueue) + entitledCount() end
-
--- moveWaiter moves a user to the other set of waiters, with the same score. For the check of the
--- admissions' order the user counts as present there from now on.
-local function moveWaiter(user, from, to)
-  local score = call('ZSCORE', from, user)
-  if not score then return 0 end
-  call('ZREM', from, user)
-  call('ZADD', to, score, user)
-  local at = since(score)
-  if at then call('HSET', kSince, user, at) end
-  if to == kEntitled and line.split == 0 then set({ split = 1 }) end
-  return 1
-end
 
 -- setEntitlement keeps an answer of ticket on a user, '1' or '0'. It returns 1 if that has
 -- changed anything. Once the sale is open nobody needs an entitlement.
