@@ -254,6 +254,9 @@ const (
 	// that the visitor needs a tier-1 position and has none.
 	PassTaken
 	PassMissing
+	// AnswerMissing means that the visitor needs a tier-1 position or an entitlement, has no position, and
+	// that ticket has not answered about the entitlement.
+	AnswerMissing
 	// Blocked means that an operator has blocked the user from the line.
 	Blocked
 )

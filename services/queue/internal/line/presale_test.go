@@ -209,6 +209,24 @@ func TestPresaleWhileTicketIsAway(t *testing.T) {
 	require.LessOrEqual(t, len(p.ticket.askedAbout()), 1)
 }
 
+// While a room gives no positions and ticket does not answer, nobody is sent back to it who may be entitled.
+func TestEntitledWaitForTicketOutsideALobby(t *testing.T) {
+	p := newPresaleLine(t, 5, "member")
+	check := func(user string) line.PlaceAnswer {
+		v := line.Visitor{UserID: user, Tier1: line.Tier1{Required: true, Lobby: true}}
+		return p.service.Check(t.Context(), []line.PlaceRequest{{EventID: p.event, Visitor: v}})[0]
+	}
+	p.ticket.setError(errs.ErrUnavailable)
+	for _, user := range []string{"member", "nobody"} {
+		err := errs.From(check(user).Err)
+		require.Equal(t, errs.ErrUnavailable.Reason, err.Reason)
+		require.Positive(t, err.RetryAfter)
+	}
+	p.ticket.setError(nil)
+	require.Equal(t, line.StatusActive, check("member").Place.Status)
+	require.ErrorIs(t, check("nobody").Err, line.ErrPassRequired)
+}
+
 // The first visitor comes before the replica knows the sale, and those of a scheduled sale before the
 // presale: ticket is asked about all.
 func TestEntitlementOfEarlyVisitors(t *testing.T) {

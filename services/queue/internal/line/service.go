@@ -270,6 +270,8 @@ func (s *Service) answerOf(r PlaceRequest, state LineState, o ClaimOutcome, titl
 		return PlaceAnswer{Err: ErrPassUsed}
 	case PassMissing:
 		return PlaceAnswer{Err: ErrPassRequired.With("redirectTo", "/vwr/"+r.EventID)}
+	case AnswerMissing:
+		return PlaceAnswer{Err: errs.ErrUnavailable.WithRetry(askRetry)}
 	case Blocked:
 		return PlaceAnswer{Err: ErrBlocked}
 	default:

@@ -268,11 +268,15 @@ func TestEntitledNeedNoPositionFromALobby(t *testing.T) {
 		return f.claim(line.PlaceClaim{UserID: user, Join: true, Entitled: entitled, Tier1: line.Tier1{Required: true, Lobby: lobby}}).Standing
 	}
 	require.Equal(t, line.PassMissing, ask("n", true, line.NotEntitled))
-	require.Equal(t, line.PassMissing, ask("u", true, line.EntitlementUnknown))
+	require.Equal(t, line.AnswerMissing, ask("u", true, line.EntitlementUnknown))
+	require.Equal(t, line.PassMissing, ask("u", false, line.EntitlementUnknown))
 	require.Equal(t, line.PassMissing, ask("e", false, line.Entitled), "other rooms give positions")
 	require.Equal(t, line.Inside, ask("e", true, line.Entitled))
+	f.ends("e")
+	require.Equal(t, line.Inside, ask("e", true, line.EntitlementUnknown), "the line knows it")
 	f.openSale("e")
 	require.Equal(t, line.PassMissing, ask("e2", true, line.Entitled), "the presale is over")
+	require.Equal(t, line.PassMissing, ask("u", true, line.EntitlementUnknown))
 }
 
 // Reads and the script tell the same ranks.

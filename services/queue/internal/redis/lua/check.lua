@@ -17,6 +17,8 @@
 --          { 'N' }: in no set
 --          { 'P' }: the position is another user's, and one is required
 --          { 'V' }: a position is required
+--          { 'U' }: a position is required of users without an entitlement, and whether this one has
+--            one is not known
 --          { 'B' }: blocked
 local seed = ARGV[OWN]
 local active, old, waiting = activeCount(), call('ZCARD', kOld), waitingCount()
@@ -189,7 +191,10 @@ local function newcomerScore(user, item, n)
     local score = positionScore(user, item, n)
     if score or required then return score, { 'P' } end
   end
-  if required then return nil, { 'V' } end
+  if required then
+    local unknown = item.required == '2' and item.entitled == '' and not isForAll()
+    return nil, { unknown and 'U' or 'V' }
+  end
   return int(arrivalScore(n)), nil
 end
 
