@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"urr.guru/pkg/batch"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/queue/internal/line"
@@ -17,6 +19,8 @@ const (
 	// askTimeout bounds a batch of calls: visitors who join wait for it.
 	askTimeout      = 500 * time.Millisecond
 	maxParallelAsks = 4
+	// maxParallelCalls bounds the calls of a batch at once: its requests may have many visitors each.
+	maxParallelCalls = 4
 	maxAsksQueued   = 4096
 	maxAskingEvents = 256
 )
@@ -29,24 +33,45 @@ func (d *Directory) HoldEntitlement(ctx context.Context, eventID string, visitor
 	return d.asks.Do(ctx, eventID, visitors)
 }
 
+// askTogether asks about the visitors of all requests, a few calls at once. A call that fails costs only the
+// requests that have visitors in it.
 func (d *Directory) askTogether(ctx context.Context, eventID string, requests [][]line.Visitor) ([]batch.Result[[]bool], error) {
-	var answers []bool
-	for part := range slices.Chunk(slices.Concat(requests...), maxUsersPerAsk) {
-		res, err := d.entitlements.HoldsEntitlement(ctx, toUsers(eventID, part))
-		if err == nil && len(res.GetEntitled()) != len(part) {
-			err = errAnswersMissing
-		}
-		if err != nil {
-			return nil, err
-		}
-		answers = append(answers, res.GetEntitled()...)
+	visitors := slices.Concat(requests...)
+	answers, failures := make([]bool, len(visitors)), make([]error, (len(visitors)+maxUsersPerAsk-1)/maxUsersPerAsk)
+	var calls errgroup.Group
+	calls.SetLimit(maxParallelCalls)
+	for k := range failures {
+		from := k * maxUsersPerAsk
+		to := min(from+maxUsersPerAsk, len(visitors))
+		calls.Go(func() error {
+			failures[k] = d.ask(ctx, eventID, visitors[from:to], answers[from:to])
+			return nil
+		})
 	}
-	out := make([]batch.Result[[]bool], len(requests))
+	_ = calls.Wait()
+	out, from := make([]batch.Result[[]bool], len(requests)), 0
 	for i, r := range requests {
-		out[i].Value = answers[:len(r):len(r)]
-		answers = answers[len(r):]
+		to := from + len(r)
+		out[i].Value = answers[from:to:to]
+		if len(r) > 0 {
+			out[i].Err = errors.Join(failures[from/maxUsersPerAsk : (to-1)/maxUsersPerAsk+1]...)
+		}
+		from = to
 	}
 	return out, nil
+}
+
+// ask asks about visitors in one call, and writes the answers.
+func (d *Directory) ask(ctx context.Context, eventID string, visitors []line.Visitor, answers []bool) error {
+	res, err := d.entitlements.HoldsEntitlement(ctx, toUsers(eventID, visitors))
+	if err != nil {
+		return err
+	}
+	if len(res.GetEntitled()) != len(visitors) {
+		return errAnswersMissing
+	}
+	copy(answers, res.GetEntitled())
+	return nil
 }
 
 func toUsers(eventID string, visitors []line.Visitor) *ticketv1.HoldsEntitlementRequest {

@@ -2,7 +2,9 @@ package ticket_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/batch"
 	"urr.guru/pkg/errs"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
@@ -32,10 +35,10 @@ func (o *office) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest) 
 	return o.answer, nil
 }
 
-func serve(t *testing.T, register func(grpc.ServiceRegistrar)) *ticket.Directory {
+func serve(t *testing.T, register func(grpc.ServiceRegistrar), opts ...ticket.Option) *ticket.Directory {
 	t.Helper()
 	conn := rpctest.Serve(t, register, rpctest.As("queue"), rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))
-	return ticket.New(conn, conn, conn, ticket.WithAskTimeout(time.Hour))
+	return ticket.New(conn, conn, conn, append(opts, ticket.WithAskTimeout(time.Hour))...)
 }
 
 func TestSalesAreToldWithTheirAge(t *testing.T) {
@@ -63,13 +66,24 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 type box struct {
 	ticketv1.UnimplementedEntitlementServiceServer
 
+	arrived func(context.Context) // called by each call; nil for none
+
+	mu    sync.Mutex
 	calls []int // users of each
 }
 
-func (o *box) HoldsEntitlement(_ context.Context, req *ticketv1.HoldsEntitlementRequest) (*ticketv1.HoldsEntitlementResponse, error) {
+func (o *box) HoldsEntitlement(ctx context.Context, req *ticketv1.HoldsEntitlementRequest) (*ticketv1.HoldsEntitlementResponse, error) {
+	o.mu.Lock()
 	o.calls = append(o.calls, len(req.GetUsers()))
+	o.mu.Unlock()
+	if o.arrived != nil {
+		o.arrived(ctx)
+	}
 	res := &ticketv1.HoldsEntitlementResponse{}
 	for _, u := range req.GetUsers() {
+		if u.GetUserId() == "breaks" {
+			return nil, errs.ErrUnavailable
+		}
 		res.Entitled = append(res.GetEntitled(), u.GetEmail() == u.GetUserId())
 	}
 	return res, nil
@@ -89,10 +103,51 @@ func TestEntitlementsAreAskedInBatches(t *testing.T) {
 	for i, yes := range entitled {
 		require.Equal(t, i%2 == 0, yes, i)
 	}
-	require.Equal(t, []int{500, 500, 1}, o.calls)
+	require.ElementsMatch(t, []int{500, 500, 1}, o.calls)
 	require.NoError(t, d.Close(t.Context()))
 	_, err = d.HoldEntitlement(t.Context(), "e", visitors[:1])
 	require.ErrorIs(t, err, errs.ErrUnavailable)
+}
+
+// The calls of a batch run at once, and one that fails costs only those who ask about its users.
+func TestFailedCallOfABatchIsNotTheOthers(t *testing.T) {
+	t.Parallel()
+	const requests = 3
+	var all sync.WaitGroup
+	all.Add(requests)
+	together := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(together)
+	}()
+	o := &box{arrived: func(ctx context.Context) {
+		all.Done()
+		select {
+		case <-together:
+		case <-ctx.Done():
+		}
+	}}
+	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEntitlementServiceServer(s, o) },
+		func(c *batch.Config) { c.Max, c.Delay = requests, time.Hour }) // one batch of all
+	failed := make(chan bool, requests)
+	for i := range requests {
+		visitors := slices.Repeat([]line.Visitor{{UserID: "u", Email: "u"}}, 500)
+		if i == 0 {
+			visitors[0].UserID = "breaks"
+		}
+		go func() {
+			entitled, err := d.HoldEntitlement(t.Context(), "e", visitors)
+			failed <- err != nil || slices.Contains(entitled, false)
+		}()
+	}
+	failures := 0
+	for range requests {
+		if <-failed {
+			failures++
+		}
+	}
+	require.Equal(t, 1, failures)
+	require.Equal(t, []int{500, 500, 500}, o.calls)
 }
 
 // A later release of ticket may report a status that is not known here, for which nobody is admitted.
