@@ -96,6 +96,28 @@ func TestEntryTokenInBodyAndCookie(t *testing.T) {
 	require.Nil(t, left.GetEntry())
 }
 
+// Queue gets what may entitle a user to a presale, but not with heartbeats.
+func TestLineGetsWhatEntitles(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	session := claims.NewSession(alice, nil, w.now(), w.now().Add(time.Hour))
+	session.Person = claims.Person{Email: "a@example.com", Claims: []string{"tier=gold"}}
+	who := credentials{"Authorization": "Bearer " + w.sign(w.sessions, session)}
+	for _, c := range []struct {
+		method, verb, call string
+		person             claims.Person
+	}{
+		{http.MethodPost, "check", "Check", session.Person},
+		{http.MethodGet, "status", "Status", session.Person},
+		{http.MethodPost, "heartbeat", "Heartbeat", claims.Person{}},
+	} {
+		require.Equal(t, http.StatusOK, w.do(c.method, "/api/v1/queue/"+c.verb+"/calm", "", who).Code)
+		sent := w.queue.of(c.call)[0].caller
+		require.Equal(t, alice, sent.GetUserId())
+		require.Equal(t, c.person, claims.Person{Email: sent.GetEmail(), Claims: sent.GetClaims()}, c.verb)
+	}
+}
+
 // An invalid ticket of one visitor must not fail a call that serves others too.
 func TestInvalidTicketIsDropped(t *testing.T) {
 	t.Parallel()

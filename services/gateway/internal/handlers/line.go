@@ -97,8 +97,9 @@ func (h *LineHandlers) requestPlace(w http.ResponseWriter, r *http.Request, q *e
 	if call.caller.Tier1 != nil {
 		call.caller.Tier1.Lobby = h.rooms.InLobby(event, h.cookies.Now())
 	}
-	known := q.Caller() // what may entitle the user to a presale
-	call.caller.Email, call.caller.Claims = known.GetEmail(), known.GetClaims()
+	if q.Session != nil && calls != h.heartbeat { // what may entitle the user to a presale
+		call.caller.Email, call.caller.Claims = q.Session.Email, q.Session.Claims
+	}
 	call.item.Caller, call.item.EventId, call.item.Ticket = &call.caller, event, identity.QueueTicket(q.Header)
 	call.item.Entry = entryClaims(h.tokens.EntryToken(q.Header, event, q.User()))
 	p, err := calls.Do(r.Context(), event, &call.item)

@@ -157,7 +157,8 @@ func isTurnToAsk(userID string, lastSeen, now int64) bool {
 // answerEntitlements puts ticket's answers into claims, while the sale of an event with a presale is
 // still to open.
 func (s *Service) answerEntitlements(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, join bool, claims []PlaceClaim) {
-	if !s.cache.beforeGeneral(eventID) {
+	// A call has either only heartbeats or none.
+	if len(indexes) == 0 || reqs[indexes[0]].heartbeat || !s.cache.beforeGeneral(eventID) {
 		return
 	}
 	visitors := make([]Visitor, len(indexes))
@@ -184,7 +185,7 @@ func (s *Service) askLaterAbout(eventID string, reqs []PlaceRequest, indexes []i
 	}
 	var visitors []Visitor
 	for k, i := range indexes {
-		if outcomes[k].Standing == Waiting && !outcomes[k].Entitled && claims[k].Entitled == EntitlementUnknown {
+		if outcomes[k].Standing == Waiting && !reqs[i].heartbeat && !outcomes[k].Entitled && claims[k].Entitled == EntitlementUnknown {
 			visitors = append(visitors, reqs[i].Visitor)
 		}
 	}

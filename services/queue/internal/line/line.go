@@ -35,6 +35,8 @@ type PlaceRequest struct {
 	Visitor Visitor
 	Ticket  string       // the signed queue ticket sent by the page, "" without one
 	Entry   *EntryClaims // nil without a valid token of this event and user
+	// heartbeat: the visitor comes without e-mail and claims, so ticket is not asked about entitlements.
+	heartbeat bool
 }
 
 // What a visitor is told in Place.Status: waiting in the line, holding a slot, or neither.

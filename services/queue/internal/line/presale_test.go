@@ -252,6 +252,19 @@ func TestEntitlementOfEarlyVisitors(t *testing.T) {
 	require.Equal(t, []string{line.StatusActive, line.StatusQueued, line.StatusActive}, []string{last[0].Status, last[1].Status, last[2].Status})
 }
 
+// Heartbeats come without what may entitle a user: an answer about them would be wrong.
+func TestHeartbeatsAskNothingOfTicket(t *testing.T) {
+	p := newPresaleLine(t, 1, "inside")
+	p.join("inside", "waits")
+	p.ticket.askedAbout()
+	for range 61 {
+		p.second(p.replica)
+		p.service.Heartbeat(t.Context(), p.requests([]string{"inside", "waits", "unknown"}))
+		p.worker.AskEntitlements(t.Context())
+	}
+	require.Empty(t, p.ticket.askedAbout())
+}
+
 func TestLineWithoutPresaleAsksNobody(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	r := w.opened(tickets)

@@ -18,6 +18,14 @@ func (s *Service) Status(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer
 	return out
 }
 
+// Heartbeat does the same as Status, but does not ask ticket about entitlements. It marks the requests.
+func (s *Service) Heartbeat(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer {
+	for i := range reqs {
+		reqs[i].heartbeat = true
+	}
+	return s.Status(ctx, reqs)
+}
+
 // statusLine answers the requests at the given indexes, all of one line.
 func (s *Service) statusLine(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, out []PlaceAnswer) error {
 	state, err := s.currentState(ctx, eventID)
@@ -116,7 +124,7 @@ func (s *Service) answerFromReads(
 			continue
 		}
 		out[i] = answer
-		again := beforeGeneral && !q.Holder && !m.Entitled && isTurnToAsk(q.UserID, m.LastSeen, st.Now)
+		again := beforeGeneral && !reqs[i].heartbeat && !q.Holder && !m.Entitled && isTurnToAsk(q.UserID, m.LastSeen, st.Now)
 		if again {
 			ask = append(ask, reqs[i].Visitor)
 		}

@@ -20,6 +20,7 @@ import (
 type VisitorCalls interface {
 	Check(ctx context.Context, reqs []line.PlaceRequest) []line.PlaceAnswer
 	Status(ctx context.Context, reqs []line.PlaceRequest) []line.PlaceAnswer
+	Heartbeat(ctx context.Context, reqs []line.PlaceRequest) []line.PlaceAnswer
 	VerifySlots(ctx context.Context, slots []line.SlotQuery) []line.SlotVerdict
 	Leave(ctx context.Context, eventID, userID string, e *line.EntryClaims) error
 }
@@ -80,9 +81,9 @@ func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queue
 	return answerItems(ctx, "status", req, v.line.Status), nil
 }
 
-// Heartbeat does the same as Status: both count as contact and renew entry tokens.
+// Heartbeat does what Status does, without e-mails and claims: both count as contact and renew entry tokens.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
-	return answerItems(ctx, "heartbeat", req, v.line.Status), nil
+	return answerItems(ctx, "heartbeat", req, v.line.Heartbeat), nil
 }
 
 // answerItems calls do with the items that have a user, and returns the results of all items in order.
