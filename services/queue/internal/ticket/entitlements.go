@@ -21,8 +21,8 @@ const (
 	maxParallelAsks = 4
 	// maxParallelCalls bounds the calls of a batch at once: its requests may have many visitors each.
 	maxParallelCalls = 4
-	maxAsksQueued   = 4096
-	maxAskingEvents = 256
+	maxAsksQueued    = 4096
+	maxAskingEvents  = 256
 )
 
 var errAnswersMissing = errors.New("ticket has not answered about all users")
