@@ -15,7 +15,8 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// AfterSale makes buyers use their tickets: some give one of two back, a third of them go in.
+// AfterSale makes buyers use their tickets: some give one of two back, some pass one on, a third of
+// them go in.
 type AfterSale struct {
 	// ProviderURL is the URL of the payment sandbox. There some orders are refunded without the
 	// platform's knowledge; if the URL is empty, none are.
@@ -47,8 +48,9 @@ const statusAge = 5 * time.Second
 type afterSale struct {
 	AfterSale
 
-	doors, office        chan *employee
-	pairs, kept, checked atomic.Int64
+	doors, office chan *employee
+	// Orders of two, orders of which nothing is given back, offers for money, kept tickets, check-ins.
+	pairs, whole, offers, kept, checked atomic.Int64
 
 	mu sync.Mutex
 	// open is the number of orders whose places may still come back, and closed the time when the
@@ -124,9 +126,16 @@ func (v *visitor) useTickets(ctx context.Context, plan orderPlan) error {
 			return err
 		}
 	}
-	for _, t := range remaining {
+	for i, t := range remaining {
+		owner := v
+		if i == 0 && plan == kept {
+			var err error
+			if owner, t, err = v.passOn(ctx, t); err != nil {
+				return err
+			}
+		}
 		if a.kept.Add(1)%checkInEvery == 0 {
-			if err := v.checkIn(ctx, t); err != nil {
+			if err := owner.checkIn(ctx, t); err != nil {
 				return err
 			}
 		}

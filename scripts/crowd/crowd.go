@@ -68,6 +68,7 @@ type Tally struct {
 
 	Endings
 	doorTally
+	transferTally
 
 	mu      sync.Mutex
 	forged  []string
@@ -270,7 +271,7 @@ func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, close
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
 		"startsAt": starts, "salesOpenAt": opens, "salesCloseAt": closes,
-		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "returnWithin": returnWithin,
+		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "returnWithin": returnWithin, "transferable": "PRICED",
 		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
 	}
 	return callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)

@@ -41,7 +41,9 @@ func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string)
 	defer end()
 	v := &visitor{crowd: c, session: c.api.NewSession(), rng: rand.New(rand.NewPCG(1, 1)), userID: "u"}
 	for _, id := range ids {
-		v.tickets = append(v.tickets, ticket{TicketID: id, Code: "code-" + id, PaymentID: paymentID})
+		t := ticket{TicketID: id, Code: "code-" + id, PaymentID: paymentID}
+		t.Seat.SeatID = "seat of " + id
+		v.tickets = append(v.tickets, t)
 	}
 	return v.useTickets(ctx, becomes)
 }

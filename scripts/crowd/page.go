@@ -10,10 +10,11 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// The ends of a payment that was not made.
+// The ends of a payment: it was made, or not.
 const (
-	declined = "DECLINED"
-	expired  = "EXPIRED"
+	confirmed = "CONFIRMED"
+	declined  = "DECLINED"
+	expired   = "EXPIRED"
 )
 
 // The percentages of buyers who pay on the provider's page, if it has one, and of those who do
@@ -25,10 +26,13 @@ const (
 	givesUpPercent = 8 // change their minds first
 )
 
-// prepare opens the payment of a reservation. While its page is not open yet, it asks again, as the
+// payable is what a payment is for: a reservation, a transfer or a membership.
+type payable struct{ kind, id string }
+
+// prepare opens the payment of something. While its page is not open yet, it asks again, as the
 // checkout does.
-func (v *visitor) prepare(ctx context.Context, held reservation) (p preparedPayment, err error) {
-	body := map[string]any{"paymentType": "reservation", "referenceId": held.ReservationID}
+func (v *visitor) prepare(ctx context.Context, what payable) (p preparedPayment, err error) {
+	body := map[string]any{"paymentType": what.kind, "referenceId": what.id}
 	for range maxAttempts {
 		p = preparedPayment{}
 		err = v.post(ctx, StepPrepare, "/api/v1/payments/prepare", body, &p)
@@ -44,10 +48,10 @@ func (v *visitor) prepare(ctx context.Context, held reservation) (p preparedPaym
 
 // payOnPage goes to the provider's page, chooses there, and comes back, or not. Some change their
 // minds first and then pay by another payment.
-func (v *visitor) payOnPage(ctx context.Context, held reservation, p preparedPayment, paymentKey string) (status string, err error) {
+func (v *visitor) payOnPage(ctx context.Context, what payable, p preparedPayment, paymentKey string) (status string, err error) {
 	choice := v.choice(paymentKey)
 	if choice == "approve" && v.behaviour == Buys && v.rng.IntN(100) < givesUpPercent {
-		if p, err = v.changeMind(ctx, held, p); err != nil || p.Page == nil {
+		if p, err = v.changeMind(ctx, what, p); err != nil || p.Page == nil {
 			return expired, err
 		}
 	}
@@ -87,7 +91,7 @@ func (v *visitor) choice(paymentKey string) string {
 }
 
 // changeMind ends a payment that nothing was paid for, and opens the next one.
-func (v *visitor) changeMind(ctx context.Context, held reservation, p preparedPayment) (preparedPayment, error) {
+func (v *visitor) changeMind(ctx context.Context, what payable, p preparedPayment) (preparedPayment, error) {
 	var got struct {
 		Status string `json:"status"`
 	}
@@ -97,7 +101,7 @@ func (v *visitor) changeMind(ctx context.Context, held reservation, p preparedPa
 	if got.Status != expired {
 		return p, fmt.Errorf("a payment that was given up is %s", got.Status)
 	}
-	return v.prepare(ctx, held)
+	return v.prepare(ctx, what)
 }
 
 // atPage requests the provider's page, and submits a choice unless it is empty. It repeats a request

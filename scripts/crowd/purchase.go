@@ -46,6 +46,8 @@ type reservation struct {
 	Quantity      int    `json:"quantity"`
 }
 
+func (r reservation) payable() payable { return payable{kind: "reservation", id: r.ReservationID} }
+
 // ticket is a ticket as its holder sees it.
 type ticket struct {
 	TicketID  string `json:"ticketId"`
@@ -227,7 +229,7 @@ type preparedPayment struct {
 // pay pays for the reservation, with another card after a refusal, and waits for the tickets.
 func (v *visitor) pay(ctx context.Context, held reservation) error {
 	if v.behaviour == IsDeclined {
-		status, err := v.charge(ctx, held, "decline-"+uuid.NewString())
+		status, err := v.charge(ctx, held.payable(), "decline-"+uuid.NewString())
 		if err != nil {
 			return err
 		}
@@ -239,14 +241,14 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 		if attempt > 0 && !loop.Sleep(ctx, jitter(v.rng, thinkPayment)) {
 			return ctx.Err()
 		}
-		status, err := v.charge(ctx, held, paymentKey(v.rng, uuid.NewString()))
+		status, err := v.charge(ctx, held.payable(), paymentKey(v.rng, uuid.NewString()))
 		if err != nil {
 			return err
 		}
 		if status == declined || status == expired {
 			continue
 		}
-		if status == "CONFIRMED" {
+		if status == confirmed {
 			v.countPaid()
 		}
 		if paid, err := v.awaitTicket(ctx, held); paid || err != nil {
@@ -256,15 +258,15 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 	return errors.New("a good card was declined")
 }
 
-// charge prepares one payment of the reservation, pays it on the provider's page or with a payment key,
-// and returns the payment's status.
-func (v *visitor) charge(ctx context.Context, held reservation, paymentKey string) (string, error) {
-	p, err := v.prepare(ctx, held)
+// charge prepares one payment, pays it on the provider's page or with a payment key, and returns the
+// payment's status.
+func (v *visitor) charge(ctx context.Context, what payable, paymentKey string) (string, error) {
+	p, err := v.prepare(ctx, what)
 	if err != nil {
 		return "", err
 	}
 	if p.Page != nil && p.Page.URL != "" && v.rng.IntN(100) < pagePercent {
-		return v.payOnPage(ctx, held, p, paymentKey)
+		return v.payOnPage(ctx, what, p, paymentKey)
 	}
 	var c struct {
 		Status string `json:"status"`
@@ -279,6 +281,11 @@ func (v *visitor) post(ctx context.Context, step Step, path string, body, out an
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	second := v.secondClick(ctx, step, path, body, header)
 	defer second()
+	return v.postOnce(ctx, step, path, body, header, out)
+}
+
+// postOnce sends a POST without a second click.
+func (v *visitor) postOnce(ctx context.Context, step Step, path string, body any, header map[string]string, out any) error {
 	ans, err := v.callWithRetries(ctx, step, http.MethodPost, path, body, header)
 	if err != nil {
 		return err
@@ -295,7 +302,7 @@ func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool,
 			return false, err
 		}
 		switch r.Status {
-		case "CONFIRMED":
+		case confirmed:
 			v.countPaid()
 			return true, v.openTickets(ctx)
 		case "HELD":

@@ -34,6 +34,10 @@ const (
 	StepPayment      Step = "payment"
 	StepRefund       Step = "refund"
 	StepTicket       Step = "ticket"
+	StepOffer        Step = "offer"
+	StepAccept       Step = "accept"
+	StepTransfers    Step = "transfers"
+	StepEndOffer     Step = "end_offer"
 	StepHouse        Step = "house"
 	StepQR           Step = "qr"
 	StepCheckIn      Step = "check_in"
@@ -55,7 +59,8 @@ const (
 func Steps() []Step {
 	return []Step{
 		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
-		StepReserve, StepPrepare, StepConfirm, StepPage, StepReturn, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
+		StepReserve, StepPrepare, StepConfirm, StepPage, StepReturn, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket,
+		StepOffer, StepAccept, StepTransfers, StepEndOffer, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,
 	}

@@ -218,7 +218,9 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 			{Name: "proofs of work for positions", N: proofs}, {Name: "attempts with forged, stolen or shared passes", N: tried},
 			{Name: "slots of hoarders after their first", N: tally.Rejoined.Load()},
 			{Name: "tickets given back by their buyers", N: tally.GivenBack.Load()}, {Name: "tickets refunded by hand at the provider", N: tally.ByHand.Load()},
-			{Name: "tickets checked in", N: tally.CheckedIn.Load()}, {Name: "scans of used and refunded tickets", N: tally.RefusedScans.Load()},
+			{Name: "tickets given away to others", N: tally.Gifts.Load()}, {Name: "tickets sold to others", N: tally.Resold.Load()},
+			{Name: "offers that nobody paid", N: tally.OffersEnded.Load()},
+			{Name: "tickets checked in", N: tally.CheckedIn.Load()}, {Name: "scans of used, refunded and former tickets", N: tally.RefusedScans.Load()},
 		}},
 		Details: map[string]any{
 			"event_id": r.sale.EventID, "threshold": r.cfg.Threshold, "rate": r.cfg.Rate, "seed": r.cfg.Seed, "forged_tried": tried, "proofs": proofs,
