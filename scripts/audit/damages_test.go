@@ -13,7 +13,8 @@ func TestDamagesOfRefunds(t *testing.T) {
 	t.Parallel()
 	s := stores(t)
 	for damage, want := range map[string]string{
-		"": " unbalanced=0 opened_after_refund=0", breakUnbalanced: " unbalanced=1 opened_after_refund=0", breakOpened: " unbalanced=0 opened_after_refund=1",
+		"": " unbalanced=0 presale_in=unknown opened_after_refund=0", breakUnbalanced: " unbalanced=1 presale_in=unknown opened_after_refund=0",
+		breakOpened: " unbalanced=0 presale_in=unknown opened_after_refund=1",
 	} {
 		t.Run(damage, func(t *testing.T) {
 			s.fill(t, partlyRefundedLedger())

@@ -162,7 +162,7 @@ func once(read func(context.Context, []string, string) ([]*kgo.Record, error)) f
 func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
-		s.ticket:  empty("scans", "refund_claims", "tickets", "places", "reservations", "events", "outbox") + honestTicket + partlyRefundedTicket,
+		s.ticket:  empty("scans", "refund_claims", "transfers", "memberships", "tickets", "places", "reservations", "events", "outbox") + honestTicket + partlyRefundedTicket,
 		s.payment: empty("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment + partlyRefundedPayment,
 		s.stats: empty("figures.totals", "figures.minutes") +
 			honestStats + partlyRefundedStats,

@@ -35,7 +35,7 @@ func (i *SaleInStores) ReadNumbers(ctx context.Context) (SaleNumbers, error) {
 }
 
 func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
-	for _, part := range []func(context.Context, *saleFindings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeAdmissionOrder, i.judgeForgedPasses} {
+	for _, part := range []func(context.Context, *saleFindings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeAdmissionOrder, i.judgePresale, i.judgeForgedPasses} {
 		_, err := i.Patience.Read(ctx, func(ctx context.Context) error {
 			attempt := *v
 			attempt.Findings = slices.Clone(v.Findings)
@@ -79,9 +79,15 @@ func (i *SaleInStores) Settle(ctx context.Context) error {
 	}
 }
 
-// faults returns the faults of the sale, and of the cancelled event if there is one.
+// faults returns the faults of the sale, of memberships, and of the cancelled event if there is one.
 func (i *SaleInStores) faults(ctx context.Context) (Faults, error) {
 	all, err := i.Stores.Faults(ctx, i.EventID)
+	if err != nil {
+		return all, err
+	}
+	members, err := i.Stores.Faults(ctx, NoEvent)
+	members.Open = nil // somebody else may be about to pay for a membership; those of the crowd are active
+	all.addSale(members)
 	if err != nil || i.CancelledID == "" {
 		return all, err
 	}
@@ -145,7 +151,11 @@ func (i *SaleInStores) judgeAdmissionOrder(ctx context.Context, v *saleFindings)
 	if len(admissions) == 0 {
 		return fmt.Errorf("the line of %s has no record of admissions: the order cannot be judged", i.EventID)
 	}
-	inversions := Inversions(admissions)
+	sale, err := i.Stores.presaleOf(ctx, i.EventID)
+	if err != nil {
+		return err
+	}
+	inversions := Inversions(sale.waitingFrom(admissions))
 	n := len(inversions)
 	v.OutOfOrder = &n
 	for _, pair := range inversions {
@@ -184,12 +194,13 @@ const (
 	breakOversold   = "oversold"
 	breakUnticketed = "paid_without_ticket"
 	breakUnbalanced = "unbalanced"
+	breakPresale    = "presale_in"
 	breakOpened     = "opened_after_refund"
 )
 
 // SaleFaultKinds lists the kinds of faults that InjectFault accepts.
 func SaleFaultKinds() []string {
-	return []string{breakOversold, breakUnticketed, breakUnbalanced, breakOpened}
+	return []string{breakOversold, breakUnticketed, breakUnbalanced, breakPresale, breakOpened}
 }
 
 // InjectFault changes the stores without the services, to show that JudgeSale detects the fault.
@@ -199,6 +210,8 @@ func (i *SaleInStores) InjectFault(ctx context.Context, fault string) error {
 		return i.Stores.DuplicateTicket(ctx, i.EventID)
 	case breakUnbalanced:
 		return i.Stores.ForgetRefund(ctx, i.EventID)
+	case breakPresale:
+		return i.Stores.LetInEarly(ctx, i.EventID)
 	case breakOpened:
 		return i.Stores.AdmitRefunded(ctx, i.EventID)
 	default:

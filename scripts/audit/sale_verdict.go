@@ -30,6 +30,11 @@ type SaleVerdict struct {
 	// Unbalanced counts the payments of which the provider keeps more or less money than it should;
 	// nil: unknown.
 	Unbalanced *int `json:"unbalanced"`
+	// PresaleIn counts the reservations that users without an entitlement made before the general
+	// sale; nil: unknown.
+	PresaleIn *int `json:"presale_in"`
+	// PresaleBought counts those that users with an entitlement made then, and paid.
+	PresaleBought int `json:"presale_bought"`
 	// AdmittedAfterRefund counts the tickets that a door admitted after their refund was decided:
 	// those found in the stores and those that visitors noticed, each once.
 	AdmittedAfterRefund int `json:"opened_after_refund"`
@@ -42,7 +47,7 @@ type SaleVerdict struct {
 func (v SaleVerdict) OK() bool {
 	none := func(n *int) bool { return n == nil || *n == 0 }
 	return v.Sold == v.Seats && v.Oversold == 0 && v.PaidWithoutTicket == 0 && none(v.OverThreshold) && none(v.OutOfOrder) &&
-		none(v.ExtraTurns) && v.ForgedIn == 0 && none(v.Unbalanced) && v.AdmittedAfterRefund == 0 && v.Other == 0
+		none(v.ExtraTurns) && v.ForgedIn == 0 && none(v.Unbalanced) && none(v.PresaleIn) && v.AdmittedAfterRefund == 0 && v.Other == 0
 }
 
 func (v SaleVerdict) Line() string {
@@ -54,7 +59,7 @@ func (v SaleVerdict) Line() string {
 	}
 	figures := fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s extra_turns=%s forged_in=%d",
 		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), known(v.ExtraTurns), v.ForgedIn)
-	figures += fmt.Sprintf(" unbalanced=%s opened_after_refund=%d", known(v.Unbalanced), v.AdmittedAfterRefund)
+	figures += fmt.Sprintf(" unbalanced=%s presale_in=%s opened_after_refund=%d", known(v.Unbalanced), known(v.PresaleIn), v.AdmittedAfterRefund)
 	return LastLine("demo", v.OK(), figures, v.Other)
 }
 
@@ -140,7 +145,7 @@ func (r SaleRun) samplesOverThreshold() (n int) {
 // PublicSale judges a sale without access to the stores, from public information and from what the
 // visitors saw. Sold comes from the public figures. Oversold counts seats for which two visitors
 // hold a ticket. PaidWithoutTicket counts visitors whose payment was confirmed and who saw no
-// ticket. The number of visitors in the shop and the order of admissions stay unknown.
+// ticket. The number of visitors in the shop, the order of admissions and who was in the presale stay unknown.
 type PublicSale struct {
 	Visitor *crowd.Session
 	EventID string

@@ -11,14 +11,15 @@ func number(n int) *int { return &n }
 
 func TestSaleVerdict(t *testing.T) {
 	t.Parallel()
-	whole := SaleVerdict{Visitors: 3000, Seats: 600, Sold: 600, OverThreshold: number(0), OutOfOrder: number(0), ExtraTurns: number(0), Unbalanced: number(0)}
+	whole := SaleVerdict{Visitors: 3000, Seats: 600, Sold: 600, OverThreshold: number(0), OutOfOrder: number(0), ExtraTurns: number(0)}
+	whole.Unbalanced, whole.PresaleIn = number(0), number(0)
 	require.Equal(t, "demo ok: visitors=3000 seats=600 sold=600 oversold=0 paid_without_ticket=0 over_threshold=0 out_of_order=0 extra_turns=0 "+
-		"forged_in=0 unbalanced=0 opened_after_refund=0", whole.Line())
+		"forged_in=0 unbalanced=0 presale_in=0 opened_after_refund=0", whole.Line())
 
 	seen := whole
-	seen.OverThreshold, seen.OutOfOrder, seen.ExtraTurns, seen.Unbalanced = nil, nil, nil, nil
+	seen.OverThreshold, seen.OutOfOrder, seen.ExtraTurns, seen.Unbalanced, seen.PresaleIn = nil, nil, nil, nil, nil
 	require.Equal(t, "demo ok: visitors=3000 seats=600 sold=600 oversold=0 paid_without_ticket=0 over_threshold=unknown out_of_order=unknown "+
-		"extra_turns=unknown forged_in=0 unbalanced=unknown opened_after_refund=0", seen.Line())
+		"extra_turns=unknown forged_in=0 unbalanced=unknown presale_in=unknown opened_after_refund=0", seen.Line())
 
 	for name, breakIt := range map[string]func(*SaleVerdict){
 		"unsold":              func(v *SaleVerdict) { v.Sold = 599 },
@@ -29,6 +30,7 @@ func TestSaleVerdict(t *testing.T) {
 		"extra_turns":         func(v *SaleVerdict) { v.ExtraTurns = number(1) },
 		"forged_in":           func(v *SaleVerdict) { v.ForgedIn = 1 },
 		"unbalanced":          func(v *SaleVerdict) { v.Unbalanced = number(1) },
+		"presale_in":          func(v *SaleVerdict) { v.PresaleIn = number(1) },
 		"opened_after_refund": func(v *SaleVerdict) { v.AdmittedAfterRefund = 1 },
 		"other":               func(v *SaleVerdict) { v.Other = 1 },
 	} {

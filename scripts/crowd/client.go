@@ -182,13 +182,9 @@ func (s *Session) Submit(ctx context.Context, step Step, method, page string, fo
 }
 
 func (s *Session) request(ctx context.Context, method, path string, body any, header map[string]string) (*http.Request, error) {
-	var payload io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		payload = bytes.NewReader(b)
+	payload, contentType, err := encode(body)
+	if err != nil {
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, method, s.api.base+path, payload)
 	if err != nil {
@@ -196,8 +192,8 @@ func (s *Session) request(ctx context.Context, method, path string, body any, he
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("X-Forwarded-For", s.address)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
 	}
 	if s.bearer != "" {
 		req.Header.Set("Authorization", "Bearer "+s.bearer)
@@ -209,6 +205,22 @@ func (s *Session) request(ctx context.Context, method, path string, body any, he
 		req.Header.Set(k, v)
 	}
 	return req, nil
+}
+
+// csvFile is a body that is sent as it is.
+type csvFile string
+
+// encode returns the content of a request and its type: JSON unless the body is a file; nil: none.
+func encode(body any) (io.Reader, string, error) {
+	switch b := body.(type) {
+	case nil:
+		return nil, "", nil
+	case csvFile:
+		return strings.NewReader(string(b)), "text/csv", nil
+	default:
+		raw, err := json.Marshal(b)
+		return bytes.NewReader(raw), "application/json", err
+	}
 }
 
 func (s *Session) keepCookies(cookies []*http.Cookie) {

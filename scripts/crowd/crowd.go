@@ -22,6 +22,8 @@ type Crowd struct {
 	arrive     time.Duration
 	seed       uint64
 	behaviours []Behaviour
+	rng        *rand.Rand // of the crowd as a whole
+	entitled   []int      // the numbers of those who may buy in the presale
 	cards      int
 	after      *afterSale // nil: buyers keep their tickets
 
@@ -47,7 +49,13 @@ type Options struct {
 
 // New prepares the visitors of a sale that is open.
 func New(sale Sale, api *API, o Options) *Crowd {
-	c := &Crowd{sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, cards: max(1, o.MaxPaymentAttempts)}
+	c := &Crowd{
+		sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, rng: rand.New(rand.NewPCG(o.Seed, 1)),
+		cards: max(1, o.MaxPaymentAttempts),
+	}
+	if c.behaviours == nil {
+		c.behaviours = Behaviours(c.visitors, c.rng)
+	}
 	if o.AfterSale != nil {
 		c.after = newAfterSale(c, *o.AfterSale)
 	}
@@ -139,19 +147,11 @@ func (c *Crowd) Tally() *Tally { return &c.tally }
 
 // Run runs all visits. It returns when the last visitor has left or ctx ends.
 func (c *Crowd) Run(ctx context.Context) {
-	rng := rand.New(rand.NewPCG(c.seed, 1))
-	behaviours := c.behaviours
-	if behaviours == nil {
-		behaviours = Behaviours(c.visitors, rng)
-	}
-	arrivals := spreadArrivals(c.visitors, c.arrive, rng)
+	arrivals := c.arrivals()
 	var wg sync.WaitGroup
 	start := time.Now()
-	for i, behaviour := range behaviours {
-		v := &visitor{
-			crowd: c, behaviour: behaviour, rng: rand.New(rand.NewPCG(c.seed, uint64(i)+2)),
-			userID: fmt.Sprintf("%s-%05d", behaviour, i), session: c.api.NewSession(),
-		}
+	for i, behaviour := range c.behaviours {
+		v := &visitor{crowd: c, behaviour: behaviour, rng: c.visitorRand(i), userID: c.userID(i), session: c.api.NewSession()}
 		wg.Go(func() {
 			if !loop.Sleep(ctx, time.Until(start.Add(arrivals[i]))) {
 				return
@@ -161,6 +161,27 @@ func (c *Crowd) Run(ctx context.Context) {
 		})
 	}
 	wg.Wait()
+}
+
+// userID is the user id of a visitor, by number.
+func (c *Crowd) userID(i int) string { return fmt.Sprintf("%s-%05d", c.behaviours[i], i) }
+
+// visitorRand makes the random choices of a visitor, by number.
+func (c *Crowd) visitorRand(i int) *rand.Rand { return rand.New(rand.NewPCG(c.seed, uint64(i)+2)) }
+
+// arrivals returns when each visitor arrives. Those who may buy in the presale know when it opens.
+func (c *Crowd) arrivals() []time.Duration {
+	out := spreadArrivals(c.visitors, c.arrive, c.rng)
+	if len(c.entitled) == 0 {
+		return out
+	}
+	for i := range out {
+		out[i] += presaleHeadStart
+	}
+	for _, i := range c.entitled {
+		out[i] = 0
+	}
+	return out
 }
 
 // spreadArrivals returns when each of n visitors arrives: half of them in the first fifth of the
@@ -215,6 +236,8 @@ type Sale struct {
 	// Hold and Slot are the durations of holds and slots, in seconds. They are short, so that
 	// abandoned seats are free again while the crowd is there.
 	Hold, Slot int
+	// Presale precedes the general sale; nil: everybody may buy at once.
+	Presale *Presale
 }
 
 // seatsPerRow is the number of seats in each full row.
@@ -227,16 +250,27 @@ func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
 		return err
 	}
+	if err := s.create(ctx, admin); err != nil {
+		return fmt.Errorf("open the sale: %w", err)
+	}
+	return nil
+}
+
+func (s Sale) create(ctx context.Context, admin *Session) error {
 	now := time.Now().UTC().Truncate(time.Second)
-	err := s.putEvent(ctx, admin, now.AddDate(0, 0, 30), now.Add(-time.Minute), now.Add(24*time.Hour))
+	opens, presale := now.Add(-time.Minute), map[string]any(nil)
+	if s.Presale != nil {
+		opens, presale = now.Add(s.Presale.Lasts), s.Presale.spec(now)
+	}
+	err := s.putEvent(ctx, admin, now.AddDate(0, 0, 30), opens, now.Add(24*time.Hour), presale)
+	if err == nil && s.Presale != nil {
+		err = s.uploadList(ctx, admin)
+	}
 	if err == nil {
 		room := map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
 		err = callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
 	}
-	if err != nil {
-		return fmt.Errorf("open the sale: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Close ends the sale and its waiting room at once, after an interrupted run.
@@ -253,8 +287,11 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 		err = decode(StepEvent, ans, &event)
 	}
 	if err == nil { // the start of an event with sold tickets cannot be changed
-		now := time.Now().UTC().Truncate(time.Second)
-		err = s.putEvent(ctx, admin, event.StartsAt, now.Add(-time.Hour), now)
+		now, none := time.Now().UTC().Truncate(time.Second), map[string]any(nil)
+		if s.Presale != nil { // it would be after the sale
+			none = map[string]any{}
+		}
+		err = s.putEvent(ctx, admin, event.StartsAt, now.Add(-time.Hour), now, none)
 	}
 	if err != nil {
 		return fmt.Errorf("close the sale: %w", err)
@@ -266,13 +303,17 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 // It is short, but not so short that seats come back at once. It must be less than statusAge.
 const returnWithin = 2
 
-// putEvent creates or changes the event by the operators' API, with its start and its time of sale.
-func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, closes time.Time) error {
+// putEvent creates or changes the event by the operators' API, with its start and its time of sale;
+// presale: nil leaves it as it is.
+func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, closes time.Time, presale map[string]any) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
 		"startsAt": starts, "salesOpenAt": opens, "salesCloseAt": closes,
 		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "returnWithin": returnWithin, "transferable": "PRICED",
 		"holdSeconds": s.Hold, "slotSeconds": s.Slot, "threshold": s.Threshold, "sections": s.sections(),
+	}
+	if presale != nil {
+		event["presale"] = presale
 	}
 	return callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/events/"+s.EventID, event)
 }

@@ -65,3 +65,6 @@ var (
 
 // Ticket exports Tally.ticket.
 func (t *Tally) Ticket(seat, user string) { t.addTicket(seat, user) }
+
+// ArrivalTimes returns when each visitor arrives.
+func (c *Crowd) ArrivalTimes() []time.Duration { return c.arrivals() }

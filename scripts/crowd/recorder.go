@@ -15,6 +15,7 @@ type Step string
 // The steps, in the order of a visitor's journey.
 const (
 	StepLogin        Step = "login"
+	StepMembership   Step = "membership"
 	StepEvent        Step = "event"
 	StepAssign       Step = "vwr_assign"
 	StepChallenge    Step = "vwr_challenge"
@@ -58,7 +59,7 @@ const (
 // Steps lists all steps in the order of the journey.
 func Steps() []Step {
 	return []Step{
-		StepLogin, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
+		StepLogin, StepMembership, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
 		StepReserve, StepPrepare, StepConfirm, StepPage, StepReturn, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket,
 		StepOffer, StepAccept, StepTransfers, StepEndOffer, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
 		StepCampaign, StepAttend, StepDraw, StepRewards,

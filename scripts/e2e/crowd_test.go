@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -13,17 +14,24 @@ import (
 )
 
 // TestInterruptedDemoClosesItsSale: no visitor is admitted any more, and the waiting room is
-// closed, also after tickets were sold.
+// closed, also after a member and a user on the list bought in the presale and one passed a ticket on.
 func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
 	t.Cleanup(api.Close)
 	sale := crowd.Sale{EventID: "demo-" + uuid.NewString()[:8], Seats: 30, Threshold: 5, Rate: 10, Hold: 60, Slot: 60}
+	c := crowd.New(sale, api, crowd.Options{
+		Visitors: 2, Seed: 1, Behaviours: []crowd.Behaviour{crowd.Buys, crowd.Buys}, AfterSale: &crowd.AfterSale{},
+	})
+	var err error
+	sale.Presale, err = c.PreparePresale(t.Context(), "crowd-operator", time.Hour)
+	require.NoError(t, err)
 	require.NoError(t, sale.Open(t.Context(), api, "crowd-operator"))
-	c := crowd.New(sale, api, crowd.Options{Visitors: 2, Seed: 1, Behaviours: []crowd.Behaviour{crowd.Buys, crowd.Buys}})
 	c.Run(t.Context())
-	require.Positive(t, c.Tally().Paid.Load(), "%v", c.Tally().Outcomes())
+	require.Equal(t, map[string]int{"ticket": 2}, c.Tally().Outcomes())
+	require.EqualValues(t, 1, c.Tally().Gifts.Load())
+	require.Empty(t, c.Tally().Violations())
 	require.NoError(t, sale.Close(t.Context(), api, "crowd-operator"))
 
 	var event struct{ Status string }

@@ -43,7 +43,7 @@ type Config struct {
 	KafkaBrokers    []string `env:"KAFKA_BROKERS"`
 	SandboxURL      string   `env:"SANDBOX_URL"`
 	// Break injects a fault into the stores before the audit, to show that the audit detects it:
-	// oversold, paid_without_ticket, unbalanced or opened_after_refund.
+	// oversold, paid_without_ticket, unbalanced, presale_in or opened_after_refund.
 	Break string `env:"BREAK"`
 }
 

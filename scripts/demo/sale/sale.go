@@ -106,10 +106,8 @@ func (r *run) play(ctx context.Context) error {
 	if err := r.auditor.Begin(ctx); err != nil {
 		return err
 	}
-	for _, sale := range []crowd.Sale{r.sale, r.cancelled.sale} {
-		if err := sale.Open(ctx, r.API, operator); err != nil {
-			return fmt.Errorf("%w; is the platform up at %s (make up)?", err, r.url)
-		}
+	if err := r.openSales(ctx); err != nil {
+		return fmt.Errorf("%w; is the platform up at %s (make up)?", err, r.url)
 	}
 	fmt.Printf("%d visitors come for %d seats of %s: %d let through a second, %d inside at once (seed %d)\n",
 		r.cfg.Visitors, r.cfg.Seats, r.sale.EventID, r.cfg.Rate, r.cfg.Threshold, r.cfg.Seed)
@@ -138,6 +136,24 @@ func (r *run) play(ctx context.Context) error {
 		return err
 	}
 	return r.cancelled.cancel(ctx, admin)
+}
+
+// presaleLasts is the time in which only members and users on a list may buy. Most visitors are
+// there before its end.
+const presaleLasts = 10 * time.Second
+
+// openSales sells memberships to some visitors, and opens the large sale with a presale for them, and
+// the small one.
+func (r *run) openSales(ctx context.Context) (err error) {
+	if r.sale.Presale, err = r.crowd.PreparePresale(ctx, operator, presaleLasts); err != nil {
+		return fmt.Errorf("prepare the presale: %w", err)
+	}
+	for _, sale := range []crowd.Sale{r.cancelled.sale, r.sale} {
+		if err := sale.Open(ctx, r.API, operator); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sampleEvery is the time between samples: short enough to see a threshold exceeded for one tick.

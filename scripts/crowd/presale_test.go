@@ -1,0 +1,111 @@
+package crowd_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/scripts/crowd"
+)
+
+// presaleDesk sells memberships, and records what operators put.
+type presaleDesk struct {
+	mu       sync.Mutex
+	declines bool
+	bought   int
+	put      map[string]string
+}
+
+func (d *presaleDesk) RoundTrip(r *http.Request) (*http.Response, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	body := ""
+	if r.Body != nil {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = string(raw)
+	}
+	rec := httptest.NewRecorder()
+	switch path := r.URL.Path; {
+	case r.Method == http.MethodPut:
+		d.put[path] = r.Header.Get("Content-Type") + " " + body
+	case path == "/api/v1/payments/confirm" && d.declines:
+		_, _ = rec.WriteString(`{"status":"DECLINED"}`)
+		return rec.Result(), nil
+	case path == "/api/v1/payments/confirm":
+		d.bought++
+	}
+	_, _ = rec.WriteString(`{"token":"t","planId":"p","membershipId":"m","status":"ACTIVE","startsAt":"2026-03-07T10:00:00Z"}`)
+	return rec.Result(), nil
+}
+
+// Two in a hundred visitors may buy in the presale, by a membership and by the list, and arrive before
+// all others.
+func TestPreparePresale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &presaleDesk{put: map[string]string{}}
+		api := crowd.NewAPIOver(d, crowd.NewRecorder())
+		c := crowd.New(crowd.Sale{EventID: "e"}, api, crowd.Options{Visitors: 400, Arrive: time.Minute, Seed: 7})
+		p, err := c.PreparePresale(t.Context(), "operator", 10*time.Second)
+		require.NoError(t, err)
+		require.Equal(t, 4, d.bought)
+		require.Len(t, p.Listed, 4)
+		require.Equal(t, map[string]string{"/api/v1/admin/memberships/plans/p": `application/json {"onSale":false}`}, d.put)
+		first := 0
+		for _, at := range c.ArrivalTimes() {
+			if at == 0 {
+				first++
+			} else {
+				require.GreaterOrEqual(t, at, time.Second)
+			}
+		}
+		require.Equal(t, 8, first)
+
+		sale := crowd.Sale{EventID: "e", Presale: p}
+		require.NoError(t, sale.Open(t.Context(), api, "operator"))
+		require.Equal(t, "text/csv userId\n"+strings.Join(p.Listed, "\n")+"\n", d.put["/api/v1/admin/events/e/entitlements/crowd"])
+		event := d.event(t)
+		require.Equal(t, []map[string]string{{"planId": "p"}, {"list": "crowd"}}, event.Presale.Any)
+		require.Equal(t, 10*time.Second, event.SalesOpenAt.Sub(event.Presale.OpensAt))
+		require.NoError(t, sale.Close(t.Context(), api, "operator"))
+		require.Zero(t, d.event(t).Presale.OpensAt)
+		require.NotNil(t, d.event(t).Presale, "a presale after the end of the sale would be refused")
+	})
+}
+
+type putEvent struct {
+	SalesOpenAt time.Time
+	Presale     *struct {
+		OpensAt time.Time
+		Any     []map[string]string
+	}
+}
+
+func (d *presaleDesk) event(t *testing.T) (e putEvent) {
+	t.Helper()
+	_, body, _ := strings.Cut(d.put["/api/v1/admin/events/e"], " ")
+	require.NoError(t, json.Unmarshal([]byte(body), &e))
+	return e
+}
+
+func TestPresaleWithoutMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &presaleDesk{put: map[string]string{}, declines: true}
+		c := crowd.New(crowd.Sale{EventID: "e"}, crowd.NewAPIOver(d, crowd.NewRecorder()), crowd.Options{Visitors: 10})
+		_, err := c.PreparePresale(t.Context(), "operator", time.Second)
+		require.ErrorContains(t, err, "DECLINED")
+		require.Equal(t, `application/json {"onSale":false}`, d.put["/api/v1/admin/memberships/plans/p"])
+	})
+}
