@@ -71,6 +71,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Ready("waiting rooms", g.Ready)
 	a.Ready("revoked sessions", g.Revoked.Ready)
 	a.Go("audit", g.Audit.Run)
+	a.Go("overload", g.Load.Run)
 	a.Go("revoked sessions", func(ctx context.Context) error { return g.Revoked.Watch(ctx, log) })
 	if services.VWR != nil {
 		a.Go("waiting rooms", func(ctx context.Context) error {

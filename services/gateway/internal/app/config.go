@@ -42,6 +42,9 @@ type Config struct {
 	CloudFrontSecret config.Secret `env:"CLOUDFRONT_SECRET"`
 	// VerifySlots asks queue about the slot of every purchase, so that a revoked one ends at once.
 	VerifySlots bool `env:"VERIFY_SLOTS, default=true"`
+	// PollMaxWait is how long the tenth of the goroutines that wait longest for a processor may wait
+	// before polls of those who wait are refused; 0: they never are.
+	PollMaxWait time.Duration `env:"POLL_MAX_WAIT, default=100ms" min:"0s" max:"10s"`
 	// SessionLife is how long a session lasts; a lower value also shortens existing sessions.
 	SessionLife time.Duration `env:"SESSION_LIFE, default=12h" min:"1m" max:"720h"`
 	// TokenCache is how many verified tokens of each kind are kept, about 700 bytes each.

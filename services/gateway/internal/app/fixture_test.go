@@ -124,7 +124,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 		}}}
 	}
 	w.cfg = &app.Config{
-		DevLogin: true, VerifySlots: true, SessionLife: time.Hour, TokenCache: 1000,
+		DevLogin: true, VerifySlots: true, PollMaxWait: 100 * time.Millisecond, SessionLife: time.Hour, TokenCache: 1000,
 		SessionSecret: sessionSecret, EntryTokenSecret: entrySecret, VWRTokenSecret: tier1Secret,
 		Peers: app.Peers{VWR: rpc.OptionalPeer{Addr: "fake"}}, Limits: app.Limits{Keys: 1000},
 	}

@@ -25,6 +25,7 @@ import (
 	"urr.guru/services/gateway/internal/linestate"
 	"urr.guru/services/gateway/internal/live"
 	"urr.guru/services/gateway/internal/oidc"
+	"urr.guru/services/gateway/internal/overload"
 	"urr.guru/services/gateway/internal/problem"
 	"urr.guru/services/gateway/internal/proof"
 	"urr.guru/services/gateway/internal/revoked"
@@ -49,6 +50,7 @@ type Gateway struct {
 	Lines   *linestate.Lines
 	Revoked *revoked.List
 	Audit   *audit.Log
+	Load    *overload.Shedder
 
 	live       *live.Hub
 	changes    *seats.Hub
@@ -100,7 +102,7 @@ func Assemble(
 	g := &Gateway{
 		services: s, Rooms: s.newRooms(), Revoked: list, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
 		tokens: tokens, provider: cfg.OIDC.Provider(now), captcha: captcha.New(cfg.Captcha),
-		limits: limit.New(cfg.Limits.limiterConfig(), stores.Limits, now),
+		limits: limit.New(cfg.Limits.limiterConfig(), stores.Limits, now), Load: overload.New(cfg.PollMaxWait),
 	}
 	g.live = live.NewHub((&live.Sources{
 		Rooms: g.Rooms, Line: queuev1.NewQueueAdminServiceClient(s.Queue), Events: ticketv1.NewEventServiceClient(s.Ticket),
@@ -188,7 +190,7 @@ func (g *Gateway) newEndpoints(
 		return nil, err
 	}
 	e := &endpoints{
-		devLogin: cfg.DevLogin, auth: auth,
+		devLogin: cfg.DevLogin, auth: auth, load: g.Load,
 		rooms: handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: g.limits}, proofs, vwr),
 		line:  handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
 		seats: hall, existence: existence, events: public, pages: pages, active: g.Rooms, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},

@@ -12,6 +12,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/oidc"
+	"urr.guru/services/gateway/internal/overload"
 	"urr.guru/services/gateway/internal/session"
 	"urr.guru/services/gateway/internal/web"
 
@@ -53,6 +54,7 @@ type endpoints struct {
 	pages            *web.Pages
 	active           handlers.ActiveRooms
 	reference        *docs.Reference
+	load             *overload.Shedder
 }
 
 // routes returns the hand-written routes. The other routes, the pass-through ones, come from the HTTP
@@ -79,6 +81,14 @@ func fastPoll(id, pattern string, access edge.Access, handler edge.Handler, answ
 	return &edge.Route{
 		ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, FastPath: true, Poll: true, Answer: answer, Headers: headers,
 	}
+}
+
+// waitingPoll makes a fastPoll of those who wait: under overload a share of them is refused. Their pages
+// ask again by themselves, and nobody loses a place by asking later.
+func (e *endpoints) waitingPoll(id, pattern string, access edge.Access, handler edge.Handler, answer proto.Message, headers ...edge.Header) *edge.Route {
+	r := fastPoll(id, pattern, access, handler, answer, headers...)
+	r.Refusal = e.load.Refusal
+	return r
 }
 
 // signInTimeout exceeds the sum of the time-outs of the calls to the identity provider, for its metadata,
@@ -132,9 +142,9 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Access: edge.Visitor, Handler: e.rooms.Challenge,
 			Issues: true, Answer: &gatewayv1.Challenge{},
 		},
-		fastPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.CheckPosition, &vwrv1.Checked{}, docs.VWRTicket),
-		fastPoll("vwr.status", "/vwr-api/vwr/status/{event_id}", edge.Public, e.rooms.Status, &gatewayv1.WaitingRoomStatus{}),
-		fastPoll("vwr.serving", "/vwr-api/vwr/serving/{event_id}", edge.Public, e.rooms.ServingCounter, &gatewayv1.ServingCounter{}),
+		e.waitingPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.CheckPosition, &vwrv1.Checked{}, docs.VWRTicket),
+		e.waitingPoll("vwr.status", "/vwr-api/vwr/status/{event_id}", edge.Public, e.rooms.Status, &gatewayv1.WaitingRoomStatus{}),
+		e.waitingPoll("vwr.serving", "/vwr-api/vwr/serving/{event_id}", edge.Public, e.rooms.ServingCounter, &gatewayv1.ServingCounter{}),
 		{
 			ID: "vwr.lobby", Method: http.MethodPost, Pattern: "/vwr-api/vwr/lobby/{event_id}", Access: edge.User, Handler: e.rooms.JoinLobby,
 			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Answer: &vwrv1.Joined{},
@@ -172,7 +182,7 @@ func (e *endpoints) queueRoutes() []*edge.Route {
 			ID: "queue.check", Method: http.MethodPost, Pattern: "/api/v1/queue/check/{event_id}", Access: edge.User, Handler: e.line.Check,
 			Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: headers, Answer: &queuev1.Place{},
 		},
-		fastPoll("queue.status", "/api/v1/queue/status/{event_id}", edge.User, e.line.Status, &queuev1.Place{}, headers...),
+		e.waitingPoll("queue.status", "/api/v1/queue/status/{event_id}", edge.User, e.line.Status, &queuev1.Place{}, headers...),
 		{
 			ID: "queue.heartbeat", Method: http.MethodPost, Pattern: "/api/v1/queue/heartbeat/{event_id}", Access: edge.User, Handler: e.line.Heartbeat,
 			Poll: true, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: headers, Answer: &gatewayv1.Beat{},

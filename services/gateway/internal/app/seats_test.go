@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -151,19 +150,4 @@ func TestBatchesKeepCallersSeparate(t *testing.T) {
 		require.Equal(t, "user-"+item.GetEventId(), c.caller.GetUserId())
 		require.Equal(t, item.GetEventId(), c.caller.GetEventId())
 	}
-}
-
-// The routes that make holds refuse requests above the backlog; others, as those of payments, do not.
-func TestHoldsAreRefusedUnderOverload(t *testing.T) {
-	t.Parallel()
-	var refusing []string
-	for _, r := range newFixture(t).gateway.Routes() {
-		if r.Refusal == nil {
-			continue
-		}
-		require.NoError(t, r.Refusal(), "without load")
-		refusing = append(refusing, r.ID)
-	}
-	slices.Sort(refusing)
-	require.Equal(t, []string{"reservations.best", "seats.reserve"}, slices.Compact(refusing))
 }

@@ -28,6 +28,9 @@ func Annotate(routes []*edge.Route) {
 	}
 }
 
+// shedText is about the polls of which a share is refused under overload.
+const shedText = "While the platform is overloaded a share of these polls is refused (OVERLOADED): ask again after `Retry-After`; no place is lost."
+
 // texts are the texts of hand-written routes, by the id of the route.
 var texts = map[string]routeText{
 	"auth.me": {summary: "Who is signed in, and until when"},
@@ -63,11 +66,11 @@ var texts = map[string]routeText{
 			"send that as `x-vwr-proof` to assign. The challenge is for this visitor and one position, and lasts 5 minutes. If more is owed later, it " +
 			"still counts for a minute after its issue.\n\nErrors: as assign, but for PROOF_REQUIRED.",
 	},
-	"vwr.check":          {summary: "Whether the position is served; then with the tier-1 token"},
-	"vwr.status":         {summary: "How long the waiting room's line is"},
-	"vwr.serving":        {summary: "The serving counter, for shared caches"},
+	"vwr.check":          {summary: "Whether the position is served; then with the tier-1 token", description: shedText},
+	"vwr.status":         {summary: "How long the waiting room's line is", description: shedText},
+	"vwr.serving":        {summary: "The serving counter, for shared caches", description: shedText},
 	"queue.check":        {summary: "Joins the line or finds the place in it"},
-	"queue.status":       {summary: "The place in the line"},
+	"queue.status":       {summary: "The place in the line", description: shedText},
 	"queue.heartbeat":    {summary: "Keeps the slot and renews the entry token"},
 	"queue.leave":        {summary: "Ends the slot of the entry token sent, else the waiting place"},
 	"seats.layout":       {summary: "The seat map's layout"},

@@ -1,0 +1,121 @@
+// Package overload refuses a share of the polls of the waiting rooms and lines while the processors are
+// overloaded, so that they have time for holds, payments and everything else that visitors do once.
+package overload
+
+import (
+	"context"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+
+	"urr.guru/pkg/errs"
+	"urr.guru/pkg/loop"
+)
+
+const (
+	// interval is the time between two measurements.
+	interval = 100 * time.Millisecond
+	// minWaits is the number of waits in an interval below which they say nothing. The runtime measures
+	// one of eight.
+	minWaits = 20
+	// MaxShare is the most that is refused, in percent: visitors who try again get through, so that those
+	// whose turn it is are let in.
+	MaxShare = 90
+	// The share grows fast, since requests pile up, and falls slowly, since it falls until there is an
+	// overload again. From none to MaxShare it takes a second.
+	raise, lower = 9, 1
+	// retry is when those who are refused may poll again.
+	retry = 5 * time.Second
+)
+
+// latencies is the runtime's histogram of how long goroutines were ready before they ran.
+const latencies = "/sched/latencies:seconds"
+
+// Shedder refuses polls while goroutines wait long for a processor. What is in progress says nothing
+// about that: a poll that is answered from memory waits before it begins.
+type Shedder struct {
+	// maxWait is how long the longest tenth of the waits for a processor may be; 0: any time.
+	maxWait time.Duration
+
+	share  atomic.Int64 // percent of the polls that is refused
+	polls  atomic.Int64 // sum of the shares of all polls: one is refused at each full hundred
+	sample [1]metrics.Sample
+	before []uint64 // counts of the buckets at the last measurement
+}
+
+// New makes a Shedder that refuses nothing until Run has measured an overload: the tenth of the
+// goroutines that wait longest for a processor wait longer than maxWait. A hold waits about ten times:
+// for its request, its batch, its answer. With a maxWait of 0 nothing is ever refused.
+func New(maxWait time.Duration) *Shedder {
+	s := &Shedder{maxWait: maxWait}
+	s.sample[0].Name = latencies
+	return s
+}
+
+// Run measures until ctx ends.
+func (s *Shedder) Run(ctx context.Context) error {
+	return loop.Every(ctx, interval, func(context.Context) { s.Observe(s.measure()) })
+}
+
+// Observe adapts the share of refused polls to the wait in an interval.
+func (s *Shedder) Observe(wait time.Duration) {
+	share := s.share.Load()
+	if s.maxWait > 0 && wait > s.maxWait {
+		share = min(share+raise, MaxShare)
+	} else {
+		share = max(share-lower, 0)
+	}
+	s.share.Store(share)
+	waitSeconds.Set(wait.Seconds())
+	refusedShare.Set(float64(share) / 100)
+}
+
+// Refusal returns errs.ErrOverloaded for the present share of the polls, else nil.
+func (s *Shedder) Refusal() error {
+	share := s.share.Load()
+	if share == 0 {
+		return nil
+	}
+	if sum := s.polls.Add(share); sum/100 == (sum-share)/100 {
+		return nil
+	}
+	return errs.ErrOverloaded.WithRetry(retry)
+}
+
+// measure returns how long the tenth of the goroutines that waited longest since the last call waited
+// for a processor, at least.
+func (s *Shedder) measure() time.Duration {
+	metrics.Read(s.sample[:])
+	h := s.sample[0].Value.Float64Histogram()
+	first := s.before == nil
+	if first {
+		s.before = make([]uint64, len(h.Counts))
+	}
+	waits := make([]uint64, len(h.Counts))
+	for i, n := range h.Counts {
+		waits[i] = n - s.before[i]
+	}
+	copy(s.before, h.Counts)
+	if first { // everything since the start of the process
+		return 0
+	}
+	return longest(waits, h.Buckets)
+}
+
+// longest returns the lower bound of the bucket in which the longest tenth of the waits begins. Bucket
+// i has those of at least bounds[i] seconds.
+func longest(waits []uint64, bounds []float64) time.Duration {
+	var all, above uint64
+	for _, n := range waits {
+		all += n
+	}
+	if all < minWaits {
+		return 0
+	}
+	for i := len(waits) - 1; i > 0; i-- {
+		if above += waits[i]; above*10 >= all {
+			return time.Duration(bounds[i] * float64(time.Second))
+		}
+	}
+	return 0
+}
