@@ -149,6 +149,7 @@ func TestChangedVariablesRestartPods(t *testing.T) {
 	before := configurations()
 	require.Len(t, before, len(services()), "one of each service")
 	require.Equal(t, before, configurations("--set", "gateway.replicas=5"))
+	require.Equal(t, before, configurations("--set", "gateway.room.enabled=false"), "the pods of the room read those of the shop")
 	after := configurations("--set", "gateway.config.SESSION_LIFE=1h")
 	require.NotEqual(t, before[0], after[0])
 	require.Contains(t, after[0], "urr-gateway-")

@@ -117,7 +117,7 @@ func (b fixture) umbrellaArgs() []string {
 		"--set", "global.networkPolicy.enabled=true", "--set", "global.networkPolicy.backends={10.1.0.0/16}",
 		"--set", "global.authorities=rds", "--set", "global.telemetry.otlpEndpoint=http://collector:4317",
 		"--set", "gateway.ingress.enabled=true", "--set", "gateway.ingress.hosts={tickets.example}",
-		"--set", "gateway.config.TRUSTED_PROXIES={10.0.0.0/8}",
+		"--set", "gateway.config.TRUSTED_PROXIES={10.0.0.0/8}", "--set", "gateway.room.enabled=true",
 	}
 }
 

@@ -3,6 +3,7 @@ package charts_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,6 +89,7 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 	b := setup(t)
 	policies, labels := b.policies(t, "urr", "urr", b.umbrellaArgs()...)
 	for name, own := range labels {
+		name = strings.TrimSuffix(name, "-room") // which has the policy of the service
 		require.True(t, policies[name].Spec.PodSelector.selects(own), "the policy of %s is not for its pods", name)
 		require.False(t, allows(policies[name].Spec.Ingress, opsPort, labels["urr-gateway"]), "who may see the metrics of %s", name)
 	}
@@ -98,8 +100,12 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 			require.Equal(t, declared, allows(policies[caller].Spec.Egress, grpcPort, labels[callee]), "%s may call %s", from.Name, to.Name)
 			require.Equal(t, declared, allows(policies[callee].Spec.Ingress, grpcPort, labels[caller]), "%s lets %s in", to.Name, from.Name)
 			require.False(t, allows(policies[callee].Spec.Ingress, grpcPort, labels[caller+"-migrate"]), "migrations call nobody")
+			if room := labels[caller+"-room"]; room != nil {
+				require.Equal(t, declared, allows(policies[callee].Spec.Ingress, grpcPort, room), "%s lets the room of %s in", to.Name, from.Name)
+			}
 		}
 	}
+	require.Contains(t, labels, "urr-gateway-room")
 }
 
 // The same holds for services that are installed alone, each in a release of its own name.

@@ -1,6 +1,6 @@
 {{/* The disruption budget (one eviction at a time) and the autoscaler. */}}
 {{- define "urr-lib.availability" -}}
-{{- $name := include "urr-lib.fullname" . }}
+{{- $name := include "urr-lib.workload" . }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -48,7 +48,7 @@ spec:
 
 {{/* KEDA's autoscaler, for triggers that the HorizontalPodAutoscaler does not know. */}}
 {{- define "urr-lib.scaledObject" -}}
-{{- $name := include "urr-lib.fullname" . }}
+{{- $name := include "urr-lib.workload" . }}
 ---
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject

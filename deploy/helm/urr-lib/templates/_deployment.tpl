@@ -1,6 +1,6 @@
 {{/* The service's pods. */}}
 {{- define "urr-lib.deployment" -}}
-{{- $name := include "urr-lib.fullname" . }}
+{{- $name := include "urr-lib.workload" . }}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -27,7 +27,7 @@ spec:
       maxSurge: 25%
   template:
     metadata:
-      labels: {{- include "urr-lib.labels" . | nindent 8 }}
+      labels: {{- include "urr-lib.podLabels" . | nindent 8 }}
       {{- with .Values.podAnnotations }}
       annotations: {{- toYaml . | nindent 8 }}
       {{- end }}
@@ -44,7 +44,7 @@ ones must set a number too.
 {{- if not .Values.autoscaling.enabled -}}
 {{- .Values.replicas -}}
 {{- else -}}
-{{- $name := include "urr-lib.fullname" . -}}
+{{- $name := include "urr-lib.workload" . -}}
 {{- $deployment := lookup "apps/v1" "Deployment" .Release.Namespace $name -}}
 {{- $scaled := lookup "autoscaling/v2" "HorizontalPodAutoscaler" .Release.Namespace $name -}}
 {{- if and $deployment (or (not $scaled) (dig "metadata" "annotations" "urr.guru/replicas" "" $deployment)) -}}

@@ -19,18 +19,38 @@ release's name that is too long the end is cut, not the chart's name, so that na
 {{- end -}}
 {{- end }}
 
-{{/* Selector labels of a service's pods. They are immutable in Kubernetes and must never change. */}}
-{{- define "urr-lib.selector" -}}
+{{/* The name of a Deployment, its Service, disruption budget and autoscaler. */}}
+{{- define "urr-lib.workload" -}}
+{{ include "urr-lib.fullname" . }}{{ with .part }}-{{ . }}{{ end }}
+{{- end }}
+
+{{/* Labels of all pods of a service. */}}
+{{- define "urr-lib.identity" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/*
+Selector labels of a Deployment's pods. They are immutable in Kubernetes and must never change, so those
+of a chart that can have a second Deployment are distinct while it has one.
+*/}}
+{{- define "urr-lib.selector" -}}
+{{ include "urr-lib.identity" . }}
+{{- if hasKey .Values "room" }}
+app.kubernetes.io/component: {{ .part | default "shop" }}
+{{- end }}
+{{- end }}
+
 {{- define "urr-lib.labels" -}}
-{{ include "urr-lib.selector" . }}
+{{ include "urr-lib.identity" . }}
 app.kubernetes.io/part-of: urr
 app.kubernetes.io/version: {{ include "urr-lib.tag" . | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "urr-lib.podLabels" -}}
+{{ merge (include "urr-lib.selector" . | fromYaml) (include "urr-lib.labels" . | fromYaml) | toYaml }}
 {{- end }}
 
 {{/*

@@ -11,7 +11,7 @@ kind: Service
 metadata:
   labels: {{- include "urr-lib.labels" . | nindent 4 }}
   {{- if eq .Values.serves "http" }}
-  name: {{ include "urr-lib.fullname" . }}
+  name: {{ include "urr-lib.workload" . }}
   {{- with .Values.service.annotations }}
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -68,11 +68,23 @@ spec:
     - host: {{ . | quote }}
       http:
         paths:
+          {{- $service := include "urr-lib.fullname" $ }}
+          {{- if ($.Values.room | default dict).enabled }}
+          # Prefixes are whole segments, and the longest one counts.
+          {{- range list "/vwr" "/vwr-api" }}
+          - path: {{ . }}
+            pathType: Prefix
+            backend:
+              service:
+                name: {{ $service }}-room
+                port: {name: http}
+          {{- end }}
+          {{- end }}
           - path: /
             pathType: Prefix
             backend:
               service:
-                name: {{ include "urr-lib.fullname" $ }}
+                name: {{ $service }}
                 port: {name: http}
     {{- end }}
 {{- end }}

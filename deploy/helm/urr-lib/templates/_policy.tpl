@@ -3,7 +3,7 @@ The NetworkPolicy: ingress from the callers in the values, egress to the callees
 at their ports. All other traffic is denied in both directions.
 */}}
 {{- define "urr-lib.policy" -}}
-{{- include "urr-lib.policyOf" (list . (include "urr-lib.fullname" .) (include "urr-lib.selector" .) "") }}
+{{- include "urr-lib.policyOf" (list . (include "urr-lib.fullname" .) (include "urr-lib.identity" .) "") }}
 {{- end }}
 
 {{/*

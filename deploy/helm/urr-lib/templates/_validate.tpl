@@ -7,6 +7,17 @@ with a message that says what to change.
 {{- if eq (include "urr-lib.tag" .) "latest" -}}
 {{- fail (printf "%s: image.tag must not be latest: it does not identify a version and cannot be rolled back to" $name) -}}
 {{- end -}}
+{{- include "urr-lib.validate.autoscaling" . -}}
+{{- include "urr-lib.validate.rpc" . -}}
+{{- include "urr-lib.validate.stores" . -}}
+{{- include "urr-lib.validate.config" . -}}
+{{- include "urr-lib.validate.ingress" . -}}
+{{- include "urr-lib.validate.loadBalancer" . -}}
+{{- include "urr-lib.validate.room" . -}}
+{{- end }}
+
+{{- define "urr-lib.validate.autoscaling" -}}
+{{- $name := printf "%s%s" .Chart.Name (ternary "" ".room" (empty .part)) -}}
 {{- with .Values.autoscaling -}}
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
 {{- fail (printf "%s: autoscaling.minReplicas (%v) must not exceed autoscaling.maxReplicas (%v)" $name .minReplicas .maxReplicas) -}}
@@ -18,11 +29,12 @@ with a message that says what to change.
 {{- fail (printf "%s: autoscaling.metrics must be empty where autoscaling.triggers is not: KEDA's autoscaler takes triggers only" $name) -}}
 {{- end -}}
 {{- end -}}
-{{- include "urr-lib.validate.rpc" . -}}
-{{- include "urr-lib.validate.stores" . -}}
-{{- include "urr-lib.validate.config" . -}}
-{{- include "urr-lib.validate.ingress" . -}}
-{{- include "urr-lib.validate.loadBalancer" . -}}
+{{- end }}
+
+{{- define "urr-lib.validate.room" -}}
+{{- if and (.Values.room | default dict).enabled (eq .Values.rpc.calls.vwr.address "none") -}}
+{{- fail (printf "%s: room.enabled needs vwr: rpc.calls.vwr.address is none" .Chart.Name) -}}
+{{- end -}}
 {{- end }}
 
 {{- define "urr-lib.validate.loadBalancer" -}}
