@@ -1,0 +1,83 @@
+package app
+
+import (
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"urr.guru/services/gateway/internal/docs"
+	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/handlers"
+
+	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	queuev1 "urr.guru/proto/gen/urr/queue/v1"
+	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
+	statsv1 "urr.guru/proto/gen/urr/stats/v1"
+	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
+	workerv1 "urr.guru/proto/gen/urr/worker/v1"
+)
+
+// passThroughDetails has, by RPC, what the HTTP rules cannot express: the status 201 of a call that
+// creates something, the time-out of a call that waits for a payment provider, Personal (operators'
+// reads of what people did), Stops and Final. Stops marks operators' acts that pause or slow a sale
+// or shut users out: they must work in an outage of Kafka. All other acts are refused then:
+// resuming, unblocking, and irrevocable acts (closing a promotion, cancelling a campaign, or an
+// event at once), instead of which a sale can be paused.
+//
+// A new threshold or new settings of a waiting room let in more people or fewer. Only the service,
+// which knows the present value, could tell. So these acts are marked with Stops in any case.
+var passThroughDetails = map[string]edge.RouteDetails{
+	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {Stops: true},
+	queuev1.QueueAdminService_Pause_FullMethodName:               {Stops: true},
+	queuev1.QueueAdminService_Revoke_FullMethodName:              {Stops: true},
+	queuev1.QueueAdminService_Block_FullMethodName:               {Stops: true},
+	ticketv1.EventAdminService_PauseEvent_FullMethodName:         {Stops: true},
+	ticketv1.EventAdminService_CancelEvent_FullMethodName:        {Stops: true, Final: cancelsForGood},
+	vwrv1.VwrAdminService_Activate_FullMethodName:                {Stops: true},
+	ingestv1.IngestAdminService_PausePromotion_FullMethodName:    {Stops: true},
+	rewardv1.RewardAdminService_PauseProvider_FullMethodName:     {Stops: true},
+	paymentv1.PaymentService_Prepare_FullMethodName:              {Status: http.StatusCreated, Timeout: 20 * time.Second, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.PaymentService_Confirm_FullMethodName:              {Timeout: 20 * time.Second, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.RefundService_RefundPayment_FullMethodName:         {Status: http.StatusAccepted, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.RefundAdminService_RefundAnyPayment_FullMethodName: {Status: http.StatusAccepted, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.RefundAdminService_RefundMembership_FullMethodName: {Status: http.StatusAccepted, Headers: []edge.Header{docs.RequiredKey}},
+	paymentv1.RefundAdminService_RetryRefund_FullMethodName:      {Status: http.StatusAccepted},
+	paymentv1.RefundAdminService_ResolveRefund_FullMethodName:    {Status: http.StatusAccepted},
+	ticketv1.EventAdminService_CreateEvent_FullMethodName:        {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	ticketv1.CompService_CreateComp_FullMethodName:               {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	ticketv1.CompService_ListComps_FullMethodName:                {Personal: true},
+	ticketv1.TransferService_OfferTicket_FullMethodName:          {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	ticketv1.MembershipService_BuyMembership_FullMethodName:      {Status: http.StatusCreated},
+	ticketv1.MembershipAdminService_CreatePlan_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	ticketv1.EventAdminService_PutEvent_FullMethodName:           {Headers: []edge.Header{docs.IfMatch}},
+	rewardv1.RewardAdminService_CreateCampaign_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	rewardv1.RewardAdminService_CancelCampaign_FullMethodName:    {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_CancelReward_FullMethodName:      {Status: http.StatusAccepted},
+	rewardv1.RewardAdminService_RetryRewards_FullMethodName:      {Status: http.StatusAccepted},
+	ingestv1.IngestAdminService_CreatePromotion_FullMethodName:   {Status: http.StatusCreated, Headers: []edge.Header{docs.IdempotencyKey}},
+	workerv1.WorkerAdminService_RedriveRequests_FullMethodName:   {Timeout: 15 * time.Second},
+	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:        {Timeout: handlers.DeadLettersTimeout},
+
+	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
+	ticketv1.MembershipAdminService_ListMembershipsOf_FullMethodName:    {Personal: true},
+	ticketv1.OrderAdminService_SearchOrders_FullMethodName:              {Personal: true},
+	ticketv1.OrderAdminService_GetOrder_FullMethodName:                  {Personal: true},
+	paymentv1.RefundAdminService_ListRefunds_FullMethodName:             {Personal: true},
+	rewardv1.RewardAdminService_ListRewards_FullMethodName:              {Personal: true},
+	rewardv1.RewardAdminService_GetReward_FullMethodName:                {Personal: true},
+	ingestv1.IngestAdminService_ListRequests_FullMethodName:             {Personal: true},
+	ingestv1.IngestService_GetRequest_FullMethodName:                    {Personal: true},
+	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:          {Personal: true},
+	workerv1.WorkerAdminService_ListAdmissionDeadLetters_FullMethodName: {Personal: true},
+	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},
+}
+
+// cancelsForGood reports whether the body of an event's cancellation leaves no time to undo it.
+func cancelsForGood(body []byte) bool {
+	var in ticketv1.CancelEventRequest
+	return protojson.Unmarshal(body, &in) == nil && in.GraceSeconds != nil && in.GetGraceSeconds() == 0
+}
