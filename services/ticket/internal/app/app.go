@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
 	"urr.guru/pkg/deadletter"
@@ -60,19 +61,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, pkgpostgres.Indexed())
+	pool, database, err := openDatabase(ctx, a, cfg)
 	if err != nil {
 		return err
 	}
-	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.readPoolConfig(), pkgpostgres.Indexed())
-	if err != nil {
-		return err
-	}
-	relay, err := outbox.Attach(a, cfg.Kafka, pool)
-	if err != nil {
-		return err
-	}
-	database := postgres.New(pool, postgres.Options{Reads: reads, Published: relay.Signal})
 	eventStore := events.NewStore(database)
 	eventService := event.NewService(eventStore, eventStore, eventStore)
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
@@ -121,6 +113,23 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return server.Rekey(next.RPC.Accept)
 	})
 	return a.Run(ctx)
+}
+
+// openDatabase connects to PostgreSQL, and starts the relay that publishes the Kafka events of its outbox.
+func openDatabase(ctx context.Context, a *lifecycle.App, cfg *Config) (*pgxpool.Pool, *postgres.Database, error) {
+	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, pkgpostgres.Indexed())
+	if err != nil {
+		return nil, nil, err
+	}
+	reads, err := pkgpostgres.AttachReads(ctx, a, cfg.readPoolConfig(), pkgpostgres.Indexed())
+	if err != nil {
+		return nil, nil, err
+	}
+	relay, err := outbox.Attach(a, cfg.Kafka, pool)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pool, postgres.New(pool, postgres.Options{Reads: reads, Published: relay.Signal}), nil
 }
 
 // targetsOf returns what payments are made for.

@@ -71,9 +71,9 @@ func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, co
 	}
 	lanes := func(ctx context.Context) ([]notice.Lane, error) {
 		webhooks, err := store.ListWebhooks(ctx)
-		all := make([]notice.Lane, len(webhooks))
-		for i, w := range webhooks {
-			all[i] = sender.Lane(w)
+		all := make([]notice.Lane, 0, len(webhooks)+1)
+		for _, w := range webhooks {
+			all = append(all, sender.Lane(w))
 		}
 		if senders.mails != nil {
 			all = append(all, senders.mails.Lane())
