@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +41,23 @@ type mailbox struct {
 
 type stored struct{ to, id, subject, raw string }
 
+// downAtFirst is a server that is down: it ends the first connections at once.
+type downAtFirst struct {
+	net.Listener
+
+	left atomic.Int32
+}
+
+func (d *downAtFirst) Accept() (net.Conn, error) {
+	for {
+		c, err := d.Listener.Accept()
+		if err != nil || d.left.Add(-1) < 0 {
+			return c, err
+		}
+		_ = c.Close() // it is down
+	}
+}
+
 func newMailbox(t *testing.T, behave func(int) error) *mailbox {
 	t.Helper()
 	b := &mailbox{behave: behave}
@@ -48,7 +66,10 @@ func newMailbox(t *testing.T, behave func(int) error) *mailbox {
 	require.NoError(t, err)
 	b.addr = listener.Addr().String()
 	var running sync.WaitGroup
-	running.Go(func() { _ = s.Serve(listener) })
+	down := &downAtFirst{Listener: listener}
+	down.left.Store(10)
+	running.Go(func() { _ = s.Serve(down) })
+	t.Cleanup(func() { require.Negative(t, down.left.Load(), "it was down, and came back") })
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
 		running.Wait()
@@ -171,8 +192,8 @@ func (p *post) deliver() {
 	require.FailNow(p.t, "mails are left")
 }
 
-// Mails go to those whom something concerns, in their language, also by a server that is slow, fails, or
-// fails after it has stored.
+// Mails go to those whom something concerns, in their language, also by a server that is down, slow,
+// fails, or fails after it has stored.
 func TestMailsArriveInOrder(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, func(arrival int) error {
