@@ -45,7 +45,7 @@ type Store interface {
 	List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]Comp, error)
 	// Claim gives the tickets of a comp to a user. It fails with ticket.ErrNotFound when another
 	// user has claimed them, or no comp has this claim.
-	Claim(ctx context.Context, claimHash []byte, userID string) (Comp, error)
+	Claim(ctx context.Context, claimHash []byte, userID string, to reservation.Contact) (Comp, error)
 }
 
 // Service makes comps. It draws their claims, of which only hashes are stored.
@@ -80,6 +80,6 @@ func (s *Service) List(ctx context.Context, eventID string, limit int, before uu
 }
 
 // Claim gives the tickets of the comp with this claim to a user. It may be repeated.
-func (s *Service) Claim(ctx context.Context, secret, userID string) (Comp, error) {
-	return s.store.Claim(ctx, claim.Hash(secret), userID)
+func (s *Service) Claim(ctx context.Context, secret, userID string, to reservation.Contact) (Comp, error) {
+	return s.store.Claim(ctx, claim.Hash(secret), userID, to)
 }

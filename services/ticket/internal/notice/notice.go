@@ -103,14 +103,16 @@ type New struct {
 }
 
 // OfNew returns the notices about new tickets: one for the tickets of each order, and one for each
-// ticket that was passed on.
+// ticket that was passed on. Of tickets that nobody has, until a link to them is claimed, there is none.
 func OfNew(tickets []ticket.Ticket) []New {
 	var issued []*ticket.Ticket
 	var all []New
 	for i := range tickets {
 		t := &tickets[i]
 		if t.Previous == uuid.Nil {
-			issued = append(issued, t)
+			if t.UserID != "" {
+				issued = append(issued, t)
+			}
 			continue
 		}
 		order := t.ReservationID.String()

@@ -93,7 +93,7 @@ func (s *Comps) ClaimComp(ctx context.Context, req *ticketv1.ClaimCompRequest) (
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.comps.Claim(ctx, req.GetClaim(), user)
+	c, err := s.comps.Claim(ctx, req.GetClaim(), user, toContact(req.GetCaller()))
 	if err != nil {
 		return nil, err
 	}

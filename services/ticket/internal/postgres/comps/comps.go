@@ -12,8 +12,10 @@ import (
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
@@ -202,8 +204,8 @@ func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.C
 	return list, nil
 }
 
-// Claim gives the tickets of a comp to a user. It locks the row of the order before its tickets.
-func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string) (comp.Comp, error) {
+// Claim gives the tickets of a comp to a user, who is then told of them. It locks the row of the order before its tickets.
+func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to reservation.Contact) (comp.Comp, error) {
 	var id uuid.UUID
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		row, err := tx.LockComp(ctx, claimHash)
@@ -218,11 +220,21 @@ func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string) (com
 		default:
 			return ticket.ErrNotFound
 		}
-		n, err := tx.GiveComp(ctx, db.GiveCompParams{ReservationID: id, UserID: userID})
+		n, err := tx.GiveComp(ctx, db.GiveCompParams{ReservationID: id, UserID: userID, Email: to.Email, Language: to.Language})
 		if err := postgres.ExpectRows(n, 1, "reservations", err); err != nil {
 			return err
 		}
-		return tx.GiveTickets(ctx, db.GiveTicketsParams{ReservationID: id, UserID: userID})
+		rows, err := tx.GiveTickets(ctx, db.GiveTicketsParams{ReservationID: id, UserID: userID})
+		if err != nil {
+			return err
+		}
+		var given []ticket.Ticket
+		for _, r := range rows {
+			if t := tickets.FromRow(r, false); t.Status == ticket.Valid {
+				given = append(given, t)
+			}
+		}
+		return notices.Insert(ctx, tx.Queries, notice.OfNew(given))
 	})
 	if err != nil {
 		return comp.Comp{}, err

@@ -85,16 +85,21 @@ func TestCompByALink(t *testing.T) {
 	require.NotEqual(t, first.Claim, order.Claim, "it is not stored")
 	require.Len(t, order.TicketIDs, 2)
 
-	_, err = svc.Comps.Claim(t.Context(), first.Claim, "ann")
+	_, err = svc.Comps.Claim(t.Context(), first.Claim, "ann", reservation.Contact{Email: "guest@example.com", Language: "ko"})
 	require.ErrorIs(t, err, ticket.ErrNotFound, "the repeated request has made another one")
 	users := []string{"ann", "bob"}
-	results := storetest.Concurrently(2, func(i int) error { _, err := svc.Comps.Claim(t.Context(), order.Claim, users[i]); return err })
+	results := storetest.Concurrently(2, func(i int) error {
+		_, err := svc.Comps.Claim(t.Context(), order.Claim, users[i], reservation.Contact{Email: "guest@example.com", Language: "ko"})
+		return err
+	})
 	require.Equal(t, 1, storetest.CountSucceeded(t, results, ticket.ErrNotFound))
 	winner := users[0]
 	if results[0] != nil {
 		winner = users[1]
 	}
-	_, err = svc.Comps.Claim(t.Context(), order.Claim, winner)
+	told := `SELECT count(*) FROM notices WHERE type = 'TICKETS_ISSUED' AND data ->> 'reservationId' = $1`
+	require.EqualValues(t, 1, svc.Count(t, told, order.ID.String()), "once, of whoever has claimed it")
+	_, err = svc.Comps.Claim(t.Context(), order.Claim, winner, reservation.Contact{Email: "guest@example.com", Language: "ko"})
 	require.NoError(t, err, "again")
 	again, err := svc.Comps.Make(t.Context(), req)
 	require.NoError(t, err)
@@ -160,7 +165,7 @@ func TestCompsOfACancelledEvent(t *testing.T) {
 	}
 	_, err := svc.Comps.Make(t.Context(), request(t, comp.Request{SeatIDs: []string{"A-1-2"}}))
 	require.ErrorIs(t, err, event.ErrCancelled)
-	_, err = svc.Comps.Claim(t.Context(), made[1].Claim, "bob")
+	_, err = svc.Comps.Claim(t.Context(), made[1].Claim, "bob", reservation.Contact{Email: "guest@example.com", Language: "ko"})
 	require.ErrorIs(t, err, ticket.ErrNotFound)
 	svc.RequireInvariants(t)
 }

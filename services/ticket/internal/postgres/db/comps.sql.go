@@ -62,28 +62,38 @@ func (q *Queries) FindComp(ctx context.Context, reservationID uuid.UUID) (FindCo
 }
 
 const GiveComp = `-- name: GiveComp :execrows
-UPDATE reservations SET user_id = $1, version = version + 1, updated_at = now() WHERE reservation_id = $2 AND user_id = ''
+UPDATE reservations
+SET user_id = $1, email = $2, language = $3, version = version + 1, updated_at = now()
+WHERE reservation_id = $4 AND user_id = ''
 `
 
 type GiveCompParams struct {
 	UserID        string
+	Email         string
+	Language      string
 	ReservationID uuid.UUID
 }
 
 func (q *Queries) GiveComp(ctx context.Context, arg GiveCompParams) (int64, error) {
-	result, err := q.db.Exec(ctx, GiveComp, arg.UserID, arg.ReservationID)
+	result, err := q.db.Exec(ctx, GiveComp,
+		arg.UserID,
+		arg.Email,
+		arg.Language,
+		arg.ReservationID,
+	)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const GiveTickets = `-- name: GiveTickets :exec
+const GiveTickets = `-- name: GiveTickets :many
 WITH own AS (
     SELECT o.ticket_id FROM tickets o
     WHERE o.reservation_id = $2 AND o.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
     ORDER BY o.ticket_id FOR UPDATE)
 UPDATE tickets t SET user_id = $1, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = ''
+RETURNING t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at
 `
 
 type GiveTicketsParams struct {
@@ -92,9 +102,47 @@ type GiveTicketsParams struct {
 }
 
 // Tickets are locked in order, as everywhere.
-func (q *Queries) GiveTickets(ctx context.Context, arg GiveTicketsParams) error {
-	_, err := q.db.Exec(ctx, GiveTickets, arg.UserID, arg.ReservationID)
-	return err
+func (q *Queries) GiveTickets(ctx context.Context, arg GiveTicketsParams) ([]Ticket, error) {
+	rows, err := q.db.Query(ctx, GiveTickets, arg.UserID, arg.ReservationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Ticket
+	for rows.Next() {
+		var i Ticket
+		if err := rows.Scan(
+			&i.TicketID,
+			&i.ReservationID,
+			&i.N,
+			&i.Prev,
+			&i.EventID,
+			&i.UserID,
+			&i.Section,
+			&i.SeatID,
+			&i.Price,
+			&i.Paid,
+			&i.Fee,
+			&i.Given,
+			&i.Currency,
+			&i.PaymentID,
+			&i.Status,
+			&i.UsedEpoch,
+			&i.RefundID,
+			&i.Disputed,
+			&i.DisputedAsOf,
+			&i.Serial,
+			&i.IssuedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const InsertComp = `-- name: InsertComp :exec

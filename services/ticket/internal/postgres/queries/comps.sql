@@ -31,15 +31,18 @@ WHERE reservation_id = (SELECT c.reservation_id FROM comps c WHERE c.claim_hash 
 FOR UPDATE;
 
 -- name: GiveComp :execrows
-UPDATE reservations SET user_id = @user_id, version = version + 1, updated_at = now() WHERE reservation_id = @reservation_id AND user_id = '';
+UPDATE reservations
+SET user_id = @user_id, email = @email, language = @language, version = version + 1, updated_at = now()
+WHERE reservation_id = @reservation_id AND user_id = '';
 
 -- Tickets are locked in order, as everywhere.
--- name: GiveTickets :exec
+-- name: GiveTickets :many
 WITH own AS (
     SELECT o.ticket_id FROM tickets o
     WHERE o.reservation_id = @reservation_id AND o.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
     ORDER BY o.ticket_id FOR UPDATE)
-UPDATE tickets t SET user_id = @user_id, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = '';
+UPDATE tickets t SET user_id = @user_id, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = ''
+RETURNING t.*;
 
 -- name: FindComp :one
 SELECT sqlc.embed(r), c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
