@@ -16,6 +16,9 @@ const (
 	MaxSeat  = 64
 )
 
+// MaxEmail is the longest e-mail address, in bytes (RFC 5321 §4.5.3.1).
+const MaxEmail = 254
+
 // ValidEventID reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
 func ValidEventID(s string) bool {
 	return len(s) >= 1 && len(s) <= MaxEvent && hasOnly(s, func(c byte) bool { return isAlnum(c) || c == '_' || c == '-' })

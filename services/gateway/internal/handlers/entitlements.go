@@ -30,8 +30,6 @@ const (
 	uploadPart = 5_000
 	// maxUploadErrors is how many invalid lines of a file are named.
 	maxUploadErrors = 20
-	// maxEmail is the longest e-mail address, in bytes (RFC 5321 §4.5.3.1).
-	maxEmail = 254
 )
 
 // Columns of a list of users.
@@ -168,7 +166,7 @@ func (f *userFile) add(part *ticketv1.AddToUploadRequest, userID, email string) 
 		problem = "has no user"
 	case userID != "" && !ids.ValidUser(userID):
 		problem = "has an invalid user id"
-	case email != "" && (at < 1 || at == len(email)-1 || len(email) > maxEmail || strings.ContainsAny(email, " \t\r\n")):
+	case email != "" && (at < 1 || at == len(email)-1 || len(email) > ids.MaxEmail || strings.ContainsAny(email, " \t\r\n")):
 		problem = "has an invalid e-mail address"
 	}
 	if problem != "" {

@@ -11,9 +11,6 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// maxEmail is the longest e-mail address, in bytes (RFC 5321 §4.5.3.1).
-const maxEmail = 254
-
 // rolesOf returns the roles in URR that the claims of the user's ID token give.
 func (p *Provider) rolesOf(idClaims map[string]any) []string {
 	found := []string{}
@@ -32,7 +29,7 @@ func (p *Provider) rolesOf(idClaims map[string]any) []string {
 func (p *Provider) personOf(idClaims map[string]any) (found claims.Person) {
 	email, _ := idClaims["email"].(string)
 	// Some providers write the truth value as a text.
-	if verified := idClaims["email_verified"]; len(email) <= maxEmail && (verified == true || verified == "true") {
+	if verified := idClaims["email_verified"]; len(email) <= ids.MaxEmail && (verified == true || verified == "true") {
 		found.Email = strings.ToLower(email)
 	}
 	for _, name := range p.cfg.EntitlementClaims {

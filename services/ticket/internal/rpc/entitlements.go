@@ -10,9 +10,6 @@ import (
 	"urr.guru/services/ticket/internal/entitlement"
 )
 
-// maxEmail is the longest e-mail address of a list, in bytes (RFC 5321 §4.5.3.1).
-const maxEmail = 254
-
 // Entitlements tells who may buy in presales, and takes users' codes.
 type Entitlements struct {
 	ticketv1.UnimplementedEntitlementServiceServer
@@ -159,7 +156,7 @@ func (s *EntitlementAdmin) AddToUpload(ctx context.Context, req *ticketv1.AddToU
 		}
 	}
 	for _, email := range req.GetEmails() {
-		if email == "" || len(email) > maxEmail {
+		if email == "" || len(email) > ids.MaxEmail {
 			return nil, invalidField("emails", "has a member that is not an e-mail address")
 		}
 	}
