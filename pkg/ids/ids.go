@@ -9,15 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Longest ids, in bytes.
+// Longest ids, and e-mail addresses, in bytes.
 const (
 	MaxEvent = 64
 	MaxUser  = 63
 	MaxSeat  = 64
+	MaxEmail = 254 // RFC 5321 §4.5.3.1
 )
-
-// MaxEmail is the longest e-mail address, in bytes (RFC 5321 §4.5.3.1).
-const MaxEmail = 254
 
 // ValidEventID reports whether s is an event id: 1–64 of [A-Za-z0-9_-].
 func ValidEventID(s string) bool {
