@@ -114,7 +114,8 @@ func TestLineGetsWhatEntitles(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.do(c.method, "/api/v1/queue/"+c.verb+"/calm", "", who).Code)
 		sent := w.queue.of(c.call)[0].caller
 		require.Equal(t, alice, sent.GetUserId())
-		require.Equal(t, c.person, claims.Person{Email: sent.GetEmail(), Claims: sent.GetClaims()}, c.verb)
+		got := claims.Person{Email: sent.GetEmail(), Claims: sent.GetClaims()}
+		require.Equal(t, c.person, got, c.verb)
 	}
 }
 
