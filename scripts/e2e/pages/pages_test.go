@@ -117,8 +117,8 @@ func testSigningOut(t *testing.T) {
 	b.waitForPath("/my")
 	b.waitForText(words(t, "en")["my"]["noTickets"])
 	b.checkPage("nothing yet")
-	b.click("#sign-out")
-	b.until("the sign-in link", "document.querySelector('#sign-in')")
+	b.click("#sign-out:not([hidden])")
+	b.until("the sign-in link", "document.querySelector('#sign-in:not([hidden])')")
 	b.visit("/my")
 	b.waitForPath("/login")
 }

@@ -107,8 +107,8 @@ func testSignOutFails(t *testing.T) {
 	b.startSession(uniqueID("stays"))
 	b.visit("/my")
 	b.waitForPath("/my")
-	b.waitFor("#sign-out")
-	b.click("#sign-out")
+	b.waitFor("#sign-out:not([hidden])")
+	b.click("#sign-out:not([hidden])")
 	b.waitForDialog("NOT NOW")
 	require.Equal(t, "/my", b.path())
 }
