@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -41,12 +40,8 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 		return nil, errs.ErrBodyTooLarge
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, errs.ErrBodyTooLarge
-	case err != nil:
-		return nil, errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "the body could not be read"})
+	if err != nil {
+		return nil, edge.BodyError(err)
 	}
 	return body, nil
 }

@@ -191,14 +191,9 @@ func cell(record []string, column int) string {
 }
 
 func readError(err error) error {
-	var large *http.MaxBytesError
 	var invalid *csv.ParseError
-	switch {
-	case errors.As(err, &large):
-		return errs.ErrBodyTooLarge
-	case errors.As(err, &invalid):
+	if errors.As(err, &invalid) {
 		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: fmt.Sprintf("line %d", invalid.Line), Message: "is not CSV: " + invalid.Err.Error()})
-	default:
-		return errs.ErrInvalidRequest.Wrap(err).WithFields(errs.Field{Message: "the body could not be read"})
 	}
+	return edge.BodyError(err)
 }

@@ -283,7 +283,7 @@ func toTransfer(r db.Transfer) transfer.Transfer {
 	return transfer.Transfer{
 		ID: r.TransferID, TicketID: r.TicketID, EventID: r.EventID, Seller: r.Seller, ToUser: orEmpty(r.ToUser), ClaimHash: r.ClaimHash,
 		Price: r.Price, Currency: r.Currency, Status: transfer.Status(r.Status), Reason: r.Reason, Deadline: r.Deadline.UTC(),
-		Buyer: orEmpty(r.Buyer), PayUntil: orZero(r.PayUntil), PayEndsAt: orZero(r.PayEndsAt), Unpaid: int(r.Unpaid),
+		Buyer: orEmpty(r.Buyer), PayUntil: postgres.TimeOrZero(r.PayUntil), PayEndsAt: postgres.TimeOrZero(r.PayEndsAt), Unpaid: int(r.Unpaid),
 		PaymentID: r.PaymentID.UUID, Charging: r.Charging, Opens: int(r.Opens), NewTicket: r.NewTicket.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
 	}
 }
@@ -300,11 +300,4 @@ func orEmpty(s *string) string {
 		return ""
 	}
 	return *s
-}
-
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
 }
