@@ -121,7 +121,7 @@ func (c *counts) figures() []Figure {
 		// Every _test.go file. The limit is 85 lines of tests for 100 of source.
 		{"lines of tests", c.tests, (c.source*85 + 99) / 100, true},
 		// The part of the first figure that is under scripts/.
-		{"hand-written lines of Go of scripts", c.scripts, 23_200, false},
+		{"hand-written lines of Go of scripts", c.scripts, 23_900, false},
 		// Words of every .md file as wc -w counts them: separated by white space, in tables and code too.
 		{"words of documents", c.words, 57_500, false},
 		// Characters of a line of an .md file: links, tables and code are no exception.
