@@ -330,6 +330,7 @@ var operatorRows = map[string]inputRow{
 			{"types", `["TICKETS_SOLD"]`, invalid, "types[0]"},
 		},
 	},
+	"GET /api/v1/admin/webhooks":                   {none: "it has no input"},
 	"DELETE /api/v1/admin/webhooks/{name}":         {none: "a webhook that does not exist is deleted"},
 	"GET /api/v1/admin/webhooks/{name}/deliveries": {queries: badPages},
 	"POST /api/v1/admin/webhooks/{name}/replay": {

@@ -54,7 +54,7 @@ func testMembershipByPage(t *testing.T, at payPage) {
 		b.waitForPath("/events/" + early + "/seats")
 
 		b.visit("/my")
-		b.waitFor(`main a[href="/memberships"]`)
+		b.waitForText(all["my"]["noRewards"]) // until the lists are shown, the link moves
 		b.click(`main a[href="/memberships"]`)
 		b.waitForText(says["ACTIVE"])
 		b.click(buy)
