@@ -94,7 +94,7 @@ func newPositionBenchmark(ctx context.Context, p *harness.Platform, counter *aws
 	for i := range r.vwr {
 		conn := p.Dial(platform.Gateway, platform.VWR, i, longTimeout())
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
-		r.vwr[i] = batch.NewItems(likeGateway, batchrpc.Call(vwrv1.NewVwrServiceClient(conn).Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
+		r.vwr[i] = batch.NewItems(likeGatewayOfCrowds, batchrpc.Call(vwrv1.NewVwrServiceClient(conn).Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 			return &vwrv1.AssignRequest{Items: items}
 		}, (*vwrv1.AssignResult).GetAssigned))
 	}

@@ -89,6 +89,9 @@ type holdRows struct {
 // likeGateway configures batches as in the gateway, but with a longer timeout for busy machines.
 var likeGateway = batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
 
+// likeGatewayOfCrowds is likeGateway for the calls of a crowd, which wait longer for each other.
+var likeGatewayOfCrowds = batch.Config{Max: 256, Delay: 2 * time.Millisecond, Overlap: 10 * time.Millisecond, Inflight: 8, Timeout: time.Minute}
+
 func newHoldRows(p *harness.Platform) (*holdRows, error) {
 	w := p.Wiring()
 	service, err := platform.Lookup(platform.Ticket)

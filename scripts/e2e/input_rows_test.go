@@ -142,7 +142,7 @@ var visitorRows = map[string]inputRow{
 	"DELETE /api/v1/reservations/{reservationId}": {stranger: noReservation},
 
 	// Presales
-	"GET /api/v1/events/{eventId}/me":     {},
+	"GET /api/v1/events/{eventId}/me":     {unknown: noEvent},
 	"POST /api/v1/events/{eventId}/codes": {body: text(`{"code":"unknown"}`), misused: noCode, bad: []badValue{{"code", ``, invalid, "code"}}},
 	"POST /api/v1/admin/events/{eventId}/codes": {
 		body: text(`{"codeList":"friends","count":1}`), bad: []badValue{
@@ -150,9 +150,9 @@ var visitorRows = map[string]inputRow{
 			{"count", `10001`, invalid, "count"},
 		},
 	},
-	"GET /api/v1/admin/events/{eventId}/codes":                     {},
+	"GET /api/v1/admin/events/{eventId}/codes":                     {unknown: noEvent},
 	"POST /api/v1/admin/events/{eventId}/codes/{batchId}/withdraw": {body: text(`{}`), misused: noBatch},
-	"GET /api/v1/admin/events/{eventId}/entitlements":              {},
+	"GET /api/v1/admin/events/{eventId}/entitlements":              {unknown: noEvent},
 	"PUT /api/v1/admin/events/{eventId}/entitlements/{list}":       {misused: invalid},
 
 	// Resources of the user

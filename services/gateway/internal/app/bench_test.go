@@ -3,6 +3,7 @@ package app_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -29,5 +30,20 @@ func BenchmarkPolls(b *testing.B) {
 				w.gateway.Handler.ServeHTTP(discard{http.Header{}}, r)
 			}
 		})
+	}
+}
+
+// BenchmarkSoldOut measures the refusal of a user who was told a moment ago that nothing is left.
+func BenchmarkSoldOut(b *testing.B) {
+	w := newFixture(b)
+	body := strings.NewReader("{}")
+	r := httptest.NewRequest(http.MethodPost, "/api/v1/promotions/"+soldOut+"/requests", body)
+	r.Header.Set("Content-Type", "application/json")
+	for k, v := range w.session(alice) {
+		r.Header.Set(k, v)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.gateway.Handler.ServeHTTP(discard{http.Header{}}, r)
 	}
 }

@@ -1,6 +1,6 @@
 // Package handlers has the handlers of the hand-written routes, among them those with the most load.
 // They respond from memory where possible. Other calls are batched: those that arrive within 150 µs (2
-// to 10 ms for polls of the line) become one RPC.
+// to 10 ms for the calls of a crowd) become one RPC.
 package handlers
 
 import (
@@ -14,10 +14,11 @@ import (
 // below the limit of the services (1,000).
 const (
 	batchDelay = 150 * time.Microsecond
-	// Polls of a line wait longer, and their batches overlap only if queue is slow, so that batches grow
-	// with the load: one RPC costs as much as many of its items.
-	pollDelay     = 2 * time.Millisecond
-	pollOverlap   = 10 * time.Millisecond
+	// The calls of a crowd, polls of a line and calls that are stored before the response, wait longer,
+	// and their batches overlap only if the service is slow, so that batches grow with the load: one RPC
+	// costs as much as many of its items.
+	crowdDelay    = 2 * time.Millisecond
+	crowdOverlap  = 10 * time.Millisecond
 	pollInflight  = 4
 	batchMax      = 256
 	batchInflight = 8
@@ -70,9 +71,16 @@ func newLineBatches[I, O any](known KnownEvents, cfg batch.Config, run batchCall
 	return &lineBatches[I, O]{known: known, unknown: batch.NewItems(small, run), lines: newEventBatches(cfg, run)}
 }
 
+// crowdBatchConfig is for the calls of a crowd, whose batches grow with the load.
+func crowdBatchConfig(timeout time.Duration) batch.Config {
+	cfg := batchConfig(timeout)
+	cfg.Delay, cfg.Overlap = crowdDelay, crowdOverlap
+	return cfg
+}
+
 func pollBatchConfig() batch.Config {
-	cfg := batchConfig(callTimeout)
-	cfg.Delay, cfg.Overlap, cfg.Inflight = pollDelay, pollOverlap, pollInflight
+	cfg := crowdBatchConfig(callTimeout)
+	cfg.Inflight = pollInflight
 	return cfg
 }
 

@@ -50,7 +50,7 @@ func NewPromotionHandlers(ingest ingestv1.IngestServiceClient, clock otter.Clock
 	// An application is stored before the response, as a position is, so its time-out is as long.
 	return &PromotionHandlers{
 		refused: refused,
-		apply: newEventBatches(batchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
+		apply: newEventBatches(crowdBatchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
 			return &ingestv1.ApplyRequest{Items: items}
 		}, (*ingestv1.ApplyResult).GetApplied)),
 	}, nil

@@ -42,13 +42,13 @@ func NewRoomHandlers(
 	if vwr == nil {
 		return h
 	}
-	h.assign = newEventBatches(batchConfig(assignTimeout), batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
+	h.assign = newEventBatches(crowdBatchConfig(assignTimeout), batchrpc.Call(vwr.Assign, func(items []*vwrv1.AssignItem) *vwrv1.AssignRequest {
 		return &vwrv1.AssignRequest{Items: items}
 	}, (*vwrv1.AssignResult).GetAssigned))
 	h.check = newLineBatches(state, batchConfig(callTimeout), batchrpc.Call(vwr.Check, func(items []*vwrv1.CheckItem) *vwrv1.CheckRequest {
 		return &vwrv1.CheckRequest{Items: items}
 	}, (*vwrv1.CheckResult).GetChecked))
-	h.join = newEventBatches(batchConfig(assignTimeout), batchrpc.Call(vwr.Join, func(items []*vwrv1.JoinItem) *vwrv1.JoinRequest {
+	h.join = newEventBatches(crowdBatchConfig(assignTimeout), batchrpc.Call(vwr.Join, func(items []*vwrv1.JoinItem) *vwrv1.JoinRequest {
 		return &vwrv1.JoinRequest{Items: items}
 	}, (*vwrv1.JoinResult).GetJoined))
 	return h
