@@ -44,19 +44,19 @@ func TestPollBatchesGrowWithTheLoad(t *testing.T) {
 			synctest.Wait()
 		}
 		ask(1)
-		time.Sleep(pollDelay / 2) // of the test's own clock
+		time.Sleep(crowdDelay / 2) // of the test's own clock
 		ask(3)
 		require.Empty(t, begun(), "the delay has not passed")
-		time.Sleep(pollDelay)
+		time.Sleep(crowdDelay)
 		for n := 5; n <= 7; n++ {
 			ask(n)
-			time.Sleep(pollOverlap)
+			time.Sleep(crowdOverlap)
 			synctest.Wait()
 		}
 		require.Equal(t, []int{4, 5, 6, 7}, begun())
 
 		ask(100)
-		time.Sleep(pollOverlap)
+		time.Sleep(crowdOverlap)
 		ask(50)
 		require.Equal(t, []int{4, 5, 6, 7}, begun(), "four are in flight")
 		answer <- struct{}{}
