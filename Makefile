@@ -47,7 +47,7 @@ build: ## Build the services into .urr/bin
 web: ## Bundle the pages into the gateway
 	@$(call program,web) $(CTRL_C)
 
-.PHONY: proto settings figures tidy lint verify quick test stress fuzz provider-check
+.PHONY: proto settings figures plan tidy lint verify quick test stress fuzz provider-check
 proto: ## Regenerate Go and OpenAPI from proto/, and Go from the SQL queries
 	@$(CHECK) proto $(CTRL_C)
 	@$(CHECK) sqlc $(CTRL_C)
@@ -57,6 +57,9 @@ settings: ## Regenerate what follows from the services' Config and the RPCs' acc
 
 figures: ## Regenerate the tables of measured figures in the documents from scripts/bench/reference.json
 	@$(CHECK) figures $(CTRL_C)
+
+plan: ## Print what an opening needs of pods and stores: make plan VISITORS=1000000 WITHIN=60
+	@$(CHECK) plan "$(VISITORS)" "$(WITHIN)" $(CTRL_C)
 
 tidy: ## Run go mod tidy in every module
 	@$(CHECK) tidy $(CTRL_C)

@@ -48,6 +48,8 @@ type embedder interface{ lifecycle() *Config }
 type Command[C any] struct {
 	// Usage is the command's name and arguments.
 	Usage string
+	// Unconfigured: the command needs no configuration; Run gets nil.
+	Unconfigured bool
 	// Run prints its result to out.
 	Run func(ctx context.Context, cfg *C, args []string, out io.Writer) error
 }
@@ -155,9 +157,12 @@ func loadConfig[C any](ctx context.Context, stderr io.Writer) (cfg *C, ok bool) 
 }
 
 func runExtraCommand[C any](ctx context.Context, e Command[C], args []string, stdout, stderr io.Writer) int {
-	cfg, ok := loadConfig[C](ctx, stderr)
-	if !ok {
-		return 2
+	var cfg *C
+	if !e.Unconfigured {
+		var ok bool
+		if cfg, ok = loadConfig[C](ctx, stderr); !ok {
+			return 2
+		}
 	}
 	err := e.Run(ctx, cfg, args, stdout)
 	if err == nil {

@@ -114,6 +114,13 @@ func TestExtraCommands(t *testing.T) {
 	t.Setenv("LIFECYCLE_TEST_THRESHOLD", "abc")
 	code, _, _ = call("outbox", "parked")
 	require.Equal(t, 2, code)
+	free := Command[serviceConfig]{Usage: "plan", Unconfigured: true, Run: func(_ context.Context, c *serviceConfig, _ []string, out io.Writer) error {
+		_, err := fmt.Fprintln(out, c == nil)
+		return err
+	}}
+	out.Reset()
+	require.Zero(t, runCommand(t.Context(), "gateway", []string{"plan"}, &out, &problems, nil, nil, free))
+	require.Equal(t, "true\n", out.String())
 }
 
 func TestMigrateRunsInsteadOfServe(t *testing.T) {

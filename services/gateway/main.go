@@ -9,4 +9,4 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("gateway", app.Run, app.Migrate)) }
+func main() { os.Exit(lifecycle.Main("gateway", app.Run, app.Migrate, app.Plan())) }

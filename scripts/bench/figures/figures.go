@@ -5,23 +5,28 @@ package figures
 import (
 	"fmt"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/rounds"
 	"urr.guru/scripts/bench"
 	"urr.guru/scripts/internal/section"
 )
 
-// Write generates the sections with measured figures in the documents of the checkout at root.
+// Write generates the sections with measured figures in the documents of the checkout at root, and the
+// figures of plans.
 func Write(root string) error {
-	documents, err := generatedSections(root)
+	kept, err := bench.Reference(root)
 	if err != nil {
 		return err
 	}
-	for _, d := range documents {
+	r := report{kept}
+	if err := r.writePlan(root); err != nil {
+		return err
+	}
+	for _, d := range r.generatedSections() {
 		if err := section.Write(filepath.Join(root, d.path), d.section, d.text); err != nil {
 			return err
 		}
@@ -32,17 +37,12 @@ func Write(root string) error {
 // document is a generated section: the path of the document, the name of the section, and its text.
 type document struct{ path, section, text string }
 
-func generatedSections(root string) ([]document, error) {
-	kept, err := bench.Reference(root)
-	if err != nil {
-		return nil, err
-	}
-	r := report{kept}
+func (r report) generatedSections() []document {
 	guide := filepath.Join("scripts", "bench", "README.md")
 	return []document{
 		{"README.md", "figures", r.capacityTable(sales())},
 		{guide, "figures", r.rowsTable() + "\n" + r.calculationTable(sales())},
-	}, nil
+	}
 }
 
 // report is the repository's report of `make bench`, with methods that format it as tables.
@@ -57,7 +57,7 @@ func (r report) rowsTable() string {
 	for _, row := range r.Rows {
 		fmt.Fprintf(&what, "| `%s` | %s | %s |\n", row.Name, row.What, row.Besides)
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
-			row.Name, formatNumber(row.Value), row.Unit, baselineFigure(row, row.Baseline), baselineFigure(row, row.Ratio), requirements(row), judgement(row))
+			row.Name, plan.Number(row.Value), row.Unit, baselineFigure(row, row.Baseline), baselineFigure(row, row.Ratio), requirements(row), judgement(row))
 	}
 	return what.String() + "\n" + b.String()
 }
@@ -67,17 +67,17 @@ func baselineFigure(row rounds.Result, figure float64) string {
 	if row.Besides == "" {
 		return ""
 	}
-	return formatNumber(figure)
+	return plan.Number(figure)
 }
 
 // requirements lists the limits of a row: the least ratio to the baseline, and limits of its parts.
 func requirements(row rounds.Result) string {
 	var all []string
 	if row.Must > 0 {
-		all = append(all, "≥ "+formatNumber(row.Must))
+		all = append(all, "≥ "+plan.Number(row.Must))
 	}
 	for _, name := range slices.Sorted(maps.Keys(row.Limits)) {
-		all = append(all, fmt.Sprintf("%s ≤ %s", name, formatNumber(row.Limits[name])))
+		all = append(all, fmt.Sprintf("%s ≤ %s", name, plan.Number(row.Limits[name])))
 	}
 	return strings.Join(all, ", ")
 }
@@ -86,36 +86,13 @@ func requirements(row rounds.Result) string {
 func judgement(row rounds.Result) string {
 	var missed []string
 	if row.Ratio < row.Must {
-		missed = append(missed, "ratio "+formatNumber(row.Ratio))
+		missed = append(missed, "ratio "+plan.Number(row.Ratio))
 	}
 	for _, name := range row.Exceeded() {
-		missed = append(missed, name+" "+formatNumber(row.Parts[name]))
+		missed = append(missed, name+" "+plan.Number(row.Parts[name]))
 	}
 	if len(missed) == 0 {
 		return "yes"
 	}
 	return "**no**: " + strings.Join(missed, ", ")
-}
-
-// formatNumber formats a value with three digits: at most two decimals, and none from 100 on.
-func formatNumber(v float64) string {
-	switch {
-	case v == 0:
-		return "0"
-	case math.Abs(v) < 0.005:
-		return "< 0.01"
-	case math.Abs(v) >= 99.95:
-		return formatThousands(int64(math.Round(v)))
-	case math.Abs(v) >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	default:
-		return fmt.Sprintf("%.2f", v)
-	}
-}
-
-func formatThousands(n int64) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", formatThousands(n/1000), n%1000)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/rounds"
-	"urr.guru/pkg/waits"
 	"urr.guru/scripts/bench"
 	"urr.guru/scripts/internal/section"
 	"urr.guru/scripts/platform"
@@ -20,42 +20,20 @@ func TestDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
-	documents, err := generatedSections(layout.Root)
+	kept, err := bench.Reference(layout.Root)
 	require.NoError(t, err)
-	for _, d := range documents {
+	r := report{kept}
+	want, err := r.planText()
+	require.NoError(t, err)
+	plans, err := os.ReadFile(planFile(layout.Root))
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(plans), "run make figures")
+	for _, d := range r.generatedSections() {
 		raw, err := os.ReadFile(filepath.Join(layout.Root, d.path))
 		require.NoError(t, err)
 		current, err := section.Replace(string(raw), d.section, d.text)
 		require.NoError(t, err)
 		require.Equal(t, current, string(raw), "%s differs from scripts/bench/reference.json: run make figures", d.path)
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	t.Parallel()
-	for v, want := range map[float64]string{0: "0", 0.034: "0.03", 9.996: "10.0", 27.26: "27.3", 99.96: "100", 4439.1: "4,439", 1_234_567: "1,234,567", 1_000_023: "1,000,023"} {
-		require.Equal(t, want, formatNumber(v))
-	}
-}
-
-// 100,000 in tier 1 poll at the intervals that pkg/waits advises.
-func TestPollRate(t *testing.T) {
-	t.Parallel()
-	rate, sum := pollRate(100_000, tier1Polls)
-	require.Equal(t, "500/2 + 1,500/5 + … + 20,000/40", sum)
-	require.InDelta(t, 5517, rate, 1)
-	rate, sum = pollRate(1200, tier1Polls)
-	require.Equal(t, "500/2 + 700/5", sum)
-	require.InDelta(t, 390, rate, 0)
-	from := 0.0
-	for _, it := range tier1Polls {
-		advised := func(ahead int64) float64 {
-			return float64(waits.NextPoll(ahead, waits.EstimatedWait(ahead, admitted, 0), 0.5))
-		}
-		require.InDelta(t, it.seconds, advised(int64(from)+1), 0)
-		if from = it.ahead; from > 0 {
-			require.GreaterOrEqual(t, advised(int64(from)), it.seconds)
-		}
 	}
 }
 
@@ -87,11 +65,11 @@ Measured on 2026-11-23 with go1 and 2 processors.
 | `+"`memory`"+` | 326 | MB |  |  | all ≤ 330 | yes |
 `, r.rowsTable())
 
-	s := saleSize{visitors: 60_000, slots: 300, line: 100}
-	require.Contains(t, r.calculationTable([]saleSize{s}), "| read the event | gateway | `event` | 30.0 | 60,000/60 = 1,000 | 0.03 |\n")
-	require.Contains(t, r.calculationTable([]saleSize{s}), "| hold seats | ticket, PostgreSQL | `seat_hold` | 500 | 100 | 0.10 |\n")
-	require.Contains(t, r.calculationTable([]saleSize{s}), "| poll tier 1 | gateway | `serving` | not measured |")
-	require.Contains(t, r.capacityTable([]saleSize{s}), "| ticket, PostgreSQL | 0.20 |\n", "half busy")
-	require.Contains(t, r.capacityTable([]saleSize{s}), "| vwr | not measured |\n")
-	require.Contains(t, r.capacityTable([]saleSize{s}), "| ticket | < 0.01, without `availability_50k` |\n")
+	s := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 60_000, WithinSeconds: 60}}
+	require.Contains(t, r.calculationTable([]plan.Opening{s}), "| read the event | gateway | `event` | 30.0 | 60,000/60 = 1,000 | 0.03 |\n")
+	require.Contains(t, r.calculationTable([]plan.Opening{s}), "| hold seats | ticket, PostgreSQL | `seat_hold` | 500 | 100 | 0.10 |\n")
+	require.Contains(t, r.calculationTable([]plan.Opening{s}), "| poll tier 1 | gateway | `serving` | not measured |")
+	require.Contains(t, r.capacityTable([]plan.Opening{s}), "| ticket, PostgreSQL | 0.20 |\n", "half busy")
+	require.Contains(t, r.capacityTable([]plan.Opening{s}), "| vwr | not measured |\n")
+	require.Contains(t, r.capacityTable([]plan.Opening{s}), "| ticket | < 0.01, without `availability_50k` |\n")
 }

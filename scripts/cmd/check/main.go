@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"urr.guru/pkg/plan"
 	"urr.guru/scripts/internal/apt"
 	"urr.guru/scripts/internal/interrupt"
 	"urr.guru/scripts/internal/tools"
@@ -31,6 +32,7 @@ const usage = `usage: check <command>
   sqlc                  regenerate Go from the SQL queries
   settings              regenerate what follows from the services' Config and the RPCs' access: tables, charts, go.work
   figures               regenerate the tables of measured figures in the documents from scripts/bench/reference.json
+  plan <n> <seconds>    what n visitors within so many seconds need
   tidy                  go mod tidy in every module`
 
 func main() { interrupt.Main("check", run) }
@@ -65,6 +67,7 @@ func run(ctx context.Context, args []string) error {
 		"sqlc":      noArguments(c.generateSQLC),
 		"settings":  noArguments(c.generateSettings),
 		"figures":   noArguments(c.generateFigures),
+		"plan":      makePlan,
 		"tidy":      noArguments(func(ctx context.Context) error { return c.eachModule(ctx, "go", "mod", "tidy") }),
 	}
 	command := commands[args[0]]
@@ -72,6 +75,13 @@ func run(ctx context.Context, args []string) error {
 		return errors.New(usage)
 	}
 	return command(ctx, args[1:])
+}
+
+func makePlan(_ context.Context, args []string) error {
+	if len(args) != 2 || args[0] == "" || args[1] == "" {
+		return errors.New("usage: make plan VISITORS=1000000 WITHIN=60 (seconds)")
+	}
+	return plan.Command([]string{"--visitors", args[0], "--within", args[1]}, os.Stdout)
 }
 
 // noArguments returns a command that calls run and refuses any argument.

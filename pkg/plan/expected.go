@@ -1,0 +1,62 @@
+// Package plan computes what an opening needs of processors and stores: from the crowd that
+// operators expect, and from what `make bench` has measured.
+package plan
+
+import (
+	"math"
+
+	"urr.guru/pkg/errs"
+)
+
+const (
+	// SettledPerSecond is the largest number of requests to one promotion that are settled per second.
+	SettledPerSecond = 1000
+	// ShardRate is how many requests per second a partition of the index for a promotion's requests takes,
+	// which each writes four times, of 1,000.
+	ShardRate = 250
+	// MaxShards is the largest number of these partitions.
+	MaxShards = 128
+)
+
+// Expected is the crowd that operators expect at an opening. The zero value: nothing is expected.
+type Expected struct {
+	Visitors int64
+	// WithinSeconds is the time from the opening in which they come.
+	WithinSeconds int64
+}
+
+// Any reports whether somebody is expected.
+func (e Expected) Any() bool { return e.Visitors > 0 && e.WithinSeconds > 0 }
+
+// PerSecond returns how many visitors come per second.
+func (e Expected) PerSecond() float64 {
+	if !e.Any() {
+		return 0
+	}
+	return float64(e.Visitors) / float64(e.WithinSeconds)
+}
+
+// Shards returns how many partitions a promotion's index needs.
+func (e Expected) Shards() int64 {
+	return min(MaxShards, int64(math.Ceil(e.PerSecond()/ShardRate)))
+}
+
+// Limits of what may be expected.
+const (
+	MaxVisitors      = 100_000_000
+	MaxWithinSeconds = 86_400
+)
+
+// Check returns what is wrong with the value; the zero value is right.
+func (e Expected) Check() (bad []errs.Field) {
+	if e == (Expected{}) {
+		return nil
+	}
+	if e.Visitors < 1 || e.Visitors > MaxVisitors {
+		bad = append(bad, errs.Field{Path: "expected.visitors", Message: "must be from 1 to 100000000, with withinSeconds"})
+	}
+	if e.WithinSeconds < 1 || e.WithinSeconds > MaxWithinSeconds {
+		bad = append(bad, errs.Field{Path: "expected.withinSeconds", Message: "must be from 1 to 86400, with visitors"})
+	}
+	return bad
+}

@@ -1,0 +1,167 @@
+package plan_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/waits"
+)
+
+var update = flag.Bool("update", false, "write the golden file") //nolint:gochecknoglobals // a flag
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[float64]string{0: "0", 0.034: "0.03", 9.996: "10.0", 27.26: "27.3", 99.96: "100", 4439.1: "4,439", 1_234_567: "1,234,567", 1_000_023: "1,000,023"} {
+		require.Equal(t, want, plan.Number(v))
+	}
+}
+
+// 100,000 in tier 1 poll at the intervals that pkg/waits advises.
+func TestPollRate(t *testing.T) {
+	t.Parallel()
+	rate, sum := plan.PollRate(100_000, plan.Tier1Polls())
+	require.Equal(t, "500/2 + 1,500/5 + … + 20,000/40", sum)
+	require.InDelta(t, 5517, rate, 1)
+	rate, sum = plan.PollRate(1200, plan.Tier1Polls())
+	require.Equal(t, "500/2 + 700/5", sum)
+	require.InDelta(t, 390, rate, 0)
+	from := 0.0
+	for _, it := range plan.Tier1Polls() {
+		advised := func(ahead int64) float64 {
+			return float64(waits.NextPoll(ahead, waits.EstimatedWait(ahead, plan.Admitted, 0), 0.5))
+		}
+		require.InDelta(t, it.Seconds, advised(int64(from)+1), 0)
+		if from = it.Ahead; from > 0 {
+			require.GreaterOrEqual(t, advised(int64(from)), it.Seconds)
+		}
+	}
+}
+
+// measured are figures of a test: every row but those of assign_cpu and promotion_sold_out.
+func measured() plan.Figures {
+	return plan.Figures{Processors: 2, Rows: []plan.Row{
+		{Name: "event", Parts: map[string]float64{"gateway": 40, "ticket": 0.4}},
+		{Name: "queue_status_256", Parts: map[string]float64{"gateway": 50, "queue": 10, "redis": 4}},
+		{Name: "assign", Parts: map[string]float64{"vwr": 200}},
+		{Name: "limits", Parts: map[string]float64{"redis_µs_per_allowed": 6}},
+		{Name: "serving", Parts: map[string]float64{"gateway": 30}},
+		{Name: "availability_50k", Parts: map[string]float64{"gateway": 45, "ticket": 1.5}},
+		{Name: "seat_hold", Value: 160},
+		{Name: "confirm", Value: 3600},
+		{Name: "reward_claim", Value: 90},
+		{Name: "redis_mb_per_million_waiting", Value: 326},
+		{Name: "stats_consume", Value: 12},
+	}}
+}
+
+func TestPlanOfAMillion(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	require.NoError(t, plan.Write(&got, measured(), plan.Expected{Visitors: 1_000_000, WithinSeconds: 60}))
+	const golden = "testdata/million.txt"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got.String(), "go test ./plan -update")
+}
+
+// Twice as many visitors, or half the time, double what arrives; a faster row needs less.
+func TestPlansAreLinear(t *testing.T) {
+	t.Parallel()
+	f := measured()
+	for _, kind := range []plan.Kind{plan.Sale, plan.Promotion, plan.Campaign} {
+		once := plan.Opening{Kind: kind, Expected: plan.Expected{Visitors: 30_000, WithinSeconds: 60}}
+		twice, faster := once, once
+		twice.Visitors *= 2
+		faster.WithinSeconds /= 2
+		for i, r := range once.Requests() {
+			switch r.Name {
+			case "hold seats", "pay": // the rate of admissions
+				require.InDelta(t, r.PerSecond, twice.Requests()[i].PerSecond, 0)
+			case "poll tier 1", "poll tier 2": // who is further back asks less often
+				require.Greater(t, twice.Requests()[i].PerSecond, r.PerSecond)
+			default: // settling has a limit that this crowd does not reach
+				require.InDelta(t, 2*r.PerSecond, twice.Requests()[i].PerSecond, 1e-9, r.Name)
+			}
+		}
+		for i, l := range once.Loads() {
+			require.InDelta(t, 2*l.Writes, twice.Loads()[i].Writes, 1e-9, l.Index)
+			require.InDelta(t, 2*l.Writes, faster.Loads()[i].Writes, 1e-9, l.Index)
+			require.Equal(t, l, once.LoadsOf(l.Table)[l.Index])
+		}
+	}
+	sale := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 60_000, WithinSeconds: 60}}
+	cores, missing := f.Need("vwr", sale)
+	require.Empty(t, missing)
+	require.InDelta(t, 1000*200/1e6/plan.Busy, cores, 1e-9)
+	f.Rows = append(f.Rows, plan.Row{Name: "assign_cpu", Parts: map[string]float64{"vwr": 60}})
+	cores, _ = f.Need("vwr", sale)
+	require.InDelta(t, 1000*60/1e6/plan.Busy, cores, 1e-9, "what vwr itself needs is the better row")
+	require.ElementsMatch(t, []string{"gateway", "vwr", "queue", "ticket"}, keys(f.ServiceCores(sale)))
+	_, missing = f.Need("ingest", plan.Opening{Kind: plan.Promotion, Expected: sale.Expected})
+	require.Equal(t, []string{"`promotion_sold_out`"}, missing)
+}
+
+func keys(m map[string]float64) (out []string) {
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, plan.Expected{}.Check())
+	require.Empty(t, plan.Expected{Visitors: 1, WithinSeconds: 86_400}.Check())
+	require.Zero(t, plan.Expected{Visitors: 5}.PerSecond())
+	for e, paths := range map[plan.Expected][]string{
+		{Visitors: 1}:                               {"expected.withinSeconds"},
+		{WithinSeconds: 1}:                          {"expected.visitors"},
+		{Visitors: -1, WithinSeconds: 86_401}:       {"expected.visitors", "expected.withinSeconds"},
+		{Visitors: 100_000_001, WithinSeconds: 100}: {"expected.visitors"},
+	} {
+		var got []string
+		for _, f := range e.Check() {
+			got = append(got, f.Path)
+		}
+		require.Equal(t, paths, got)
+	}
+	for e, shards := range map[plan.Expected]int64{
+		{}: 0, {Visitors: 1, WithinSeconds: 1}: 1, {Visitors: 250, WithinSeconds: 1}: 1, {Visitors: 251, WithinSeconds: 1}: 2,
+		{Visitors: 1_000_000, WithinSeconds: 60}: 67, {Visitors: 1_000_000, WithinSeconds: 1}: 128,
+	} {
+		require.Equal(t, shards, e.Shards())
+	}
+}
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	require.NoError(t, plan.Command([]string{"--visitors", "100000", "--within", "60"}, &out))
+	for _, part := range []string{"100,000 visitors within 60 s", "SALE", "PROMOTION", "CAMPAIGN", "gateway", "DynamoDB vwr-positions"} {
+		require.Contains(t, out.String(), part)
+	}
+	for args, problem := range map[string]string{
+		"":                                   "--visitors must be from 1 to 100000000",
+		"--visitors 5":                       "--within must be from 1 to 86400 seconds",
+		"--visitors many --within 60":        `invalid value "many" for flag -visitors`,
+		"--visitors 1 --within 60 soon":      `unknown argument "soon"`,
+		"--visitors 100000001 --within 60":   "--visitors must be",
+		"--visitors 1 --within 60 --cores 3": "flag provided but not defined: -cores",
+	} {
+		err := plan.Command(strings.Fields(args), &out)
+		require.ErrorContains(t, err, problem)
+		require.ErrorContains(t, err, "usage: plan --visitors N --within SECONDS")
+	}
+	f, err := plan.Kept()
+	require.NoError(t, err)
+	require.Equal(t, f, f.Needed(), "only what is needed is kept")
+	require.Len(t, measured().Needed().Rows, len(measured().Rows)-1)
+}
