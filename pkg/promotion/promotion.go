@@ -13,6 +13,8 @@
 //	   └─▶ FAILED_FINAL (it could not be put in the queue)
 package promotion
 
+import "urr.guru/pkg/plan"
+
 // Promotion is an offer to which users apply. In code an application is a Request.
 type Promotion struct {
 	EventID       string
@@ -33,10 +35,31 @@ type Promotion struct {
 	Paused bool // takes no requests at present
 	// DropRejected: applications to a first-come promotion without places leave no record.
 	DropRejected bool
-	Shards       int64 // partitions of the index GSI2 for its requests; at least 1
+	Shards       int64 // partitions of the index GSI2 for its requests; at least 1, never fewer than before
+	Expected     plan.Expected
 	CreatedAt    int64
 	// Version grows with each change by an operator.
 	Version int64
+}
+
+const (
+	// minUnsettled and maxUnsettled bound MaxUnsettled. 100,000 are settled within 100 s. A pass of the
+	// sweeper reads their markers, of 0.2 KB each: 20 MB, or 2,500 read units.
+	minUnsettled = 10_000
+	maxUnsettled = 100 * plan.SettledPerSecond
+)
+
+// Expect sets what is expected. The shards follow, but never become fewer: requests stay in the one
+// in which they were stored.
+func (p *Promotion) Expect(e plan.Expected) {
+	p.Expected = e
+	p.Shards = max(p.Shards, e.Shards())
+}
+
+// MaxUnsettled is the number of requests that can be settled and are not, above which new ones are
+// refused for some seconds: those of the expected crowd wait in their order instead.
+func (p *Promotion) MaxUnsettled() int64 {
+	return min(max(minUnsettled, p.Expected.Visitors), maxUnsettled)
 }
 
 // PromotionStatus is computed from the stored promotion and the time.

@@ -15,9 +15,11 @@ import (
 
 // foreign are the metrics of Prometheus itself and of kube-state-metrics, with their labels.
 var foreign = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"up":                   ``,
-	"kube_job_failed":      `"job_name" "condition"`,
-	"kube_cronjob_created": `"cronjob"`,
+	"up":                                   ``,
+	"kube_job_failed":                      `"job_name" "condition"`,
+	"kube_pod_status_ready":                `"condition"`,
+	"kube_pod_container_resource_requests": `"resource"`,
+	"kube_cronjob_created":                 `"cronjob"`,
 	"kube_cronjob_status_last_successful_time":             `"cronjob"`,
 	"kube_horizontalpodautoscaler_status_current_replicas": `"horizontalpodautoscaler"`,
 	"kube_horizontalpodautoscaler_spec_max_replicas":       `"horizontalpodautoscaler"`,

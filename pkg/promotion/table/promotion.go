@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/promotion"
 )
 
@@ -32,6 +33,8 @@ func PromotionItem(p *promotion.Promotion) dynamo.Item {
 	b.setIfTrue("paused", p.Paused)
 	b.setIfTrue("dropRejected", p.DropRejected)
 	b.setNonZero("shards", p.Shards)
+	b.setNonZero("expectedVisitors", p.Expected.Visitors)
+	b.setNonZero("expectedWithinSeconds", p.Expected.WithinSeconds)
 	b.setNonZero("createdAt", p.CreatedAt)
 	b.setNumberOrZero("version", p.Version)
 	return dynamo.Item(b)
@@ -46,6 +49,7 @@ func DecodePromotion(it dynamo.Item) (promotion.Promotion, error) {
 		AnnouncedAt: d.Number("announcedAt"), ClosedAt: d.Number("closedAt"), VoidedAt: d.Number("voidedAt"), PublishedAt: d.Number("publishedAt"),
 		Commitment: d.String("commitment"), SeedNonce: d.String("seedNonce"),
 		Paused: d.Bool("paused"), DropRejected: d.Bool("dropRejected"), Shards: max(1, d.Number("shards")), CreatedAt: d.Number("createdAt"), Version: d.Number("version"),
+		Expected: plan.Expected{Visitors: d.Number("expectedVisitors"), WithinSeconds: d.Number("expectedWithinSeconds")},
 	}
 	if err := d.Err(); err != nil {
 		return p, fmt.Errorf("promotion %s: %w", p.EventID, err)

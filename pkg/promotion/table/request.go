@@ -14,19 +14,22 @@ func RequestKey(id string) dynamo.Item { return Key("REQ#"+id, "META") }
 // UserIndex is the key of the partition of GSI1 with the requests of a user.
 func UserIndex(user string) string { return "USER#" + user }
 
-// EventIndex returns the keys of the partitions of GSI2 with the requests of an event.
+// EventIndex returns the keys of the partitions of GSI2 with the requests of an event. More shards
+// only add keys, so that a list has the requests from before the number was raised.
 func EventIndex(event string, shards int64) []string {
-	if shards <= 1 {
-		return []string{"EVENT#" + event}
-	}
-	out := make([]string, shards)
+	out := make([]string, max(1, shards))
 	for i := range out {
 		out[i] = eventShard(event, int64(i))
 	}
 	return out
 }
 
-func eventShard(event string, shard int64) string { return fmt.Sprintf("EVENT#%s#%d", event, shard) }
+func eventShard(event string, shard int64) string {
+	if shard == 0 {
+		return "EVENT#" + event
+	}
+	return fmt.Sprintf("EVENT#%s#%d", event, shard)
+}
 
 // RequestItem encodes a request. Attributes that conditions name are written even if they are 0.
 func RequestItem(r *promotion.Request) dynamo.Item {
@@ -63,11 +66,7 @@ func RequestItem(r *promotion.Request) dynamo.Item {
 	sort := "QAT#" + sortableTime(order) + "#REQ#" + r.RequestID
 	b.setString(GSI1PK, UserIndex(r.UserID))
 	b.setString(GSI1SK, sort)
-	event := "EVENT#" + r.EventID
-	if r.Shards > 1 {
-		event = eventShard(r.EventID, r.Shard)
-	}
-	b.setString(GSI2PK, event)
+	b.setString(GSI2PK, eventShard(r.EventID, r.Shard))
 	b.setString(GSI2SK, sort)
 	return dynamo.Item(b)
 }

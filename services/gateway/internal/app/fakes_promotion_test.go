@@ -110,6 +110,11 @@ func (f *fakeIngest) ResumePromotion(_ context.Context, in *ingestv1.ResumePromo
 	return promotionOf(in.GetEventId())
 }
 
+func (f *fakeIngest) SetExpected(_ context.Context, in *ingestv1.SetExpectedRequest) (*ingestv1.Promotion, error) {
+	f.add("SetExpected", in.GetCaller(), in)
+	return promotionOf(in.GetEventId())
+}
+
 func (f *fakeIngest) ListRequests(_ context.Context, in *ingestv1.ListRequestsRequest) (*ingestv1.ListRequestsResponse, error) {
 	f.add("ListRequests", in.GetCaller(), in)
 	return &ingestv1.ListRequestsResponse{}, nil

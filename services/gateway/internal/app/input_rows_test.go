@@ -50,6 +50,7 @@ var (
 			{member: "timeZone", value: `"Local"`, code: "INVALID_REQUEST"},
 			{member: "returnWithin", value: `86401`, code: "INVALID_REQUEST"},
 			{member: "codesFrom", value: `8761`, code: "INVALID_REQUEST"},
+			{member: "expected", value: `{"visitors":100000001,"withinSeconds":60}`, code: "INVALID_REQUEST", path: "expected.visitors"},
 			{member: "seriesId", value: `"a b"`, code: "INVALID_REQUEST"},
 			{member: "maxPerUserInSeries", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "refundUntil", value: `"` + strings.Repeat("n", 65) + `"`, code: "INVALID_REQUEST"},
@@ -96,6 +97,7 @@ var campaign = input{
 		{member: "drawsPerMember", value: `0`, code: "INVALID_REQUEST"},
 		{member: "drawsPerMember", value: `1001`, code: "INVALID_REQUEST"},
 		{member: "period", value: `"WEEK"`, code: "INVALID_REQUEST"},
+		{member: "expected", value: `{"visitors":-1,"withinSeconds":60}`, code: "INVALID_REQUEST", path: "expected.visitors"},
 	},
 }
 
@@ -122,8 +124,9 @@ var promotion = input{
 		{member: "capacityTotal", value: `0`, code: "INVALID_REQUEST"},
 		{member: "capacityTotal", value: `1000001`, code: "INVALID_REQUEST"},
 		{member: "opensAt", value: `"tomorrow"`, code: "INVALID_REQUEST"},
-		{member: "shards", value: `65`, code: "INVALID_REQUEST"},
 		{member: "beacon", value: `{"scheme":"` + strings.Repeat("s", 65) + `"}`, code: "INVALID_REQUEST", path: "beacon.scheme"},
+		{member: "shards", value: `129`, code: "INVALID_REQUEST"},
+		{member: "expected", value: `{"withinSeconds":86401}`, code: "INVALID_REQUEST", path: "expected.withinSeconds"},
 	},
 }
 
@@ -414,8 +417,15 @@ var inputs = map[string]input{
 			{member: "signature", value: `"` + strings.Repeat("A", 96) + `"`, code: "INVALID_REQUEST"},
 		},
 	},
-	"IngestAdminService.PausePromotion":           {},
-	"IngestAdminService.ResumePromotion":          {},
+	"IngestAdminService.PausePromotion":  {},
+	"IngestAdminService.ResumePromotion": {},
+	"IngestAdminService.SetExpected": {
+		required: map[string]string{"expected": "INVALID_REQUEST"},
+		bad: []badValue{
+			{member: "expected", value: `{"visitors":1,"withinSeconds":86401}`, code: "INVALID_REQUEST", path: "expected.withinSeconds"},
+			{member: "expected", value: `{"visitors":1,"within":60}`, code: "UNKNOWN_FIELD"},
+		},
+	},
 	"IngestAdminService.ListRequests":             {queries: requestPages()},
 	"WorkerAdminService.ListAdmissionDeadLetters": {queries: pages},
 	"DeadLetterService.ListTopicDeadLetters":      {queries: pages},

@@ -10,6 +10,8 @@ import (
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/plan/planned"
 	"urr.guru/pkg/promotion/queue"
 	"urr.guru/pkg/promotion/table"
 	pkgsqs "urr.guru/pkg/sqs"
@@ -65,6 +67,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("sweeper", sweeper.Run)
 	table.StartMetrics()
 	a.Go("metrics", backlogWorker(sweeper))
+	a.Go("expected openings", (&planned.Exporter{Kind: plan.Promotion, Find: promotions.ExpectedOpenings, Now: failpoint.Now}).Run(log))
 
 	server, err := a.GRPC(cfg.RPC)
 	if err != nil {

@@ -17,7 +17,7 @@ var errNoKeys = errors.New("no keys to sign receipts with")
 
 // checkNew returns the invalid fields of a new promotion.
 func (s *PromotionService) checkNew(p *promotion.Promotion, beacon *fairdraw.Beacon) []errs.Field {
-	fields := checkTimes(p)
+	fields := append(checkTimes(p), p.Expected.Check()...)
 	if !text.HasVisible(p.Title) {
 		fields = append(fields, errs.Field{Path: "title", Message: "must have a visible character"})
 	}

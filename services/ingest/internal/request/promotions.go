@@ -8,6 +8,8 @@ import (
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/plan/planned"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/token"
 )
@@ -107,6 +109,41 @@ func (s *PromotionService) SetPaused(ctx context.Context, eventID string, paused
 		p.Paused = paused
 		return nil
 	})
+}
+
+// SetExpected says who is expected, at any time.
+func (s *PromotionService) SetExpected(ctx context.Context, eventID string, e plan.Expected) (promotion.Promotion, error) {
+	if bad := e.Check(); len(bad) > 0 {
+		return promotion.Promotion{}, errs.ErrInvalidRequest.WithFields(bad...)
+	}
+	return s.change(ctx, eventID, func(p *promotion.Promotion) error {
+		p.Expect(e)
+		return nil
+	})
+}
+
+// expectedPages bounds the promotions among which expected openings are looked for: the newest 300.
+const expectedPages, expectedPage = 3, 100
+
+// ExpectedOpenings returns the openings of promotions at which operators expect a crowd.
+func (s *PromotionService) ExpectedOpenings(ctx context.Context, since, until time.Time) (out []planned.Opening, err error) {
+	next := ""
+	for range expectedPages {
+		var page []promotion.Promotion
+		if page, next, err = s.store.List(ctx, next, expectedPage); err != nil {
+			return nil, err
+		}
+		for i := range page {
+			p, at := &page[i], time.UnixMilli(page[i].OpensAt)
+			if p.Expected.Any() && p.ClosedAt == 0 && p.VoidedAt == 0 && at.After(since) && !at.After(until) {
+				out = append(out, planned.Opening{EventID: p.EventID, At: at, Expected: p.Expected})
+			}
+		}
+		if next == "" {
+			break
+		}
+	}
+	return out, nil
 }
 
 func (s *PromotionService) change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error) {

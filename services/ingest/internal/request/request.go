@@ -20,10 +20,8 @@ var (
 )
 
 const (
-	// maxUnsettled is the number of unsettled requests to a promotion above which new requests are
-	// refused for some seconds.
-	maxUnsettled = 10_000
-	busyRetry    = 5 * time.Second
+	// busyRetry is when to try again while too many requests are unsettled (Promotion.MaxUnsettled).
+	busyRetry = 5 * time.Second
 	// SendWait is how long Apply waits for the queue. The request is kept in any case.
 	SendWait = 2 * time.Second
 )
@@ -151,7 +149,7 @@ func (s *Service) Apply(ctx context.Context, a Application) (ApplyResult, error)
 	if err != nil {
 		return ApplyResult{}, err
 	}
-	a.Busy = load.Unsettled > maxUnsettled || s.sender.Busy()
+	a.Busy = load.Unsettled > p.MaxUnsettled() || s.sender.Busy()
 	applied, err := s.store.Accept(ctx, a)
 	if err != nil {
 		return applied, err

@@ -54,7 +54,22 @@ func (s *Admin) answer(p *promotion.Promotion, err error) (*ingestv1.Promotion, 
 	if err != nil {
 		return nil, err
 	}
-	return fromPromotion(p, s.now().UnixMilli()), nil
+	return s.shown(p), nil
+}
+
+// shown returns the promotion as operators see it.
+func (s *Admin) shown(p *promotion.Promotion) *ingestv1.Promotion {
+	out := fromPromotion(p, s.now().UnixMilli())
+	out.Expected = rpc.FromExpected(p.Expected)
+	return out
+}
+
+func (s *Admin) SetExpected(ctx context.Context, in *ingestv1.SetExpectedRequest) (*ingestv1.Promotion, error) {
+	if _, err := rpc.RequireRole(in, admin); err != nil {
+		return nil, err
+	}
+	p, err := s.promotions.SetExpected(ctx, in.GetEventId(), rpc.ToExpected(in.GetExpected()))
+	return s.answer(&p, err)
 }
 
 func (s *Admin) ClosePromotion(ctx context.Context, in *ingestv1.ClosePromotionRequest) (*ingestv1.Promotion, error) {
@@ -123,7 +138,7 @@ func (s *Admin) GetSummary(ctx context.Context, in *ingestv1.GetSummaryRequest) 
 		return nil, err
 	}
 	out := &ingestv1.Summary{
-		Promotion: fromPromotion(&p, s.now().UnixMilli()), Accepted: counts.Accepted, Unsettled: counts.Unsettled(),
+		Promotion: s.shown(&p), Accepted: counts.Accepted, Unsettled: counts.Unsettled(),
 	}
 	for _, code := range promotion.ResultCodes() {
 		if n := counts.Results[code]; n != 0 {

@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// defaultShards carries 4,000 applications a second; each partition of the index takes 250.
+// defaultShards carries 4,000 applications a second.
 const defaultShards = 16
 
 func toPromotion(in *ingestv1.CreatePromotionRequest) promotion.Promotion {
@@ -23,6 +23,7 @@ func toPromotion(in *ingestv1.CreatePromotionRequest) promotion.Promotion {
 		OpensAt: millis(in.GetOpensAt()), ClosesAt: millis(in.GetClosesAt()), Shards: cmp.Or(int64(in.GetShards()), defaultShards),
 		LotteryCutoffAt: millis(in.GetLotteryCutoffAt()), AnnouncedAt: millis(in.GetAnnouncedAt()),
 	}
+	p.Expect(rpc.ToExpected(in.GetExpected()))
 	p.DropRejected = in.RecordRejected != nil && !in.GetRecordRejected()
 	if p.EventType == promotion.Lottery && in.GetLotteryCutoffAt() == nil {
 		p.LotteryCutoffAt = p.ClosesAt

@@ -1,14 +1,17 @@
 package rpc_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/wire/wiretest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
@@ -31,7 +34,8 @@ func TestPromotionShowsAllThatWasSet(t *testing.T) {
 	wiretest.RequireShown(t, in, created, "caller", "shards", "beacon")
 	read, err := r.GetPromotion(t.Context(), &ingestv1.GetPromotionRequest{EventId: created.GetEventId()})
 	require.NoError(t, err)
-	wiretest.RequireShown(t, in, read, "caller", "shards", "beacon")
+	wiretest.RequireShown(t, in, read, "caller", "shards", "beacon", "expected")
+	require.Nil(t, read.GetExpected(), "for operators only")
 
 	stored, err := r.store.Promotion(t.Context(), created.GetEventId())
 	require.NoError(t, err)
@@ -43,4 +47,78 @@ func TestPromotionShowsAllThatWasSet(t *testing.T) {
 		PeriodSeconds: terms.Beacon.Period,
 		GroupHash:     terms.Beacon.GroupHash, BeaconId: terms.Beacon.BeaconID, DelaySeconds: &terms.Beacon.DelaySeconds,
 	})
+}
+
+// What is expected sets the partitions of the list, at a creation and later, and they never become
+// fewer: a replica that knows the old number stores requests that the new one still lists.
+func TestExpectedRaisesShards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, other := w.replica(t, options{}), w.replica(t, options{})
+	in := creation()
+	in.Shards = new(int32(1))
+	p, err := r.admin.CreatePromotion(t.Context(), in)
+	require.NoError(t, err)
+	event := p.GetEventId()
+	require.Nil(t, p.GetExpected())
+	names, want := func(from, to int) (out []string) {
+		for i := from; i < to; i++ {
+			out = append(out, fmt.Sprint("u", i))
+		}
+		return out
+	}, map[string]bool{}
+	for _, name := range names(0, 5) {
+		want[other.applied(t, event, name).GetRequestId()] = true
+	}
+	set := func(e *commonv1.Expected) *ingestv1.Promotion {
+		t.Helper()
+		p, err := r.admin.SetExpected(t.Context(), &ingestv1.SetExpectedRequest{Caller: operator(), EventId: event, Expected: e})
+		require.NoError(t, err)
+		return p
+	}
+	shards := func() (int64, int64) {
+		t.Helper()
+		stored, err := r.store.Promotion(t.Context(), event)
+		require.NoError(t, err)
+		return stored.Shards, stored.MaxUnsettled()
+	}
+	require.EqualValues(t, 60, set(&commonv1.Expected{Visitors: 1_000_000, WithinSeconds: 60}).GetExpected().GetWithinSeconds())
+	n, unsettled := shards()
+	require.Equal(t, []int64{67, 100_000}, []int64{n, unsettled})
+	for _, name := range names(5, 10) {
+		want[other.applied(t, event, name).GetRequestId()] = true // it knows one shard
+		want[r.applied(t, event, name+"-new").GetRequestId()] = true
+	}
+	listed, err := r.admin.ListRequests(t.Context(), &ingestv1.ListRequestsRequest{Caller: operator(), EventId: event, Limit: 100})
+	require.NoError(t, err)
+	got := map[string]bool{}
+	for _, item := range listed.GetItems() {
+		got[item.GetRequestId()] = true
+	}
+	require.Equal(t, want, got)
+
+	require.Nil(t, set(&commonv1.Expected{}).GetExpected())
+	n, unsettled = shards()
+	require.Equal(t, []int64{67, 10_000}, []int64{n, unsettled})
+	summary, err := r.admin.GetSummary(t.Context(), &ingestv1.GetSummaryRequest{Caller: operator(), EventId: event})
+	require.NoError(t, err)
+	require.Nil(t, summary.GetPromotion().GetExpected())
+}
+
+func TestExpectedIsChecked(t *testing.T) {
+	t.Parallel()
+	r := newWorld(t).replica(t, options{})
+	event := r.promotion(t)
+	for path, e := range map[string]*commonv1.Expected{
+		"expected.withinSeconds": {Visitors: 1}, "expected.visitors": {WithinSeconds: 1},
+	} {
+		_, err := r.admin.SetExpected(t.Context(), &ingestv1.SetExpectedRequest{Caller: operator(), EventId: event, Expected: e})
+		require.Equal(t, path, errs.From(err).Fields[0].Path)
+		in := creation()
+		in.Expected = e
+		_, err = r.admin.CreatePromotion(t.Context(), in)
+		require.Equal(t, path, errs.From(err).Fields[0].Path)
+	}
+	_, err := r.admin.SetExpected(t.Context(), &ingestv1.SetExpectedRequest{Caller: user("ann"), EventId: event, Expected: &commonv1.Expected{}})
+	require.ErrorIs(t, err, errs.ErrRoleRequired)
 }

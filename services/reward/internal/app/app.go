@@ -15,6 +15,8 @@ import (
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/plan/planned"
 	pkgpostgres "urr.guru/pkg/postgres"
 	pkgrpc "urr.guru/pkg/rpc"
 	"urr.guru/proto/events"
@@ -82,6 +84,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	entries := postgres.NewCampaigns(database)
 	a.OnClose("entries", entries.Close)
+	a.Go("expected openings", (&planned.Exporter{Kind: plan.Campaign, Find: entries.ExpectedOpenings, Now: time.Now}).Run(log))
 	promotions, rekeyIngest, err := dialIngest(a, cfg.Ingest)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/text"
 	"urr.guru/services/reward/internal/payout"
 )
@@ -87,6 +88,7 @@ type Campaign struct {
 	DrawsPerMember int
 	Period         Period
 	CancelledAt    time.Time // zero: not cancelled
+	Expected       plan.Expected
 }
 
 // Status is the status of a campaign at a time.
@@ -147,6 +149,7 @@ func (c *Campaign) Validate() error {
 	v.check("closesAt", c.ClosesAt.After(c.OpensAt), "must be after opensAt")
 	v.check("milestones", len(c.Milestones) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
 	v.check("prizes", len(c.Prizes) <= maxParts, fmt.Sprintf("must be %d at most", maxParts))
+	v = append(v, c.Expected.Check()...)
 	v.check("promotionId", c.PromotionID == "" || c.Kind == RequestWinners, "must be absent unless the kind is REQUEST_WINNERS")
 	switch c.Kind {
 	case Attendance:

@@ -10,6 +10,8 @@ import (
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/plan/planned"
 	"urr.guru/pkg/postgres"
 	"urr.guru/services/reward/internal/campaign"
 	"urr.guru/services/reward/internal/payout"
@@ -42,6 +44,7 @@ func insertCampaign(ctx context.Context, q *db.Queries, c campaign.Campaign, tes
 	params := db.InsertCampaignParams{
 		EventID: c.EventID, Title: c.Title, Kind: string(c.Kind), OpensAt: c.OpensAt, ClosesAt: c.ClosesAt,
 		DrawsPerMember: int32(c.DrawsPerMember), Period: string(c.Period), Now: testNow, //nolint:gosec // validated
+		ExpectedVisitors: c.Expected.Visitors, ExpectedWithin: int32(c.Expected.WithinSeconds), //nolint:gosec // ≤ 86,400
 	}
 	if c.PromotionID != "" {
 		params.PromotionID = &c.PromotionID
@@ -113,7 +116,7 @@ func toCampaign(r db.Campaign) campaign.Campaign {
 	c := campaign.Campaign{
 		EventID: r.EventID, Title: r.Title, Kind: campaign.Kind(r.Kind), OpensAt: r.OpensAt, ClosesAt: r.ClosesAt,
 		DrawsPerMember: int(r.DrawsPerMember), Period: campaign.Period(r.Period), CancelledAt: orZero(r.CancelledAt),
-		PromotionID: orZero(r.PromotionID),
+		PromotionID: orZero(r.PromotionID), Expected: plan.Expected{Visitors: r.ExpectedVisitors, WithinSeconds: int64(r.ExpectedWithin)},
 	}
 	if r.DailyKind != nil && r.DailyValue != nil {
 		c.Daily = &campaign.Reward{Kind: payout.Kind(*r.DailyKind), Value: *r.DailyValue}
@@ -129,4 +132,14 @@ func toPrize(p db.Prize) campaign.Prize {
 		out.Reward.Kind = payout.Kind(p.Kind)
 	}
 	return out
+}
+
+// ExpectedOpenings returns the openings of campaigns at which operators expect a crowd.
+func (s *Campaigns) ExpectedOpenings(ctx context.Context, since, until time.Time) ([]planned.Opening, error) {
+	rows, err := s.reads.ExpectedOpenings(ctx, db.ExpectedOpeningsParams{Since: since, Until: until})
+	out := make([]planned.Opening, len(rows))
+	for i, r := range rows {
+		out[i] = planned.Opening{EventID: r.EventID, At: r.OpensAt, Expected: plan.Expected{Visitors: r.ExpectedVisitors, WithinSeconds: int64(r.ExpectedWithin)}}
+	}
+	return out, postgres.Err(err)
 }

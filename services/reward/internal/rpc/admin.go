@@ -51,7 +51,9 @@ func (s *Admin) CreateCampaign(ctx context.Context, in *rewardv1.CreateCampaignR
 	if err != nil {
 		return nil, err
 	}
-	return fromCampaign(&c, now), nil
+	out := fromCampaign(&c, now)
+	out.Expected = rpc.FromExpected(c.Expected)
+	return out, nil
 }
 
 func (s *Admin) CancelCampaign(ctx context.Context, in *rewardv1.CancelCampaignRequest) (*emptypb.Empty, error) {

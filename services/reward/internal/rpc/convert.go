@@ -20,6 +20,7 @@ func toCampaign(in *rewardv1.CreateCampaignRequest) campaign.Campaign {
 	c := campaign.Campaign{
 		Title: in.GetTitle(), Kind: campaign.Kind(in.GetKind()), OpensAt: in.GetOpensAt().AsTime(), ClosesAt: in.GetClosesAt().AsTime(),
 		PromotionID: in.GetPromotionId(), DrawsPerMember: int(in.GetDrawsPerMember()), Period: campaign.Period(in.GetPeriod()),
+		Expected: rpc.ToExpected(in.GetExpected()),
 	}
 	if r := in.GetDaily(); r != nil {
 		c.Daily = &campaign.Reward{Kind: payout.Kind(r.GetKind()), Value: r.GetValue()}

@@ -14,6 +14,8 @@ import (
 	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/outbox"
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/plan/planned"
 	pkgpostgres "urr.guru/pkg/postgres"
 	topics "urr.guru/proto/events"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -177,6 +179,7 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 	soldPlaces := &soldGauge{count: store.SoldByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
+	a.Go("expected openings", (&planned.Exporter{Kind: plan.Sale, Find: store.ExpectedOpenings, Now: time.Now}).Run(log))
 	a.Go("places given back", store.Releaser(cfg.SweepInterval, log))
 	a.Go("seat changes", store.Pruner(log))
 	a.Go("acts on lines", store.ActPruner(log))

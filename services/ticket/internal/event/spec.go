@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/pkg/currency"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/text"
 )
 
@@ -66,6 +67,8 @@ type Spec struct {
 	// CancellationFees say what the organiser keeps of the price of tickets that users give back.
 	CancellationFees *CancellationFees
 	Presale          *Presale
+	// Expected is the crowd at the opening of the sale, or of the presale.
+	Expected *plan.Expected
 	// Sections are in the order in which the operator put them.
 	Sections []Section
 }
@@ -179,6 +182,7 @@ func defaults() *Spec {
 	return &Spec{
 		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
 		Transferable: new(TransferNone), CodesFrom: new(int32(0)), CancellationFees: new(CancellationFees{}), Presale: new(Presale{}),
+		Expected: new(plan.Expected{}),
 	}
 }
 
@@ -207,6 +211,9 @@ func (s *Spec) encoded() []byte {
 func (s Spec) Validated() (Spec, error) {
 	fields := append(s.checkTimes(), s.checkTimeZone()...)
 	fields = append(fields, s.CancellationFees.check()...)
+	if s.Expected != nil {
+		fields = append(fields, s.Expected.Check()...)
+	}
 	if !text.HasVisible(s.Title) {
 		fields = append(fields, errs.Field{Path: "title", Message: "must have a visible character"})
 	}

@@ -186,7 +186,7 @@ func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*t
 	}
 	out := fromSnapshot(snap)
 	out.HoldSeconds, out.SlotSeconds, out.Threshold, out.Etag = set.HoldSeconds, set.SlotSeconds, set.Threshold, new(set.ETag())
-	out.ReturnWithin, out.CodesFrom = set.ReturnWithin, set.CodesFrom
+	out.ReturnWithin, out.CodesFrom, out.Expected = set.ReturnWithin, set.CodesFrom, rpc.FromExpected(*set.Expected)
 	return out, nil
 }
 

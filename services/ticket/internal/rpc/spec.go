@@ -6,6 +6,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/rpc"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/event"
 )
@@ -33,6 +35,9 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 	}
 	if in.GetClosesAt() != nil {
 		s.ClosesAt = new(in.GetClosesAt().AsTime())
+	}
+	if in.Expected != nil {
+		s.Expected = new(rpc.ToExpected(in.Expected))
 	}
 	if in.Transferable != nil {
 		s.Transferable = new(event.Transferable(in.GetTransferable()))
@@ -78,6 +83,9 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 		out.ClosesAt = timestamppb.New(*s.ClosesAt)
 	}
 	out.Transferable = new(string(*s.Transferable))
+	if out.Expected = rpc.FromExpected(*s.Expected); out.Expected == nil {
+		out.Expected = &commonv1.Expected{}
+	}
 	out.CancellationFees, out.Presale = fromCancellationFees(*s.CancellationFees), fromPresale(s.Presale)
 	switch r := s.UserRefunds; {
 	case r == nil:

@@ -14,6 +14,7 @@
 package commonv1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -175,6 +176,61 @@ func (x *Caller) GetLanguage() string {
 	return ""
 }
 
+// The crowd that operators expect at an opening. Both members are set, or none: nothing is expected.
+type Expected struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 100,000,000.
+	Visitors int64 `protobuf:"varint,1,opt,name=visitors,proto3" json:"visitors,omitempty"`
+	// They come within so many seconds from the opening, 1 to 86,400.
+	WithinSeconds int64 `protobuf:"varint,2,opt,name=within_seconds,json=withinSeconds,proto3" json:"within_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Expected) Reset() {
+	*x = Expected{}
+	mi := &file_urr_common_v1_common_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Expected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Expected) ProtoMessage() {}
+
+func (x *Expected) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_common_v1_common_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Expected.ProtoReflect.Descriptor instead.
+func (*Expected) Descriptor() ([]byte, []int) {
+	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Expected) GetVisitors() int64 {
+	if x != nil {
+		return x.Visitors
+	}
+	return 0
+}
+
+func (x *Expected) GetWithinSeconds() int64 {
+	if x != nil {
+		return x.WithinSeconds
+	}
+	return 0
+}
+
 // The visitor's state at tier 1, from a verified urr-vwr-token.
 type Tier1 struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -195,7 +251,7 @@ type Tier1 struct {
 
 func (x *Tier1) Reset() {
 	*x = Tier1{}
-	mi := &file_urr_common_v1_common_proto_msgTypes[1]
+	mi := &file_urr_common_v1_common_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -207,7 +263,7 @@ func (x *Tier1) String() string {
 func (*Tier1) ProtoMessage() {}
 
 func (x *Tier1) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_common_v1_common_proto_msgTypes[1]
+	mi := &file_urr_common_v1_common_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -220,7 +276,7 @@ func (x *Tier1) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tier1.ProtoReflect.Descriptor instead.
 func (*Tier1) Descriptor() ([]byte, []int) {
-	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{1}
+	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Tier1) GetRequired() bool {
@@ -277,7 +333,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_urr_common_v1_common_proto_msgTypes[2]
+	mi := &file_urr_common_v1_common_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -289,7 +345,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_common_v1_common_proto_msgTypes[2]
+	mi := &file_urr_common_v1_common_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -302,7 +358,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{2}
+	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Problem) GetReason() string {
@@ -344,7 +400,7 @@ var File_urr_common_v1_common_proto protoreflect.FileDescriptor
 
 const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/common/v1/common.proto\x12\rurr.common.v1\"\xd4\x02\n" +
+	"\x1aurr/common/v1/common.proto\x12\rurr.common.v1\x1a\x1bbuf/validate/validate.proto\"\xd4\x02\n" +
 	"\x06Caller\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x19\n" +
@@ -358,7 +414,10 @@ const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\x05email\x18\n" +
 	" \x01(\tR\x05email\x12\x16\n" +
 	"\x06claims\x18\v \x03(\tR\x06claims\x12\x1a\n" +
-	"\blanguage\x18\f \x01(\tR\blanguage\"\x8a\x01\n" +
+	"\blanguage\x18\f \x01(\tR\blanguage\"h\n" +
+	"\bExpected\x12(\n" +
+	"\bvisitors\x18\x01 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xc2\xd7/(\x00R\bvisitors\x122\n" +
+	"\x0ewithin_seconds\x18\x02 \x01(\x03B\v\xbaH\b\"\x06\x18\x80\xa3\x05(\x00R\rwithinSeconds\"\x8a\x01\n" +
 	"\x05Tier1\x12\x1a\n" +
 	"\brequired\x18\x01 \x01(\bR\brequired\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12\x1a\n" +
@@ -388,16 +447,17 @@ func file_urr_common_v1_common_proto_rawDescGZIP() []byte {
 	return file_urr_common_v1_common_proto_rawDescData
 }
 
-var file_urr_common_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_urr_common_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_urr_common_v1_common_proto_goTypes = []any{
-	(*Caller)(nil),  // 0: urr.common.v1.Caller
-	(*Tier1)(nil),   // 1: urr.common.v1.Tier1
-	(*Problem)(nil), // 2: urr.common.v1.Problem
-	nil,             // 3: urr.common.v1.Problem.MetadataEntry
+	(*Caller)(nil),   // 0: urr.common.v1.Caller
+	(*Expected)(nil), // 1: urr.common.v1.Expected
+	(*Tier1)(nil),    // 2: urr.common.v1.Tier1
+	(*Problem)(nil),  // 3: urr.common.v1.Problem
+	nil,              // 4: urr.common.v1.Problem.MetadataEntry
 }
 var file_urr_common_v1_common_proto_depIdxs = []int32{
-	1, // 0: urr.common.v1.Caller.tier1:type_name -> urr.common.v1.Tier1
-	3, // 1: urr.common.v1.Problem.metadata:type_name -> urr.common.v1.Problem.MetadataEntry
+	2, // 0: urr.common.v1.Caller.tier1:type_name -> urr.common.v1.Tier1
+	4, // 1: urr.common.v1.Problem.metadata:type_name -> urr.common.v1.Problem.MetadataEntry
 	2, // [2:2] is the sub-list for method output_type
 	2, // [2:2] is the sub-list for method input_type
 	2, // [2:2] is the sub-list for extension type_name
@@ -416,7 +476,7 @@ func file_urr_common_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_common_v1_common_proto_rawDesc), len(file_urr_common_v1_common_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

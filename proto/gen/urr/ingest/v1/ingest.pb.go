@@ -199,8 +199,10 @@ type Promotion struct {
 	Remaining *int64 `protobuf:"varint,11,opt,name=remaining,proto3,oneof" json:"remaining,omitempty"`
 	// Whether applications after the last place is gone leave a request. Always true of a lottery.
 	RecordRejected *bool `protobuf:"varint,12,opt,name=record_rejected,json=recordRejected,proto3,oneof" json:"record_rejected,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// In operators' answers only; absent: nothing is expected.
+	Expected      *v1.Expected `protobuf:"bytes,13,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Promotion) Reset() {
@@ -315,6 +317,13 @@ func (x *Promotion) GetRecordRejected() bool {
 		return *x.RecordRejected
 	}
 	return false
+}
+
+func (x *Promotion) GetExpected() *v1.Expected {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 type ApplyRequest struct {
@@ -1821,7 +1830,8 @@ type CreatePromotionRequest struct {
 	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	ClosesAt      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
 	// Partitions of the operators' list: at least the peak of applications per second ÷ 250, above
-	// which applications are refused for lack of capacity. Default 16, for 4,000 a second.
+	// which applications are refused for lack of capacity. Default: what is expected needs, and at
+	// least 16, for 4,000 a second.
 	Shards *int32 `protobuf:"varint,7,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	// Lottery: equal to closes_at, which is the default.
 	LotteryCutoffAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3" json:"lottery_cutoff_at,omitempty"`
@@ -1832,8 +1842,10 @@ type CreatePromotionRequest struct {
 	// FIRST_COME: whether applications after the last place is gone leave a request with the result
 	// REJECTED_CAPACITY. Default true.
 	RecordRejected *bool `protobuf:"varint,11,opt,name=record_rejected,json=recordRejected,proto3,oneof" json:"record_rejected,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Who applies when the promotion opens. Default: none, as with an empty object.
+	Expected      *v1.Expected `protobuf:"bytes,12,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreatePromotionRequest) Reset() {
@@ -1941,6 +1953,13 @@ func (x *CreatePromotionRequest) GetRecordRejected() bool {
 		return *x.RecordRejected
 	}
 	return false
+}
+
+func (x *CreatePromotionRequest) GetExpected() *v1.Expected {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 // A public drand chain (https://docs.drand.love), as its /info describes it.
@@ -2206,6 +2225,67 @@ func (x *ResumePromotionRequest) GetEventId() string {
 	return ""
 }
 
+type SetExpectedRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// An empty object: nothing is expected.
+	Expected      *v1.Expected `protobuf:"bytes,3,opt,name=expected,proto3" json:"expected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetExpectedRequest) Reset() {
+	*x = SetExpectedRequest{}
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetExpectedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetExpectedRequest) ProtoMessage() {}
+
+func (x *SetExpectedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetExpectedRequest.ProtoReflect.Descriptor instead.
+func (*SetExpectedRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *SetExpectedRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *SetExpectedRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *SetExpectedRequest) GetExpected() *v1.Expected {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
+}
+
 type AnnouncePromotionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -2216,7 +2296,7 @@ type AnnouncePromotionRequest struct {
 
 func (x *AnnouncePromotionRequest) Reset() {
 	*x = AnnouncePromotionRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[31]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2308,7 @@ func (x *AnnouncePromotionRequest) String() string {
 func (*AnnouncePromotionRequest) ProtoMessage() {}
 
 func (x *AnnouncePromotionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[31]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2321,7 @@ func (x *AnnouncePromotionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnnouncePromotionRequest.ProtoReflect.Descriptor instead.
 func (*AnnouncePromotionRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{31}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AnnouncePromotionRequest) GetCaller() *v1.Caller {
@@ -2275,7 +2355,7 @@ type ExportWinnersRequest struct {
 
 func (x *ExportWinnersRequest) Reset() {
 	*x = ExportWinnersRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[32]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2367,7 @@ func (x *ExportWinnersRequest) String() string {
 func (*ExportWinnersRequest) ProtoMessage() {}
 
 func (x *ExportWinnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[32]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2380,7 @@ func (x *ExportWinnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportWinnersRequest.ProtoReflect.Descriptor instead.
 func (*ExportWinnersRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{32}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExportWinnersRequest) GetCaller() *v1.Caller {
@@ -2352,7 +2432,7 @@ type WinnersPart struct {
 
 func (x *WinnersPart) Reset() {
 	*x = WinnersPart{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[33]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2444,7 @@ func (x *WinnersPart) String() string {
 func (*WinnersPart) ProtoMessage() {}
 
 func (x *WinnersPart) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[33]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2457,7 @@ func (x *WinnersPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WinnersPart.ProtoReflect.Descriptor instead.
 func (*WinnersPart) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{33}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WinnersPart) GetCsv() []byte {
@@ -2418,7 +2498,7 @@ type ListRequestsRequest struct {
 
 func (x *ListRequestsRequest) Reset() {
 	*x = ListRequestsRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[34]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2430,7 +2510,7 @@ func (x *ListRequestsRequest) String() string {
 func (*ListRequestsRequest) ProtoMessage() {}
 
 func (x *ListRequestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[34]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2443,7 +2523,7 @@ func (x *ListRequestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequestsRequest.ProtoReflect.Descriptor instead.
 func (*ListRequestsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{34}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRequestsRequest) GetCaller() *v1.Caller {
@@ -2498,7 +2578,7 @@ type ListRequestsResponse struct {
 
 func (x *ListRequestsResponse) Reset() {
 	*x = ListRequestsResponse{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[35]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2510,7 +2590,7 @@ func (x *ListRequestsResponse) String() string {
 func (*ListRequestsResponse) ProtoMessage() {}
 
 func (x *ListRequestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[35]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2523,7 +2603,7 @@ func (x *ListRequestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequestsResponse.ProtoReflect.Descriptor instead.
 func (*ListRequestsResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{35}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListRequestsResponse) GetItems() []*EventRequest {
@@ -2550,7 +2630,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[36]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2642,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[36]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2655,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{36}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetSummaryRequest) GetCaller() *v1.Caller {
@@ -2610,7 +2690,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[37]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2702,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[37]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2715,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{37}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Summary) GetPromotion() *Promotion {
@@ -2690,7 +2770,7 @@ type ResultCount struct {
 
 func (x *ResultCount) Reset() {
 	*x = ResultCount{}
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[38]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2782,7 @@ func (x *ResultCount) String() string {
 func (*ResultCount) ProtoMessage() {}
 
 func (x *ResultCount) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[38]
+	mi := &file_urr_ingest_v1_ingest_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2795,7 @@ func (x *ResultCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultCount.ProtoReflect.Descriptor instead.
 func (*ResultCount) Descriptor() ([]byte, []int) {
-	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{38}
+	return file_urr_ingest_v1_ingest_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResultCount) GetResultCode() string {
@@ -2745,7 +2825,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"N\n" +
 	"\x13GetPromotionRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x9c\x04\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe3\x04\n" +
 	"\tPromotion\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x1d\n" +
@@ -2760,10 +2840,12 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x06paused\x18\n" +
 	" \x01(\bR\x06paused\x12!\n" +
 	"\tremaining\x18\v \x01(\x03H\x00R\tremaining\x88\x01\x01\x12,\n" +
-	"\x0frecord_rejected\x18\f \x01(\bH\x01R\x0erecordRejected\x88\x01\x01B\f\n" +
+	"\x0frecord_rejected\x18\f \x01(\bH\x01R\x0erecordRejected\x88\x01\x01\x128\n" +
+	"\bexpected\x18\r \x01(\v2\x17.urr.common.v1.ExpectedH\x02R\bexpected\x88\x01\x01B\f\n" +
 	"\n" +
 	"_remainingB\x12\n" +
-	"\x10_record_rejected\"K\n" +
+	"\x10_record_rejectedB\v\n" +
+	"\t_expected\"K\n" +
 	"\fApplyRequest\x12;\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.urr.ingest.v1.ApplyItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"s\n" +
 	"\tApplyItem\x12-\n" +
@@ -2910,7 +2992,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04path\x18\x03 \x03(\tR\x04path\x12\x17\n" +
 	"\x04rank\x18\x04 \x01(\x03H\x00R\x04rank\x88\x01\x01B\a\n" +
-	"\x05_rank\"\x83\x05\n" +
+	"\x05_rank\"\xcb\x05\n" +
 	"\x16CreatePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
 	"\x05title\x18\x02 \x01(\tB\n" +
@@ -2920,15 +3002,18 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"FIRST_COMER\aLOTTERYR\teventType\x122\n" +
 	"\x0ecapacity_total\x18\x04 \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x01R\rcapacityTotal\x12=\n" +
 	"\bopens_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\aopensAt\x12?\n" +
-	"\tcloses_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bclosesAt\x12&\n" +
-	"\x06shards\x18\a \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x00R\x06shards\x88\x01\x01\x12F\n" +
+	"\tcloses_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\bclosesAt\x12'\n" +
+	"\x06shards\x18\a \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x80\x01(\x01H\x00R\x06shards\x88\x01\x01\x12F\n" +
 	"\x11lottery_cutoff_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x0flotteryCutoffAt\x12=\n" +
 	"\fannounced_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vannouncedAt\x12-\n" +
 	"\x06beacon\x18\n" +
 	" \x01(\v2\x15.urr.ingest.v1.BeaconR\x06beacon\x12,\n" +
-	"\x0frecord_rejected\x18\v \x01(\bH\x01R\x0erecordRejected\x88\x01\x01B\t\n" +
+	"\x0frecord_rejected\x18\v \x01(\bH\x01R\x0erecordRejected\x88\x01\x01\x128\n" +
+	"\bexpected\x18\f \x01(\v2\x17.urr.common.v1.ExpectedH\x02R\bexpected\x88\x01\x01B\t\n" +
 	"\a_shardsB\x12\n" +
-	"\x10_record_rejected\"\xc5\x02\n" +
+	"\x10_record_rejectedB\v\n" +
+	"\t_expected\"\xc5\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2950,7 +3035,11 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x80\x01\n" +
 	"\x16ResumePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x82\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xb9\x01\n" +
+	"\x12SetExpectedRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12;\n" +
+	"\bexpected\x18\x03 \x01(\v2\x17.urr.common.v1.ExpectedB\x06\xbaH\x03\xc8\x01\x01R\bexpected\"\x82\x01\n" +
 	"\x18AnnouncePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe7\x01\n" +
@@ -3028,7 +3117,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\agateway\x90\x02\x010\x01\x12\x9d\x01\n" +
 	"\fGetDrawProof\x12\".urr.ingest.v1.GetDrawProofRequest\x1a\x18.urr.ingest.v1.DrawProof\"O\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02-\x12+/api/v1/draws/{event_id}/proof/{request_id}\x90\x02\x012\xec\t\n" +
+	"\x06public\x82\xd3\xe4\x93\x02-\x12+/api/v1/draws/{event_id}/proof/{request_id}\x90\x02\x012\x8d\v\n" +
 	"\x12IngestAdminService\x12\x8f\x01\n" +
 	"\x0fCreatePromotion\x12%.urr.ingest.v1.CreatePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\";\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
@@ -3041,7 +3130,10 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x05admin\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/admin/promotions/{event_id}/pause\x90\x02\x02\x12\xa4\x01\n" +
 	"\x0fResumePromotion\x12%.urr.ingest.v1.ResumePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"P\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/promotions/{event_id}/resume\x90\x02\x02\x12\xaa\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/promotions/{event_id}/resume\x90\x02\x02\x12\x9e\x01\n" +
+	"\vSetExpected\x12!.urr.ingest.v1.SetExpectedRequest\x1a\x18.urr.ingest.v1.Promotion\"R\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x021:\x01*\x1a,/api/v1/admin/promotions/{event_id}/expected\x90\x02\x02\x12\xaa\x01\n" +
 	"\x11AnnouncePromotion\x12'.urr.ingest.v1.AnnouncePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"R\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/promotions/{event_id}/announce\x90\x02\x02\x12d\n" +
@@ -3067,7 +3159,7 @@ func file_urr_ingest_v1_ingest_proto_rawDescGZIP() []byte {
 	return file_urr_ingest_v1_ingest_proto_rawDescData
 }
 
-var file_urr_ingest_v1_ingest_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_urr_ingest_v1_ingest_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_urr_ingest_v1_ingest_proto_goTypes = []any{
 	(*ListPromotionsRequest)(nil),    // 0: urr.ingest.v1.ListPromotionsRequest
 	(*ListPromotionsResponse)(nil),   // 1: urr.ingest.v1.ListPromotionsResponse
@@ -3100,98 +3192,106 @@ var file_urr_ingest_v1_ingest_proto_goTypes = []any{
 	(*ClosePromotionRequest)(nil),    // 28: urr.ingest.v1.ClosePromotionRequest
 	(*PausePromotionRequest)(nil),    // 29: urr.ingest.v1.PausePromotionRequest
 	(*ResumePromotionRequest)(nil),   // 30: urr.ingest.v1.ResumePromotionRequest
-	(*AnnouncePromotionRequest)(nil), // 31: urr.ingest.v1.AnnouncePromotionRequest
-	(*ExportWinnersRequest)(nil),     // 32: urr.ingest.v1.ExportWinnersRequest
-	(*WinnersPart)(nil),              // 33: urr.ingest.v1.WinnersPart
-	(*ListRequestsRequest)(nil),      // 34: urr.ingest.v1.ListRequestsRequest
-	(*ListRequestsResponse)(nil),     // 35: urr.ingest.v1.ListRequestsResponse
-	(*GetSummaryRequest)(nil),        // 36: urr.ingest.v1.GetSummaryRequest
-	(*Summary)(nil),                  // 37: urr.ingest.v1.Summary
-	(*ResultCount)(nil),              // 38: urr.ingest.v1.ResultCount
-	(*timestamppb.Timestamp)(nil),    // 39: google.protobuf.Timestamp
-	(*v1.Caller)(nil),                // 40: urr.common.v1.Caller
-	(*v1.Problem)(nil),               // 41: urr.common.v1.Problem
-	(*emptypb.Empty)(nil),            // 42: google.protobuf.Empty
+	(*SetExpectedRequest)(nil),       // 31: urr.ingest.v1.SetExpectedRequest
+	(*AnnouncePromotionRequest)(nil), // 32: urr.ingest.v1.AnnouncePromotionRequest
+	(*ExportWinnersRequest)(nil),     // 33: urr.ingest.v1.ExportWinnersRequest
+	(*WinnersPart)(nil),              // 34: urr.ingest.v1.WinnersPart
+	(*ListRequestsRequest)(nil),      // 35: urr.ingest.v1.ListRequestsRequest
+	(*ListRequestsResponse)(nil),     // 36: urr.ingest.v1.ListRequestsResponse
+	(*GetSummaryRequest)(nil),        // 37: urr.ingest.v1.GetSummaryRequest
+	(*Summary)(nil),                  // 38: urr.ingest.v1.Summary
+	(*ResultCount)(nil),              // 39: urr.ingest.v1.ResultCount
+	(*timestamppb.Timestamp)(nil),    // 40: google.protobuf.Timestamp
+	(*v1.Expected)(nil),              // 41: urr.common.v1.Expected
+	(*v1.Caller)(nil),                // 42: urr.common.v1.Caller
+	(*v1.Problem)(nil),               // 43: urr.common.v1.Problem
+	(*emptypb.Empty)(nil),            // 44: google.protobuf.Empty
 }
 var file_urr_ingest_v1_ingest_proto_depIdxs = []int32{
 	3,  // 0: urr.ingest.v1.ListPromotionsResponse.items:type_name -> urr.ingest.v1.Promotion
-	39, // 1: urr.ingest.v1.Promotion.opens_at:type_name -> google.protobuf.Timestamp
-	39, // 2: urr.ingest.v1.Promotion.closes_at:type_name -> google.protobuf.Timestamp
-	39, // 3: urr.ingest.v1.Promotion.lottery_cutoff_at:type_name -> google.protobuf.Timestamp
-	39, // 4: urr.ingest.v1.Promotion.announced_at:type_name -> google.protobuf.Timestamp
-	5,  // 5: urr.ingest.v1.ApplyRequest.items:type_name -> urr.ingest.v1.ApplyItem
-	40, // 6: urr.ingest.v1.ApplyItem.caller:type_name -> urr.common.v1.Caller
-	7,  // 7: urr.ingest.v1.ApplyResponse.results:type_name -> urr.ingest.v1.ApplyResult
-	8,  // 8: urr.ingest.v1.ApplyResult.applied:type_name -> urr.ingest.v1.Applied
-	41, // 9: urr.ingest.v1.ApplyResult.problem:type_name -> urr.common.v1.Problem
-	40, // 10: urr.ingest.v1.GetMyRequestRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 11: urr.ingest.v1.ListMyRequestsRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 12: urr.ingest.v1.GetRequestRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 13: urr.ingest.v1.GetTimelineRequest.caller:type_name -> urr.common.v1.Caller
-	15, // 14: urr.ingest.v1.Timeline.items:type_name -> urr.ingest.v1.StatusChange
-	40, // 15: urr.ingest.v1.WithdrawRequestRequest.caller:type_name -> urr.common.v1.Caller
-	19, // 16: urr.ingest.v1.Draw.statement:type_name -> urr.ingest.v1.DrawStatement
-	20, // 17: urr.ingest.v1.Draw.excluded:type_name -> urr.ingest.v1.DrawExclusion
-	21, // 18: urr.ingest.v1.Draw.beacon:type_name -> urr.ingest.v1.DrawRound
-	40, // 19: urr.ingest.v1.CreatePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	39, // 20: urr.ingest.v1.CreatePromotionRequest.opens_at:type_name -> google.protobuf.Timestamp
-	39, // 21: urr.ingest.v1.CreatePromotionRequest.closes_at:type_name -> google.protobuf.Timestamp
-	39, // 22: urr.ingest.v1.CreatePromotionRequest.lottery_cutoff_at:type_name -> google.protobuf.Timestamp
-	39, // 23: urr.ingest.v1.CreatePromotionRequest.announced_at:type_name -> google.protobuf.Timestamp
-	27, // 24: urr.ingest.v1.CreatePromotionRequest.beacon:type_name -> urr.ingest.v1.Beacon
-	40, // 25: urr.ingest.v1.ClosePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 26: urr.ingest.v1.PausePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 27: urr.ingest.v1.ResumePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 28: urr.ingest.v1.AnnouncePromotionRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 29: urr.ingest.v1.ExportWinnersRequest.caller:type_name -> urr.common.v1.Caller
-	40, // 30: urr.ingest.v1.ListRequestsRequest.caller:type_name -> urr.common.v1.Caller
-	13, // 31: urr.ingest.v1.ListRequestsResponse.items:type_name -> urr.ingest.v1.EventRequest
-	40, // 32: urr.ingest.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
-	3,  // 33: urr.ingest.v1.Summary.promotion:type_name -> urr.ingest.v1.Promotion
-	38, // 34: urr.ingest.v1.Summary.results:type_name -> urr.ingest.v1.ResultCount
-	0,  // 35: urr.ingest.v1.IngestService.ListPromotions:input_type -> urr.ingest.v1.ListPromotionsRequest
-	2,  // 36: urr.ingest.v1.IngestService.GetPromotion:input_type -> urr.ingest.v1.GetPromotionRequest
-	4,  // 37: urr.ingest.v1.IngestService.Apply:input_type -> urr.ingest.v1.ApplyRequest
-	9,  // 38: urr.ingest.v1.IngestService.GetMyRequest:input_type -> urr.ingest.v1.GetMyRequestRequest
-	10, // 39: urr.ingest.v1.IngestService.ListMyRequests:input_type -> urr.ingest.v1.ListMyRequestsRequest
-	11, // 40: urr.ingest.v1.IngestService.GetRequest:input_type -> urr.ingest.v1.GetRequestRequest
-	12, // 41: urr.ingest.v1.IngestService.GetTimeline:input_type -> urr.ingest.v1.GetTimelineRequest
-	16, // 42: urr.ingest.v1.IngestService.WithdrawRequest:input_type -> urr.ingest.v1.WithdrawRequestRequest
-	17, // 43: urr.ingest.v1.IngestService.GetDraw:input_type -> urr.ingest.v1.GetDrawRequest
-	22, // 44: urr.ingest.v1.IngestService.GetDrawEntries:input_type -> urr.ingest.v1.GetDrawEntriesRequest
-	24, // 45: urr.ingest.v1.IngestService.GetDrawProof:input_type -> urr.ingest.v1.GetDrawProofRequest
-	26, // 46: urr.ingest.v1.IngestAdminService.CreatePromotion:input_type -> urr.ingest.v1.CreatePromotionRequest
-	28, // 47: urr.ingest.v1.IngestAdminService.ClosePromotion:input_type -> urr.ingest.v1.ClosePromotionRequest
-	29, // 48: urr.ingest.v1.IngestAdminService.PausePromotion:input_type -> urr.ingest.v1.PausePromotionRequest
-	30, // 49: urr.ingest.v1.IngestAdminService.ResumePromotion:input_type -> urr.ingest.v1.ResumePromotionRequest
-	31, // 50: urr.ingest.v1.IngestAdminService.AnnouncePromotion:input_type -> urr.ingest.v1.AnnouncePromotionRequest
-	32, // 51: urr.ingest.v1.IngestAdminService.ExportWinners:input_type -> urr.ingest.v1.ExportWinnersRequest
-	34, // 52: urr.ingest.v1.IngestAdminService.ListRequests:input_type -> urr.ingest.v1.ListRequestsRequest
-	36, // 53: urr.ingest.v1.IngestAdminService.GetSummary:input_type -> urr.ingest.v1.GetSummaryRequest
-	1,  // 54: urr.ingest.v1.IngestService.ListPromotions:output_type -> urr.ingest.v1.ListPromotionsResponse
-	3,  // 55: urr.ingest.v1.IngestService.GetPromotion:output_type -> urr.ingest.v1.Promotion
-	6,  // 56: urr.ingest.v1.IngestService.Apply:output_type -> urr.ingest.v1.ApplyResponse
-	13, // 57: urr.ingest.v1.IngestService.GetMyRequest:output_type -> urr.ingest.v1.EventRequest
-	35, // 58: urr.ingest.v1.IngestService.ListMyRequests:output_type -> urr.ingest.v1.ListRequestsResponse
-	13, // 59: urr.ingest.v1.IngestService.GetRequest:output_type -> urr.ingest.v1.EventRequest
-	14, // 60: urr.ingest.v1.IngestService.GetTimeline:output_type -> urr.ingest.v1.Timeline
-	42, // 61: urr.ingest.v1.IngestService.WithdrawRequest:output_type -> google.protobuf.Empty
-	18, // 62: urr.ingest.v1.IngestService.GetDraw:output_type -> urr.ingest.v1.Draw
-	23, // 63: urr.ingest.v1.IngestService.GetDrawEntries:output_type -> urr.ingest.v1.DrawEntries
-	25, // 64: urr.ingest.v1.IngestService.GetDrawProof:output_type -> urr.ingest.v1.DrawProof
-	3,  // 65: urr.ingest.v1.IngestAdminService.CreatePromotion:output_type -> urr.ingest.v1.Promotion
-	3,  // 66: urr.ingest.v1.IngestAdminService.ClosePromotion:output_type -> urr.ingest.v1.Promotion
-	3,  // 67: urr.ingest.v1.IngestAdminService.PausePromotion:output_type -> urr.ingest.v1.Promotion
-	3,  // 68: urr.ingest.v1.IngestAdminService.ResumePromotion:output_type -> urr.ingest.v1.Promotion
-	3,  // 69: urr.ingest.v1.IngestAdminService.AnnouncePromotion:output_type -> urr.ingest.v1.Promotion
-	33, // 70: urr.ingest.v1.IngestAdminService.ExportWinners:output_type -> urr.ingest.v1.WinnersPart
-	35, // 71: urr.ingest.v1.IngestAdminService.ListRequests:output_type -> urr.ingest.v1.ListRequestsResponse
-	37, // 72: urr.ingest.v1.IngestAdminService.GetSummary:output_type -> urr.ingest.v1.Summary
-	54, // [54:73] is the sub-list for method output_type
-	35, // [35:54] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	40, // 1: urr.ingest.v1.Promotion.opens_at:type_name -> google.protobuf.Timestamp
+	40, // 2: urr.ingest.v1.Promotion.closes_at:type_name -> google.protobuf.Timestamp
+	40, // 3: urr.ingest.v1.Promotion.lottery_cutoff_at:type_name -> google.protobuf.Timestamp
+	40, // 4: urr.ingest.v1.Promotion.announced_at:type_name -> google.protobuf.Timestamp
+	41, // 5: urr.ingest.v1.Promotion.expected:type_name -> urr.common.v1.Expected
+	5,  // 6: urr.ingest.v1.ApplyRequest.items:type_name -> urr.ingest.v1.ApplyItem
+	42, // 7: urr.ingest.v1.ApplyItem.caller:type_name -> urr.common.v1.Caller
+	7,  // 8: urr.ingest.v1.ApplyResponse.results:type_name -> urr.ingest.v1.ApplyResult
+	8,  // 9: urr.ingest.v1.ApplyResult.applied:type_name -> urr.ingest.v1.Applied
+	43, // 10: urr.ingest.v1.ApplyResult.problem:type_name -> urr.common.v1.Problem
+	42, // 11: urr.ingest.v1.GetMyRequestRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 12: urr.ingest.v1.ListMyRequestsRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 13: urr.ingest.v1.GetRequestRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 14: urr.ingest.v1.GetTimelineRequest.caller:type_name -> urr.common.v1.Caller
+	15, // 15: urr.ingest.v1.Timeline.items:type_name -> urr.ingest.v1.StatusChange
+	42, // 16: urr.ingest.v1.WithdrawRequestRequest.caller:type_name -> urr.common.v1.Caller
+	19, // 17: urr.ingest.v1.Draw.statement:type_name -> urr.ingest.v1.DrawStatement
+	20, // 18: urr.ingest.v1.Draw.excluded:type_name -> urr.ingest.v1.DrawExclusion
+	21, // 19: urr.ingest.v1.Draw.beacon:type_name -> urr.ingest.v1.DrawRound
+	42, // 20: urr.ingest.v1.CreatePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	40, // 21: urr.ingest.v1.CreatePromotionRequest.opens_at:type_name -> google.protobuf.Timestamp
+	40, // 22: urr.ingest.v1.CreatePromotionRequest.closes_at:type_name -> google.protobuf.Timestamp
+	40, // 23: urr.ingest.v1.CreatePromotionRequest.lottery_cutoff_at:type_name -> google.protobuf.Timestamp
+	40, // 24: urr.ingest.v1.CreatePromotionRequest.announced_at:type_name -> google.protobuf.Timestamp
+	27, // 25: urr.ingest.v1.CreatePromotionRequest.beacon:type_name -> urr.ingest.v1.Beacon
+	41, // 26: urr.ingest.v1.CreatePromotionRequest.expected:type_name -> urr.common.v1.Expected
+	42, // 27: urr.ingest.v1.ClosePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 28: urr.ingest.v1.PausePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 29: urr.ingest.v1.ResumePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 30: urr.ingest.v1.SetExpectedRequest.caller:type_name -> urr.common.v1.Caller
+	41, // 31: urr.ingest.v1.SetExpectedRequest.expected:type_name -> urr.common.v1.Expected
+	42, // 32: urr.ingest.v1.AnnouncePromotionRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 33: urr.ingest.v1.ExportWinnersRequest.caller:type_name -> urr.common.v1.Caller
+	42, // 34: urr.ingest.v1.ListRequestsRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 35: urr.ingest.v1.ListRequestsResponse.items:type_name -> urr.ingest.v1.EventRequest
+	42, // 36: urr.ingest.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
+	3,  // 37: urr.ingest.v1.Summary.promotion:type_name -> urr.ingest.v1.Promotion
+	39, // 38: urr.ingest.v1.Summary.results:type_name -> urr.ingest.v1.ResultCount
+	0,  // 39: urr.ingest.v1.IngestService.ListPromotions:input_type -> urr.ingest.v1.ListPromotionsRequest
+	2,  // 40: urr.ingest.v1.IngestService.GetPromotion:input_type -> urr.ingest.v1.GetPromotionRequest
+	4,  // 41: urr.ingest.v1.IngestService.Apply:input_type -> urr.ingest.v1.ApplyRequest
+	9,  // 42: urr.ingest.v1.IngestService.GetMyRequest:input_type -> urr.ingest.v1.GetMyRequestRequest
+	10, // 43: urr.ingest.v1.IngestService.ListMyRequests:input_type -> urr.ingest.v1.ListMyRequestsRequest
+	11, // 44: urr.ingest.v1.IngestService.GetRequest:input_type -> urr.ingest.v1.GetRequestRequest
+	12, // 45: urr.ingest.v1.IngestService.GetTimeline:input_type -> urr.ingest.v1.GetTimelineRequest
+	16, // 46: urr.ingest.v1.IngestService.WithdrawRequest:input_type -> urr.ingest.v1.WithdrawRequestRequest
+	17, // 47: urr.ingest.v1.IngestService.GetDraw:input_type -> urr.ingest.v1.GetDrawRequest
+	22, // 48: urr.ingest.v1.IngestService.GetDrawEntries:input_type -> urr.ingest.v1.GetDrawEntriesRequest
+	24, // 49: urr.ingest.v1.IngestService.GetDrawProof:input_type -> urr.ingest.v1.GetDrawProofRequest
+	26, // 50: urr.ingest.v1.IngestAdminService.CreatePromotion:input_type -> urr.ingest.v1.CreatePromotionRequest
+	28, // 51: urr.ingest.v1.IngestAdminService.ClosePromotion:input_type -> urr.ingest.v1.ClosePromotionRequest
+	29, // 52: urr.ingest.v1.IngestAdminService.PausePromotion:input_type -> urr.ingest.v1.PausePromotionRequest
+	30, // 53: urr.ingest.v1.IngestAdminService.ResumePromotion:input_type -> urr.ingest.v1.ResumePromotionRequest
+	31, // 54: urr.ingest.v1.IngestAdminService.SetExpected:input_type -> urr.ingest.v1.SetExpectedRequest
+	32, // 55: urr.ingest.v1.IngestAdminService.AnnouncePromotion:input_type -> urr.ingest.v1.AnnouncePromotionRequest
+	33, // 56: urr.ingest.v1.IngestAdminService.ExportWinners:input_type -> urr.ingest.v1.ExportWinnersRequest
+	35, // 57: urr.ingest.v1.IngestAdminService.ListRequests:input_type -> urr.ingest.v1.ListRequestsRequest
+	37, // 58: urr.ingest.v1.IngestAdminService.GetSummary:input_type -> urr.ingest.v1.GetSummaryRequest
+	1,  // 59: urr.ingest.v1.IngestService.ListPromotions:output_type -> urr.ingest.v1.ListPromotionsResponse
+	3,  // 60: urr.ingest.v1.IngestService.GetPromotion:output_type -> urr.ingest.v1.Promotion
+	6,  // 61: urr.ingest.v1.IngestService.Apply:output_type -> urr.ingest.v1.ApplyResponse
+	13, // 62: urr.ingest.v1.IngestService.GetMyRequest:output_type -> urr.ingest.v1.EventRequest
+	36, // 63: urr.ingest.v1.IngestService.ListMyRequests:output_type -> urr.ingest.v1.ListRequestsResponse
+	13, // 64: urr.ingest.v1.IngestService.GetRequest:output_type -> urr.ingest.v1.EventRequest
+	14, // 65: urr.ingest.v1.IngestService.GetTimeline:output_type -> urr.ingest.v1.Timeline
+	44, // 66: urr.ingest.v1.IngestService.WithdrawRequest:output_type -> google.protobuf.Empty
+	18, // 67: urr.ingest.v1.IngestService.GetDraw:output_type -> urr.ingest.v1.Draw
+	23, // 68: urr.ingest.v1.IngestService.GetDrawEntries:output_type -> urr.ingest.v1.DrawEntries
+	25, // 69: urr.ingest.v1.IngestService.GetDrawProof:output_type -> urr.ingest.v1.DrawProof
+	3,  // 70: urr.ingest.v1.IngestAdminService.CreatePromotion:output_type -> urr.ingest.v1.Promotion
+	3,  // 71: urr.ingest.v1.IngestAdminService.ClosePromotion:output_type -> urr.ingest.v1.Promotion
+	3,  // 72: urr.ingest.v1.IngestAdminService.PausePromotion:output_type -> urr.ingest.v1.Promotion
+	3,  // 73: urr.ingest.v1.IngestAdminService.ResumePromotion:output_type -> urr.ingest.v1.Promotion
+	3,  // 74: urr.ingest.v1.IngestAdminService.SetExpected:output_type -> urr.ingest.v1.Promotion
+	3,  // 75: urr.ingest.v1.IngestAdminService.AnnouncePromotion:output_type -> urr.ingest.v1.Promotion
+	34, // 76: urr.ingest.v1.IngestAdminService.ExportWinners:output_type -> urr.ingest.v1.WinnersPart
+	36, // 77: urr.ingest.v1.IngestAdminService.ListRequests:output_type -> urr.ingest.v1.ListRequestsResponse
+	38, // 78: urr.ingest.v1.IngestAdminService.GetSummary:output_type -> urr.ingest.v1.Summary
+	59, // [59:79] is the sub-list for method output_type
+	39, // [39:59] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_urr_ingest_v1_ingest_proto_init() }
@@ -3210,15 +3310,15 @@ func file_urr_ingest_v1_ingest_proto_init() {
 	file_urr_ingest_v1_ingest_proto_msgTypes[25].OneofWrappers = []any{}
 	file_urr_ingest_v1_ingest_proto_msgTypes[26].OneofWrappers = []any{}
 	file_urr_ingest_v1_ingest_proto_msgTypes[27].OneofWrappers = []any{}
-	file_urr_ingest_v1_ingest_proto_msgTypes[33].OneofWrappers = []any{}
-	file_urr_ingest_v1_ingest_proto_msgTypes[37].OneofWrappers = []any{}
+	file_urr_ingest_v1_ingest_proto_msgTypes[34].OneofWrappers = []any{}
+	file_urr_ingest_v1_ingest_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ingest_v1_ingest_proto_rawDesc), len(file_urr_ingest_v1_ingest_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

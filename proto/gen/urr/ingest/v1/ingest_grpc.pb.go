@@ -597,6 +597,7 @@ const (
 	IngestAdminService_ClosePromotion_FullMethodName    = "/urr.ingest.v1.IngestAdminService/ClosePromotion"
 	IngestAdminService_PausePromotion_FullMethodName    = "/urr.ingest.v1.IngestAdminService/PausePromotion"
 	IngestAdminService_ResumePromotion_FullMethodName   = "/urr.ingest.v1.IngestAdminService/ResumePromotion"
+	IngestAdminService_SetExpected_FullMethodName       = "/urr.ingest.v1.IngestAdminService/SetExpected"
 	IngestAdminService_AnnouncePromotion_FullMethodName = "/urr.ingest.v1.IngestAdminService/AnnouncePromotion"
 	IngestAdminService_ExportWinners_FullMethodName     = "/urr.ingest.v1.IngestAdminService/ExportWinners"
 	IngestAdminService_ListRequests_FullMethodName      = "/urr.ingest.v1.IngestAdminService/ListRequests"
@@ -626,6 +627,11 @@ type IngestAdminServiceClient interface {
 	//
 	// Errors: as PausePromotion.
 	ResumePromotion(ctx context.Context, in *ResumePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
+	// Says who is expected. What follows grows at once, also while the promotion is open: the partitions
+	// of its list, which never become fewer, and how many requests may wait to be settled.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, PROMOTION_NOT_FOUND.
+	SetExpected(ctx context.Context, in *SetExpectedRequest, opts ...grpc.CallOption) (*Promotion, error)
 	// Confirms that the result of a lottery is announced. This happens at announced_at without any
 	// call, and never earlier.
 	//
@@ -691,6 +697,16 @@ func (c *ingestAdminServiceClient) ResumePromotion(ctx context.Context, in *Resu
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Promotion)
 	err := c.cc.Invoke(ctx, IngestAdminService_ResumePromotion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ingestAdminServiceClient) SetExpected(ctx context.Context, in *SetExpectedRequest, opts ...grpc.CallOption) (*Promotion, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Promotion)
+	err := c.cc.Invoke(ctx, IngestAdminService_SetExpected_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -769,6 +785,11 @@ type IngestAdminServiceServer interface {
 	//
 	// Errors: as PausePromotion.
 	ResumePromotion(context.Context, *ResumePromotionRequest) (*Promotion, error)
+	// Says who is expected. What follows grows at once, also while the promotion is open: the partitions
+	// of its list, which never become fewer, and how many requests may wait to be settled.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, PROMOTION_NOT_FOUND.
+	SetExpected(context.Context, *SetExpectedRequest) (*Promotion, error)
 	// Confirms that the result of a lottery is announced. This happens at announced_at without any
 	// call, and never earlier.
 	//
@@ -811,6 +832,9 @@ func (UnimplementedIngestAdminServiceServer) PausePromotion(context.Context, *Pa
 }
 func (UnimplementedIngestAdminServiceServer) ResumePromotion(context.Context, *ResumePromotionRequest) (*Promotion, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumePromotion not implemented")
+}
+func (UnimplementedIngestAdminServiceServer) SetExpected(context.Context, *SetExpectedRequest) (*Promotion, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetExpected not implemented")
 }
 func (UnimplementedIngestAdminServiceServer) AnnouncePromotion(context.Context, *AnnouncePromotionRequest) (*Promotion, error) {
 	return nil, status.Error(codes.Unimplemented, "method AnnouncePromotion not implemented")
@@ -917,6 +941,24 @@ func _IngestAdminService_ResumePromotion_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _IngestAdminService_SetExpected_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetExpectedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IngestAdminServiceServer).SetExpected(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: IngestAdminService_SetExpected_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IngestAdminServiceServer).SetExpected(ctx, req.(*SetExpectedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _IngestAdminService_AnnouncePromotion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AnnouncePromotionRequest)
 	if err := dec(in); err != nil {
@@ -1004,6 +1046,10 @@ var IngestAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumePromotion",
 			Handler:    _IngestAdminService_ResumePromotion_Handler,
+		},
+		{
+			MethodName: "SetExpected",
+			Handler:    _IngestAdminService_SetExpected_Handler,
 		},
 		{
 			MethodName: "AnnouncePromotion",

@@ -91,7 +91,9 @@ type Campaign struct {
 	// RANDOM: number of draws per member and period.
 	DrawsPerMember int32 `protobuf:"varint,11,opt,name=draws_per_member,json=drawsPerMember,proto3" json:"draws_per_member,omitempty"`
 	// "CAMPAIGN" or "DAY" (in Korea).
-	Period        string `protobuf:"bytes,12,opt,name=period,proto3" json:"period,omitempty"`
+	Period string `protobuf:"bytes,12,opt,name=period,proto3" json:"period,omitempty"`
+	// In the answer to the operator who creates it only.
+	Expected      *v1.Expected `protobuf:"bytes,13,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -208,6 +210,13 @@ func (x *Campaign) GetPeriod() string {
 		return x.Period
 	}
 	return ""
+}
+
+func (x *Campaign) GetExpected() *v1.Expected {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 type Reward struct {
@@ -971,7 +980,9 @@ type CreateCampaignRequest struct {
 	// Default 1.
 	DrawsPerMember *int32 `protobuf:"varint,10,opt,name=draws_per_member,json=drawsPerMember,proto3,oneof" json:"draws_per_member,omitempty"`
 	// "CAMPAIGN" (default) or "DAY".
-	Period        *string `protobuf:"bytes,11,opt,name=period,proto3,oneof" json:"period,omitempty"`
+	Period *string `protobuf:"bytes,11,opt,name=period,proto3,oneof" json:"period,omitempty"`
+	// Who takes part when the campaign opens. Default: none.
+	Expected      *v1.Expected `protobuf:"bytes,12,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1081,6 +1092,13 @@ func (x *CreateCampaignRequest) GetPeriod() string {
 		return *x.Period
 	}
 	return ""
+}
+
+func (x *CreateCampaignRequest) GetExpected() *v1.Expected {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 type CancelCampaignRequest struct {
@@ -2107,7 +2125,7 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\n" +
 	"\x1aurr/reward/v1/reward.proto\x12\rurr.reward.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"M\n" +
 	"\x12GetCampaignRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe7\x03\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xae\x04\n" +
 	"\bCampaign\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x12\n" +
@@ -2123,8 +2141,10 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x06prizes\x18\n" +
 	" \x03(\v2\x14.urr.reward.v1.PrizeR\x06prizes\x12(\n" +
 	"\x10draws_per_member\x18\v \x01(\x05R\x0edrawsPerMember\x12\x16\n" +
-	"\x06period\x18\f \x01(\tR\x06periodB\x0f\n" +
-	"\r_promotion_id\"W\n" +
+	"\x06period\x18\f \x01(\tR\x06period\x128\n" +
+	"\bexpected\x18\r \x01(\v2\x17.urr.common.v1.ExpectedH\x01R\bexpected\x88\x01\x01B\x0f\n" +
+	"\r_promotion_idB\v\n" +
+	"\t_expected\"W\n" +
 	"\x06Reward\x12(\n" +
 	"\x04kind\x18\x01 \x01(\tB\x14\xbaH\x11r\x0fR\x05POINTR\x06COUPONR\x04kind\x12#\n" +
 	"\x05value\x18\x02 \x01(\x03B\r\xbaH\n" +
@@ -2190,7 +2210,7 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x15ListMyRewardsResponse\x121\n" +
 	"\x05items\x18\x01 \x03(\v2\x1b.urr.reward.v1.EarnedRewardR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xb6\x05\n" +
+	"nextCursor\"\xfd\x05\n" +
 	"\x15CreateCampaignRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12 \n" +
 	"\x05title\x18\x02 \x01(\tB\n" +
@@ -2208,10 +2228,12 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x10draws_per_member\x18\n" +
 	" \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x01R\x0edrawsPerMember\x88\x01\x01\x121\n" +
-	"\x06period\x18\v \x01(\tB\x14\xbaH\x11r\x0fR\bCAMPAIGNR\x03DAYH\x02R\x06period\x88\x01\x01B\x0f\n" +
+	"\x06period\x18\v \x01(\tB\x14\xbaH\x11r\x0fR\bCAMPAIGNR\x03DAYH\x02R\x06period\x88\x01\x01\x128\n" +
+	"\bexpected\x18\f \x01(\v2\x17.urr.common.v1.ExpectedH\x03R\bexpected\x88\x01\x01B\x0f\n" +
 	"\r_promotion_idB\x13\n" +
 	"\x11_draws_per_memberB\t\n" +
-	"\a_period\"\x99\x01\n" +
+	"\a_periodB\v\n" +
+	"\t_expected\"\x99\x01\n" +
 	"\x15CancelCampaignRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\x18\n" +
@@ -2390,8 +2412,9 @@ var file_urr_reward_v1_reward_proto_goTypes = []any{
 	(*PauseProviderRequest)(nil),  // 27: urr.reward.v1.PauseProviderRequest
 	(*ResumeProviderRequest)(nil), // 28: urr.reward.v1.ResumeProviderRequest
 	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(*v1.Caller)(nil),             // 30: urr.common.v1.Caller
-	(*emptypb.Empty)(nil),         // 31: google.protobuf.Empty
+	(*v1.Expected)(nil),           // 30: urr.common.v1.Expected
+	(*v1.Caller)(nil),             // 31: urr.common.v1.Caller
+	(*emptypb.Empty)(nil),         // 32: google.protobuf.Empty
 }
 var file_urr_reward_v1_reward_proto_depIdxs = []int32{
 	29, // 0: urr.reward.v1.Campaign.opens_at:type_name -> google.protobuf.Timestamp
@@ -2399,77 +2422,79 @@ var file_urr_reward_v1_reward_proto_depIdxs = []int32{
 	2,  // 2: urr.reward.v1.Campaign.daily:type_name -> urr.reward.v1.Reward
 	3,  // 3: urr.reward.v1.Campaign.milestones:type_name -> urr.reward.v1.Milestone
 	4,  // 4: urr.reward.v1.Campaign.prizes:type_name -> urr.reward.v1.Prize
-	30, // 5: urr.reward.v1.AttendRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 6: urr.reward.v1.DrawRequest.caller:type_name -> urr.common.v1.Caller
-	4,  // 7: urr.reward.v1.Earned.prize:type_name -> urr.reward.v1.Prize
-	8,  // 8: urr.reward.v1.Earned.rewards:type_name -> urr.reward.v1.EarnedReward
-	29, // 9: urr.reward.v1.EarnedReward.created_at:type_name -> google.protobuf.Timestamp
-	30, // 10: urr.reward.v1.GetMyPartRequest.caller:type_name -> urr.common.v1.Caller
-	7,  // 11: urr.reward.v1.MyPart.entries:type_name -> urr.reward.v1.Earned
-	30, // 12: urr.reward.v1.ListMyRewardsRequest.caller:type_name -> urr.common.v1.Caller
-	8,  // 13: urr.reward.v1.ListMyRewardsResponse.items:type_name -> urr.reward.v1.EarnedReward
-	30, // 14: urr.reward.v1.CreateCampaignRequest.caller:type_name -> urr.common.v1.Caller
-	29, // 15: urr.reward.v1.CreateCampaignRequest.opens_at:type_name -> google.protobuf.Timestamp
-	29, // 16: urr.reward.v1.CreateCampaignRequest.closes_at:type_name -> google.protobuf.Timestamp
-	2,  // 17: urr.reward.v1.CreateCampaignRequest.daily:type_name -> urr.reward.v1.Reward
-	3,  // 18: urr.reward.v1.CreateCampaignRequest.milestones:type_name -> urr.reward.v1.Milestone
-	4,  // 19: urr.reward.v1.CreateCampaignRequest.prizes:type_name -> urr.reward.v1.Prize
-	30, // 20: urr.reward.v1.CancelCampaignRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 21: urr.reward.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
-	17, // 22: urr.reward.v1.Summary.totals:type_name -> urr.reward.v1.StatusTotals
-	30, // 23: urr.reward.v1.ListRewardsRequest.caller:type_name -> urr.common.v1.Caller
-	21, // 24: urr.reward.v1.ListRewardsResponse.items:type_name -> urr.reward.v1.RewardDetail
-	30, // 25: urr.reward.v1.GetRewardRequest.caller:type_name -> urr.common.v1.Caller
-	29, // 26: urr.reward.v1.RewardDetail.next_retry_at:type_name -> google.protobuf.Timestamp
-	29, // 27: urr.reward.v1.RewardDetail.unknown_since:type_name -> google.protobuf.Timestamp
-	29, // 28: urr.reward.v1.RewardDetail.held_at:type_name -> google.protobuf.Timestamp
-	29, // 29: urr.reward.v1.RewardDetail.processed_at:type_name -> google.protobuf.Timestamp
-	22, // 30: urr.reward.v1.RewardDetail.calls:type_name -> urr.reward.v1.ProviderCall
-	29, // 31: urr.reward.v1.ProviderCall.sent_at:type_name -> google.protobuf.Timestamp
-	29, // 32: urr.reward.v1.ProviderCall.ended_at:type_name -> google.protobuf.Timestamp
-	30, // 33: urr.reward.v1.RetryRewardRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 34: urr.reward.v1.RetryRewardsRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 35: urr.reward.v1.CancelRewardRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 36: urr.reward.v1.ResolveRewardRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 37: urr.reward.v1.PauseProviderRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 38: urr.reward.v1.ResumeProviderRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 39: urr.reward.v1.RewardService.GetCampaign:input_type -> urr.reward.v1.GetCampaignRequest
-	5,  // 40: urr.reward.v1.RewardService.Attend:input_type -> urr.reward.v1.AttendRequest
-	6,  // 41: urr.reward.v1.RewardService.Draw:input_type -> urr.reward.v1.DrawRequest
-	9,  // 42: urr.reward.v1.RewardService.GetMyPart:input_type -> urr.reward.v1.GetMyPartRequest
-	11, // 43: urr.reward.v1.RewardService.ListMyRewards:input_type -> urr.reward.v1.ListMyRewardsRequest
-	13, // 44: urr.reward.v1.RewardAdminService.CreateCampaign:input_type -> urr.reward.v1.CreateCampaignRequest
-	14, // 45: urr.reward.v1.RewardAdminService.CancelCampaign:input_type -> urr.reward.v1.CancelCampaignRequest
-	15, // 46: urr.reward.v1.RewardAdminService.GetSummary:input_type -> urr.reward.v1.GetSummaryRequest
-	18, // 47: urr.reward.v1.RewardAdminService.ListRewards:input_type -> urr.reward.v1.ListRewardsRequest
-	20, // 48: urr.reward.v1.RewardAdminService.GetReward:input_type -> urr.reward.v1.GetRewardRequest
-	23, // 49: urr.reward.v1.RewardAdminService.RetryReward:input_type -> urr.reward.v1.RetryRewardRequest
-	24, // 50: urr.reward.v1.RewardAdminService.RetryRewards:input_type -> urr.reward.v1.RetryRewardsRequest
-	25, // 51: urr.reward.v1.RewardAdminService.CancelReward:input_type -> urr.reward.v1.CancelRewardRequest
-	26, // 52: urr.reward.v1.RewardAdminService.ResolveReward:input_type -> urr.reward.v1.ResolveRewardRequest
-	27, // 53: urr.reward.v1.RewardAdminService.PauseProvider:input_type -> urr.reward.v1.PauseProviderRequest
-	28, // 54: urr.reward.v1.RewardAdminService.ResumeProvider:input_type -> urr.reward.v1.ResumeProviderRequest
-	1,  // 55: urr.reward.v1.RewardService.GetCampaign:output_type -> urr.reward.v1.Campaign
-	7,  // 56: urr.reward.v1.RewardService.Attend:output_type -> urr.reward.v1.Earned
-	7,  // 57: urr.reward.v1.RewardService.Draw:output_type -> urr.reward.v1.Earned
-	10, // 58: urr.reward.v1.RewardService.GetMyPart:output_type -> urr.reward.v1.MyPart
-	12, // 59: urr.reward.v1.RewardService.ListMyRewards:output_type -> urr.reward.v1.ListMyRewardsResponse
-	1,  // 60: urr.reward.v1.RewardAdminService.CreateCampaign:output_type -> urr.reward.v1.Campaign
-	31, // 61: urr.reward.v1.RewardAdminService.CancelCampaign:output_type -> google.protobuf.Empty
-	16, // 62: urr.reward.v1.RewardAdminService.GetSummary:output_type -> urr.reward.v1.Summary
-	19, // 63: urr.reward.v1.RewardAdminService.ListRewards:output_type -> urr.reward.v1.ListRewardsResponse
-	21, // 64: urr.reward.v1.RewardAdminService.GetReward:output_type -> urr.reward.v1.RewardDetail
-	31, // 65: urr.reward.v1.RewardAdminService.RetryReward:output_type -> google.protobuf.Empty
-	31, // 66: urr.reward.v1.RewardAdminService.RetryRewards:output_type -> google.protobuf.Empty
-	31, // 67: urr.reward.v1.RewardAdminService.CancelReward:output_type -> google.protobuf.Empty
-	31, // 68: urr.reward.v1.RewardAdminService.ResolveReward:output_type -> google.protobuf.Empty
-	31, // 69: urr.reward.v1.RewardAdminService.PauseProvider:output_type -> google.protobuf.Empty
-	31, // 70: urr.reward.v1.RewardAdminService.ResumeProvider:output_type -> google.protobuf.Empty
-	55, // [55:71] is the sub-list for method output_type
-	39, // [39:55] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	30, // 5: urr.reward.v1.Campaign.expected:type_name -> urr.common.v1.Expected
+	31, // 6: urr.reward.v1.AttendRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 7: urr.reward.v1.DrawRequest.caller:type_name -> urr.common.v1.Caller
+	4,  // 8: urr.reward.v1.Earned.prize:type_name -> urr.reward.v1.Prize
+	8,  // 9: urr.reward.v1.Earned.rewards:type_name -> urr.reward.v1.EarnedReward
+	29, // 10: urr.reward.v1.EarnedReward.created_at:type_name -> google.protobuf.Timestamp
+	31, // 11: urr.reward.v1.GetMyPartRequest.caller:type_name -> urr.common.v1.Caller
+	7,  // 12: urr.reward.v1.MyPart.entries:type_name -> urr.reward.v1.Earned
+	31, // 13: urr.reward.v1.ListMyRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	8,  // 14: urr.reward.v1.ListMyRewardsResponse.items:type_name -> urr.reward.v1.EarnedReward
+	31, // 15: urr.reward.v1.CreateCampaignRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 16: urr.reward.v1.CreateCampaignRequest.opens_at:type_name -> google.protobuf.Timestamp
+	29, // 17: urr.reward.v1.CreateCampaignRequest.closes_at:type_name -> google.protobuf.Timestamp
+	2,  // 18: urr.reward.v1.CreateCampaignRequest.daily:type_name -> urr.reward.v1.Reward
+	3,  // 19: urr.reward.v1.CreateCampaignRequest.milestones:type_name -> urr.reward.v1.Milestone
+	4,  // 20: urr.reward.v1.CreateCampaignRequest.prizes:type_name -> urr.reward.v1.Prize
+	30, // 21: urr.reward.v1.CreateCampaignRequest.expected:type_name -> urr.common.v1.Expected
+	31, // 22: urr.reward.v1.CancelCampaignRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 23: urr.reward.v1.GetSummaryRequest.caller:type_name -> urr.common.v1.Caller
+	17, // 24: urr.reward.v1.Summary.totals:type_name -> urr.reward.v1.StatusTotals
+	31, // 25: urr.reward.v1.ListRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	21, // 26: urr.reward.v1.ListRewardsResponse.items:type_name -> urr.reward.v1.RewardDetail
+	31, // 27: urr.reward.v1.GetRewardRequest.caller:type_name -> urr.common.v1.Caller
+	29, // 28: urr.reward.v1.RewardDetail.next_retry_at:type_name -> google.protobuf.Timestamp
+	29, // 29: urr.reward.v1.RewardDetail.unknown_since:type_name -> google.protobuf.Timestamp
+	29, // 30: urr.reward.v1.RewardDetail.held_at:type_name -> google.protobuf.Timestamp
+	29, // 31: urr.reward.v1.RewardDetail.processed_at:type_name -> google.protobuf.Timestamp
+	22, // 32: urr.reward.v1.RewardDetail.calls:type_name -> urr.reward.v1.ProviderCall
+	29, // 33: urr.reward.v1.ProviderCall.sent_at:type_name -> google.protobuf.Timestamp
+	29, // 34: urr.reward.v1.ProviderCall.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 35: urr.reward.v1.RetryRewardRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 36: urr.reward.v1.RetryRewardsRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 37: urr.reward.v1.CancelRewardRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 38: urr.reward.v1.ResolveRewardRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 39: urr.reward.v1.PauseProviderRequest.caller:type_name -> urr.common.v1.Caller
+	31, // 40: urr.reward.v1.ResumeProviderRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 41: urr.reward.v1.RewardService.GetCampaign:input_type -> urr.reward.v1.GetCampaignRequest
+	5,  // 42: urr.reward.v1.RewardService.Attend:input_type -> urr.reward.v1.AttendRequest
+	6,  // 43: urr.reward.v1.RewardService.Draw:input_type -> urr.reward.v1.DrawRequest
+	9,  // 44: urr.reward.v1.RewardService.GetMyPart:input_type -> urr.reward.v1.GetMyPartRequest
+	11, // 45: urr.reward.v1.RewardService.ListMyRewards:input_type -> urr.reward.v1.ListMyRewardsRequest
+	13, // 46: urr.reward.v1.RewardAdminService.CreateCampaign:input_type -> urr.reward.v1.CreateCampaignRequest
+	14, // 47: urr.reward.v1.RewardAdminService.CancelCampaign:input_type -> urr.reward.v1.CancelCampaignRequest
+	15, // 48: urr.reward.v1.RewardAdminService.GetSummary:input_type -> urr.reward.v1.GetSummaryRequest
+	18, // 49: urr.reward.v1.RewardAdminService.ListRewards:input_type -> urr.reward.v1.ListRewardsRequest
+	20, // 50: urr.reward.v1.RewardAdminService.GetReward:input_type -> urr.reward.v1.GetRewardRequest
+	23, // 51: urr.reward.v1.RewardAdminService.RetryReward:input_type -> urr.reward.v1.RetryRewardRequest
+	24, // 52: urr.reward.v1.RewardAdminService.RetryRewards:input_type -> urr.reward.v1.RetryRewardsRequest
+	25, // 53: urr.reward.v1.RewardAdminService.CancelReward:input_type -> urr.reward.v1.CancelRewardRequest
+	26, // 54: urr.reward.v1.RewardAdminService.ResolveReward:input_type -> urr.reward.v1.ResolveRewardRequest
+	27, // 55: urr.reward.v1.RewardAdminService.PauseProvider:input_type -> urr.reward.v1.PauseProviderRequest
+	28, // 56: urr.reward.v1.RewardAdminService.ResumeProvider:input_type -> urr.reward.v1.ResumeProviderRequest
+	1,  // 57: urr.reward.v1.RewardService.GetCampaign:output_type -> urr.reward.v1.Campaign
+	7,  // 58: urr.reward.v1.RewardService.Attend:output_type -> urr.reward.v1.Earned
+	7,  // 59: urr.reward.v1.RewardService.Draw:output_type -> urr.reward.v1.Earned
+	10, // 60: urr.reward.v1.RewardService.GetMyPart:output_type -> urr.reward.v1.MyPart
+	12, // 61: urr.reward.v1.RewardService.ListMyRewards:output_type -> urr.reward.v1.ListMyRewardsResponse
+	1,  // 62: urr.reward.v1.RewardAdminService.CreateCampaign:output_type -> urr.reward.v1.Campaign
+	32, // 63: urr.reward.v1.RewardAdminService.CancelCampaign:output_type -> google.protobuf.Empty
+	16, // 64: urr.reward.v1.RewardAdminService.GetSummary:output_type -> urr.reward.v1.Summary
+	19, // 65: urr.reward.v1.RewardAdminService.ListRewards:output_type -> urr.reward.v1.ListRewardsResponse
+	21, // 66: urr.reward.v1.RewardAdminService.GetReward:output_type -> urr.reward.v1.RewardDetail
+	32, // 67: urr.reward.v1.RewardAdminService.RetryReward:output_type -> google.protobuf.Empty
+	32, // 68: urr.reward.v1.RewardAdminService.RetryRewards:output_type -> google.protobuf.Empty
+	32, // 69: urr.reward.v1.RewardAdminService.CancelReward:output_type -> google.protobuf.Empty
+	32, // 70: urr.reward.v1.RewardAdminService.ResolveReward:output_type -> google.protobuf.Empty
+	32, // 71: urr.reward.v1.RewardAdminService.PauseProvider:output_type -> google.protobuf.Empty
+	32, // 72: urr.reward.v1.RewardAdminService.ResumeProvider:output_type -> google.protobuf.Empty
+	57, // [57:73] is the sub-list for method output_type
+	41, // [41:57] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_urr_reward_v1_reward_proto_init() }

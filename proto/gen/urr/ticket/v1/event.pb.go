@@ -227,7 +227,8 @@ type Event struct {
 	// Absent: the event has none.
 	Presale *Presale `protobuf:"bytes,47,opt,name=presale,proto3" json:"presale,omitempty"`
 	// The present setting, in operators' answers only.
-	CodesFrom     *int32 `protobuf:"varint,60,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
+	CodesFrom     *int32       `protobuf:"varint,60,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
+	Expected      *v1.Expected `protobuf:"bytes,61,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,6 +471,13 @@ func (x *Event) GetCodesFrom() int32 {
 		return *x.CodesFrom
 	}
 	return 0
+}
+
+func (x *Event) GetExpected() *v1.Expected {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 // A time before the general sale in which only users with an entitlement may buy: by one of its ways
@@ -2174,7 +2182,9 @@ type EventSpec struct {
 	Presale *Presale `protobuf:"bytes,23,opt,name=presale,proto3,oneof" json:"presale,omitempty"`
 	// E-mails have the codes of tickets from so many hours before doors on, if nobody can pass tickets on;
 	// 0, the default: never.
-	CodesFrom     *int32 `protobuf:"varint,30,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
+	CodesFrom *int32 `protobuf:"varint,30,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
+	// Who comes when the sale opens, and when the presale does. Default: none, as with an empty object.
+	Expected      *v1.Expected `protobuf:"bytes,31,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2375,6 +2385,13 @@ func (x *EventSpec) GetCodesFrom() int32 {
 		return *x.CodesFrom
 	}
 	return 0
+}
+
+func (x *EventSpec) GetExpected() *v1.Expected {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 // A section has rows × seats_per_row, or, with general admission, a capacity.
@@ -3208,7 +3225,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xbd\v\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x84\f\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -3243,7 +3260,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\ftransferable\x18. \x01(\tR\ftransferable\x120\n" +
 	"\apresale\x18/ \x01(\v2\x16.urr.ticket.v1.PresaleR\apresale\x12\"\n" +
 	"\n" +
-	"codes_from\x18< \x01(\x05H\bR\tcodesFrom\x88\x01\x01B\x0f\n" +
+	"codes_from\x18< \x01(\x05H\bR\tcodesFrom\x88\x01\x01\x128\n" +
+	"\bexpected\x18= \x01(\v2\x17.urr.common.v1.ExpectedH\tR\bexpected\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3255,7 +3273,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"_series_idB\x19\n" +
 	"\x17_max_per_user_in_seriesB\r\n" +
-	"\v_codes_from\"\xbb\x01\n" +
+	"\v_codes_fromB\v\n" +
+	"\t_expected\"\xbb\x01\n" +
 	"\aPresale\x125\n" +
 	"\bopens_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\x121\n" +
 	"\fmax_per_user\x18\x02 \x01(\x05B\n" +
@@ -3388,7 +3407,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xc1\f\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x88\r\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -3423,7 +3442,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"R\apresale\x88\x01\x01\x12.\n" +
 	"\n" +
 	"codes_from\x18\x1e \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xb8D(\x00H\vR\tcodesFrom\x88\x01\x01B\x0f\n" +
+	"\xbaH\a\x1a\x05\x18\xb8D(\x00H\vR\tcodesFrom\x88\x01\x01\x128\n" +
+	"\bexpected\x18\x1f \x01(\v2\x17.urr.common.v1.ExpectedH\fR\bexpected\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3439,7 +3459,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\r_transferableB\n" +
 	"\n" +
 	"\b_presaleB\r\n" +
-	"\v_codes_from\"\xbc\x02\n" +
+	"\v_codes_fromB\v\n" +
+	"\t_expected\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +
@@ -3629,7 +3650,8 @@ var file_urr_ticket_v1_event_proto_goTypes = []any{
 	(*HouseSection)(nil),            // 42: urr.ticket.v1.HouseSection
 	nil,                             // 43: urr.ticket.v1.PutHouseRequest.StandingEntry
 	(*timestamppb.Timestamp)(nil),   // 44: google.protobuf.Timestamp
-	(*v1.Caller)(nil),               // 45: urr.common.v1.Caller
+	(*v1.Expected)(nil),             // 45: urr.common.v1.Expected
+	(*v1.Caller)(nil),               // 46: urr.common.v1.Caller
 }
 var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	3,  // 0: urr.ticket.v1.ListEventsResponse.items:type_name -> urr.ticket.v1.Event
@@ -3645,95 +3667,97 @@ var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	44, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
 	6,  // 11: urr.ticket.v1.Event.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
 	4,  // 12: urr.ticket.v1.Event.presale:type_name -> urr.ticket.v1.Presale
-	44, // 13: urr.ticket.v1.Presale.opens_at:type_name -> google.protobuf.Timestamp
-	5,  // 14: urr.ticket.v1.Presale.any:type_name -> urr.ticket.v1.PresaleWay
-	44, // 15: urr.ticket.v1.PresaleWay.bought_before:type_name -> google.protobuf.Timestamp
-	7,  // 16: urr.ticket.v1.CancellationFees.steps:type_name -> urr.ticket.v1.CancellationFee
-	44, // 17: urr.ticket.v1.CancellationFee.until:type_name -> google.protobuf.Timestamp
-	45, // 18: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
-	12, // 19: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
-	13, // 20: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	45, // 21: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
-	9,  // 22: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
-	20, // 23: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	44, // 24: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	44, // 25: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	44, // 26: urr.ticket.v1.SaleStatus.presale_opens_at:type_name -> google.protobuf.Timestamp
-	44, // 27: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	45, // 28: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 29: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
-	45, // 30: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 31: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	45, // 32: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 33: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	44, // 34: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
-	44, // 35: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
-	44, // 36: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
-	31, // 37: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
-	44, // 38: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
-	44, // 39: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
-	6,  // 40: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
-	4,  // 41: urr.ticket.v1.EventSpec.presale:type_name -> urr.ticket.v1.Presale
-	45, // 42: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
-	45, // 43: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
-	45, // 44: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	45, // 45: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	45, // 46: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
-	45, // 47: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
-	44, // 48: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	44, // 49: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
-	44, // 50: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	44, // 51: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
-	44, // 52: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
-	45, // 53: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
-	45, // 54: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 55: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
-	42, // 56: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
-	0,  // 57: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 58: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	10, // 59: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	14, // 60: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	16, // 61: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	18, // 62: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	21, // 63: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	25, // 64: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	23, // 65: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	28, // 66: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	26, // 67: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	29, // 68: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	32, // 69: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
-	33, // 70: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
-	34, // 71: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
-	35, // 72: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
-	36, // 73: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
-	37, // 74: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
-	39, // 75: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
-	40, // 76: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
-	1,  // 77: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 78: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	11, // 79: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	15, // 80: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	17, // 81: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	19, // 82: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	22, // 83: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	22, // 84: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	24, // 85: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 86: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	27, // 87: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 88: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	38, // 89: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
-	38, // 90: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
-	38, // 91: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
-	38, // 92: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
-	38, // 93: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
-	38, // 94: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
-	41, // 95: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
-	41, // 96: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
-	77, // [77:97] is the sub-list for method output_type
-	57, // [57:77] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	45, // 13: urr.ticket.v1.Event.expected:type_name -> urr.common.v1.Expected
+	44, // 14: urr.ticket.v1.Presale.opens_at:type_name -> google.protobuf.Timestamp
+	5,  // 15: urr.ticket.v1.Presale.any:type_name -> urr.ticket.v1.PresaleWay
+	44, // 16: urr.ticket.v1.PresaleWay.bought_before:type_name -> google.protobuf.Timestamp
+	7,  // 17: urr.ticket.v1.CancellationFees.steps:type_name -> urr.ticket.v1.CancellationFee
+	44, // 18: urr.ticket.v1.CancellationFee.until:type_name -> google.protobuf.Timestamp
+	46, // 19: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	12, // 20: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
+	13, // 21: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
+	46, // 22: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	9,  // 23: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
+	20, // 24: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
+	44, // 25: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	44, // 26: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	44, // 27: urr.ticket.v1.SaleStatus.presale_opens_at:type_name -> google.protobuf.Timestamp
+	44, // 28: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	46, // 29: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 30: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
+	46, // 31: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 32: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	46, // 33: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 34: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	44, // 35: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	44, // 36: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	44, // 37: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	31, // 38: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
+	44, // 39: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
+	44, // 40: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
+	6,  // 41: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
+	4,  // 42: urr.ticket.v1.EventSpec.presale:type_name -> urr.ticket.v1.Presale
+	45, // 43: urr.ticket.v1.EventSpec.expected:type_name -> urr.common.v1.Expected
+	46, // 44: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 45: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 46: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 47: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 48: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 49: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
+	44, // 50: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	44, // 51: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
+	44, // 52: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	44, // 53: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
+	44, // 54: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
+	46, // 55: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 56: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 57: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
+	42, // 58: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
+	0,  // 59: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 60: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	10, // 61: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	14, // 62: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	16, // 63: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	18, // 64: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	21, // 65: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	25, // 66: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	23, // 67: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	28, // 68: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	26, // 69: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	29, // 70: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	32, // 71: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
+	33, // 72: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
+	34, // 73: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
+	35, // 74: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
+	36, // 75: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
+	37, // 76: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
+	39, // 77: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
+	40, // 78: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
+	1,  // 79: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 80: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	11, // 81: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	15, // 82: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	17, // 83: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	19, // 84: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	22, // 85: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	22, // 86: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	24, // 87: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 88: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	27, // 89: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 90: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	38, // 91: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
+	38, // 92: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
+	38, // 93: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
+	38, // 94: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
+	38, // 95: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
+	38, // 96: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
+	41, // 97: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
+	41, // 98: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
+	79, // [79:99] is the sub-list for method output_type
+	59, // [59:79] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }

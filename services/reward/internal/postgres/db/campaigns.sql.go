@@ -190,6 +190,51 @@ func (q *Queries) EntriesOf(ctx context.Context, arg EntriesOfParams) ([]Entries
 	return items, nil
 }
 
+const ExpectedOpenings = `-- name: ExpectedOpenings :many
+SELECT event_id, opens_at, expected_visitors, expected_within
+FROM campaigns
+WHERE expected_visitors > 0 AND cancelled_at IS NULL AND opens_at <= $1::timestamptz AND opens_at > $2::timestamptz
+ORDER BY opens_at DESC
+LIMIT 1000
+`
+
+type ExpectedOpeningsParams struct {
+	Until time.Time
+	Since time.Time
+}
+
+type ExpectedOpeningsRow struct {
+	EventID          string
+	OpensAt          time.Time
+	ExpectedVisitors int64
+	ExpectedWithin   int32
+}
+
+func (q *Queries) ExpectedOpenings(ctx context.Context, arg ExpectedOpeningsParams) ([]ExpectedOpeningsRow, error) {
+	rows, err := q.db.Query(ctx, ExpectedOpenings, arg.Until, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpectedOpeningsRow
+	for rows.Next() {
+		var i ExpectedOpeningsRow
+		if err := rows.Scan(
+			&i.EventID,
+			&i.OpensAt,
+			&i.ExpectedVisitors,
+			&i.ExpectedWithin,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const FirstEntries = `-- name: FirstEntries :many
 SELECT e.id, e.member_id, e.period, e.draw_no, e.streak, e.prize_id, e.created_at
 FROM (SELECT unnest($1::text[]) AS member_id, unnest($2::text[]) AS period) AS w
@@ -245,7 +290,7 @@ func (q *Queries) FirstEntries(ctx context.Context, arg FirstEntriesParams) ([]F
 }
 
 const GetCampaign = `-- name: GetCampaign :one
-SELECT c.event_id, c.title, c.kind, c.opens_at, c.closes_at, c.promotion_id, c.daily_kind, c.daily_value, c.draws_per_member, c.period, c.cancelled_at, c.cancel_restock, c.cancel_done_at, c.winners_after, c.winners_done_at, c.retry_at, c.retry_after, c.created_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT c.event_id, c.title, c.kind, c.opens_at, c.closes_at, c.promotion_id, c.daily_kind, c.daily_value, c.draws_per_member, c.period, c.expected_visitors, c.expected_within, c.cancelled_at, c.cancel_restock, c.cancel_done_at, c.winners_after, c.winners_done_at, c.retry_at, c.retry_after, c.created_at, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM campaigns AS c WHERE c.event_id = $1
 `
 
@@ -273,6 +318,8 @@ func (q *Queries) GetCampaign(ctx context.Context, arg GetCampaignParams) (GetCa
 		&i.Campaign.DailyValue,
 		&i.Campaign.DrawsPerMember,
 		&i.Campaign.Period,
+		&i.Campaign.ExpectedVisitors,
+		&i.Campaign.ExpectedWithin,
 		&i.Campaign.CancelledAt,
 		&i.Campaign.CancelRestock,
 		&i.Campaign.CancelDoneAt,
@@ -350,22 +397,25 @@ func (q *Queries) InsertAllocations(ctx context.Context, arg InsertAllocationsPa
 }
 
 const InsertCampaign = `-- name: InsertCampaign :exec
-INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, coalesce($11::timestamptz, now()))
+INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, expected_visitors,
+                       expected_within, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, coalesce($13::timestamptz, now()))
 `
 
 type InsertCampaignParams struct {
-	EventID        string
-	Title          string
-	Kind           string
-	OpensAt        time.Time
-	ClosesAt       time.Time
-	PromotionID    *string
-	DailyKind      *string
-	DailyValue     *int64
-	DrawsPerMember int32
-	Period         string
-	Now            *time.Time
+	EventID          string
+	Title            string
+	Kind             string
+	OpensAt          time.Time
+	ClosesAt         time.Time
+	PromotionID      *string
+	DailyKind        *string
+	DailyValue       *int64
+	DrawsPerMember   int32
+	Period           string
+	ExpectedVisitors int64
+	ExpectedWithin   int32
+	Now              *time.Time
 }
 
 func (q *Queries) InsertCampaign(ctx context.Context, arg InsertCampaignParams) error {
@@ -380,6 +430,8 @@ func (q *Queries) InsertCampaign(ctx context.Context, arg InsertCampaignParams) 
 		arg.DailyValue,
 		arg.DrawsPerMember,
 		arg.Period,
+		arg.ExpectedVisitors,
+		arg.ExpectedWithin,
 		arg.Now,
 	)
 	return err

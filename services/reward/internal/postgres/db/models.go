@@ -9,24 +9,26 @@ import (
 )
 
 type Campaign struct {
-	EventID        string
-	Title          string
-	Kind           string
-	OpensAt        time.Time
-	ClosesAt       time.Time
-	PromotionID    *string
-	DailyKind      *string
-	DailyValue     *int64
-	DrawsPerMember int32
-	Period         string
-	CancelledAt    *time.Time
-	CancelRestock  bool
-	CancelDoneAt   *time.Time
-	WinnersAfter   string
-	WinnersDoneAt  *time.Time
-	RetryAt        *time.Time
-	RetryAfter     int64
-	CreatedAt      time.Time
+	EventID          string
+	Title            string
+	Kind             string
+	OpensAt          time.Time
+	ClosesAt         time.Time
+	PromotionID      *string
+	DailyKind        *string
+	DailyValue       *int64
+	DrawsPerMember   int32
+	Period           string
+	ExpectedVisitors int64
+	ExpectedWithin   int32
+	CancelledAt      *time.Time
+	CancelRestock    bool
+	CancelDoneAt     *time.Time
+	WinnersAfter     string
+	WinnersDoneAt    *time.Time
+	RetryAt          *time.Time
+	RetryAfter       int64
+	CreatedAt        time.Time
 }
 
 type CampaignTotal struct {

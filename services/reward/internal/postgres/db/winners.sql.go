@@ -11,7 +11,7 @@ import (
 )
 
 const CampaignsOfPromotion = `-- name: CampaignsOfPromotion :many
-SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, retry_at, retry_after, created_at FROM campaigns WHERE promotion_id = $1::text AND cancelled_at IS NULL ORDER BY event_id
+SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, expected_visitors, expected_within, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, retry_at, retry_after, created_at FROM campaigns WHERE promotion_id = $1::text AND cancelled_at IS NULL ORDER BY event_id
 `
 
 func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) ([]Campaign, error) {
@@ -34,6 +34,8 @@ func (q *Queries) CampaignsOfPromotion(ctx context.Context, promotionID string) 
 			&i.DailyValue,
 			&i.DrawsPerMember,
 			&i.Period,
+			&i.ExpectedVisitors,
+			&i.ExpectedWithin,
 			&i.CancelledAt,
 			&i.CancelRestock,
 			&i.CancelDoneAt,
@@ -98,7 +100,7 @@ func (q *Queries) LockPromotionShared(ctx context.Context, promotionID string) e
 }
 
 const LockUnfinishedWinners = `-- name: LockUnfinishedWinners :one
-SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, retry_at, retry_after, created_at FROM campaigns
+SELECT event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, expected_visitors, expected_within, cancelled_at, cancel_restock, cancel_done_at, winners_after, winners_done_at, retry_at, retry_after, created_at FROM campaigns
 WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL
 ORDER BY event_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 `
@@ -118,6 +120,8 @@ func (q *Queries) LockUnfinishedWinners(ctx context.Context) (Campaign, error) {
 		&i.DailyValue,
 		&i.DrawsPerMember,
 		&i.Period,
+		&i.ExpectedVisitors,
+		&i.ExpectedWithin,
 		&i.CancelledAt,
 		&i.CancelRestock,
 		&i.CancelDoneAt,

@@ -13,6 +13,9 @@ CREATE TABLE campaigns (
     draws_per_member integer     NOT NULL DEFAULT 1 CHECK (draws_per_member > 0),
     -- What draws_per_member counts: the whole campaign, or a day in Korea.
     period           text        NOT NULL DEFAULT 'CAMPAIGN' CHECK (period IN ('CAMPAIGN', 'DAY')),
+    -- How many members come within how many seconds from the opening; 0: nothing is expected.
+    expected_visitors bigint   NOT NULL DEFAULT 0 CHECK (expected_visitors >= 0),
+    expected_within  integer   NOT NULL DEFAULT 0 CHECK (expected_within >= 0),
     -- Set first; the allocations follow in chunks, and then cancel_done_at.
     cancelled_at     timestamptz,
     cancel_restock   boolean     NOT NULL DEFAULT false,
@@ -27,10 +30,12 @@ CREATE TABLE campaigns (
     retry_after      bigint      NOT NULL DEFAULT 0,
     created_at       timestamptz NOT NULL DEFAULT now(),
     CHECK ((daily_kind IS NULL) = (daily_value IS NULL)),
+    CHECK ((expected_visitors > 0) = (expected_within > 0)),
     CHECK ((kind = 'REQUEST_WINNERS') = (promotion_id IS NOT NULL))
 );
 CREATE INDEX campaigns_cancelling ON campaigns (event_id) WHERE cancelled_at IS NOT NULL AND cancel_done_at IS NULL;
 CREATE INDEX campaigns_winners ON campaigns (event_id) WHERE kind = 'REQUEST_WINNERS' AND winners_done_at IS NULL AND cancelled_at IS NULL;
+CREATE INDEX campaigns_expected ON campaigns (opens_at) WHERE expected_visitors > 0;
 CREATE INDEX campaigns_retrying ON campaigns (event_id) WHERE retry_at IS NOT NULL;
 CREATE INDEX campaigns_promotion ON campaigns (promotion_id) WHERE promotion_id IS NOT NULL;
 

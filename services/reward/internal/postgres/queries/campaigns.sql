@@ -1,6 +1,14 @@
 -- name: InsertCampaign :exec
-INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, coalesce(sqlc.narg('now')::timestamptz, now()));
+INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at, promotion_id, daily_kind, daily_value, draws_per_member, period, expected_visitors,
+                       expected_within, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, coalesce(sqlc.narg('now')::timestamptz, now()));
+
+-- name: ExpectedOpenings :many
+SELECT event_id, opens_at, expected_visitors, expected_within
+FROM campaigns
+WHERE expected_visitors > 0 AND cancelled_at IS NULL AND opens_at <= @until::timestamptz AND opens_at > @since::timestamptz
+ORDER BY opens_at DESC
+LIMIT 1000;
 
 -- name: InsertMilestone :exec
 INSERT INTO milestones (event_id, day, kind, value, every) VALUES ($1, $2, $3, $4, $5);

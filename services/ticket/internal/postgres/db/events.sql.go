@@ -177,8 +177,55 @@ func (q *Queries) DropRestoredSeatChanges(ctx context.Context, max int32) (int64
 	return result.RowsAffected(), nil
 }
 
+const ExpectedOpenings = `-- name: ExpectedOpenings :many
+SELECT e.event_id, o.opens_at::timestamptz AS opens_at, e.expected_visitors, e.expected_within
+FROM events e, LATERAL (VALUES (e.presale_opens_at), (e.sales_open_at)) o (opens_at)
+WHERE e.expected_visitors > 0 AND e.state = 'OPEN' AND e.sales_open_at > $1::timestamptz
+  AND o.opens_at > $1::timestamptz AND o.opens_at <= $2::timestamptz
+ORDER BY o.opens_at DESC
+LIMIT 1000
+`
+
+type ExpectedOpeningsParams struct {
+	Since time.Time
+	Until time.Time
+}
+
+type ExpectedOpeningsRow struct {
+	EventID          string
+	OpensAt          time.Time
+	ExpectedVisitors int64
+	ExpectedWithin   int32
+}
+
+// What opens after @since and until @until, sales and presales, of sales for which operators expect a crowd.
+func (q *Queries) ExpectedOpenings(ctx context.Context, arg ExpectedOpeningsParams) ([]ExpectedOpeningsRow, error) {
+	rows, err := q.db.Query(ctx, ExpectedOpenings, arg.Since, arg.Until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpectedOpeningsRow
+	for rows.Next() {
+		var i ExpectedOpeningsRow
+		if err := rows.Scan(
+			&i.EventID,
+			&i.OpensAt,
+			&i.ExpectedVisitors,
+			&i.ExpectedWithin,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -229,6 +276,8 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.PresaleWays,
 		&i.Event.CodesFrom,
 		&i.Event.CodesSent,
+		&i.Event.ExpectedVisitors,
+		&i.Event.ExpectedWithin,
 		&i.Event.SeriesID,
 		&i.Event.MaxPerUserInSeries,
 		&i.Event.Epoch,
@@ -255,8 +304,8 @@ const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
                     max_per_user_in_series, cancellation_until, cancellation_percents, transferable, presale_opens_at,
-                    presale_max_per_user, presale_ways, codes_from)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
+                    presale_max_per_user, presale_ways, codes_from, expected_visitors, expected_within)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
 ON CONFLICT DO NOTHING
 `
 
@@ -287,6 +336,8 @@ type InsertEventParams struct {
 	PresaleMaxPerUser    *int32
 	PresaleWays          []byte
 	CodesFrom            int32
+	ExpectedVisitors     int64
+	ExpectedWithin       int32
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -317,6 +368,8 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.PresaleMaxPerUser,
 		arg.PresaleWays,
 		arg.CodesFrom,
+		arg.ExpectedVisitors,
+		arg.ExpectedWithin,
 	)
 	if err != nil {
 		return 0, err
@@ -377,7 +430,7 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 }
 
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -444,6 +497,8 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.PresaleWays,
 			&i.Event.CodesFrom,
 			&i.Event.CodesSent,
+			&i.Event.ExpectedVisitors,
+			&i.Event.ExpectedWithin,
 			&i.Event.SeriesID,
 			&i.Event.MaxPerUserInSeries,
 			&i.Event.Epoch,
@@ -463,7 +518,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -515,6 +570,8 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.PresaleWays,
 		&i.Event.CodesFrom,
 		&i.Event.CodesSent,
+		&i.Event.ExpectedVisitors,
+		&i.Event.ExpectedWithin,
 		&i.Event.SeriesID,
 		&i.Event.MaxPerUserInSeries,
 		&i.Event.Epoch,
@@ -871,7 +928,7 @@ SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sal
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
     cancellation_until = $20, cancellation_percents = $21, transferable = $22, presale_opens_at = $23,
-    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, version = version + 1, updated_at = now()
+    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, expected_visitors = $27, expected_within = $28, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
@@ -902,6 +959,8 @@ type UpdateEventParams struct {
 	PresaleMaxPerUser    *int32
 	PresaleWays          []byte
 	CodesFrom            int32
+	ExpectedVisitors     int64
+	ExpectedWithin       int32
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -932,6 +991,8 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.PresaleMaxPerUser,
 		arg.PresaleWays,
 		arg.CodesFrom,
+		arg.ExpectedVisitors,
+		arg.ExpectedWithin,
 	)
 	return err
 }

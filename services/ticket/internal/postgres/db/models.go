@@ -106,6 +106,8 @@ type Event struct {
 	PresaleWays          []byte
 	CodesFrom            int32
 	CodesSent            int32
+	ExpectedVisitors     int64
+	ExpectedWithin       int32
 	SeriesID             *string
 	MaxPerUserInSeries   *int32
 	Epoch                int32

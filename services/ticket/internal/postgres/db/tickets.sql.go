@@ -22,7 +22,7 @@ SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.sect
        coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
                 '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = $2
 `
 
@@ -150,7 +150,7 @@ SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.sect
        coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
                 '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = $2 AND t.ticket_id < $3::uuid
 ORDER BY t.ticket_id DESC
 LIMIT $4::int

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"urr.guru/pkg/plan"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
@@ -22,6 +23,7 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		CodesFrom:        &r.CodesFrom,
 		CancellationFees: new(postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents)),
 		Presale:          toPresale(&r),
+		Expected:         &plan.Expected{Visitors: r.ExpectedVisitors, WithinSeconds: int64(r.ExpectedWithin)},
 		Sections:         make([]event.Section, len(sections)),
 	}}
 	switch {
@@ -85,6 +87,7 @@ func toRow(e *event.Event) db.InsertEventParams {
 		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
 		ReturnWithin: *e.ReturnWithin, CancellationUntil: []time.Time{}, CancellationPercents: []int32{},
 		Transferable: string(*e.Transferable), PresaleWays: []byte("[]"), CodesFrom: *e.CodesFrom,
+		ExpectedVisitors: e.Expected.Visitors, ExpectedWithin: int32(e.Expected.WithinSeconds), //nolint:gosec // ≤ 86,400
 	}
 	if p := e.Presale; p.Exists() {
 		row.PresaleOpensAt = &p.OpensAt

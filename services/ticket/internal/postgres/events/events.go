@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/plan/planned"
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
@@ -125,4 +127,14 @@ func (s *Store) SoldByEvent(ctx context.Context, max int) (map[string]int64, err
 		sold[r.EventID] = r.Sold
 	}
 	return sold, nil
+}
+
+// ExpectedOpenings returns the openings of sales and presales at which operators expect a crowd.
+func (s *Store) ExpectedOpenings(ctx context.Context, since, until time.Time) ([]planned.Opening, error) {
+	rows, err := s.database.ReadQueries().ExpectedOpenings(ctx, db.ExpectedOpeningsParams{Since: since, Until: until})
+	out := make([]planned.Opening, len(rows))
+	for i, r := range rows {
+		out[i] = planned.Opening{EventID: r.EventID, At: r.OpensAt, Expected: plan.Expected{Visitors: r.ExpectedVisitors, WithinSeconds: int64(r.ExpectedWithin)}}
+	}
+	return out, pkgpostgres.Err(err)
 }

@@ -53,6 +53,9 @@ CREATE TABLE events (
     -- were sent.
     codes_from     integer     NOT NULL DEFAULT 0 CHECK (codes_from >= 0),
     codes_sent     integer     NOT NULL DEFAULT 0,
+    -- How many visitors come within how many seconds from the opening; 0: nothing is expected.
+    expected_visitors bigint   NOT NULL DEFAULT 0 CHECK (expected_visitors >= 0),
+    expected_within integer    NOT NULL DEFAULT 0 CHECK (expected_within >= 0),
     -- The events of one show on several dates. Whoever counts or changes the places of a user locks the user in the whole series.
     series_id      text COLLATE "C",
     max_per_user_in_series integer CHECK (max_per_user_in_series > 0),
@@ -62,6 +65,7 @@ CREATE TABLE events (
     created_at     timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),
     CHECK (refund_until <= closes_at),
+    CHECK ((expected_visitors > 0) = (expected_within > 0)),
     CHECK (cardinality(cancellation_until) = cardinality(cancellation_percents)),
     CHECK (0 <= ALL (cancellation_percents) AND 100 >= ALL (cancellation_percents)),
     CHECK (max_per_user_in_series IS NULL OR series_id IS NOT NULL),
@@ -69,6 +73,7 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_series ON events (series_id) WHERE series_id IS NOT NULL;
 CREATE INDEX events_by_start ON events (starts_at, event_id);
+CREATE INDEX events_expected ON events (sales_open_at) WHERE expected_visitors > 0;
 CREATE INDEX events_codes_to_send ON events (event_id) WHERE codes_from > 0 AND codes_sent < epoch;
 CREATE INDEX events_to_walk ON events (state, walk_at) WHERE state IN ('CANCELLED', 'ENDED');
 

@@ -124,9 +124,18 @@ WHERE seats.event_id = @event_id
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
                     max_per_user_in_series, cancellation_until, cancellation_percents, transferable, presale_opens_at,
-                    presale_max_per_user, presale_ways, codes_from)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
+                    presale_max_per_user, presale_ways, codes_from, expected_visitors, expected_within)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
 ON CONFLICT DO NOTHING;
+
+-- What opens after @since and until @until, sales and presales, of sales for which operators expect a crowd.
+-- name: ExpectedOpenings :many
+SELECT e.event_id, o.opens_at::timestamptz AS opens_at, e.expected_visitors, e.expected_within
+FROM events e, LATERAL (VALUES (e.presale_opens_at), (e.sales_open_at)) o (opens_at)
+WHERE e.expected_visitors > 0 AND e.state = 'OPEN' AND e.sales_open_at > @since::timestamptz
+  AND o.opens_at > @since::timestamptz AND o.opens_at <= @until::timestamptz
+ORDER BY o.opens_at DESC
+LIMIT 1000;
 
 -- name: UpdateEvent :exec
 UPDATE events
@@ -134,7 +143,7 @@ SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sal
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
     cancellation_until = $20, cancellation_percents = $21, transferable = $22, presale_opens_at = $23,
-    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, version = version + 1, updated_at = now()
+    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, expected_visitors = $27, expected_within = $28, version = version + 1, updated_at = now()
 WHERE event_id = $1;
 
 -- name: HasLiveReservations :one
