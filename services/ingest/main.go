@@ -8,4 +8,4 @@ import (
 	"urr.guru/services/ingest/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("ingest", app.Run, app.Migrate)) }
+func main() { os.Exit(lifecycle.Main("ingest", app.Run, nil, app.Migration())) }

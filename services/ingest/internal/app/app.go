@@ -83,23 +83,3 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	})
 	return a.Run(ctx)
 }
-
-// Migrate creates the DynamoDB table and the SQS queues that do not exist yet.
-func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
-	if err != nil {
-		return fmt.Errorf("dynamodb: %w", err)
-	}
-	if err := dynamo.Migrate(ctx, db, cfg.Dynamo); err != nil {
-		return err
-	}
-	client, err := pkgsqs.Open(ctx, cfg.sqs())
-	if err != nil {
-		return fmt.Errorf("sqs: %w", err)
-	}
-	if err := queue.Ensure(ctx, client, cfg.Queue, cfg.Visibility, cfg.SQSEndpoint == ""); err != nil {
-		return err
-	}
-	log.InfoContext(ctx, "table and queues are there", "prefix", cfg.Dynamo.Prefix, "queue", cfg.Queue.Name)
-	return nil
-}

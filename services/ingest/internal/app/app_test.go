@@ -2,7 +2,9 @@ package app_test
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +46,13 @@ func TestRun(t *testing.T) {
 	require.NoError(t, cfg.Validate())
 	log := slog.New(slog.DiscardHandler)
 	for range 2 {
-		require.NoError(t, app.Migrate(t.Context(), cfg, log))
+		require.NoError(t, app.Migration().Run(t.Context(), cfg, nil, io.Discard))
+	}
+	for _, args := range []string{"--warm", "--warm --visitors 5", "--visitors 5 --within 60", "--fast", "now"} {
+		exit := &lifecycle.Exit{}
+		require.ErrorAs(t, app.Migration().Run(t.Context(), cfg, strings.Fields(args), io.Discard), &exit, args)
+		require.Equal(t, 2, exit.Code)
+		require.ErrorContains(t, exit.Err, "usage: ingest migrate [--warm --visitors N --within SECONDS]")
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

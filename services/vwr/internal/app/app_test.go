@@ -111,7 +111,9 @@ func TestMigrationWithoutPositionIndex(t *testing.T) {
 		require.Empty(t, got.Table.GlobalSecondaryIndexes)
 	}
 	require.Contains(t, out.String(), tables.Prefix)
-	var exit *lifecycle.Exit
-	require.ErrorAs(t, app.Migration().Run(t.Context(), cfg, []string{"--fast"}, &out), &exit)
-	require.Equal(t, 2, exit.Code)
+	for _, args := range []string{"--fast", "--warm", "--visitors 5 --within 60"} {
+		var exit *lifecycle.Exit
+		require.ErrorAs(t, app.Migration().Run(t.Context(), cfg, strings.Fields(args), &out), &exit, args)
+		require.Equal(t, 2, exit.Code)
+	}
 }

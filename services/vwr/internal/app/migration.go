@@ -2,37 +2,41 @@ package app
 
 import (
 	"context"
-	"errors"
+	"flag"
 	"fmt"
 	"io"
-	"slices"
 
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/plan"
 	"urr.guru/services/vwr/internal/dynamo"
 )
 
-const withoutPositionIndex = "--without-position-index"
-
-// Migration returns the command that creates the DynamoDB tables that do not exist yet.
+// Migration returns the command that creates the DynamoDB tables that do not exist yet, and with
+// --warm prepares them for a crowd.
 func Migration() lifecycle.Command[Config] {
-	usage := "migrate [" + withoutPositionIndex + "]"
+	const usage = "migrate [--without-position-index] " + plan.WarmUsage
 	return lifecycle.Command[Config]{Usage: usage, Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {
-		index := dynamo.WithPositionIndex
-		switch {
-		case slices.Equal(args, []string{withoutPositionIndex}):
-			index = dynamo.WithoutPositionIndex
-		case len(args) > 0:
-			return &lifecycle.Exit{Code: 2, Err: errors.New("usage: vwr " + usage)}
+		flags := flag.NewFlagSet("migrate", flag.ContinueOnError)
+		without := flags.Bool("without-position-index", false, "")
+		expected, err := plan.WarmFlags(flags, args)
+		if err != nil {
+			return &lifecycle.Exit{Code: 2, Err: fmt.Errorf("%w\nusage: vwr %s", err, usage)}
 		}
 		db, err := pkgdynamo.Open(ctx, cfg.Dynamo)
 		if err != nil {
 			return fmt.Errorf("dynamodb: %w", err)
 		}
-		if err := dynamo.Migrate(ctx, db, cfg.Dynamo, index); err != nil {
+		if err := dynamo.Migrate(ctx, db, cfg.Dynamo, dynamo.PositionIndex(!*without)); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(out, "the tables with the prefix %s are there\n", cfg.Dynamo.Prefix)
+		text := "the tables with the prefix " + cfg.Dynamo.Prefix + " are there"
+		if expected.Any() {
+			if text, err = dynamo.Warm(ctx, db, cfg.Dynamo, expected); err != nil {
+				return err
+			}
+		}
+		_, err = fmt.Fprintln(out, text)
 		return err
 	}}
 }

@@ -1,0 +1,79 @@
+package dynamo_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/dynamo"
+	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/plan"
+)
+
+// Of table and index that is raised which is too low, and nothing is lowered.
+func TestWarm(t *testing.T) {
+	t.Parallel()
+	cfg, client := dynamotest.Tables(t)
+	table := cfg.Table("things")
+	require.NoError(t, dynamo.EnsureTable(t.Context(), client, spec(table)))
+	// DynamoDB Local fails UpdateTable (500) and describes no warm throughput, so AWS's part is put in.
+	var reads, writes, indexWrites int64
+	var asked *dynamodb.UpdateTableInput
+	hook := dynamotest.Hook{
+		Answer: func(in any) any {
+			update, ok := in.(*dynamodb.UpdateTableInput)
+			if !ok {
+				return nil
+			}
+			asked = update
+			return &dynamodb.UpdateTableOutput{}
+		},
+		After: func(_, out any) error {
+			if described, ok := out.(*dynamodb.DescribeTableOutput); ok && writes > 0 {
+				described.Table.WarmThroughput = &types.TableWarmThroughputDescription{ReadUnitsPerSecond: &reads, WriteUnitsPerSecond: &writes}
+				described.Table.GlobalSecondaryIndexes[0].WarmThroughput = &types.GlobalSecondaryIndexWarmThroughputDescription{WriteUnitsPerSecond: &indexWrites}
+			}
+			return nil
+		},
+	}
+	client = dynamodb.New(client.Options(), hook.Options)
+	loads := map[string]plan.Load{"": {Reads: 16666.7, Writes: 33333.3}, "by-owner": {Writes: 16666.7}, "dropped": {Writes: 5}}
+	warm := func() string {
+		t.Helper()
+		asked = nil
+		text, err := dynamo.Warm(t.Context(), client, table, loads)
+		require.NoError(t, err)
+		return text
+	}
+	text := warm()
+	require.Equal(t, []int64{16667, 33334}, units(asked.WarmThroughput))
+	require.Len(t, asked.GlobalSecondaryIndexUpdates, 1)
+	require.Equal(t, "by-owner", *asked.GlobalSecondaryIndexUpdates[0].Update.IndexName)
+	require.Equal(t, []int64{0, 16667}, units(asked.GlobalSecondaryIndexUpdates[0].Update.WarmThroughput))
+	require.Contains(t, text, table+": 33334 write and 16667 read units per second; "+table+" by-owner: 16667 write")
+
+	reads, writes, indexWrites = 12000, 4000, 20000
+	warm()
+	require.Equal(t, []int64{16667, 33334}, units(asked.WarmThroughput))
+	require.Empty(t, asked.GlobalSecondaryIndexUpdates)
+
+	reads, indexWrites = 40000, 4000
+	warm()
+	require.Equal(t, []int64{40000, 33334}, units(asked.WarmThroughput), "what suffices stays")
+	require.Len(t, asked.GlobalSecondaryIndexUpdates, 1)
+
+	writes, indexWrites = 40000, 20000
+	require.Equal(t, table+" is warm enough", warm())
+	require.Nil(t, asked)
+
+	table += "-absent"
+	_, err := dynamo.Warm(t.Context(), client, table, loads)
+	require.ErrorContains(t, err, "describe table "+table)
+}
+
+func units(w *types.WarmThroughput) []int64 {
+	return []int64{aws.ToInt64(w.ReadUnitsPerSecond), aws.ToInt64(w.WriteUnitsPerSecond)}
+}
