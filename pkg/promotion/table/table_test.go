@@ -49,6 +49,8 @@ func TestLayoutOfARequest(t *testing.T) {
 	spread := promotion.NewRequest(large, id, "ann", now)
 	sharded := dynamo.Reader{Item: table.RequestItem(&spread)}
 	require.Contains(t, table.EventIndex("demo", 4), sharded.String("GSI2PK"))
+	require.Equal(t, []string{"EVENT#demo", "EVENT#demo#1", "EVENT#demo#2"}, table.EventIndex("demo", 3))
+	require.Equal(t, table.EventIndex("demo", 1), table.EventIndex("demo", 0))
 }
 
 func TestLayoutOfTheOtherItems(t *testing.T) {

@@ -10,9 +10,11 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/wire/wiretest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
+	"urr.guru/services/ingest/internal/request"
 )
 
 // Every member of a new promotion is stored and shown: shards only by the store, the beacon in the
@@ -121,4 +123,35 @@ func TestExpectedIsChecked(t *testing.T) {
 	}
 	_, err := r.admin.SetExpected(t.Context(), &ingestv1.SetExpectedRequest{Caller: user("ann"), EventId: event, Expected: &commonv1.Expected{}})
 	require.ErrorIs(t, err, errs.ErrRoleRequired)
+}
+
+// Promotions that open between the times are found, unless they have ended or nobody is expected.
+func TestExpectedOpenings(t *testing.T) {
+	t.Parallel()
+	r := newWorld(t).replica(t, options{})
+	promotions := request.NewPromotions(r.store, request.PromotionOptions{Now: time.Now})
+	want := map[string]plan.Expected{}
+	for visitors := range int64(3) {
+		in := creation()
+		in.Expected = &commonv1.Expected{Visitors: visitors, WithinSeconds: min(visitors, 1)}
+		p, err := r.admin.CreatePromotion(t.Context(), in)
+		require.NoError(t, err)
+		if visitors == 2 {
+			_, err = r.admin.ClosePromotion(t.Context(), &ingestv1.ClosePromotionRequest{Caller: operator(), EventId: p.GetEventId()})
+			require.NoError(t, err)
+		} else if visitors > 0 {
+			want[p.GetEventId()] = plan.Expected{Visitors: visitors, WithinSeconds: 1}
+		}
+	}
+	opens := start.Add(-time.Hour)
+	for until, want := range map[time.Time]map[string]plan.Expected{opens: want, opens.Add(-time.Second): {}} {
+		found, err := promotions.ExpectedOpenings(t.Context(), opens.Add(-time.Minute), until)
+		require.NoError(t, err)
+		got := map[string]plan.Expected{}
+		for _, o := range found {
+			require.True(t, opens.Equal(o.At))
+			got[o.EventID] = o.Expected
+		}
+		require.Equal(t, want, got)
+	}
 }

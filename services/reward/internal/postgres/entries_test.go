@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/plan/planned"
 	"urr.guru/pkg/postgres/postgrestest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/reward/internal/campaign"
@@ -324,4 +326,28 @@ func TestKeyFindsTheEntryOfTheDayBefore(t *testing.T) {
 		require.False(t, next.Repeated, name)
 		require.Equal(t, "2026-03-02", next.Period, name)
 	}
+}
+
+func TestExpectedOpenings(t *testing.T) {
+	t.Parallel()
+	now := kst(t, "2026-03-07 12:00:00.000")
+	m := newMembers(t, now)
+	daily := &campaign.Reward{Kind: payout.Point, Value: 1}
+	m.create(campaign.Campaign{EventID: "quiet", Kind: campaign.Attendance, Daily: daily})
+	want := planned.Opening{EventID: "crowd", At: now.AddDate(-1, 0, 0), Expected: plan.Expected{Visitors: 5, WithinSeconds: 9}}
+	m.create(campaign.Campaign{EventID: want.EventID, Kind: campaign.Attendance, Daily: daily, Expected: want.Expected})
+	store := postgres.NewCampaigns(postgres.New(m.pool, postgres.Options{}))
+	got, err := store.ExpectedOpenings(t.Context(), want.At.Add(-time.Second), want.At)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.True(t, want.At.Equal(got[0].At))
+	got[0].At = want.At
+	require.Equal(t, want, got[0])
+	got, err = store.ExpectedOpenings(t.Context(), want.At, now)
+	require.NoError(t, err)
+	require.Empty(t, got, "it has opened before")
+	_, _, err = m.service.Create(t.Context(), campaign.Campaign{
+		EventID: "bad", Title: "Bad", Kind: campaign.Attendance, Daily: daily, OpensAt: now, ClosesAt: now.Add(time.Hour), Expected: plan.Expected{Visitors: 5},
+	}, nil)
+	require.Equal(t, "expected.withinSeconds", errs.From(err).Fields[0].Path)
 }

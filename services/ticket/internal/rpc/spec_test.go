@@ -13,6 +13,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/wire/wiretest"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -129,6 +130,7 @@ func TestSettingsAreForOperators(t *testing.T) {
 	seen, err := c.GetEvent(t.Context(), &ticketv1.GetEventRequest{EventId: "e"})
 	require.NoError(t, err)
 	require.Nil(t, seen.Threshold, "settings are not for visitors")
+	require.Nil(t, seen.Expected)
 	require.Equal(t, full.GetTimeZone(), seen.GetTimeZone())
 	require.Nil(t, seen.Etag)
 }
@@ -191,9 +193,10 @@ func TestTimesOfRefunds(t *testing.T) {
 	require.Equal(t, put.GetClosesAt().AsTime(), put.GetRefundUntil().AsTime())
 	require.Nil(t, put.DoorsAt)
 	for member, spec := range map[string]func(s *ticketv1.EventSpec){
-		"refundUntil": func(s *ticketv1.EventSpec) { s.RefundUntil = ptr("never") },
-		"doorsAt":     func(s *ticketv1.EventSpec) { s.DoorsAt = timestamppb.New(opening.Add(49 * time.Hour)) },
-		"closesAt":    func(s *ticketv1.EventSpec) { s.ClosesAt = timestamppb.New(opening.Add(49 * time.Hour)) },
+		"expected.visitors": func(s *ticketv1.EventSpec) { s.Expected = &commonv1.Expected{WithinSeconds: 60} },
+		"refundUntil":       func(s *ticketv1.EventSpec) { s.RefundUntil = ptr("never") },
+		"doorsAt":           func(s *ticketv1.EventSpec) { s.DoorsAt = timestamppb.New(opening.Add(49 * time.Hour)) },
+		"closesAt":          func(s *ticketv1.EventSpec) { s.ClosesAt = timestamppb.New(opening.Add(49 * time.Hour)) },
 	} {
 		bad := proto.CloneOf(req)
 		spec(bad.Spec)

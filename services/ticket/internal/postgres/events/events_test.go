@@ -9,6 +9,8 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/plan/planned"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/reservation"
@@ -276,4 +278,36 @@ func TestSoldByEvent(t *testing.T) {
 	sold, err := svc.EventStore.SoldByEvent(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int64{"e": 2, "g": 0}, sold, "held is not sold")
+}
+
+// A sale opens twice if it has a presale. What a PUT leaves out stays expected, an empty value ends it.
+func TestExpectedOpenings(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
+	opens, presale := s.SalesOpenAt, s.SalesOpenAt.Add(-2*time.Hour)
+	s.Expected = &plan.Expected{Visitors: 100_000, WithinSeconds: 60}
+	s.Presale = &event.Presale{OpensAt: presale, Ways: []event.Way{{List: "partners"}}}
+	svc.Put(t, s)
+	svc.Put(t, storetest.Spec("f", event.General, storetest.Admissions("A", 70, 10)))
+	find := func(since, until time.Time) (at []time.Time) {
+		t.Helper()
+		found, err := svc.EventStore.ExpectedOpenings(t.Context(), since, until)
+		require.NoError(t, err)
+		for _, o := range found {
+			require.Equal(t, planned.Opening{EventID: "e", At: o.At, Expected: plan.Expected{Visitors: 100_000, WithinSeconds: 60}}, o)
+			at = append(at, o.At.UTC())
+		}
+		return at
+	}
+	require.Equal(t, []time.Time{opens, presale}, find(presale.Add(-time.Second), opens))
+	require.Equal(t, []time.Time{presale}, find(presale.Add(-time.Second), opens.Add(-time.Second)))
+	require.Equal(t, []time.Time{opens}, find(presale, opens))
+	require.Empty(t, find(opens, opens.Add(time.Hour)))
+	s.Expected, s.Title = nil, "Mended"
+	svc.Put(t, s)
+	require.Len(t, find(presale, opens), 1)
+	s.Expected = &plan.Expected{}
+	svc.Put(t, s)
+	require.Empty(t, find(presale, opens))
 }
