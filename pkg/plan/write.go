@@ -85,7 +85,7 @@ func writeStores(w io.Writer, o Opening) error {
 		fmt.Fprintf(&b, "\t\tthe positions of a room need shards %.0f; a partition takes %s\n", min(maxRoomShards, max(1, math.Ceil(o.PerSecond()/partitionWrites))), Thousands(partitionWrites))
 	}
 	for _, m := range o.sqs() {
-		fmt.Fprintf(&b, "SQS %s\t%s messages\t%s; %s calls each to send, receive and delete, of 300 that a FIFO group allows\n", m.to, Number(m.n), m.sum, Number(m.n/10))
+		fmt.Fprintf(&b, "SQS %s\t%s messages\t%s; %s calls each to send, receive and delete; a FIFO group takes 300, of 10 messages\n", m.to, Number(m.n), m.sum, Number(m.n/10))
 	}
 	if o.Kind == Promotion {
 		fmt.Fprintf(&b, "\t\tfirst come is one group, of which at most %s are settled; a lottery is 64; %d shards\n", Thousands(SettledPerSecond), o.Shards())

@@ -423,7 +423,7 @@ var inputs = map[string]input{
 		required: map[string]string{"expected": "INVALID_REQUEST"},
 		bad: []badValue{
 			{member: "expected", value: `{"visitors":1,"withinSeconds":86401}`, code: "INVALID_REQUEST", path: "expected.withinSeconds"},
-			{member: "expected", value: `{"visitors":1,"within":60}`, code: "UNKNOWN_FIELD"},
+			{member: "expected", value: `{"visitors":1,"within":60}`, code: "UNKNOWN_FIELD", path: "expected.within"},
 		},
 	},
 	"IngestAdminService.ListRequests":             {queries: requestPages()},

@@ -81,6 +81,8 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"paid":true,"externalTransactionId":"t-1"}`
 	case "IngestAdminService.CreatePromotion":
 		return `{"title":"Shoes","eventType":"FIRST_COME","capacityTotal":5,"opensAt":"2026-03-01T00:00:00Z","closesAt":"2026-04-01T00:00:00Z"}`
+	case "IngestAdminService.SetExpected":
+		return `{"expected":{"visitors":1000,"withinSeconds":60}}`
 	case "WorkerAdminService.SubmitBeacon":
 		return `{"value":"` + strings.Repeat("ab", 32) + `","signature":"` + strings.Repeat("ab", 48) + `"}`
 	case "RefundAdminService.RefundAnyPayment", "RefundAdminService.RefundMembership":
