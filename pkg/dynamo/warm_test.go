@@ -17,8 +17,10 @@ import (
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	cfg, client := dynamotest.Tables(t)
-	table := cfg.Table("things")
-	require.NoError(t, dynamo.EnsureTable(t.Context(), client, spec(table)))
+	table := cfg.Table("vwr-positions")
+	described := spec(table)
+	described.Indexes[0].Name = "eventId-position-index"
+	require.NoError(t, dynamo.EnsureTable(t.Context(), client, described))
 	// DynamoDB Local fails UpdateTable (500) and describes no warm throughput, so AWS's part is put in.
 	var reads, writes, indexWrites int64
 	var asked *dynamodb.UpdateTableInput
@@ -40,38 +42,38 @@ func TestWarm(t *testing.T) {
 		},
 	}
 	client = dynamodb.New(client.Options(), hook.Options)
-	loads := map[string]plan.Load{"": {Reads: 16666.7, Writes: 33333.3}, "by-owner": {Writes: 16666.7}, "dropped": {Writes: 5}}
+	crowd := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 1_000_000, WithinSeconds: 60}}
 	warm := func() string {
 		t.Helper()
 		asked = nil
-		text, err := dynamo.Warm(t.Context(), client, table, loads)
+		text, err := dynamo.Warm(t.Context(), client, cfg, crowd)
 		require.NoError(t, err)
 		return text
 	}
 	text := warm()
-	require.Equal(t, []int64{16667, 33334}, units(asked.WarmThroughput))
+	require.Equal(t, []int64{16667, 16667}, units(asked.WarmThroughput))
 	require.Len(t, asked.GlobalSecondaryIndexUpdates, 1)
-	require.Equal(t, "by-owner", *asked.GlobalSecondaryIndexUpdates[0].Update.IndexName)
+	require.Equal(t, "eventId-position-index", *asked.GlobalSecondaryIndexUpdates[0].Update.IndexName)
 	require.Equal(t, []int64{0, 16667}, units(asked.GlobalSecondaryIndexUpdates[0].Update.WarmThroughput))
-	require.Contains(t, text, table+": 33334 write and 16667 read units per second; "+table+" by-owner: 16667 write")
+	require.Contains(t, text, table+": 16667 write and 16667 read units per second; "+table+" eventId-position-index: 16667 write")
 
 	reads, writes, indexWrites = 12000, 4000, 20000
 	warm()
-	require.Equal(t, []int64{16667, 33334}, units(asked.WarmThroughput))
+	require.Equal(t, []int64{16667, 16667}, units(asked.WarmThroughput))
 	require.Empty(t, asked.GlobalSecondaryIndexUpdates)
 
 	reads, indexWrites = 40000, 4000
 	warm()
-	require.Equal(t, []int64{40000, 33334}, units(asked.WarmThroughput), "what suffices stays")
+	require.Equal(t, []int64{40000, 16667}, units(asked.WarmThroughput), "what suffices stays")
 	require.Len(t, asked.GlobalSecondaryIndexUpdates, 1)
 
 	writes, indexWrites = 40000, 20000
 	require.Equal(t, table+" is warm enough", warm())
 	require.Nil(t, asked)
 
-	table += "-absent"
-	_, err := dynamo.Warm(t.Context(), client, table, loads)
-	require.ErrorContains(t, err, "describe table "+table)
+	crowd.Kind = plan.Promotion
+	_, err := dynamo.Warm(t.Context(), client, cfg, crowd)
+	require.ErrorContains(t, err, "describe table "+cfg.Table("AsyncEventTable"))
 }
 
 func units(w *types.WarmThroughput) []int64 {

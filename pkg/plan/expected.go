@@ -11,11 +11,13 @@ import (
 const (
 	// SettledPerSecond is the largest number of requests to one promotion that are settled per second.
 	SettledPerSecond = 1000
-	// ShardRate is how many requests per second a partition of the index for a promotion's requests takes,
-	// which each writes four times, of 1,000.
-	ShardRate = 250
-	// MaxShards is the largest number of these partitions.
-	MaxShards = 128
+	// MaxWithinSeconds is the longest time in which a crowd is expected.
+	MaxWithinSeconds = 86_400
+
+	maxVisitors = 100_000_000
+	// shardRate is how many requests per second a partition of the index for a promotion's requests takes,
+	// which each writes four times, of 1,000. maxShards is the largest number of these partitions.
+	shardRate, maxShards = 250, 128
 )
 
 // Expected is the crowd that operators expect at an opening. The zero value: nothing is expected.
@@ -29,30 +31,17 @@ type Expected struct {
 func (e Expected) Any() bool { return e.Visitors > 0 && e.WithinSeconds > 0 }
 
 // PerSecond returns how many visitors come per second.
-func (e Expected) PerSecond() float64 {
-	if !e.Any() {
-		return 0
-	}
-	return float64(e.Visitors) / float64(e.WithinSeconds)
-}
+func (e Expected) PerSecond() float64 { return float64(e.Visitors) / float64(max(1, e.WithinSeconds)) }
 
 // Shards returns how many partitions a promotion's index needs.
-func (e Expected) Shards() int64 {
-	return min(MaxShards, int64(math.Ceil(e.PerSecond()/ShardRate)))
-}
-
-// Limits of what may be expected.
-const (
-	MaxVisitors      = 100_000_000
-	MaxWithinSeconds = 86_400
-)
+func (e Expected) Shards() int64 { return min(maxShards, int64(math.Ceil(e.PerSecond()/shardRate))) }
 
 // Check returns what is wrong with the value; the zero value is right.
 func (e Expected) Check() (bad []errs.Field) {
 	if e == (Expected{}) {
 		return nil
 	}
-	if e.Visitors < 1 || e.Visitors > MaxVisitors {
+	if e.Visitors < 1 || e.Visitors > maxVisitors {
 		bad = append(bad, errs.Field{Path: "expected.visitors", Message: "must be from 1 to 100000000, with withinSeconds"})
 	}
 	if e.WithinSeconds < 1 || e.WithinSeconds > MaxWithinSeconds {

@@ -3,60 +3,30 @@ package plan
 import (
 	_ "embed"
 	"encoding/json"
-	"fmt"
 	"slices"
+	"strings"
 )
 
-// Row is what `make bench` has measured: the value, and parts of it such as the CPU time of a process.
+// Figures are the rows of a report of `make bench`, measured on a machine with so many processors.
+type Figures struct {
+	Processors int   `json:"processors"`
+	Rows       []Row `json:"rows"`
+}
+
+// Row has a measured value, and parts of it such as the CPU time of a process.
 type Row struct {
 	Name  string             `json:"name"`
 	Value float64            `json:"value"`
 	Parts map[string]float64 `json:"parts,omitempty"`
 }
 
-// Figures are the rows of a report, measured on a machine with so many processors.
-type Figures struct {
-	Processors int   `json:"processors"`
-	Rows       []Row `json:"rows"`
-}
-
 //go:embed figures.json
 var kept []byte // written by `make figures` from scripts/bench/reference.json
 
 // Kept returns the figures of the repository's report.
-func Kept() (f Figures, err error) {
-	if err = json.Unmarshal(kept, &f); err != nil {
-		err = fmt.Errorf("pkg/plan/figures.json: %w", err)
-	}
-	return f, err
-}
+func Kept() (f Figures, err error) { return f, json.Unmarshal(kept, &f) }
 
-// Needed returns the figures without the rows that no plan uses.
-func (f Figures) Needed() Figures {
-	used := []string{lineMemory}
-	for _, k := range requestKinds() {
-		for _, c := range k.Costs {
-			used = append(used, c.rows...)
-		}
-	}
-	f.Rows = slices.DeleteFunc(slices.Clone(f.Rows), func(r Row) bool { return !slices.Contains(used, r.Name) })
-	return f
-}
-
-// lineMemory is the row with the memory of Redis per million visitors who wait.
-const lineMemory = "redis_mb_per_million_waiting"
-
-// row returns the first of the rows that was measured.
-func (f Figures) row(names ...string) (r Row, ok bool) {
-	for _, name := range names {
-		if i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.Name == name }); i >= 0 {
-			return f.Rows[i], true
-		}
-	}
-	return Row{}, false
-}
-
-// Cost says where the report has the CPU time of one request in one process: as a part of a row. If
+// Cost says where a report has the CPU time of one request in one process: as a part of a row. If
 // part is empty, the cost is the row's elapsed time multiplied by the number of processors: an upper
 // bound. Of several rows the first that was measured counts.
 type Cost struct {
@@ -65,39 +35,38 @@ type Cost struct {
 	rows    []string
 }
 
-// Row returns the name of the row that counts.
-func (f Figures) Row(c Cost) string {
-	if r, ok := f.row(c.rows...); ok {
-		return r.Name
+// Row returns the row that counts; without a report of it only its name.
+func (f Figures) Row(names ...string) (r Row, measured bool) {
+	for _, name := range names {
+		if i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.Name == name }); i >= 0 {
+			return f.Rows[i], true
+		}
 	}
-	return c.rows[0]
+	return Row{Name: names[0]}, false
 }
 
-// Cores returns the CPU time of one request, and how many processors perSecond such requests per
-// second keep busy. ok is false if the row was not measured.
-func (f Figures) Cores(c Cost, perSecond float64) (µs, cores float64, ok bool) {
-	r, found := f.row(c.rows...)
-	if !found {
-		return 0, 0, false
-	}
+// Cores returns the name of the row with the CPU time of one request, this time, and how many
+// processors perSecond such requests per second keep busy. ok is false if that was not measured.
+func (f Figures) Cores(c Cost, perSecond float64) (row string, µs, cores float64, ok bool) {
+	r, ok := f.Row(c.rows...)
 	if c.part == "" {
-		return r.Value, r.Value * float64(f.Processors) * perSecond / 1e6, true
+		return r.Name, r.Value, r.Value * float64(f.Processors) * perSecond / 1e6, ok
 	}
-	µs, found = r.Parts[c.part]
-	return µs, µs * perSecond / 1e6, found
+	µs, ok = r.Parts[c.part]
+	return r.Name, µs, µs * perSecond / 1e6, ok
 }
 
-// Need returns the processors that a process needs at the peak, with none more than Busy. missing has
-// the names of needed rows that were not measured.
+// Need returns the processors that a process needs so that it is only half busy at the peak, and the
+// names of needed rows that were not measured.
 func (f Figures) Need(process string, o Opening) (cores float64, missing []string) {
-	for _, k := range o.Requests() {
-		for _, c := range k.Costs {
+	for _, r := range o.Requests() {
+		for _, c := range r.Costs {
 			if c.Process != process {
 				continue
 			}
-			_, more, ok := f.Cores(c, k.PerSecond)
+			row, _, more, ok := f.Cores(c, r.PerSecond)
 			if !ok {
-				missing = append(missing, "`"+c.rows[0]+"`")
+				missing = append(missing, "`"+row+"`")
 			}
 			cores += more / Busy
 		}
@@ -105,8 +74,20 @@ func (f Figures) Need(process string, o Opening) (cores float64, missing []strin
 	return cores, missing
 }
 
+// ServiceCores returns the processors that each service needs, without what was measured together
+// with stores.
+func (f Figures) ServiceCores(o Opening) map[string]float64 {
+	out := map[string]float64{}
+	for _, process := range o.Processes() {
+		if cores, _ := f.Need(process, o); cores > 0 && !strings.Contains(process, redis) && !strings.Contains(process, ",") {
+			out[process] = cores
+		}
+	}
+	return out
+}
+
 // LineMemory returns the megabytes of Redis for the visitors who wait in tier 2.
-func (f Figures) LineMemory(o Opening) (mb float64, ok bool) {
-	r, ok := f.row(lineMemory)
+func (f Figures) LineMemory(o Opening) (mb float64, measured bool) {
+	r, ok := f.Row("redis_mb_per_million_waiting")
 	return r.Value * o.Line() / 1e6, ok
 }

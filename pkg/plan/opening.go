@@ -43,24 +43,26 @@ func (o Opening) Line() float64 { return float64(o.Visitors) / 20 }
 // front. The last interval of a table is for all visitors further back; its Ahead is 0.
 type PollInterval struct{ Ahead, Seconds float64 }
 
-// Tier1Polls are the poll intervals that tier 1 advises (pkg/waits) at the rate Admitted. Where they
-// grow with the wait, that of the nearest in a row counts.
-func Tier1Polls() []PollInterval {
-	return []PollInterval{
+// The poll intervals that both tiers advise: pkg/waits, at the rate Admitted, and
+// services/queue/internal/line. Where tier 1's grow with the wait, that of the nearest in a row counts.
+var (
+	Tier1Polls = []PollInterval{ //nolint:gochecknoglobals // constant tables
 		{500, 2}, {2000, 5}, {10_000, 10}, {40_000, 15}, {60_000, 20}, {80_000, 30}, {100_000, 40}, {120_000, 50}, {0, 60},
 	}
-}
-
-// tier2Polls are those of services/queue/internal/line.
-func tier2Polls() []PollInterval {
-	return []PollInterval{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}, {0, 60}}
-}
+	tier2Polls = []PollInterval{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}, {0, 60}} //nolint:gochecknoglobals // likewise
+)
 
 // maxTerms is how many terms of a sum are shown.
 const maxTerms = 4
 
-// PollRate returns the polls per second of all visitors in a line, and the calculation as text.
-func PollRate(waiting float64, table []PollInterval) (perSecond float64, sum string) {
+// Rate is a number of requests per second, and its calculation as text.
+type Rate struct {
+	PerSecond float64
+	Sum       string
+}
+
+// PollRate returns the polls of all visitors in a line.
+func PollRate(waiting float64, table []PollInterval) (r Rate) {
 	var (
 		terms []string
 		from  float64
@@ -71,7 +73,7 @@ func PollRate(waiting float64, table []PollInterval) (perSecond float64, sum str
 			to = min(waiting, it.Ahead)
 		}
 		if to > from {
-			perSecond += (to - from) / it.Seconds
+			r.PerSecond += (to - from) / it.Seconds
 			terms = append(terms, fmt.Sprintf("%s/%.0f", Number(to-from), it.Seconds))
 			from = to
 		}
@@ -79,35 +81,66 @@ func PollRate(waiting float64, table []PollInterval) (perSecond float64, sum str
 	if len(terms) > maxTerms { // a line of a table has its limit
 		terms = []string{terms[0], terms[1], "…", terms[len(terms)-1]}
 	}
-	return perSecond, strings.Join(terms, " + ")
+	r.Sum = strings.Join(terms, " + ")
+	return r
 }
 
-// requestKind is a kind of request at an opening.
-type requestKind struct {
-	of    Kind
-	name  string
-	rate  func(Opening) (perSecond float64, sum string)
+// Requests are the requests of one kind at the peak.
+type Requests struct {
+	Name string
+	Rate
 	Costs []Cost
 }
 
-// Requests are the requests of one kind per second at the peak, and the calculation as text.
-type Requests struct {
-	Name      string
-	PerSecond float64
-	Sum       string
-	Costs     []Cost
-}
+// The names of processes that are no service.
+const (
+	redis       = "Redis"
+	limitsRedis = "Redis of the limits"
+	shop        = "ticket, PostgreSQL"
+	purchases   = "payment, ticket, PostgreSQL, Kafka"
+	rewards     = "reward, PostgreSQL"
+)
 
-// Requests returns the requests of an opening, as if all kinds had their peak at the same time.
-func (o Opening) Requests() (out []Requests) {
-	for _, k := range requestKinds() {
-		if k.of == o.Kind {
-			perSecond, sum := k.rate(o)
-			out = append(out, Requests{k.name, perSecond, sum, k.Costs})
+// Requests returns the requests of an opening, as if all kinds had their peak at the same time. Who
+// gets a position, applies or attends is taken to cost the gateway what a poll of tier 2 costs: one
+// batched call.
+func (o Opening) Requests() []Requests {
+	over := func(n float64, seconds int64) Rate {
+		return Rate{n / float64(seconds), fmt.Sprintf("%s/%d", Number(n), seconds)}
+	}
+	fixed := func(n float64) Rate { return Rate{n, Number(n)} }
+	cost := func(process, part string, rows ...string) Cost { return Cost{process, part, rows} }
+	const status, seatMap = "queue_status_256", "availability_50k"
+	arrive, call, limits := over(float64(o.Visitors), max(1, o.WithinSeconds)), cost("gateway", "gateway", status), cost(limitsRedis, "redis_µs_per_allowed", "limits")
+	beat := []Cost{call, cost("queue", "queue", status), cost(redis, "redis", status)}
+	page := []Cost{cost("gateway", "gateway", "event"), cost("ticket", "ticket", "event")}
+	switch o.Kind {
+	case Sale:
+		return []Requests{
+			{"read the event", arrive, page},
+			{"get a position", arrive, []Cost{call, cost("vwr", "vwr", "assign_cpu", "assign"), limits}},
+			{"poll tier 1", PollRate(float64(o.Visitors), Tier1Polls), []Cost{cost("gateway", "gateway", "serving")}},
+			{"poll tier 2", PollRate(o.Line(), tier2Polls), beat},
+			{"poll the seat map", over(o.Slots(), mapSeconds), []Cost{cost("gateway", "gateway", seatMap), cost("ticket", "ticket", seatMap)}},
+			{"heartbeat", over(o.Slots(), beatSeconds), beat},
+			{"hold seats", fixed(Admitted), []Cost{cost(shop, "", "seat_hold")}},
+			{"pay", fixed(Admitted / 2), []Cost{cost(purchases, "", "confirm")}},
+		}
+	case Promotion:
+		return []Requests{
+			{"read the promotion", arrive, page[:1]},
+			{"apply", arrive, []Cost{call, cost("ingest", "ingest", "promotion_sold_out"), limits}},
+			{"settle", fixed(o.settled()), []Cost{cost("worker", "worker", "first_come_settle")}},
+		}
+	default:
+		return []Requests{
+			{"read the campaign", arrive, page[:1]},
+			{"attend or draw", arrive, []Cost{call, cost(rewards, "", "reward_claim"), limits}},
 		}
 	}
-	return out
 }
+
+func (o Opening) settled() float64 { return min(o.PerSecond(), SettledPerSecond) }
 
 // Processes returns the names of the processes that an opening uses. A name with a comma is of
 // several, which were measured together.
@@ -122,52 +155,34 @@ func (o Opening) Processes() (out []string) {
 	return out
 }
 
-// The processes that are no service, and the rows of several kinds of requests.
-const (
-	gateway     = "gateway"
-	Redis       = "Redis"
-	LimitsRedis = "Redis of the limits"
-	shop        = "ticket, PostgreSQL"
-	purchases   = "payment, ticket, PostgreSQL, Kafka"
-	rewards     = "reward, PostgreSQL"
-	statusRow   = "queue_status_256"
-)
+// Load is what an opening asks of its table of DynamoDB, or of an index, per second. An item of at most
+// 1 KB takes a write unit, in a transaction two.
+type Load struct {
+	Table, Index  string // Table without the installation's prefix; Index empty: the table itself
+	Writes, Reads float64
+	Sum           string // of the writes
+}
 
-// requestKinds returns the kinds of requests. Who gets a position, applies or attends is taken to cost
-// the gateway what a poll of tier 2 costs: one batched call.
-func requestKinds() []requestKind {
-	fixed := func(n float64) func(Opening) (float64, string) {
-		return func(Opening) (float64, string) { return n, Number(n) }
-	}
-	over := func(n func(Opening) float64, seconds float64) func(Opening) (float64, string) {
-		return func(o Opening) (float64, string) {
-			return n(o) / seconds, fmt.Sprintf("%s/%.0f", Number(n(o)), seconds)
+// Loads returns the loads of an opening, all of one table. A position is read, and then stored. An
+// application is stored (lock, request, log, marker), queued (request, log, marker) and settled
+// (request, two logs, marker, and its share of what ten have in common); queueing it moves it in the
+// indexes.
+func (o Opening) Loads() []Load {
+	rate := o.PerSecond()
+	load := func(table, index string, perVisitor, perSettled, reads float64) Load {
+		sum := fmt.Sprintf("%s × %.0f", Number(rate), perVisitor)
+		if perSettled > 0 {
+			sum += fmt.Sprintf(" + %s × %.0f", Number(o.settled()), perSettled)
 		}
+		return Load{table, index, rate*perVisitor + o.settled()*perSettled, reads, sum}
 	}
-	arrive := func(o Opening) (float64, string) {
-		return o.PerSecond(), fmt.Sprintf("%s/%d", Number(float64(o.Visitors)), o.WithinSeconds)
-	}
-	cost := func(process, part string, rows ...string) Cost { return Cost{process, part, rows} }
-	call, limits := cost(gateway, gateway, statusRow), cost(LimitsRedis, "redis_µs_per_allowed", "limits")
-	beat := []Cost{call, cost("queue", "queue", statusRow), cost(Redis, "redis", statusRow)}
-	page := []Cost{cost(gateway, gateway, "event"), cost("ticket", "ticket", "event")}
-	seatMap := "availability_50k"
-	return []requestKind{
-		{Sale, "read the event", arrive, page},
-		{Sale, "get a position", arrive, []Cost{call, cost("vwr", "vwr", "assign_cpu", "assign"), limits}},
-		{Sale, "poll tier 1", func(o Opening) (float64, string) { return PollRate(float64(o.Visitors), Tier1Polls()) }, []Cost{cost(gateway, gateway, "serving")}},
-		{Sale, "poll tier 2", func(o Opening) (float64, string) { return PollRate(o.Line(), tier2Polls()) }, beat},
-		{Sale, "poll the seat map", over(Opening.Slots, mapSeconds), []Cost{cost(gateway, gateway, seatMap), cost("ticket", "ticket", seatMap)}},
-		{Sale, "heartbeat", over(Opening.Slots, beatSeconds), beat},
-		{Sale, "hold seats", fixed(Admitted), []Cost{cost(shop, "", "seat_hold")}},
-		{Sale, "pay", fixed(Admitted / 2), []Cost{cost(purchases, "", "confirm")}},
-		{Promotion, "read the promotion", arrive, page[:1]},
-		{Promotion, "apply", arrive, []Cost{call, cost("ingest", "ingest", "promotion_sold_out"), limits}},
-		{Promotion, "settle", func(o Opening) (float64, string) {
-			n := min(o.PerSecond(), SettledPerSecond)
-			return n, Number(n)
-		}, []Cost{cost("worker", "worker", "first_come_settle")}},
-		{Campaign, "read the campaign", arrive, page[:1]},
-		{Campaign, "attend or draw", arrive, []Cost{call, cost(rewards, "", "reward_claim"), limits}},
+	switch o.Kind {
+	case Sale:
+		return []Load{load("vwr-positions", "", 1, 0, rate), load("vwr-positions", "eventId-position-index", 1, 0, 0)}
+	case Promotion:
+		const table = "AsyncEventTable"
+		return []Load{load(table, "", 8+6, 10, rate+2*o.settled()), load(table, "GSI1", 1+2, 1, 0), load(table, "GSI2", 1+2, 1, 0)}
+	default:
+		return nil
 	}
 }

@@ -2,136 +2,180 @@ package plan
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
 	"math/bits"
-	"slices"
 	"strings"
 	"text/tabwriter"
 )
 
+// Usage is the usage of Command, and WarmUsage that of the flags of WarmFlags.
+const (
+	Usage     = "plan --visitors N --within SECONDS"
+	WarmUsage = "[--warm --visitors N --within SECONDS]"
+)
+
+// Command writes what the crowd in args needs.
+func Command(args []string, out io.Writer) error {
+	e, err := parse(flag.NewFlagSet("plan", flag.ContinueOnError), args)
+	if err == nil && !e.Any() {
+		err = errors.New("--visitors and --within are required")
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nusage: %s", err, Usage)
+	}
+	f, err := Kept()
+	if err != nil {
+		return err
+	}
+	return Write(out, f, e)
+}
+
+// WarmFlags parses args by flags, to which it adds --warm, which needs --visitors and --within.
+// Without it nobody is expected.
+func WarmFlags(flags *flag.FlagSet, args []string) (Expected, error) {
+	warm := flags.Bool("warm", false, "")
+	e, err := parse(flags, args)
+	if err == nil && *warm != e.Any() {
+		err = errors.New("--warm needs --visitors and --within, which need it")
+	}
+	return e, err
+}
+
+func parse(flags *flag.FlagSet, args []string) (e Expected, err error) {
+	flags.SetOutput(io.Discard)
+	flags.Int64Var(&e.Visitors, "visitors", 0, "")
+	flags.Int64Var(&e.WithinSeconds, "within", 0, "")
+	if err := flags.Parse(args); err != nil {
+		return e, err
+	}
+	if flags.NArg() > 0 {
+		return e, fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	for _, bad := range e.Check() {
+		return e, fmt.Errorf("--visitors and --within: %s %s", strings.TrimPrefix(bad.Path, "expected."), bad.Message)
+	}
+	return e, nil
+}
+
 // Write writes what openings with this crowd need, and how it is computed.
 func Write(out io.Writer, f Figures, e Expected) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintf(w, `%s visitors within %d s. Cores are requests per second × CPU-µs ÷ 1,000,000 ÷ %.1f: at the peak
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) // writing to memory never fails
+	fmt.Fprintf(w, `%s visitors within %d s. Cores are requests per second × CPU-µs ÷ 1,000,000 ÷ %.1f: at the peak
 a process is at most half busy. All peaks count at once, which overestimates.
 `, Thousands(e.Visitors), e.WithinSeconds, Busy)
 	for _, kind := range []Kind{Sale, Promotion, Campaign} {
 		o := Opening{kind, e}
-		err = errors.Join(err, f.writeProcesses(w, o), writeStores(w, o), f.writeArithmetic(w, o), w.Flush())
+		f.writeProcesses(w, o)
+		writeStores(w, o)
+		f.writeArithmetic(w, o)
+		_ = w.Flush()
 	}
+	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-func (f Figures) writeProcesses(w io.Writer, o Opening) error {
-	_, err := fmt.Fprintf(w, "\n%s\tcores\tat least\n", strings.ToUpper(string(o.Kind)))
+func (f Figures) writeProcesses(w io.Writer, o Opening) {
+	fmt.Fprintf(w, "\n%s\tcores\tat least\n", strings.ToUpper(string(o.Kind)))
 	for _, process := range o.Processes() {
-		cores, missing := f.Need(process, o)
-		need := Number(cores)
-		switch {
-		case cores == 0:
-			need = "not measured"
-		case len(missing) > 0:
-			need += ", without " + strings.Join(missing, ", ")
-		}
-		_, more := fmt.Fprintf(w, "%s\t%s\t%s\n", process, need, machine(process, cores))
-		err = errors.Join(err, more)
+		cores, _ := f.Need(process, o)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", process, f.NeedText(process, o), machine(process, int(math.Ceil(cores))))
 	}
 	if mb, ok := f.LineMemory(o); ok && o.Kind == Sale {
-		_, more := fmt.Fprintf(w, "memory of Redis for the line\t\t%s MB\n", Number(mb))
-		err = errors.Join(err, more)
+		fmt.Fprintf(w, "memory of Redis for the line\t\t%s MB\n", Number(mb))
 	}
-	return err
 }
 
-// machine says what runs a process: pods with requests.cpu of 1, or a class of AWS by its processors.
-func machine(process string, cores float64) string {
-	n := int(math.Ceil(cores))
-	switch {
-	case process == Redis || process == LimitsRedis: // a node runs its commands on one processor
-		return fmt.Sprintf("%d × cache.m7g.large", max(1, n))
-	case strings.Contains(process, "PostgreSQL"):
-		return "PostgreSQL: " + class(n)
+// NeedText formats Need.
+func (f Figures) NeedText(process string, o Opening) string {
+	switch cores, missing := f.Need(process, o); {
+	case cores == 0:
+		return "not measured"
+	case len(missing) > 0:
+		return Number(cores) + ", without " + strings.Join(missing, ", ")
 	default:
-		return fmt.Sprintf("%d pods of 1 CPU", max(2, n))
+		return Number(cores)
 	}
 }
 
-// class returns the smallest class of RDS with so many processors.
-func class(cores int) string {
-	names := []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"}
-	size := bits.Len(uint(max(2, cores) - 1)) //nolint:gosec // positive
-	if size > len(names) {
-		return "none is large enough"
+// machine says what runs a process: pods with requests.cpu of 1, or a class of AWS by its processors. A
+// node of Redis runs its commands on one of them.
+func machine(process string, cores int) string {
+	classes := []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"}
+	class := bits.Len(uint(max(2, cores)-1)) - 1 //nolint:gosec // positive
+	switch {
+	case process == redis || process == limitsRedis:
+		return fmt.Sprintf("%d × cache.m7g.large", max(1, cores))
+	case !strings.Contains(process, "PostgreSQL"):
+		return fmt.Sprintf("%d pods of 1 CPU", max(2, cores))
+	case class >= len(classes):
+		return "PostgreSQL: no class is large enough"
+	default:
+		return "PostgreSQL: db.m7g." + classes[class]
 	}
-	return "db.m7g." + names[size-1]
 }
 
-func writeStores(w io.Writer, o Opening) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nstore\tper second\t\n")
+// newTableWrites is how many writes per second a new on-demand table takes, and an index of it;
+// partitionWrites those of a partition key, of which the positions of a room have maxRoomShards.
+const newTableWrites, partitionWrites, maxRoomShards = 4000, 1000, 64
+
+func writeStores(w io.Writer, o Opening) {
+	fmt.Fprintf(w, "\nstore\tper second\t\n")
 	for _, l := range o.Loads() {
 		warm := ""
-		if l.Writes > NewTableWrites {
-			warm = "; warm it: a new one takes " + Thousands(NewTableWrites)
+		if l.Writes > newTableWrites {
+			warm = "; warm it: a new one takes " + Thousands(newTableWrites)
 		}
-		fmt.Fprintf(&b, "DynamoDB %s\t%s write units\t= %s%s\n", strings.TrimSuffix(l.Table+" "+l.Index, " "), Number(l.Writes), l.Sum, warm)
+		fmt.Fprintf(w, "DynamoDB %s\t%s write units\t= %s%s\n", strings.TrimSpace(l.Table+" "+l.Index), Number(l.Writes), l.Sum, warm)
 		if l.Reads > 0 {
-			fmt.Fprintf(&b, "\t%s read units\t\n", Number(l.Reads))
+			fmt.Fprintf(w, "\t%s read units\t\n", Number(l.Reads))
 		}
 	}
-	if o.Kind == Sale {
-		fmt.Fprintf(&b, "\t\tthe positions of a room need shards %.0f; a partition takes %s\n", min(maxRoomShards, max(1, math.Ceil(o.PerSecond()/partitionWrites))), Thousands(partitionWrites))
+	message := func(to string, n float64, what string) { fmt.Fprintf(w, "%s\t%s messages\t%s\n", to, Number(n), what) }
+	calls := func(n float64) string {
+		return Number(n/10) + " calls each to send, receive and delete; a FIFO group takes 300, of 10 messages"
 	}
-	for _, m := range o.sqs() {
-		fmt.Fprintf(&b, "SQS %s\t%s messages\t%s; %s calls each to send, receive and delete; a FIFO group takes 300, of 10 messages\n", m.to, Number(m.n), m.sum, Number(m.n/10))
+	switch o.Kind {
+	case Sale:
+		fmt.Fprintf(w, "\t\tthe positions of a room need %.0f shards\n", min(maxRoomShards, math.Ceil(o.PerSecond()/partitionWrites)))
+		message("SQS admissions, if enabled", Admitted, calls(Admitted))
+		message("Kafka reservation-events", Admitted+Admitted/2, "created by each hold, confirmed by each payment")
+		message("Kafka payment-events", Admitted/2, "one per payment")
+	case Promotion:
+		message("SQS requests", o.PerSecond(), calls(o.PerSecond()))
+		fmt.Fprintf(w, "\t\tfirst come is one group, of which at most %s are settled; a lottery is 64; %d shards\n", Thousands(SettledPerSecond), o.Shards())
+		message("Kafka request-events", o.settled(), "one per settled request")
+	default:
+		message("Kafka reward-events", o.PerSecond(), "one per reward, as fast as its provider pays")
 	}
-	if o.Kind == Promotion {
-		fmt.Fprintf(&b, "\t\tfirst come is one group, of which at most %s are settled; a lottery is 64; %d shards\n", Thousands(SettledPerSecond), o.Shards())
-	}
-	for _, m := range o.kafka() {
-		fmt.Fprintf(&b, "Kafka %s\t%s messages\t%s\n", m.to, Number(m.n), m.sum)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
-func (f Figures) writeArithmetic(w io.Writer, o Opening) error {
-	var b strings.Builder
-	b.WriteString("\nrequests\tper second\tprocess\trow\tcores\n")
+func (f Figures) writeArithmetic(w io.Writer, o Opening) {
+	fmt.Fprint(w, "\nrequests\tper second\tprocess\trow\tcores\n")
 	for _, r := range o.Requests() {
-		name, rate := r.Name, r.Sum
-		if n := Number(r.PerSecond); n != rate {
-			rate += " = " + n
-		}
+		name, rate := r.Name, r.Text()
 		for _, c := range r.Costs {
-			cores := "not measured"
-			if µs, n, ok := f.Cores(c, r.PerSecond); ok {
-				cores = fmt.Sprintf("%s × %s µs ÷ 1,000,000 ÷ %.1f = %s", Number(r.PerSecond), Number(µs), Busy, Number(n/Busy))
-				if c.part == "" {
-					cores = strings.Replace(cores, " µs", fmt.Sprintf(" µs × %d processors", f.Processors), 1)
-				}
+			row, µs, n, ok := f.Cores(c, r.PerSecond)
+			cores, both := "not measured", ""
+			if c.part == "" {
+				both = fmt.Sprintf(" × %d processors", f.Processors)
 			}
-			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%s\n", name, rate, c.Process, f.Row(c), cores)
+			if ok {
+				cores = fmt.Sprintf("%s × %s µs%s ÷ 1,000,000 ÷ %.1f = %s", Number(r.PerSecond), Number(µs), both, Busy, Number(n/Busy))
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, rate, c.Process, row, cores)
 			name, rate = "", ""
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
-// ServiceCores returns the processors that each service needs, without what was measured together
-// with stores.
-func (f Figures) ServiceCores(o Opening) map[string]float64 {
-	out := map[string]float64{}
-	for _, process := range o.Processes() {
-		if slices.Contains([]string{Redis, LimitsRedis}, process) || strings.Contains(process, ",") {
-			continue
-		}
-		if cores, _ := f.Need(process, o); cores > 0 {
-			out[process] = cores
-		}
+// Text returns the calculation with its result.
+func (r Rate) Text() string {
+	if n := Number(r.PerSecond); n != r.Sum {
+		return r.Sum + " = " + n
 	}
-	return out
+	return r.Sum
 }

@@ -29,13 +29,11 @@ type Opening struct {
 	plan.Expected
 }
 
-// Find returns the openings after since and before until; it may return others too.
-type Find func(ctx context.Context, since, until time.Time) ([]Opening, error)
-
 // Exporter exports the needs of one kind of openings.
 type Exporter struct {
 	Kind plan.Kind
-	Find Find
+	// Find returns the openings after since and until until; it may return others too.
+	Find func(ctx context.Context, since, until time.Time) ([]Opening, error)
 	Now  func() time.Time
 
 	figures plan.Figures

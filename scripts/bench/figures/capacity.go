@@ -3,7 +3,6 @@ package figures
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -32,16 +31,8 @@ func planFile(root string) string { return filepath.Join(root, "pkg", "plan", "f
 
 // planText returns the content of planFile.
 func (r report) planText() ([]byte, error) {
-	text, err := json.MarshalIndent(r.planned().Needed(), "", "  ")
+	text, err := json.MarshalIndent(r.planned(), "", "  ")
 	return append(text, '\n'), err
-}
-
-func (r report) writePlan(root string) error {
-	text, err := r.planText()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(planFile(root), text, 0o644) //nolint:gosec // a file of the checkout
 }
 
 func header(b *strings.Builder, first, column string, sales []plan.Opening) {
@@ -60,19 +51,16 @@ func (r report) calculationTable(sales []plan.Opening) string {
 	for i, step := range sales[0].Requests() {
 		name := step.Name
 		for _, c := range step.Costs {
+			row, v, _, ok := f.Cores(c, 0)
 			µs := "not measured"
-			if v, _, ok := f.Cores(c, 0); ok {
+			if ok {
 				µs = plan.Number(v)
 			}
-			fmt.Fprintf(&b, "| %s | %s | `%s` | %s |", name, c.Process, f.Row(c), µs)
+			fmt.Fprintf(&b, "| %s | %s | `%s` | %s |", name, c.Process, row, µs)
 			for _, s := range sales {
-				requests := s.Requests()[i]
-				sum := requests.Sum
-				if rate := plan.Number(requests.PerSecond); rate != sum {
-					sum += " = " + rate
-				}
-				_, cores, _ := f.Cores(c, requests.PerSecond)
-				fmt.Fprintf(&b, " %s | %s |", sum, plan.Number(cores))
+				rate := s.Requests()[i].Rate
+				_, _, cores, _ := f.Cores(c, rate.PerSecond)
+				fmt.Fprintf(&b, " %s | %s |", rate.Text(), plan.Number(cores))
 			}
 			b.WriteString("\n")
 			name = ""
@@ -98,16 +86,9 @@ func (r report) capacityTable(sales []plan.Opening) string {
 	}
 	for _, process := range sales[0].Processes() {
 		line(process, func(i int, s plan.Opening) string {
-			cores, missing := f.Need(process, s)
+			cores, _ := f.Need(process, s)
 			all[i] += cores
-			need := plan.Number(cores)
-			if len(missing) > 0 {
-				need += ", without " + strings.Join(missing, ", ")
-			}
-			if cores == 0 {
-				need = "not measured"
-			}
-			return need
+			return f.NeedText(process, s)
 		})
 	}
 	line("all", func(i int, _ plan.Opening) string { return plan.Number(all[i]) })

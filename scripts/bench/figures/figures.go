@@ -5,6 +5,7 @@ package figures
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,8 +24,12 @@ func Write(root string) error {
 		return err
 	}
 	r := report{kept}
-	if err := r.writePlan(root); err != nil {
+	text, err := r.planText()
+	if err != nil {
 		return err
+	}
+	if err := os.WriteFile(planFile(root), text, 0o644); err != nil { //nolint:gosec // a file of the checkout
+		return fmt.Errorf("write the figures of plans: %w", err)
 	}
 	for _, d := range r.generatedSections() {
 		if err := section.Write(filepath.Join(root, d.path), d.section, d.text); err != nil {

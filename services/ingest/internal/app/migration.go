@@ -39,7 +39,7 @@ func Migration() lifecycle.Command[Config] {
 		}
 		text := fmt.Sprintf("the table with the prefix %s and the queue %s are there", cfg.Dynamo.Prefix, cfg.Queue.Name)
 		if expected.Any() {
-			if text, err = dynamo.Warm(ctx, db, cfg.Dynamo, expected); err != nil {
+			if text, err = pkgdynamo.Warm(ctx, db, cfg.Dynamo, plan.Opening{Kind: plan.Promotion, Expected: expected}); err != nil {
 				return err
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
-	"urr.guru/pkg/plan"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/services/ingest/internal/request"
@@ -70,12 +69,6 @@ func (s *Store) Close(ctx context.Context) error {
 // Migrate creates the table unless it exists.
 func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config) error {
 	return dynamo.EnsureTable(ctx, db, table.Table(cfg))
-}
-
-// Warm prepares the table for the crowd of a promotion, and returns what it asked for.
-func Warm(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config, e plan.Expected) (string, error) {
-	loads := plan.Opening{Kind: plan.Promotion, Expected: e}.LoadsOf(table.TableName)
-	return dynamo.Warm(ctx, db, cfg.Table(table.TableName), loads)
 }
 
 // toUnavailable converts an error to errs.ErrUnavailable, except an *errs.Error and the end of ctx.

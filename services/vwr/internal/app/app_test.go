@@ -111,6 +111,9 @@ func TestMigrationWithoutPositionIndex(t *testing.T) {
 		require.Empty(t, got.Table.GlobalSecondaryIndexes)
 	}
 	require.Contains(t, out.String(), tables.Prefix)
+	// DynamoDB Local has the table, and does not know the call.
+	err := app.Migration().Run(t.Context(), cfg, strings.Fields("--warm --visitors 1000000 --within 60"), &out)
+	require.ErrorContains(t, err, "warm table "+tables.Table("vwr-positions"))
 	for _, args := range []string{"--fast", "--warm", "--visitors 5 --within 60"} {
 		var exit *lifecycle.Exit
 		require.ErrorAs(t, app.Migration().Run(t.Context(), cfg, strings.Fields(args), &out), &exit, args)

@@ -32,7 +32,7 @@ func Migration() lifecycle.Command[Config] {
 		}
 		text := "the tables with the prefix " + cfg.Dynamo.Prefix + " are there"
 		if expected.Any() {
-			if text, err = dynamo.Warm(ctx, db, cfg.Dynamo, expected); err != nil {
+			if text, err = pkgdynamo.Warm(ctx, db, cfg.Dynamo, plan.Opening{Kind: plan.Sale, Expected: expected}); err != nil {
 				return err
 			}
 		}

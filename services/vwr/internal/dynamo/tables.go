@@ -7,7 +7,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"urr.guru/pkg/dynamo"
-	"urr.guru/pkg/plan"
 )
 
 // Names of the tables, after the installation's prefix.
@@ -51,9 +50,4 @@ func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config, index 
 		}}
 	}
 	return dynamo.EnsureTable(ctx, db, positions)
-}
-
-// Warm prepares the table of positions for a crowd, and returns what it asked for.
-func Warm(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config, e plan.Expected) (string, error) {
-	return dynamo.Warm(ctx, db, cfg.Table(positionsTable), plan.Opening{Kind: plan.Sale, Expected: e}.LoadsOf(positionsTable))
 }
