@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/promotion"
 )
 
@@ -160,4 +161,22 @@ func TestMessages(t *testing.T) {
 	}
 	longest := promotion.Message{RequestID: id, EventID: strings.Repeat("e", 64), Gen: 1 << 40}
 	require.LessOrEqual(t, len(longest.DeduplicationID(uuid.NewString())), 128, "SQS's limit")
+}
+
+// What is expected raises shards and the bound of unsettled requests; less never lowers the shards.
+func TestExpect(t *testing.T) {
+	t.Parallel()
+	p := promotion.Promotion{Shards: 16}
+	for _, tc := range []struct {
+		visitors, within, shards, unsettled int64
+	}{
+		{0, 0, 16, 10_000},
+		{9000, 1, 36, 10_000},
+		{50_000, 3600, 36, 50_000},
+		{1_000_000, 1, 128, 100_000},
+		{0, 0, 128, 10_000},
+	} {
+		p.Expect(plan.Expected{Visitors: tc.visitors, WithinSeconds: tc.within})
+		require.Equal(t, []int64{tc.shards, tc.unsettled}, []int64{p.Shards, p.MaxUnsettled()})
+	}
 }

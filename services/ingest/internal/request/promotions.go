@@ -122,28 +122,19 @@ func (s *PromotionService) SetExpected(ctx context.Context, eventID string, e pl
 	})
 }
 
-// expectedPages bounds the promotions among which expected openings are looked for: the newest 300.
-const expectedPages, expectedPage = 3, 100
+// expectedPage is how many promotions, the newest, are looked through for expected openings.
+const expectedPage = 100
 
 // ExpectedOpenings returns the openings of promotions at which operators expect a crowd.
 func (s *PromotionService) ExpectedOpenings(ctx context.Context, since, until time.Time) (out []planned.Opening, err error) {
-	next := ""
-	for range expectedPages {
-		var page []promotion.Promotion
-		if page, next, err = s.store.List(ctx, next, expectedPage); err != nil {
-			return nil, err
-		}
-		for i := range page {
-			p, at := &page[i], time.UnixMilli(page[i].OpensAt)
-			if p.Expected.Any() && p.ClosedAt == 0 && p.VoidedAt == 0 && at.After(since) && !at.After(until) {
-				out = append(out, planned.Opening{EventID: p.EventID, At: at, Expected: p.Expected})
-			}
-		}
-		if next == "" {
-			break
+	page, _, err := s.store.List(ctx, "", expectedPage)
+	for i := range page {
+		p, at := &page[i], time.UnixMilli(page[i].OpensAt)
+		if p.Expected.Any() && p.ClosedAt == 0 && p.VoidedAt == 0 && at.After(since) && !at.After(until) {
+			out = append(out, planned.Opening{EventID: p.EventID, At: at, Expected: p.Expected})
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 func (s *PromotionService) change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error) {
