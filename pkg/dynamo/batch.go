@@ -61,10 +61,24 @@ func batchGetPart(ctx context.Context, client *dynamodb.Client, table string, ke
 // BatchDelete deletes items without conditions, in calls of at most 25 keys. keys must be unique.
 // It is not atomic: after an error, some items may be deleted.
 func BatchDelete(ctx context.Context, client *dynamodb.Client, table string, keys []Item) error {
-	for part := range slices.Chunk(keys, batchWriteMax) {
+	return batchWrite(ctx, client, table, keys, func(key Item) types.WriteRequest {
+		return types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}}
+	})
+}
+
+// BatchPut writes whole items without conditions, as BatchDelete deletes them. Their keys must be
+// unique.
+func BatchPut(ctx context.Context, client *dynamodb.Client, table string, items []Item) error {
+	return batchWrite(ctx, client, table, items, func(it Item) types.WriteRequest {
+		return types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
+	})
+}
+
+func batchWrite(ctx context.Context, client *dynamodb.Client, table string, items []Item, request func(Item) types.WriteRequest) error {
+	for part := range slices.Chunk(items, batchWriteMax) {
 		requests := make([]types.WriteRequest, len(part))
-		for i, k := range part {
-			requests[i].DeleteRequest = &types.DeleteRequest{Key: k}
+		for i, it := range part {
+			requests[i] = request(it)
 		}
 		want := map[string][]types.WriteRequest{table: requests}
 		err := untilProcessed(ctx, table, want, func(want map[string][]types.WriteRequest) (map[string][]types.WriteRequest, error) {

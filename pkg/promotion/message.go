@@ -1,21 +1,29 @@
 package promotion
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"urr.guru/pkg/ids"
 )
 
+// MaxMembers is the largest number of requests in a message of the queue. Those of the ten messages
+// of a receipt fit one transaction of DynamoDB.
+const MaxMembers = 9
+
 // Message is what the queue transports of a request: the ids of the request and its user, so that
-// one read finds the request and the user's lock. Everything else is in the table.
+// one read finds the request and the user's lock. Everything else is in the table. Requests of one
+// group that are sent together share a message of the queue, in their order.
 type Message struct {
 	RequestID string `json:"requestId"`
-	EventID   string `json:"eventId"`
+	EventID   string `json:"-"`
 	UserID    string `json:"userId"`
-	EventType Type   `json:"eventType"`
+	EventType Type   `json:"-"`
 	Gen       int64  `json:"gen,omitempty"`
 }
 
@@ -24,23 +32,39 @@ func MessageOf(r *Request) Message {
 	return Message{RequestID: r.RequestID, EventID: r.EventID, UserID: r.UserID, EventType: r.EventType, Gen: r.Gen}
 }
 
-func (m Message) Body() string {
-	b, _ := json.Marshal(m) // strings and numbers always marshal
+// messageBody is the JSON of a message of the queue.
+type messageBody struct {
+	EventID   string    `json:"eventId"`
+	EventType Type      `json:"eventType"`
+	Members   []Message `json:"members"`
+}
+
+// Body returns the body of a message of the queue with these members, all of one group.
+func Body(members ...Message) string {
+	b, _ := json.Marshal(messageBody{members[0].EventID, members[0].EventType, members}) // strings and numbers always marshal
 	return string(b)
 }
 
 func (m Message) GenText() string { return strconv.FormatInt(m.Gen, 10) }
 
-// DecodeMessage reads the body of a message. An error means that the body can never be read.
-func DecodeMessage(body string) (Message, error) {
-	var m Message
-	if err := json.Unmarshal([]byte(body), &m); err != nil {
-		return m, fmt.Errorf("message: %w", err)
+// DecodeBody reads the members of a message of the queue, one or more. An error means that the body
+// can never be read.
+func DecodeBody(body string) ([]Message, error) {
+	var b messageBody
+	if err := json.Unmarshal([]byte(body), &b); err != nil {
+		return nil, fmt.Errorf("message: %w", err)
 	}
-	if !ids.ValidUUID(m.RequestID) || !ids.ValidEventID(m.EventID) || !ids.ValidUser(m.UserID) || m.Gen < 0 {
-		return m, errors.New("message: an id is not well-formed")
+	if len(b.Members) == 0 || !ids.ValidEventID(b.EventID) {
+		return nil, errors.New("message: it has no members, or no event")
 	}
-	return m, nil
+	for i := range b.Members {
+		m := &b.Members[i]
+		if !ids.ValidUUID(m.RequestID) || !ids.ValidUser(m.UserID) || m.Gen < 0 {
+			return nil, fmt.Errorf("message: an id of member %d is not well-formed", i)
+		}
+		m.EventID, m.EventType = b.EventID, b.EventType
+	}
+	return b.Members, nil
 }
 
 // Group returns the FIFO group of the message. All requests to a first-come promotion are in one
@@ -65,11 +89,25 @@ func (m Message) DeduplicationID(copyID string) string {
 	return id
 }
 
-// Outgoing is a message to send.
+// Outgoing is a request to send.
 type Outgoing struct {
 	Message
 
 	CopyID string // distinguishes a copy of a lost message; empty for the message itself
+}
+
+// DeduplicationID of a message of the queue follows from its members. Of a request that is sent
+// again with others, or alone, the queue has two messages; the second one settles nothing.
+func DeduplicationID(members []Outgoing) string {
+	all := make([]string, len(members))
+	for i, m := range members {
+		all[i] = m.Message.DeduplicationID(m.CopyID)
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
+	return hex.EncodeToString(sum[:])
 }
 
 // Delivery is a message as it was received from the queue.

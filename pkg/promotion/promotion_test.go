@@ -45,7 +45,7 @@ func TestStatusMachine(t *testing.T) {
 	attempted := queued.Attempted(now+20, promotion.Failure{Class: promotion.Retryable, Code: "X"})
 	failed := attempted.After.Failed(now+30, promotion.FailedWorker, promotion.Failure{Class: promotion.Retryable, Code: "Z"})
 	settle := func(r promotion.Request, now int64) promotion.Change {
-		return r.Settled(now, promotion.Succeeded, promotion.Success, "7")
+		return r.Settled(now, promotion.Succeeded, promotion.Success, promotion.Turn{SequenceNumber: "7", Member: 3, SentAt: now + 1})
 	}
 	for name, tc := range map[string]struct {
 		change promotion.Change
@@ -68,9 +68,24 @@ func TestStatusMachine(t *testing.T) {
 	}
 	done := settle(attempted.After, now).After
 	require.Empty(t, done.ErrorCode, "what an attempt left is gone")
-	require.Equal(t, strings.Repeat("0", 38)+"7", done.QueueSeq)
+	require.Equal(t, strings.Repeat("0", 38)+"7.03", done.QueueSeq)
 	require.NotZero(t, done.FinishedAt)
 	require.Equal(t, "Z", failed.After.ErrorCode)
+	for name, c := range map[string]promotion.Change{
+		"received": settle(received, now), "queued": settle(queued, now+50), "attempted": settle(attempted.After, now+50), "by a clock behind": settle(queued, 0),
+	} {
+		log, ok := c.After.SettledLog()
+		require.True(t, ok, name)
+		require.Equal(t, c.Logs, log[len(log)-len(c.Logs):], "%s: the log follows from the times", name)
+	}
+	require.Equal(t, now+1, settle(received, now+5).After.QueuedAt, "when the queue took it")
+	for name, r := range map[string]promotion.Request{
+		"failed": failed.After, "redriven": settle(failed.After.Redriven(now).After, now).After, "pending": queued,
+		"never processed": received.Ended(now, promotion.Rejected, promotion.RejectedCapacity).After,
+	} {
+		_, ok := r.SettledLog()
+		require.False(t, ok, name)
+	}
 	again := failed.After.Redriven(now).After
 	require.Equal(t, int64(1), again.Gen)
 	require.Zero(t, again.Attempts)
@@ -145,9 +160,12 @@ func TestMessages(t *testing.T) {
 	t.Parallel()
 	r := request()
 	m := promotion.MessageOf(&r)
-	got, err := promotion.DecodeMessage(m.Body())
-	require.NoError(t, err)
-	require.Equal(t, m, got)
+	other := promotion.Message{RequestID: uuid.NewString(), EventID: "demo", UserID: "bob", EventType: promotion.FirstCome, Gen: 1}
+	for _, want := range [][]promotion.Message{{m}, {m, other}} {
+		got, err := promotion.DecodeBody(promotion.Body(want...))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
 	require.Equal(t, "demo", m.Group())
 	require.Equal(t, id, m.DeduplicationID(""))
 	m.Gen = 2
@@ -155,10 +173,21 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, id+"-r2-x", m.DeduplicationID("x"))
 	m.EventType = promotion.Lottery
 	require.Regexp(t, "^demo#[0-3][0-9a-f]$", m.Group())
-	for _, bad := range []string{"", "{", "[]", `{"requestId":"x","eventId":"demo"}`, `{"requestId":"` + id + `","eventId":"a#b","userId":"ann"}`, `{"requestId":"` + id + `","eventId":"demo","userId":"ann","gen":-1}`, `{"requestId":"` + id + `","eventId":"demo"}`} {
-		_, err := promotion.DecodeMessage(bad)
+	whole := promotion.Body(other)
+	for _, bad := range []string{
+		"", "{", "[]", "{}", `{"eventId":"demo","members":[]}`, strings.Replace(whole, "demo", "a#b", 1), strings.Replace(whole, other.RequestID, "x", 1),
+		strings.Replace(whole, "bob", "", 1), strings.Replace(whole, `"gen":1`, `"gen":-1`, 1),
+	} {
+		_, err := promotion.DecodeBody(bad)
 		require.Error(t, err, bad)
 	}
+	pair := []promotion.Outgoing{{Message: other}, {Message: m}}
+	both := promotion.DeduplicationID(pair)
+	require.Equal(t, both, promotion.DeduplicationID(pair))
+	require.Equal(t, other.DeduplicationID(""), promotion.DeduplicationID(pair[:1]), "alone as ever")
+	require.LessOrEqual(t, len(both), 128)
+	pair[1].CopyID = "x"
+	require.NotEqual(t, both, promotion.DeduplicationID(pair))
 	longest := promotion.Message{RequestID: id, EventID: strings.Repeat("e", 64), Gen: 1 << 40}
 	require.LessOrEqual(t, len(longest.DeduplicationID(uuid.NewString())), 128, "SQS's limit")
 }

@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -21,8 +22,7 @@ type Request struct {
 	RequestedAt, QueuedAt, StartedAt, FinishedAt int64
 	// EnteredAt is when a lottery request became an entry.
 	EnteredAt int64
-	// QueueSeq is the SequenceNumber of the message that was settled, padded with zeros so that texts
-	// sort as numbers do: the order of first come.
+	// QueueSeq is the Turn in which the request was settled, as a text: the order of first come.
 	QueueSeq string
 	// Place is that of a successful first-come request among the winners, from 1, in the order in which
 	// they were settled. 0: it has none.
@@ -101,38 +101,57 @@ func (r *Request) Queued(now int64) Change {
 	return c
 }
 
-// ensureStarted moves the request to PROCESSING, through the statuses that are still missing.
-func (c *Change) ensureStarted(now int64) {
+// ensureStarted moves the request to PROCESSING, through the statuses that are still missing. The
+// queue took it at sentAt.
+func (c *Change) ensureStarted(now, sentAt int64) {
 	if c.After.Status == Received {
-		c.moveTo(Queued, now)
+		c.moveTo(Queued, sentAt)
 	}
 	if c.After.Status == Queued {
 		c.moveTo(Processing, now)
 	}
 }
 
-// Settled ends a request that worker has processed; sequenceNumber is that of its queue message.
-func (r *Request) Settled(now int64, s Status, code ResultCode, sequenceNumber string) Change {
+// Settled ends a request that worker has processed in its turn.
+func (r *Request) Settled(now int64, s Status, code ResultCode, t Turn) Change {
 	c := r.change()
-	c.ensureStarted(now)
-	c.After.QueueSeq = QueueSeq(sequenceNumber)
+	c.ensureStarted(now, t.SentAt)
+	c.After.QueueSeq = t.QueueSeq()
 	c.end(now, s, code)
 	return c
 }
 
 // Won gives a first-come request one of the places; place counts from 1.
-func (r *Request) Won(now, place int64, sequenceNumber string) Change {
-	c := r.Settled(now, Succeeded, Success, sequenceNumber)
+func (r *Request) Won(now, place int64, t Turn) Change {
+	c := r.Settled(now, Succeeded, Success, t)
 	c.After.Place = place
 	return c
 }
 
-// Entered makes a lottery request an entry of the draw. sequenceNumber is that of its message in
-// the queue. The entry gets its result at the announcement, by Ended.
-func (r *Request) Entered(now int64, sequenceNumber string) Change {
+// SettledLog returns the entries of the log of a settled request from QUEUED on, which follow from
+// its times. ok is false for a request of which they do not follow: one that was not settled in its
+// turn in the queue, one of a lottery, and one that had failed before.
+func (r *Request) SettledLog() (log []LogEntry, ok bool) {
+	if r.EventType != FirstCome || r.QueueSeq == "" || r.Gen != 0 || r.Status != Succeeded && r.Status != Rejected {
+		return nil, false
+	}
+	last := LogEntry{RequestID: r.RequestID, To: Received, EndsAt: r.EndsAt}
+	for _, step := range []struct {
+		to Status
+		at int64
+	}{{Queued, r.QueuedAt}, {Processing, r.StartedAt}, {r.Status, r.FinishedAt}} {
+		last.From, last.To, last.OccurredAt = last.To, step.to, step.at
+		log = append(log, last)
+	}
+	return log, true
+}
+
+// Entered makes a lottery request an entry of the draw, in its turn. The entry gets its result at
+// the announcement, by Ended.
+func (r *Request) Entered(now int64, t Turn) Change {
 	c := r.change()
-	c.ensureStarted(now)
-	c.After.QueueSeq = QueueSeq(sequenceNumber)
+	c.ensureStarted(now, t.SentAt)
+	c.After.QueueSeq = t.QueueSeq()
 	c.After.EnteredAt = max(now, c.After.StatusAt)
 	return c
 }
@@ -177,7 +196,7 @@ func (c *Change) setFailure(f Failure) {
 // that may crash the process.
 func (r *Request) Attempted(now int64, f Failure) Change {
 	c := r.change()
-	c.ensureStarted(now)
+	c.ensureStarted(now, now)
 	c.After.Attempts++
 	c.setFailure(f)
 	return c
@@ -186,7 +205,7 @@ func (r *Request) Attempted(now int64, f Failure) Change {
 // Failed ends a request that cannot be processed.
 func (r *Request) Failed(now int64, code ResultCode, f Failure) Change {
 	c := r.change()
-	c.ensureStarted(now)
+	c.ensureStarted(now, now)
 	c.setFailure(f)
 	c.end(now, FailedFinal, code)
 	return c
@@ -237,12 +256,17 @@ func (r *Request) Counts() bool {
 // queueSeqDigits is how many digits a 128-bit SequenceNumber of SQS may have.
 const queueSeqDigits = 39
 
-// QueueSeq pads a SequenceNumber with zeros, so that texts sort as numbers do; empty stays empty.
-func QueueSeq(sequenceNumber string) string {
-	if sequenceNumber == "" || len(sequenceNumber) >= queueSeqDigits {
-		return sequenceNumber
-	}
-	return strings.Repeat("0", queueSeqDigits-len(sequenceNumber)) + sequenceNumber
+// Turn is where a request stands in the queue.
+type Turn struct {
+	SequenceNumber string // of its message
+	Member         int    // its index among the requests of the message
+	SentAt         int64  // when the queue took the message, by the queue's clock
+}
+
+// QueueSeq returns the turn as a text: the SequenceNumber, padded with zeros so that texts sort as
+// turns do, and the index behind a point.
+func (t Turn) QueueSeq() string {
+	return fmt.Sprintf("%s%s.%02d", strings.Repeat("0", max(0, queueSeqDigits-len(t.SequenceNumber))), t.SequenceNumber, t.Member)
 }
 
 // Shorten cuts a hint for operators to at most 256 bytes, between two characters.

@@ -61,8 +61,8 @@ func (p *Promotion) Succeeded() int {
 }
 
 // Faults compares the items of a promotion with each other and with its Kafka events. sent maps a
-// request id to the SequenceNumbers that its messages got in the queue, as awsproxy recorded them.
-// If sent is nil, the stored queueSeq of the requests gives the order.
+// request id to its turns in the queue: the SequenceNumbers of its messages and its index in each,
+// as awsproxy recorded them. If sent is nil, the stored queueSeq of the requests gives the order.
 func (p *Promotion) Faults(sent map[string][]string) PromotionFaults {
 	f := PromotionFaults{Places: p.wrongPlaces(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.wrongCounts()}
 	for _, r := range p.Requests {
@@ -116,7 +116,7 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	for i := range p.Requests {
 		r := &p.Requests[i]
 		if other := used[r.QueueSeq]; r.QueueSeq != "" && other != "" {
-			out = append(out, fmt.Sprintf("%s and %s were settled by the message %s", other, r.ID, r.QueueSeq))
+			out = append(out, fmt.Sprintf("%s and %s were settled in the turn %s", other, r.ID, r.QueueSeq))
 		}
 		used[r.QueueSeq] = r.ID
 		if r.Status == succeeded && r.QueueSeq == "" {
@@ -127,7 +127,7 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 			seqs[i] = padSequence(s)
 		}
 		if sent != nil && r.QueueSeq != "" && !slices.Contains(seqs, r.QueueSeq) {
-			out = append(out, fmt.Sprintf("%s was settled by the message %s, its own are %v", r.ID, r.QueueSeq, sent[r.ID]))
+			out = append(out, fmt.Sprintf("%s was settled in the turn %s, its own are %v", r.ID, r.QueueSeq, sent[r.ID]))
 		}
 		if r.Gen > 0 || r.Status == failedFinal || r.ResultCode == rejectedDuplicate || slices.Contains(p.DeadLetters, r.ID) {
 			continue
@@ -154,9 +154,9 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	return out
 }
 
-// padSequence adds leading zeros to a SequenceNumber, so that numbers of any length sort as text.
+// padSequence adds leading zeros to a turn in the queue, so that numbers of any length sort as text.
 func padSequence(seq string) string {
-	const digits = 39
+	const digits = len("123456789012345678901234567890123456789.01")
 	return strings.Repeat("0", max(0, digits-len(seq))) + seq
 }
 

@@ -62,7 +62,8 @@ type Promotion struct {
 type EventRequest struct {
 	ID, User, Status, ResultCode, ErrorCode string
 	StatusAt, RequestedAt, Gen, Attempts    int64
-	// QueueSeq is the SequenceNumber of the message that settled the request, with leading zeros.
+	// QueueSeq is the SequenceNumber of the message that settled the request, with leading zeros, and
+	// behind a point the request's index in the message.
 	QueueSeq string
 	Logs     []StatusLog
 }
@@ -112,18 +113,21 @@ func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error
 	return p, nil
 }
 
-// Unsettled returns the number of requests without a final status. It reads only the COUNTS items,
-// by one query.
+// countSlots is the number of items, each in a partition of its own, with the figures of a promotion.
+const countSlots = 64
+
+// Unsettled returns the number of requests without a final status. It reads only the COUNTS items.
 func (s *Promotions) Unsettled(ctx context.Context, eventID string) (int64, error) {
-	got, err := s.db.Query(ctx, &dynamodb.QueryInput{ // the result fits on one page
-		TableName: &s.table, ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
-		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String("EVENT#" + eventID), ":sk": dynamo.String("COUNTS#")},
-	})
+	keys := make([]dynamo.Item, countSlots)
+	for i := range keys {
+		keys[i] = dynamo.Item{"PK": dynamo.String(fmt.Sprintf("COUNTS#%s#%02d", eventID, i)), "SK": dynamo.String("COUNTS")}
+	}
+	items, err := dynamo.BatchGet(ctx, s.db, s.table, keys)
 	if err != nil {
 		return 0, fmt.Errorf("figures of %s: %w", eventID, unavailable(dynamoStore, err))
 	}
 	p := Promotion{Counts: map[string]int64{}}
-	for _, it := range got.Items {
+	for _, it := range items {
 		p.addCounts(&dynamo.Reader{Item: it})
 	}
 	open := p.Counts["accepted"]
@@ -191,7 +195,7 @@ func (p *Promotion) addItem(pk, sk string, d *dynamo.Reader) {
 		p.EventType, p.Total = d.String("eventType"), d.Number("capacityTotal")
 	case pk == "EVENT#"+p.EventID && sk == "CAPACITY":
 		p.Limited, p.Remaining = true, d.Number("capacityRemaining")
-	case pk == "EVENT#"+p.EventID && strings.HasPrefix(sk, "COUNTS#"):
+	case strings.HasPrefix(pk, "COUNTS#"+p.EventID+"#"):
 		p.addCounts(d)
 	case strings.HasPrefix(pk, "IDEMP#"+p.EventID+"#"):
 		p.Locks[strings.TrimPrefix(pk, "IDEMP#"+p.EventID+"#")] = d.String("requestId")

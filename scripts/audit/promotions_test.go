@@ -34,12 +34,12 @@ func written(t *testing.T) (p *Promotion, sent map[string][]string) {
 		r := promotion.NewRequest(&offered, ids.NewV7().String(), fmt.Sprint("u", i), store.Millis())
 		tx.Put(i, table.LockItem(&promotion.Lock{EventID: "e", UserID: r.UserID, RequestID: r.RequestID, EndsAt: end}), table.Absent())
 		tx.Create(i, r.Created())
-		sent[r.RequestID] = []string{fmt.Sprint(1 + i)}
+		sent[r.RequestID] = []string{fmt.Sprintf("7.%02d", i)}
 		status, code := promotion.Succeeded, promotion.Success
 		if i == 2 {
 			status, code = promotion.Rejected, promotion.RejectedCapacity
 		}
-		settled = append(settled, r.Settled(store.Millis(), status, code, fmt.Sprint(1+i)))
+		settled = append(settled, r.Settled(store.Millis(), status, code, promotion.Turn{SequenceNumber: "7", Member: i}))
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	tx = store.Begin()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -42,13 +43,13 @@ func setup(t *testing.T, start func(string) (*awsproxy.Proxy, error)) *world {
 	})}
 }
 
-// send sends messages of requests in one batch and returns the ids that were taken.
+// send sends messages of two requests each in one batch and returns the ids that were taken.
 func (w *world) send(t *testing.T, ids ...string) (taken []string, err error) {
 	t.Helper()
 	var entries []types.SendMessageBatchRequestEntry
 	for _, id := range ids {
 		entries = append(entries, types.SendMessageBatchRequestEntry{
-			Id: aws.String(id), MessageBody: aws.String(fmt.Sprintf(`{"requestId": %q}`, id)), MessageGroupId: aws.String("g"), MessageDeduplicationId: aws.String(id),
+			Id: aws.String(id), MessageBody: aws.String(fmt.Sprintf(`{"members": [{"requestId": %q}, {"requestId": %q}]}`, id, id+"-2")), MessageGroupId: aws.String("g"), MessageDeduplicationId: aws.String(id),
 			MessageAttributes: map[string]types.MessageAttributeValue{"gen": {DataType: aws.String("Number"), StringValue: aws.String("1")}},
 		})
 	}
@@ -70,7 +71,8 @@ func (w *world) receive(t *testing.T) []string {
 	return seqs
 }
 
-// await receives messages, and waits at most so many seconds for the first.
+// await receives messages, and waits at most so many seconds for the first. It returns the turns of
+// their first members.
 func (w *world) await(ctx context.Context, seconds int32) (seqs []string, err error) {
 	got, err := w.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &w.url, MaxNumberOfMessages: 10, WaitTimeSeconds: seconds,
@@ -80,7 +82,7 @@ func (w *world) await(ctx context.Context, seconds int32) (seqs []string, err er
 		return nil, err
 	}
 	for _, m := range got.Messages {
-		seqs = append(seqs, m.Attributes["SequenceNumber"])
+		seqs = append(seqs, m.Attributes["SequenceNumber"]+".00")
 	}
 	return seqs, nil
 }
@@ -96,6 +98,7 @@ func TestRecordsSequenceNumbers(t *testing.T) {
 	sent := w.Sent()
 	require.Len(t, sent["b"], 1, "sent twice, queued once")
 	require.Equal(t, []string{sent["a"][0], sent["b"][0], sent["c"][0]}, w.receive(t))
+	require.Equal(t, strings.TrimSuffix(sent["a"][0], ".00")+".01", sent["a-2"][0], "in the same message")
 	calls, faults := w.Calls()
 	require.Equal(t, map[string]int{"SendMessageBatch": 2, "ReceiveMessage": 1}, calls)
 	require.Zero(t, faults)
@@ -129,7 +132,7 @@ func TestFaultsOfTheQueue(t *testing.T) {
 	require.True(t, w.Swallowed("swallowed"))
 	require.False(t, w.Swallowed("taken"))
 	sent := w.Sent()
-	require.Len(t, sent, 2)
+	require.Len(t, sent, 2*2)
 	want := []string{sent["lost"][0], sent["taken"][0]}
 	fault = awsproxy.Fault{Repeat: 2}
 	require.Equal(t, want, w.receive(t))

@@ -19,7 +19,7 @@ import (
 
 // queueState is what a proxy in front of SQS remembers about the messages.
 type queueState struct {
-	sent map[string][]string // SequenceNumbers by request id, in the order of the queue's answers
+	sent map[string][]string // turns by request id, in the order of the queue's answers
 	lost map[string]bool     // request ids of swallowed messages
 	// again has, by queue, the responses with received messages that will be delivered once more.
 	again map[string][]answer
@@ -29,8 +29,9 @@ func newQueueState() queueState {
 	return queueState{sent: map[string][]string{}, lost: map[string]bool{}, again: map[string][]answer{}}
 }
 
-// Sent returns the SequenceNumbers that the queue gave to messages, by request id. A message that
-// is sent again with the same deduplication id keeps its number.
+// Sent returns the turns of requests in the queue, by request id: the SequenceNumber that the queue
+// gave to a message, and behind a point the request's index in the message, of two digits. A message
+// that is sent again with the same deduplication id keeps its number.
 func (p *Proxy) Sent() map[string][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,13 +56,18 @@ func (e batchEntry) textMember(name string) (s string) {
 	return s
 }
 
-// requestID returns the request id in the message's body; empty if there is none.
-func (e batchEntry) requestID() string {
+// requestIDs returns the request ids in the message's body.
+func (e batchEntry) requestIDs() (ids []string) {
 	var m struct {
-		RequestID string `json:"requestId"`
+		Members []struct {
+			RequestID string `json:"requestId"`
+		} `json:"members"`
 	}
 	_ = json.Unmarshal([]byte(e.textMember("MessageBody")), &m) // some messages are unreadable on purpose
-	return m.RequestID
+	for _, one := range m.Members {
+		ids = append(ids, one.RequestID)
+	}
+	return ids
 }
 
 // sendResult is the entry of one message in the answer to a SendMessageBatch.
@@ -125,7 +131,9 @@ func (p *Proxy) sendMessage(r *http.Request, url json.RawMessage, e batchEntry, 
 	if swallow {
 		sum := md5.Sum([]byte(e.textMember("MessageBody"))) //nolint:gosec // SQS's checksum
 		p.mu.Lock()
-		p.queue.lost[e.requestID()] = true
+		for _, id := range e.requestIDs() {
+			p.queue.lost[id] = true
+		}
 		p.mu.Unlock()
 		a = answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}}
 		return sendResult{MessageID: uuid.NewString(), MD5OfMessageBody: hex.EncodeToString(sum[:])}, a, nil
@@ -149,11 +157,13 @@ func (p *Proxy) sendMessage(r *http.Request, url json.RawMessage, e batchEntry, 
 	if err := json.Unmarshal(a.body, &got); err != nil {
 		return got, a, fmt.Errorf("send: %w", err)
 	}
-	if id := e.requestID(); id != "" && got.SequenceNumber != "" && !isDeadLetterQueue(url) {
+	if got.SequenceNumber != "" && !isDeadLetterQueue(url) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !slices.Contains(p.queue.sent[id], got.SequenceNumber) {
-			p.queue.sent[id] = append(p.queue.sent[id], got.SequenceNumber)
+		for i, id := range e.requestIDs() {
+			if turn := fmt.Sprintf("%s.%02d", got.SequenceNumber, i); !slices.Contains(p.queue.sent[id], turn) {
+				p.queue.sent[id] = append(p.queue.sent[id], turn)
+			}
 		}
 	}
 	return got, a, nil

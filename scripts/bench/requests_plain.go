@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -48,7 +49,7 @@ func (r *requestRows) applyUnbatched(ctx context.Context, p *promotion.Promotion
 	if err := r.queue.Send(ctx, []promotion.Outgoing{{Message: promotion.MessageOf(&request)}})[0]; err != nil {
 		return err
 	}
-	_, err = r.store.MarkQueued(ctx, []promotion.Request{request})
+	_, err = r.store.MarkQueued(ctx, []promotion.Request{request}, r.store.Millis())
 	return err
 }
 
@@ -58,16 +59,17 @@ type unsentRequests struct {
 	messages   [][]promotion.Outgoing // of each promotion
 }
 
-func (r *requestRows) storeRequests(ctx context.Context) (f unsentRequests, err error) {
-	f = unsentRequests{promotions: make([]*promotion.Promotion, promotions), messages: make([][]promotion.Outgoing, promotions)}
+// storeRequests stores n promotions with as many requests each.
+func (r *requestRows) storeRequests(ctx context.Context, n, requests int) (f unsentRequests, err error) {
+	f = unsentRequests{promotions: make([]*promotion.Promotion, n), messages: make([][]promotion.Outgoing, n)}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range f.promotions {
 		group.Go(func() (err error) {
 			if f.promotions[i], err = r.newPromotion(ctx); err != nil {
 				return err
 			}
-			for len(f.messages[i]) < settled/promotions {
-				all, err := r.storeQueued(ctx, f.promotions[i], filledAtOnce)
+			for len(f.messages[i]) < requests {
+				all, err := r.storeQueued(ctx, f.promotions[i], min(filledAtOnce, requests-len(f.messages[i])))
 				if err != nil {
 					return err
 				}
@@ -98,12 +100,22 @@ func (r *requestRows) storeQueued(ctx context.Context, p *promotion.Promotion, n
 	return all, tx.Commit(ctx)
 }
 
-// sendMessages puts the messages of all requests in the queue: ten of each promotion in turn.
-func sendMessages(ctx context.Context, to *queue.Queue, f unsentRequests) error {
-	for at := 0; at < settled/promotions; at += queue.MaxBatch {
+// sendMessages puts all requests in the queue: as many of each promotion in turn as one receipt has,
+// in messages of up to `members` requests.
+func sendMessages(ctx context.Context, to *queue.Queue, f unsentRequests, members int) error {
+	for at := 0; at < len(f.messages[0]); at += queue.MaxBatch * members {
 		for _, messages := range f.messages {
-			if err := errors.Join(to.Send(ctx, messages[at:min(at+queue.MaxBatch, len(messages))])...); err != nil {
-				return err
+			receipt := messages[at:min(at+queue.MaxBatch*members, len(messages))]
+			if members == promotion.MaxMembers {
+				if err := errors.Join(to.Send(ctx, receipt)...); err != nil {
+					return err
+				}
+				continue
+			}
+			for one := range slices.Chunk(receipt, members) { // a call sends what it gets together
+				if err := errors.Join(to.Send(ctx, one)...); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -133,10 +145,11 @@ func (r *requestRows) settleUnbatched(ctx context.Context) error {
 
 // settleOne reads one request and gives it a place, in a transaction of its own.
 func (r *requestRows) settleOne(ctx context.Context, m promotion.Delivery) error {
-	message, err := promotion.DecodeMessage(m.Body)
+	members, err := promotion.DecodeBody(m.Body)
 	if err != nil {
 		return err
 	}
+	message := members[0] // of one: sent alone
 	capacityKey, requestKey := table.CapacityKey(message.EventID), table.RequestKey(message.RequestID)
 	items, err := r.store.Read(ctx, capacityKey, requestKey, table.LockKey(message.EventID, message.UserID))
 	if err != nil {
@@ -153,7 +166,7 @@ func (r *requestRows) settleOne(ctx context.Context, m promotion.Delivery) error
 	now, after := r.store.Millis(), places
 	after.Remaining, after.UpdatedAt, after.SentAt = places.Remaining-1, now, max(places.SentAt, m.SentAt)
 	tx := r.store.Begin()
-	tx.Change(0, request.Settled(now, promotion.Succeeded, promotion.Success, m.SequenceNumber))
+	tx.Change(0, request.Won(now, places.Total-after.Remaining, promotion.Turn{SequenceNumber: m.SequenceNumber, SentAt: m.SentAt}))
 	tx.Update(table.Shared, capacityKey, pkgdynamo.Diff(table.CapacityItem(&places), table.CapacityItem(&after)), table.Condition{
 		Expression: "capacityRemaining = :before", Values: pkgdynamo.Item{":before": pkgdynamo.Number(places.Remaining)},
 	})

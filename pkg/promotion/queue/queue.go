@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ import (
 const (
 	// MaxBatch is the largest number of messages in one call to SQS.
 	MaxBatch = 10
+	// MaxRequests is the largest number of requests in one call, all of one group.
+	MaxRequests = MaxBatch * promotion.MaxMembers
 	// maxReceives is after how many receipts SQS itself moves a message to the dead-letter queue.
 	maxReceives = 100
 	// longPoll is how long Receive waits for the first message.
@@ -32,8 +35,9 @@ const (
 
 // Names of message attributes, with which operators recognise messages without reading bodies.
 const (
-	attributeRequestID = "requestId"
-	attributeGen       = "gen"
+	attributeRequestID = "requestId" // of the first member
+	attributeGen       = "gen"       // the same
+	attributeMembers   = "members"
 )
 
 // Config names the queue of event requests.
@@ -87,21 +91,65 @@ func (q *Queue) queueURL(ctx context.Context) (*string, error) {
 	return &q.url, nil
 }
 
-// Send sends at most 10 messages and returns an error for each that SQS did not take. After a
-// time-out it may have taken a message too; sending it again within five minutes changes nothing.
+// Send sends requests, those of one group together in messages of up to 9, ten messages a call. It
+// returns an error for each request that SQS did not take; when SQS takes none of a call, it sends
+// no more. After a time-out SQS may have taken a message too; sending it again within five minutes
+// changes nothing.
 func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
-	entries := make([]types.SendMessageBatchRequestEntry, len(out))
-	for i, m := range out {
-		entries[i] = types.SendMessageBatchRequestEntry{
-			Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(m.Body()),
-			MessageGroupId: aws.String(m.Group()), MessageDeduplicationId: aws.String(m.DeduplicationID(m.CopyID)),
-			MessageAttributes: map[string]types.MessageAttributeValue{
-				attributeRequestID: {DataType: aws.String("String"), StringValue: aws.String(m.RequestID)},
-				attributeGen:       {DataType: aws.String("Number"), StringValue: aws.String(m.GenText())},
-			},
+	results := make([]error, len(out))
+	var down error
+	for part := range slices.Chunk(pack(out), MaxBatch) {
+		answers := slices.Repeat([]error{down}, len(part))
+		if down == nil {
+			entries := make([]types.SendMessageBatchRequestEntry, len(part))
+			for n, indexes := range part {
+				entries[n] = newEntry(n, out, indexes)
+			}
+			if answers = q.send(ctx, entries); !slices.Contains(answers, nil) {
+				down = answers[0]
+			}
+		}
+		for n, indexes := range part {
+			for _, i := range indexes {
+				results[i] = answers[n]
+			}
 		}
 	}
-	return q.send(ctx, entries)
+	return results
+}
+
+// pack divides requests among messages, in their order within each group. A message is the list of
+// the indexes of its members.
+func pack(out []promotion.Outgoing) (messages [][]int) {
+	last := map[string]int{} // message of each group
+	for i, m := range out {
+		n, found := last[m.Group()]
+		if !found || len(messages[n]) == promotion.MaxMembers {
+			n = len(messages)
+			last[m.Group()], messages = n, append(messages, nil)
+		}
+		messages[n] = append(messages[n], i)
+	}
+	return messages
+}
+
+func newEntry(n int, out []promotion.Outgoing, indexes []int) types.SendMessageBatchRequestEntry {
+	of, members := make([]promotion.Outgoing, len(indexes)), make([]promotion.Message, len(indexes))
+	for at, i := range indexes {
+		of[at], members[at] = out[i], out[i].Message
+	}
+	attribute := func(kind, value string) types.MessageAttributeValue {
+		return types.MessageAttributeValue{DataType: &kind, StringValue: &value}
+	}
+	return types.SendMessageBatchRequestEntry{
+		Id: aws.String(strconv.Itoa(n)), MessageBody: aws.String(promotion.Body(members...)),
+		MessageGroupId: aws.String(members[0].Group()), MessageDeduplicationId: aws.String(promotion.DeduplicationID(of)),
+		MessageAttributes: map[string]types.MessageAttributeValue{
+			attributeRequestID: attribute("String", members[0].RequestID),
+			attributeGen:       attribute("Number", members[0].GenText()),
+			attributeMembers:   attribute("Number", strconv.Itoa(len(members))),
+		},
+	}
 }
 
 // Forward sends a received message on unchanged, such as one that cannot be read. id becomes its

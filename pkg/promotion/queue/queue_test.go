@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/promotion"
@@ -21,14 +23,21 @@ import (
 // poll is an SQS that answers like that of AWS: a long poll that its client has given up lives on,
 // and hides what it finds.
 type poll struct {
-	asked chan string   // attempt ids
-	sent  chan string   // bodies
-	freed chan []string // receipt handles, in the order of the call
+	asked  chan string   // attempt ids
+	sent   chan string   // bodies
+	freed  chan []string // receipt handles, in the order of the call
+	taken  chan []entry  // messages of a call
+	refuse bool          // calls that send
+}
+
+type entry struct {
+	Id, ReceiptHandle, MessageBody, MessageGroupId, MessageDeduplicationId string
+	MessageAttributes                                                      map[string]struct{ StringValue string }
 }
 
 func newPoll(t *testing.T) (*poll, *queue.Queue) {
 	t.Helper()
-	p := &poll{asked: make(chan string, 9), sent: make(chan string, 9), freed: make(chan []string, 9)}
+	p := &poll{asked: make(chan string, 9), sent: make(chan string, 9), freed: make(chan []string, 9), taken: make(chan []entry, 9)}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(p.sent) })
@@ -40,7 +49,7 @@ func newPoll(t *testing.T) (*poll, *queue.Queue) {
 func (p *poll) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		ReceiveRequestAttemptId string
-		Entries                 []struct{ ReceiptHandle string }
+		Entries                 []entry
 	}
 	_ = json.NewDecoder(r.Body).Decode(&in)
 	out := map[string]any{}
@@ -52,6 +61,16 @@ func (p *poll) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body := <-p.sent
 		sum := md5.Sum([]byte(body)) //nolint:gosec // SQS's checksum
 		out["Messages"] = []any{map[string]any{"Body": body, "MessageId": "1", "ReceiptHandle": "h", "MD5OfBody": hex.EncodeToString(sum[:])}}
+	case "SendMessageBatch":
+		p.taken <- in.Entries
+		var ok []any
+		for _, e := range in.Entries {
+			sum := md5.Sum([]byte(e.MessageBody)) //nolint:gosec // SQS's checksum
+			ok = append(ok, map[string]any{"Id": e.Id, "MessageId": e.Id, "MD5OfMessageBody": hex.EncodeToString(sum[:])})
+		}
+		if out["Successful"] = ok; p.refuse {
+			out = map[string]any{"Failed": []any{map[string]any{"Id": "0", "Code": "InternalError"}}}
+		}
 	case "ChangeMessageVisibilityBatch":
 		var handles []string
 		for _, e := range in.Entries {
@@ -91,4 +110,71 @@ func TestMessagesAreReleasedFromTheLastOn(t *testing.T) {
 	server, q := newPoll(t)
 	require.NoError(t, q.Release(t.Context(), []promotion.Delivery{{Handle: "1"}, {Handle: "2"}, {Handle: "3"}}, 0))
 	require.Equal(t, []string{"3", "2", "1"}, testkit.Receive(t, server.freed, "the release"))
+}
+
+func outgoing(event string, kind promotion.Type, n int) (out []promotion.Outgoing) {
+	for range n {
+		out = append(out, promotion.Outgoing{Message: promotion.Message{RequestID: uuid.NewString(), EventID: event, UserID: "ann", EventType: kind}})
+	}
+	return out
+}
+
+// The requests of a group share messages, in their order, however those of others lie between.
+func TestRequestsShareMessages(t *testing.T) {
+	t.Parallel()
+	server, q := newPoll(t)
+	a, b := outgoing("a", promotion.FirstCome, 20), outgoing("b", promotion.FirstCome, 1)
+	out := append(append(append([]promotion.Outgoing(nil), a[:5]...), b...), a[5:]...)
+	for _, err := range q.Send(t.Context(), out) {
+		require.NoError(t, err)
+	}
+	got := testkit.Receive(t, server.taken, "the call")
+	require.Len(t, got, 4)
+	var order []string
+	for i, n := range []int{9, 1, 9, 2} {
+		members, err := promotion.DecodeBody(got[i].MessageBody)
+		require.NoError(t, err)
+		require.Len(t, members, n)
+		require.Equal(t, members[0].Group(), got[i].MessageGroupId)
+		require.Equal(t, members[0].RequestID, got[i].MessageAttributes["requestId"].StringValue)
+		require.Equal(t, strconv.Itoa(n), got[i].MessageAttributes["members"].StringValue)
+		for _, m := range members {
+			if m.EventID == "a" {
+				order = append(order, m.RequestID)
+			}
+		}
+	}
+	for i, m := range a {
+		require.Equal(t, m.RequestID, order[i])
+	}
+	require.Equal(t, b[0].RequestID, got[1].MessageDeduplicationId, "alone")
+}
+
+// The requests of a lottery are in 64 groups: their messages take several calls. If the queue takes
+// none of a call, the others are not sent.
+func TestMessagesOfManyGroups(t *testing.T) {
+	t.Parallel()
+	server, q := newPoll(t)
+	out := outgoing("draw", promotion.Lottery, queue.MaxRequests)
+	results := q.Send(t.Context(), out)
+	sent := 0
+	for n := 10; n == 10; {
+		entries := testkit.Receive(t, server.taken, "a call")
+		n = len(entries)
+		for _, e := range entries {
+			members, err := promotion.DecodeBody(e.MessageBody)
+			require.NoError(t, err)
+			sent += len(members)
+		}
+	}
+	require.Equal(t, len(out), sent)
+	for _, err := range results {
+		require.NoError(t, err)
+	}
+	server.refuse = true
+	for _, err := range q.Send(t.Context(), out) {
+		require.Error(t, err)
+	}
+	testkit.Receive(t, server.taken, "the refused call")
+	require.Empty(t, server.taken)
 }

@@ -1,26 +1,39 @@
 package table
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/promotion"
 )
 
-// countShards is the number of items over which the counts of an event are spread, so that
-// transactions rarely write the same item.
-const countShards = 16
+// countSlots is the number of items over which the figures of an event are spread.
+const countSlots = countBlocks * blockSlots
 
-// CountsPrefix begins the sort keys of the items with an event's counts.
-const CountsPrefix = "COUNTS#"
-
-// CountsKey is the key of one of the items with an event's counts. Any shard will do.
-func CountsKey(event string, shard uint32) dynamo.Item {
-	return Key(EventPartition(event), fmt.Sprintf("%s%x", CountsPrefix, shard%countShards))
+// CountsKey is the key of one of the items with an event's figures, each in a partition of its own.
+// Any slot below countSlots will do.
+func CountsKey(event string, slot int) dynamo.Item {
+	return Key(fmt.Sprintf("COUNTS#%s#%02d", event, slot), "COUNTS")
 }
 
-// EventPartition is the key of the partition with the promotion, capacity and counts of an event.
+// Counts reads the figures of an event.
+func (s Store) Counts(ctx context.Context, event string) (promotion.Counts, error) {
+	keys := make([]dynamo.Item, countSlots)
+	for slot := range keys {
+		keys[slot] = CountsKey(event, slot)
+	}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return promotion.Counts{}, err
+	}
+	return DecodeCounts(slices.Collect(maps.Values(items)))
+}
+
+// EventPartition is the key of the partition with the promotion and its capacity.
 func EventPartition(event string) string { return eventPK(event) }
 
 const (

@@ -19,10 +19,17 @@ type Store struct {
 	Table  string // in full
 	Now    func() time.Time
 	Log    *slog.Logger // gets an error per item that cannot be decoded and is skipped; may be nil
+	Slots  *Slots       // for the figures of events; nil: this process is their only writer
 }
 
 func (s Store) Millis() int64 { return s.Now().UnixMilli() }
-func (s Store) Begin() *Tx    { return NewTx(s.Client, s.Table, s.Millis()) }
+
+// Begin makes a transaction without writes.
+func (s Store) Begin() *Tx {
+	tx := NewTx(s.Client, s.Table, s.Millis())
+	tx.slots = s.Slots
+	return tx
+}
 
 // Read reads the items with these keys consistently; absent items are left out. A repeated key is
 // read once, since DynamoDB refuses to read it twice.
@@ -63,10 +70,41 @@ func (s Store) Request(ctx context.Context, id string) (r promotion.Request, fou
 	return r, err == nil, err
 }
 
-// MarkQueued records in one transaction that the queue has taken the messages of at most 10
-// requests. It returns the requests as they are then. Those that have changed since they were read
-// are left out of the transaction and returned as they were read.
-func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error) {
+// markedAtOnce is how many requests a transaction marks, each with at most three items.
+const markedAtOnce = 30
+
+// MarkUnsettled records that the queue took the requests at a time, of those that are as they were
+// accepted. Most are settled by then, which one read tells.
+func (s Store) MarkUnsettled(ctx context.Context, accepted []promotion.Request, takenAt int64) error {
+	keys := make([]dynamo.Item, len(accepted))
+	for i := range accepted {
+		keys[i] = RequestKey(accepted[i].RequestID)
+	}
+	items, err := s.Read(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	open := slices.Clone(accepted)
+	open = slices.DeleteFunc(open, func(r promotion.Request) bool {
+		stored, err := DecodeRequest(items.Get(RequestKey(r.RequestID)))
+		return err != nil || stored.StatusAt != r.StatusAt || stored.Status != r.Status || stored.Gen != r.Gen
+	})
+	_, err = s.MarkQueued(ctx, open, takenAt)
+	return err
+}
+
+// MarkQueued records that the queue took the messages of requests at a time. It returns the requests
+// as they are then. Those that have changed since they were read are left out and returned as they
+// were read.
+func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request, takenAt int64) (out []promotion.Request, failure error) {
+	for part := range slices.Chunk(requests, markedAtOnce) {
+		marked, err := s.markQueued(ctx, part, takenAt)
+		out, failure = append(out, marked...), errors.Join(failure, err)
+	}
+	return out, failure
+}
+
+func (s Store) markQueued(ctx context.Context, requests []promotion.Request, takenAt int64) ([]promotion.Request, error) {
 	out := slices.Clone(requests)
 	remaining := make([]int, len(requests))
 	for i := range remaining {
@@ -77,14 +115,14 @@ func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]
 		for _, i := range remaining {
 			r := requests[i]
 			if r.Status == promotion.Received {
-				c := r.Queued(s.Millis())
+				c := r.Queued(takenAt)
 				tx.Change(i, c)
 				out[i] = c.After
 			} else { // its message was sent again: only the marker changes
 				tx.Check(i, RequestKey(r.RequestID), RequestUnchanged(&r))
 			}
 			m := promotion.MarkerOf(&r, s.Millis())
-			m.QueuedAt = m.MarkedAt
+			m.QueuedAt = takenAt
 			tx.Put(i, MarkerItem(&m), Present())
 		}
 		err := tx.Commit(ctx)
@@ -101,6 +139,28 @@ func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request) ([]
 		remaining = slices.DeleteFunc(remaining, func(i int) bool { return changed[i] })
 	}
 	return out, nil
+}
+
+// FinishSettled writes what Tx.Settle has left of these requests: their logs, and then it deletes
+// their markers. It may be repeated. While a request has its marker its log may lack entries, which
+// follow from the request.
+func (s Store) FinishSettled(ctx context.Context, settled []promotion.Request) error {
+	var logs, markers []dynamo.Item
+	for i := range settled {
+		entries, ok := settled[i].SettledLog()
+		if !ok {
+			continue
+		}
+		for n := range entries {
+			logs = append(logs, LogItem(&entries[n]))
+		}
+		m := promotion.MarkerOf(&settled[i], 0)
+		markers = append(markers, MarkerKey(&m))
+	}
+	if err := dynamo.BatchPut(ctx, s.Client, s.Table, logs); err != nil {
+		return dynamo.Err(err)
+	}
+	return dynamo.Err(dynamo.BatchDelete(ctx, s.Client, s.Table, markers))
 }
 
 // Redrive puts a failed request back into the queue: it writes a new generation, a marker and, if

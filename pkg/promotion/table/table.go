@@ -7,7 +7,7 @@
 //	lock            IDEMP#<event>#<user>  LOCK                ingest: one per user and event
 //	promotion       EVENT#<event>         CONFIG              ingest
 //	capacity        EVENT#<event>         CAPACITY            worker counts it down
-//	figures         EVENT#<event>         COUNTS#<0..f>       ADDed to by ingest and worker
+//	figures         COUNTS#<event>#<slot> COUNTS              ADDed to by ingest and worker
 //	list            EVENTS                EVENT#<event>       ingest
 //	creation key    KEY#<user>#<key>      LOCK                ingest, with the promotion
 //	marker          PENDING#<00..3f>      <ms>#<id>[#r<gen>]  from acceptance until the settlement
@@ -22,7 +22,7 @@
 //	entries, chunk  LIST#<event>#<n>      ENTRIES#<root>      worker, before the root is public
 //	their ranks     LIST#<event>#<n>      RANKS#<round>       worker, with the winners
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
-//	winner          WINNER#<event>        <queueSeq>#<id>     the settlement, first come
+//	winners         WINNER#<event>        <first place>       the settlement, first come
 //	open draw       DRAWS                 <due ms>#<event>    ingest; worker moves and deletes it
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //

@@ -78,7 +78,7 @@ func TestLayoutOfTheOtherItems(t *testing.T) {
 		"dead letter":  {table.DeadLetterItem(new(promotion.NewDeadLetter(id, now))), "DLQ#requests", "1800000000123#" + id, (now + 90*day) / 1000},
 		"entry":        {table.EntryItem(&promotion.Entry{EventID: "demo", RequestID: id, EndsAt: now}), "ENTRY#demo#??", id, (now + 90*day) / 1000},
 		"excluded":     {table.ExclusionItem(&promotion.Exclusion{EventID: "demo", RequestID: id, EndsAt: now}), "EXCLUDED#demo", id, (now + 90*day) / 1000},
-		"counts":       {table.CountsKey("demo", 31), "EVENT#demo", "COUNTS#f", 0},
+		"counts":       {table.CountsKey("demo", 31), "COUNTS#demo#31", "COUNTS", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,7 +100,7 @@ func TestItemsAreReadAsTheyWereWritten(t *testing.T) {
 	full := r.Attempted(now+1, promotion.Failure{Class: promotion.Retryable, Code: "X", Message: "why"}).After
 	full.EnteredAt, full.LotteryCutoffAt, full.AnnouncedAt = now+7, now+8, now+9
 	failed := full.Failed(now+20, promotion.FailedWorker, promotion.Failure{Class: promotion.NonRetryable, Code: "Y", Message: "that"}).After
-	failed.QueueSeq = promotion.QueueSeq("17")
+	failed.QueueSeq = promotion.Turn{SequenceNumber: "17"}.QueueSeq()
 	for _, want := range []promotion.Request{r, full, failed} {
 		got, err := table.DecodeRequest(table.RequestItem(&want))
 		require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -18,14 +19,14 @@ import (
 const Shared = -1
 
 // repeatTries is how many times a transaction is sent, at most, while it conflicts with other
-// writes or lacks capacity. The pauses are 20 to 50 ms.
-const repeatTries = 5
+// writes or lacks capacity. The pauses are 5 to 15 ms after the first time, and grow with each.
+const repeatTries = 7
 
 // Tx collects the writes of one transaction. With a change of a request it also writes the status
 // log and the counts of the event, and with the end of a request the announcement and the deletion
 // of the marker. For a lottery request it also writes the entry and the counter of its group, or
-// the exclusion; for a successful first-come request its place among the winners. Each write has an
-// owner: the number by which the caller knows the request that the write belongs to.
+// the exclusion; for the successful first-come requests, which must be of one promotion, a list of
+// the winners. Each write has an owner: the number by which the caller knows the request that the write belongs to.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -35,8 +36,10 @@ type Tx struct {
 	owners   []int
 	counts   map[string]*promotion.Counts
 	rows     []promotion.Announcement
-	outbox   int                // partition of the announcements; -1: none were written
-	statuses []promotion.Status // that requests enter by this transaction, for the metric
+	won      []promotion.Request // of one first-come promotion, in the order of their places
+	outbox   int                 // partition of the announcements; -1: none were written
+	statuses []promotion.Status  // that requests enter by this transaction, for the metric
+	slots    *Slots
 
 	groups     map[entryGroup]*groupChange
 	exclusions []exclusionWrite
@@ -139,18 +142,35 @@ func (t *Tx) Create(owner int, created promotion.Change) {
 	}
 }
 
+// Settle adds the end of a request as Change does, with a single write of its own if its log follows
+// from its times. Then it leaves the log and the marker to Store.FinishSettled, so that many requests
+// fit one transaction, and reports that.
+func (t *Tx) Settle(owner int, c promotion.Change) (unfinished bool) {
+	if _, unfinished = c.After.SettledLog(); !unfinished {
+		t.Change(owner, c)
+		return false
+	}
+	t.updateRequest(owner, c)
+	for i := range c.Logs {
+		t.statuses = append(t.statuses, c.Logs[i].To)
+	}
+	t.recordEnd(c)
+	return true
+}
+
+func (t *Tx) updateRequest(owner int, c promotion.Change) {
+	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(RequestItem(&c.Before), RequestItem(&c.After)), RequestUnchanged(&c.Before))
+}
+
 // Change adds a step of a request and all that is written with it. It requires that nobody has
 // changed the request since it was read.
 func (t *Tx) Change(owner int, c promotion.Change) {
-	t.Update(owner, RequestKey(c.Before.RequestID), dynamo.Diff(RequestItem(&c.Before), RequestItem(&c.After)), RequestUnchanged(&c.Before))
+	t.updateRequest(owner, c)
 	t.putLog(owner, c)
 	switch ended := c.After.Status.Final(); {
 	case ended && !c.Before.Status.Final():
 		t.recordEnd(c)
 		t.deleteMarker(owner, &c.Before)
-		if c.After.Status == promotion.Succeeded && c.After.EventType == promotion.FirstCome {
-			t.Put(owner, WinnerItem(&c.After), Condition{})
-		}
 	case !ended && c.Before.Status.Final():
 		t.countsOf(c.Before.EventID).Add(c.Before.ResultCode, -1)
 	}
@@ -188,6 +208,9 @@ func (t *Tx) putLog(owner int, c promotion.Change) {
 func (t *Tx) recordEnd(c promotion.Change) {
 	t.countsOf(c.After.EventID).Add(c.After.ResultCode, 1)
 	t.rows = append(t.rows, promotion.AnnouncementOf(&c.After))
+	if c.After.Place != 0 {
+		t.won = append(t.won, c.After)
+	}
 }
 
 func (t *Tx) countsOf(event string) *promotion.Counts {
@@ -207,11 +230,16 @@ func (t *Tx) Commit(ctx context.Context) error {
 		it, t.outbox = NewOutbox(t.now, t.rows)
 		t.Put(Shared, it, Condition{})
 	}
+	if len(t.won) > 0 {
+		t.Put(Shared, WinnersItem(t.won), Condition{})
+	}
+	slots, release := t.slots.take(ctx, slices.Collect(maps.Keys(t.counts)))
+	defer release()
 	fixed := len(t.items)
 	for try := 1; ; try++ {
 		t.items, t.owners = t.items[:fixed], t.owners[:fixed]
-		for event, c := range t.counts { // each attempt adds to another of the items with counts
-			t.Update(Shared, CountsKey(event, rand.Uint32()), CountsUpdate(c), Condition{}) //nolint:gosec // spreads writes
+		for event, c := range t.counts {
+			t.Update(Shared, CountsKey(event, slots[event]), CountsUpdate(c), Condition{})
 		}
 		t.writeGroupCounters()
 		checks := t.addExclusions()
@@ -229,7 +257,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		if t.dropExclusions(canceled, checks) {
 			continue
 		}
-		if again := canceled.ConflictsOnly() || dynamo.Throttled(canceled); !again || try == repeatTries || !pause(ctx) {
+		if again := canceled.ConflictsOnly() || dynamo.Throttled(canceled); !again || try == repeatTries || !pause(ctx, try) {
 			return dynamo.Err(canceled)
 		}
 	}
@@ -238,10 +266,10 @@ func (t *Tx) Commit(ctx context.Context) error {
 // Outbox returns the partition of the announcements that Commit wrote; ok is false without any.
 func (t *Tx) Outbox() (partition int, ok bool) { return t.outbox, t.outbox >= 0 }
 
-// pause waits 20 to 50 ms, so that transactions that collided do not collide again. It returns false
-// when ctx has ended.
-func pause(ctx context.Context) bool {
-	return loop.Sleep(ctx, 20*time.Millisecond+rand.N(30*time.Millisecond)) //nolint:gosec // jitter
+// pause waits about as long as other transactions take, so that those that collided do not collide
+// again. It returns false when ctx has ended.
+func pause(ctx context.Context, try int) bool {
+	return loop.Sleep(ctx, time.Duration(try)*(5*time.Millisecond+rand.N(10*time.Millisecond))) //nolint:gosec // jitter
 }
 
 // Failed returns the owners of the writes whose condition did not hold.

@@ -68,7 +68,7 @@ func TestLifeOfARequest(t *testing.T) {
 	}
 	counts := func() promotion.Counts {
 		t.Helper()
-		sum, err := table.DecodeCounts(query(t, client, name, table.PartitionQuery{PK: table.EventPartition("demo"), Prefix: table.CountsPrefix}))
+		sum, err := table.Store{Client: client, Table: name}.Counts(t.Context(), "demo")
 		require.NoError(t, err)
 		return sum
 	}
@@ -93,7 +93,7 @@ func TestLifeOfARequest(t *testing.T) {
 	require.Equal(t, int64(2), read(t, client, name, id).Gen)
 	require.NotNil(t, marker())
 	requeued := read(t, client, name, id)
-	change(requeued.Settled(now, promotion.Succeeded, promotion.Success, "1"))
+	change(requeued.Settled(now, promotion.Succeeded, promotion.Success, promotion.Turn{SequenceNumber: "1"}))
 	require.Nil(t, marker())
 	require.Equal(t, promotion.Counts{Accepted: 1, Results: map[promotion.ResultCode]int64{promotion.Success: 1, promotion.FailedWorker: 0}}, counts())
 
@@ -139,7 +139,7 @@ func TestOnlyOneChangeOfAStateIsWritten(t *testing.T) {
 		"attempts": func(r promotion.Request) promotion.Change { return r.Attempted(now, promotion.Failure{Code: "X"}) },
 		"requeues": func(r promotion.Request) promotion.Change { return r.Requeued() },
 		"ends": func(r promotion.Request) promotion.Change {
-			return r.Settled(now, promotion.Rejected, promotion.RejectedCapacity, "1")
+			return r.Settled(now, promotion.Rejected, promotion.RejectedCapacity, promotion.Turn{SequenceNumber: "1"})
 		},
 	} {
 		before := read(t, client, name, id)
@@ -207,7 +207,9 @@ func TestStatusesAreCounted(t *testing.T) { //nolint:paralleltest // see above
 	create := func(tx *table.Tx) { tx.Create(0, r.Created()) }
 	require.NoError(t, commit(create))
 	require.Error(t, commit(create), "it exists")
-	settled := func(tx *table.Tx) { tx.Change(0, r.Settled(now, promotion.Succeeded, promotion.Success, "1")) }
+	settled := func(tx *table.Tx) {
+		tx.Change(0, r.Settled(now, promotion.Succeeded, promotion.Success, promotion.Turn{SequenceNumber: "1"}))
+	}
 	require.NoError(t, commit(settled))
 	require.Error(t, commit(settled), "it has changed")
 

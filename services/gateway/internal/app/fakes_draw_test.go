@@ -123,7 +123,7 @@ func (f *fakeIngest) ExportWinners(in *ingestv1.ExportWinnersRequest, s grpc.Ser
 		return status.Error(codes.Unavailable, "the replica ends")
 	}
 	if in.GetAfter() == 0 { // another call has the rest
-		return s.Send(&ingestv1.WinnersPart{Next: new(int64(1)), NextKey: "key of 1"})
+		return s.Send(&ingestv1.WinnersPart{Next: new(int64(1))})
 	}
 	return nil
 }

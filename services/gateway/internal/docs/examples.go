@@ -58,7 +58,7 @@ const (
 		"remaining": 12, "recordRejected": true}`
 	requestExample = `{"requestId": ` + exampleRequest + `, "eventId": ` + exampleCampaign + `, "userId": "alice", "eventType": "FIRST_COME",
 		"status": "SUCCEEDED", "uiResult": "SUCCESS", "resultCode": "SUCCESS", "requestedAt": 1772845200123, "queuedAt": 1772845200140,
-		"startedAt": 1772845200190, "finishedAt": 1772845200201, "queueSeq": "000000000000000000018912345678901234567", "place": 88}`
+		"startedAt": 1772845200190, "finishedAt": 1772845200201, "queueSeq": "000000000000000000018912345678901234567.04", "place": 88}`
 	timelineExample = `{"items": [{"fromStatus": "", "toStatus": "RECEIVED", "occurredAt": 1772845200123},
 		{"fromStatus": "RECEIVED", "toStatus": "QUEUED", "occurredAt": 1772845200140},
 		{"fromStatus": "QUEUED", "toStatus": "PROCESSING", "occurredAt": 1772845200190},

@@ -214,7 +214,7 @@ func (h *DrawHandlers) readWinners(ctx context.Context, in *ingestv1.ExportWinne
 		if part, err = parts.Recv(); err == nil {
 			page = append(page, part.GetCsv()...)
 			if more = part.Next != nil; more {
-				in.After, in.AfterKey = part.GetNext(), part.GetNextKey()
+				in.After = part.GetNext()
 			}
 		}
 	}

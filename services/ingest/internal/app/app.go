@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	store := dynamo.New(db, cfg.Dynamo, failpoint.Now)
 	store.Log = log
 	unsent := request.NewUnsent(store, failpoint.Now)
-	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, failpoint.Now)
+	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, min(sqs.MarkAfter, cfg.SendAfter/4), failpoint.Now)
 	// The sender is closed after the store: applications in progress are stored, and then sent.
 	a.OnClose("sender", sender.Close)
 	a.OnClose("store", store.Close)

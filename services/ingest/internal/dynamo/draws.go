@@ -92,8 +92,8 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 	return users, nil
 }
 
-func (s *Store) FirstComeWinners(ctx context.Context, eventID, after string, limit int) (page []request.Winner, more bool, err error) {
-	items, more, err := s.Query(ctx, table.PartitionQuery{PK: table.WinnerPartition(eventID), After: after, Limit: int32(limit)}) //nolint:gosec // of a page
+func (s *Store) FirstComeWinners(ctx context.Context, eventID string, after int64) (page []request.Winner, more bool, err error) {
+	items, more, err := s.Query(ctx, table.WinnersBehind(eventID, after))
 	if err != nil {
 		return nil, false, toUnavailable(err)
 	}
@@ -101,11 +101,15 @@ func (s *Store) FirstComeWinners(ctx context.Context, eventID, after string, lim
 		if table.Expired(it, s.Millis()) {
 			continue
 		}
-		w := request.Winner{Key: table.SortKey(it)}
-		if w.RequestID, w.UserID, err = table.DecodeWinner(it); err != nil { // listed without its user
+		winners, first, err := table.DecodeFirstCome(it)
+		if err != nil {
 			s.ReportSkipped(ctx, it, err)
 		}
-		page = append(page, w)
+		for i, w := range winners {
+			if first+int64(i) > after {
+				page = append(page, request.Winner{RequestID: w.RequestID, UserID: w.UserID})
+			}
+		}
 	}
 	return page, more, nil
 }

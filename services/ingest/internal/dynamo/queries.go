@@ -196,10 +196,6 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 }
 
 func (s *Store) Figures(ctx context.Context, eventID string) (promotion.Counts, error) {
-	items, _, err := s.Query(ctx, table.PartitionQuery{PK: table.EventPartition(eventID), Prefix: table.CountsPrefix})
-	if err != nil {
-		return promotion.Counts{}, toUnavailable(err)
-	}
-	counts, err := table.DecodeCounts(items)
+	counts, err := s.Store.Counts(ctx, eventID)
 	return counts, toUnavailable(err)
 }

@@ -49,10 +49,11 @@ type Store struct {
 // New returns a store over the table that cfg names.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	name := cfg.Table(table.TableName)
+	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}
 	s := &Store{
-		Store:  table.Store{Client: db, Table: name, Now: now},
+		Store:  table.Store{Client: db, Table: name, Now: now, Slots: table.NewSlots(leases)},
 		Skew:   dynamo.ClockSkew,
-		leases: dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
+		leases: leases,
 	}
 	s.accepts = batch.NewGroups(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: groupTimeout}, maxPromotions, s.acceptGroup)
 	s.locks = batch.NewItems(batch.Config{Max: maxEarlier, Inflight: groupsInflight, Timeout: groupTimeout}, s.readLockItems)

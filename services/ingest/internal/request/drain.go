@@ -19,12 +19,13 @@ const (
 	// A promotion counts as drained when a pass over its requests has sent at most `newcomers` of
 	// them, about those of a second. From then on new requests are sent at once. Passes go on for
 	// lingerFor, for requests older than strayAge: a replica that did not know yet that the promotion
-	// is drained may have accepted some without sending them.
+	// is drained may have accepted some without sending them. Requests that were sent at once are
+	// recorded as queued, or settled, before they are so old.
 	newcomers = 1000
-	lingerFor = 3 * time.Second
-	strayAge  = time.Second
+	lingerFor = 6 * time.Second
+	strayAge  = 3 * time.Second
 
-	drainChunk    = 100 // markers whose requests are read together
+	drainChunk    = 90 // markers whose requests are read together, and fit one call of the queue
 	drainParallel = 8   // promotions whose requests are sent at a time
 	readParallel  = 16  // partitions of markers that are read at a time
 )

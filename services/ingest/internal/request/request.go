@@ -80,9 +80,9 @@ type Acceptor interface {
 
 // Sender puts requests in the queue.
 type Sender interface {
-	// Send waits until the queue has taken the request's message and the request is stored as queued, and
-	// returns that request. When ctx ends first, the message is sent all the same; after any other error
-	// the sweeper sends it.
+	// Send waits until the queue has taken the request, and returns it as QUEUED. It is stored as such
+	// some time later, or with its settlement. When ctx ends first, the request is sent all the same;
+	// after any other error the sweeper sends it.
 	Send(ctx context.Context, r promotion.Request) (promotion.Request, error)
 	// Busy reports whether so many requests wait to be sent that no others should be accepted.
 	Busy() bool

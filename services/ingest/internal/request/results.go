@@ -90,8 +90,11 @@ func (s *Draws) HasSecretResult(r *promotion.Request) bool {
 }
 
 // Timeline returns the log of a request, but leaves out a result that is not announced yet. The log
-// may have been read later than the request.
+// may have been read later than the request. What its settlement has not written yet is added.
 func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []promotion.LogEntry {
+	if settled, ok := r.SettledLog(); ok && len(logs) > 0 {
+		return append(logs[:1:1], settled...)
+	}
 	undecided := r.EventType == promotion.Lottery && !r.Status.Final() && s.now().UnixMilli() < r.AnnouncedAt
 	if (undecided || s.HasSecretResult(r)) && len(logs) > 0 && logs[len(logs)-1].To.Final() {
 		return logs[:len(logs)-1]

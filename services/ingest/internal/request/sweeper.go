@@ -32,6 +32,9 @@ type PendingStore interface {
 	// ReadMarked reads the requests of markers, and what decides about them.
 	ReadMarked(ctx context.Context, markers []promotion.Marker) (MarkedRequests, error)
 	DeleteMarkers(ctx context.Context, markers []promotion.Marker) error
+	// FinishSettled writes what the settlement of requests has left: their logs. Then it deletes their
+	// markers.
+	FinishSettled(ctx context.Context, settled []promotion.Request) error
 	// EndUnreadable ends a request whose item cannot be read.
 	EndUnreadable(ctx context.Context, m promotion.Marker) error
 	// End writes the ends of requests, except those that were changed meanwhile. It deletes the lock of a
@@ -53,8 +56,8 @@ type MarkedRequests struct {
 
 // Resender sends messages again.
 type Resender interface {
-	// Resend sends messages in this order, ten at a time, and records which ones the queue took. If
-	// the queue takes none of ten, the rest is not sent. refused has the queue's error for each
+	// Resend sends messages in this order, up to 90 at a time, and records which ones the queue took. If
+	// the queue takes none of a call, the rest is not sent. refused has the queue's error for each
 	// message, nil for one that the queue took; failure is the error of recording.
 	Resend(ctx context.Context, copies []MessageCopy) (refused []error, failure error)
 	// Depth returns the number of messages in the queue.
@@ -180,6 +183,7 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 	}
 	var (
 		obsolete []promotion.Marker
+		settled  []promotion.Request
 		ends     []promotion.Change
 		lost     []MessageCopy
 		failure  error
@@ -192,6 +196,8 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 			if s.opts.Now().UnixMilli()-max(m.MarkedAt, m.QueuedAt) >= s.opts.FailAfter.Milliseconds() {
 				failure = errors.Join(failure, s.store.EndUnreadable(ctx, m))
 			}
+		case found && settledInTurn(&r):
+			settled = append(settled, r)
 		case !found || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen:
 			obsolete = append(obsolete, m)
 		case code != "":
@@ -205,11 +211,17 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 			lost = append(lost, MessageCopy{Request: r, ID: uuid.NewString()})
 		}
 	}
-	if err := s.store.DeleteMarkers(ctx, obsolete); err != nil {
+	if err := errors.Join(s.store.FinishSettled(ctx, settled), s.store.DeleteMarkers(ctx, obsolete)); err != nil {
 		return errors.Join(failure, err)
 	}
 	_, refused := s.send(ctx, lost, nil)
 	return errors.Join(failure, refused, s.store.End(ctx, ends))
+}
+
+// settledInTurn reports whether the settlement of a request leaves its log to those who come later.
+func settledInTurn(r *promotion.Request) bool {
+	_, ok := r.SettledLog()
+	return ok
 }
 
 // settlement returns the code with which a request can be rejected at once: no place is left, its

@@ -14,8 +14,6 @@ const exportPage = 1000
 // Winner is a successful request.
 type Winner struct {
 	RequestID, UserID string
-	// Key sorts the winners of a first-come promotion in the order of the queue; empty in lotteries.
-	Key string
 }
 
 // WinnerStore reads promotions and their successful requests in bulk.
@@ -23,9 +21,9 @@ type WinnerStore interface {
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
 	// Users returns the id of each request's user, by the request's id, without expired requests.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
-	// FirstComeWinners reads a page of the winners of a first-come promotion behind a key; more
-	// reports that others may follow.
-	FirstComeWinners(ctx context.Context, eventID, after string, limit int) (page []Winner, more bool, err error)
+	// FirstComeWinners reads a page of the winners of a first-come promotion behind a place; more
+	// reports that others may follow. A winner that cannot be read is empty.
+	FirstComeWinners(ctx context.Context, eventID string, after int64) (page []Winner, more bool, err error)
 }
 
 // Exporter lists the winners of promotions for operators.
@@ -41,11 +39,8 @@ func NewExporter(draws *Draws, store WinnerStore) *Exporter {
 
 // WinnerRange selects a part of a list of winners.
 type WinnerRange struct {
-	After int64 // the rank behind which the part begins
-	// Key is the key of the winner with the rank After, in a first-come promotion. If it is empty,
-	// all winners before the part are read to find it.
-	Key   string
-	Limit int // the maximum number of winners; 0: no maximum
+	After int64 // the rank behind which the part begins; that of first come is the place
+	Limit int   // the maximum number of winners; 0: no maximum
 }
 
 // selectPart returns the part of a list that r selects; more reports whether others follow.
@@ -58,7 +53,7 @@ func selectPart[T any](r WinnerRange, list []T) (selected []T, more bool) {
 }
 
 // Winners calls each with the selected winners, a page at a time: those of an announced lottery in
-// the order of their ranks, those of a first-come promotion in the order of the queue. more reports
+// the order of their ranks, those of a first-come promotion in the order of their places. more reports
 // that others follow; requests that succeed later follow too.
 func (e *Exporter) Winners(ctx context.Context, eventID string, r WinnerRange, each func([]Winner) error) (more bool, err error) {
 	p, err := e.store.Promotion(ctx, eventID)
@@ -101,32 +96,27 @@ func (e *Exporter) lotteryWinners(ctx context.Context, eventID string, r WinnerR
 }
 
 func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r WinnerRange, each func([]Winner) error) (more bool, err error) {
-	skip := 0
-	if r.Key == "" {
-		skip = int(r.After)
-	}
 	for more = true; more; {
 		var page []Winner
-		if page, more, err = e.store.FirstComeWinners(ctx, eventID, r.Key, exportPage); err != nil {
+		if page, more, err = e.store.FirstComeWinners(ctx, eventID, r.After); err != nil {
 			return false, err
 		}
 		if len(page) == 0 { // the end, or items whose time is over
 			return false, nil
 		}
-		r.Key = page[len(page)-1].Key
-		skipped := min(skip, len(page))
-		page, skip = page[skipped:], skip-skipped
 		full := r.Limit > 0 && len(page) >= r.Limit
 		if full {
 			page, more = page[:r.Limit], more || len(page) > r.Limit
 		}
-		if len(page) == 0 {
-			continue
+		for part := range slices.Chunk(page, exportPage) {
+			if err := each(part); err != nil {
+				return more, err
+			}
 		}
-		if err := each(page); full || err != nil {
-			return more, err
+		if full {
+			return more, nil
 		}
-		r.Limit = max(0, r.Limit-len(page))
+		r.After, r.Limit = r.After+int64(len(page)), max(0, r.Limit-len(page))
 	}
 	return false, nil
 }

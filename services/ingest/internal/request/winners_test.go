@@ -3,7 +3,6 @@ package request_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -24,20 +23,13 @@ type users struct {
 	firstCome int
 }
 
-// FirstComeWinners has firstCome winners.
-func (s *users) FirstComeWinners(_ context.Context, _, after string, limit int) (page []request.Winner, more bool, err error) {
+// FirstComeWinners has firstCome winners, in pages of 2,700.
+func (s *users) FirstComeWinners(_ context.Context, _ string, after int64) (page []request.Winner, more bool, err error) {
 	s.calls++
-	first := 0
-	if after != "" {
-		if first, err = strconv.Atoi(after); err != nil {
-			return nil, false, err
-		}
-		first++
+	for i := int(after); i < s.firstCome && len(page) < 2700; i++ {
+		page = append(page, request.Winner{RequestID: fmt.Sprint("r", i), UserID: "u"})
 	}
-	for i := first; i < s.firstCome && len(page) < limit; i++ {
-		page = append(page, request.Winner{RequestID: fmt.Sprint("r", i), UserID: "u", Key: strconv.Itoa(i)})
-	}
-	return page, len(page) == limit, nil
+	return page, len(page) == 2700, nil
 }
 
 func (s *users) Promotion(context.Context, string) (promotion.Promotion, error) {
@@ -94,7 +86,7 @@ func TestExportOfManyWinners(t *testing.T) {
 	require.Len(t, exported, len(whole)+1)
 }
 
-// The winners of a first-come promotion are read by key: a part costs what it has, however many are
+// The winners of a first-come promotion are read by place: a part costs what it has, however many are
 // before it, and no more than a page of them is in memory.
 func TestExportOfManyFirstCome(t *testing.T) {
 	t.Parallel()
@@ -112,12 +104,12 @@ func TestExportOfManyFirstCome(t *testing.T) {
 				require.Equal(t, fmt.Sprint("r", at), w.RequestID)
 				at++
 			}
-			r.After, r.Key = int64(at), page[len(page)-1].Key
+			r.After = int64(at)
 			return nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, at < winners, more)
-		require.LessOrEqual(t, store.calls, 51)
+		require.LessOrEqual(t, store.calls, 20)
 	}
 	require.Equal(t, winners, at)
 
@@ -128,5 +120,5 @@ func TestExportOfManyFirstCome(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.True(t, more)
-	require.Equal(t, []request.Winner{{RequestID: "r1500", UserID: "u", Key: "1500"}, {RequestID: "r1501", UserID: "u", Key: "1501"}}, got, "without a key")
+	require.Equal(t, []request.Winner{{RequestID: "r1500", UserID: "u"}, {RequestID: "r1501", UserID: "u"}}, got)
 }

@@ -249,8 +249,10 @@ func TestDiedBeforeRecording(t *testing.T) {
 		}
 		return nil
 	}}})
-	got := died.applied(t, event, "ann")
-	require.Equal(t, "RECEIVED", got.GetStatus())
+	got := died.apply(t, event, user("ann")).GetApplied()
+	require.Equal(t, "QUEUED", got.GetStatus(), "the queue has it")
+	require.NoError(t, died.sender.Close(t.Context()))
+	require.Equal(t, promotion.Received, r.request(t, got.GetRequestId()).Status)
 	w.clock.Advance(11 * time.Second)
 	require.NoError(t, r.sweeper.Sweep(t.Context()))
 	require.Equal(t, promotion.Queued, r.request(t, got.GetRequestId()).Status)

@@ -128,25 +128,19 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 	}
 	var text bytes.Buffer
 	lines := csvfile.NewWriter(&text)
-	key := in.GetAfterKey()
 	send := func(next *int64) error {
 		_ = lines.Flush() // a buffer never fails
 		defer text.Reset()
-		part := &ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next}
-		if next != nil {
-			part.NextKey = key
-		}
-		return out.Send(part)
+		return out.Send(&ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next})
 	}
 	rank := in.GetAfter()
 	if rank == 0 {
 		lines.Write("rank", "requestId", "userId")
 	}
-	selected := request.WinnerRange{After: rank, Key: key, Limit: int(in.GetLimit())}
+	selected := request.WinnerRange{After: rank, Limit: int(in.GetLimit())}
 	more, err := s.exporter.Winners(out.Context(), in.GetEventId(), selected, func(page []request.Winner) error {
 		for _, w := range page {
 			rank++
-			key = w.Key
 			lines.Write(strconv.FormatInt(rank, 10), w.RequestID, w.UserID)
 		}
 		return send(nil)

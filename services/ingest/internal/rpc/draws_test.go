@@ -356,13 +356,13 @@ func TestExportWinners(t *testing.T) {
 	tx := d.store.Begin()
 	for i, name := range []string{"zoe", "@ann", "bob"} {
 		read := d.request(t, d.applied(t, first, name).GetRequestId())
-		tx.Change(i, read.Settled(start.UnixMilli(), promotion.Succeeded, promotion.Success, fmt.Sprint(9-i)))
-		want = append([][]string{{fmt.Sprint(3 - i), read.RequestID, strings.Replace(name, "@", "'@", 1)}}, want...)
+		tx.Settle(i, read.Won(start.UnixMilli(), int64(i+1), promotion.Turn{SequenceNumber: fmt.Sprint(7 + i)}))
+		want = append(want, []string{fmt.Sprint(i + 1), read.RequestID, strings.Replace(name, "@", "'@", 1)})
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	lines, err = d.exported(t, first)
 	require.NoError(t, err)
-	require.Equal(t, want, lines, "in the order of the queue")
+	require.Equal(t, want, lines, "in the order of their places")
 	d.exportedInCalls(t, first)
 }
 
@@ -379,7 +379,8 @@ func (r replica) exportedInCalls(t *testing.T, event string) {
 	}
 }
 
-// One winner whose item cannot be read is listed without its user, and no index is read.
+// Winners whose item cannot be read have empty lines, so that the others keep their ranks; no index
+// is read.
 func TestExportOfAnUnreadableWinner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -393,14 +394,14 @@ func TestExportOfAnUnreadableWinner(t *testing.T) {
 	var want [][]string
 	for i, name := range []string{"ann", "bob"} {
 		read := r.request(t, r.applied(t, event, name).GetRequestId())
-		settled := read.Settled(start.UnixMilli(), promotion.Succeeded, promotion.Success, fmt.Sprint(i))
+		settled := read.Won(start.UnixMilli(), int64(i+1), promotion.Turn{SequenceNumber: fmt.Sprint(i)})
 		tx := r.store.Begin()
-		tx.Change(0, settled)
+		tx.Settle(0, settled)
 		require.NoError(t, tx.Commit(t.Context()))
 		want = append(want, []string{fmt.Sprint(i + 1), read.RequestID, name})
 		if i == 0 {
-			w.spoil(t, table.KeyOf(table.WinnerItem(&settled.After)), "userId")
-			want[0][2] = ""
+			w.spoil(t, table.KeyOf(table.WinnersItem([]promotion.Request{settled.After})), "winners")
+			want[0][1], want[0][2] = "", ""
 		}
 	}
 	lines, err := r.exported(t, event)

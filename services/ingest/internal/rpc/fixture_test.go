@@ -93,7 +93,7 @@ func (w *world) replica(t *testing.T, o options) replica {
 	}
 	store := dynamo.New(db, w.tables, w.clock.Now)
 	unsent := request.NewUnsent(store, w.clock.Now)
-	sender := sqs.New(queue.New(client, w.queues), store, unsent, w.clock.Now)
+	sender := sqs.New(queue.New(client, w.queues), store, unsent, 0, w.clock.Now)
 	t.Cleanup(func() {
 		require.NoError(t, store.Close(context.Background()))
 		require.NoError(t, sender.Close(context.Background()))
@@ -157,12 +157,20 @@ func (r replica) apply(t *testing.T, event string, caller *commonv1.Caller) *ing
 	return out.GetResults()[0]
 }
 
-// applied applies and is taken.
+// applied applies and is taken. If the queue has taken the request, it waits until that is stored.
 func (r replica) applied(t *testing.T, event, name string) *ingestv1.Applied {
 	t.Helper()
 	got := r.apply(t, event, user(name))
 	require.Nil(t, got.GetProblem(), "%v", got.GetProblem())
+	if got.GetApplied().GetStatus() == "QUEUED" {
+		r.awaitQueued(t, got.GetApplied().GetRequestId())
+	}
 	return got.GetApplied()
+}
+
+func (r replica) awaitQueued(t *testing.T, id string) {
+	t.Helper()
+	testkit.Until(t, func() bool { return r.request(t, id).Status != promotion.Received }, "it is stored as queued")
 }
 
 func (r replica) request(t *testing.T, id string) promotion.Request {
@@ -175,20 +183,26 @@ func (r replica) request(t *testing.T, id string) promotion.Request {
 // bodies receives what is in the queue until it is empty, and deletes it.
 func (w *world) bodies(t *testing.T) []promotion.Message {
 	t.Helper()
+	out, _ := w.received(t)
+	return out
+}
+
+// received does so, and returns the number of messages too.
+func (w *world) received(t *testing.T) (out []promotion.Message, messages int) {
+	t.Helper()
 	q := queue.New(w.sqs, w.queues)
-	var out []promotion.Message
 	for {
 		depth, err := q.Depth(t.Context())
 		require.NoError(t, err)
 		if depth == 0 {
-			return out
+			return out, messages
 		}
 		got, err := q.Receive(t.Context())
 		require.NoError(t, err)
 		for _, m := range got {
-			message, err := promotion.DecodeMessage(m.Body)
+			members, err := promotion.DecodeBody(m.Body)
 			require.NoError(t, err)
-			out = append(out, message)
+			out, messages = append(out, members...), messages+1
 		}
 		require.NoError(t, q.Delete(t.Context(), got))
 	}

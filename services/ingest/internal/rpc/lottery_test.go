@@ -157,7 +157,7 @@ func (r replica) tryEnter(t *testing.T, id string) error {
 	t.Helper()
 	read := r.request(t, id)
 	tx := r.store.Begin()
-	tx.Change(0, read.Entered(r.store.Millis(), "7"))
+	tx.Change(0, read.Entered(r.store.Millis(), promotion.Turn{SequenceNumber: "7"}))
 	return tx.Commit(t.Context())
 }
 

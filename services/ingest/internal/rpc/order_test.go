@@ -48,7 +48,7 @@ func TestOrderAfterTheQueueWasAway(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Equal(t, "QUEUED", back.applied(t, event, "later").GetStatus(), "nobody waits any more")
 	require.Len(t, w.ofType(t, "UNSENT_EVENT"), 1)
-	w.clock.Advance(4 * time.Second)
+	w.clock.Advance(7 * time.Second)
 	require.NoError(t, back.sweeper.Drain(t.Context()))
 	require.Empty(t, w.ofType(t, "UNSENT_EVENT"))
 }
@@ -62,7 +62,7 @@ func TestStrayAfterTheDrain(t *testing.T) {
 	slow.applied(t, event, "ann")
 	require.NoError(t, back.sweeper.Drain(t.Context()))
 	stray := slow.applied(t, event, "bob").GetRequestId()
-	w.clock.Advance(time.Second)
+	w.clock.Advance(3 * time.Second)
 	require.NoError(t, back.sweeper.Drain(t.Context()))
 	require.Equal(t, promotion.Queued, back.request(t, stray).Status)
 }
@@ -102,7 +102,7 @@ func TestSlowSendKeepsThePlace(t *testing.T) {
 	close(g.open)
 	require.NoError(t, r.sender.Close(context.Background()), "which sends what waits")
 	// On a slow machine calls have run out of time; then the others wait for the drain.
-	w.clock.Advance(time.Second)
+	w.clock.Advance(3 * time.Second)
 	require.NoError(t, r.sweeper.Drain(t.Context()))
 	var got []string
 	for _, m := range w.bodies(t) {

@@ -9,6 +9,7 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/backendtest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/promotion"
@@ -42,7 +43,7 @@ func TestTakenButNotRecorded(t *testing.T) {
 		}
 		return nil
 	}}})
-	id := forgetful.applied(t, event, "ann").GetRequestId()
+	id := forgetful.apply(t, event, user("ann")).GetApplied().GetRequestId()
 	w.clock.Advance(10 * time.Minute)
 	require.Error(t, forgetful.sweeper.Sweep(t.Context()))
 	require.Equal(t, promotion.Received, back.request(t, id).Status)
@@ -81,8 +82,94 @@ func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	require.NoError(t, err)
 	for _, result := range out.GetResults() {
 		require.False(t, result.GetApplied().GetDuplicate())
-		require.Equal(t, promotion.Queued, r.request(t, result.GetApplied().GetRequestId()).Status)
+		r.awaitQueued(t, result.GetApplied().GetRequestId())
 	}
 	require.Zero(t, twice.Load())
 	require.Len(t, w.bodies(t), users)
+}
+
+// Requests that were accepted together share messages, in the order of their acceptance.
+func TestAcceptedTogetherAreSentTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	in := &ingestv1.ApplyRequest{}
+	const users = 100
+	for i := range users {
+		in.Items = append(in.Items, &ingestv1.ApplyItem{Caller: user(fmt.Sprint("u", i)), EventId: event})
+	}
+	_, err := r.Apply(t.Context(), in)
+	require.NoError(t, err)
+	bodies, messages := w.received(t)
+	require.Len(t, bodies, users)
+	require.Less(t, messages, users/2)
+	inOrder := 0
+	for i := range bodies[1:] {
+		if bodies[i].RequestID < bodies[i+1].RequestID {
+			inOrder++
+		}
+	}
+	require.Greater(t, inOrder, users/2, "those of a call are sorted by their acceptance")
+}
+
+// What is settled before it is marked as queued stays as it is, and costs no write.
+func TestSettledRequestsAreNotMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var transactions atomic.Int64
+	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
+		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
+			transactions.Add(1)
+		}
+		return nil
+	}}, sqsAddr: backendtest.FreeAddr(t)})
+	event := r.promotion(t)
+	settled := r.request(t, r.applied(t, event, "ann").GetRequestId())
+	open := r.request(t, r.applied(t, event, "bob").GetRequestId())
+	r.settle(t, settled)
+	before := transactions.Load()
+	require.NoError(t, r.store.MarkUnsettled(t.Context(), []promotion.Request{settled}, start.UnixMilli()+7))
+	require.Equal(t, before, transactions.Load())
+	require.NoError(t, r.store.MarkUnsettled(t.Context(), []promotion.Request{settled, open}, start.UnixMilli()+7))
+	require.Equal(t, before+1, transactions.Load())
+	require.Equal(t, promotion.Succeeded, r.request(t, settled.RequestID).Status)
+	require.Equal(t, start.UnixMilli()+7, r.request(t, open.RequestID).QueuedAt)
+}
+
+// settle gives a request a place as worker does, without the writes behind that.
+func (r replica) settle(t *testing.T, read promotion.Request) {
+	t.Helper()
+	tx := r.store.Begin()
+	require.True(t, tx.Settle(0, read.Won(r.store.Millis(), 1, promotion.Turn{SequenceNumber: "1", SentAt: r.store.Millis()})))
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+// A worker that died behind a settlement has left the log and the marker: readers see the whole log
+// at once, and the sweeper writes it.
+func TestSweeperFinishesSettlements(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)})
+	event := r.promotion(t)
+	read := r.request(t, r.applied(t, event, "ann").GetRequestId())
+	r.settle(t, read)
+	path := func() (all []string) {
+		timeline, err := r.GetTimeline(t.Context(), &ingestv1.GetTimelineRequest{Caller: user("ann"), RequestId: read.RequestID})
+		require.NoError(t, err)
+		for _, c := range timeline.GetItems() {
+			all = append(all, fmt.Sprint(c.GetToStatus(), c.GetOccurredAt()-start.UnixMilli()))
+		}
+		return all
+	}
+	want := []string{"RECEIVED0", "QUEUED1", "PROCESSING2", "SUCCEEDED3"}
+	require.Equal(t, want, path())
+	require.Len(t, w.ofType(t, "STATUS_LOG"), 1)
+	w.clock.Advance(11 * time.Second)
+	for range 2 {
+		_ = r.sweeper.Sweep(t.Context()) // the queue does not answer
+		require.Empty(t, w.ofType(t, "MARKER"))
+		require.Len(t, w.ofType(t, "STATUS_LOG"), 4)
+		require.Equal(t, want, path())
+	}
 }

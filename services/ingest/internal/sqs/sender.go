@@ -4,6 +4,8 @@ package sqs
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +24,10 @@ const (
 	// maxWaiting bounds the requests that wait for a call to the queue, about those of a second. Above
 	// it no others are accepted.
 	maxWaiting = 1000
-	// sendTimeout bounds a call and the transaction that records which messages the queue took.
+	// collectFor is how long the first request of a batch waits for others: those that were accepted
+	// together share a message. While a call is in flight it waits for that, up to collectAtMost.
+	collectFor, collectAtMost = 2 * time.Millisecond, 20 * time.Millisecond
+	// sendTimeout bounds the calls of a batch, and the record of what the queue took.
 	sendTimeout = 8 * time.Second
 	// failurePause is how long nothing is sent after the queue took no message of a call.
 	failurePause = time.Second
@@ -33,9 +38,14 @@ var (
 	_ request.Resender = (*Sender)(nil)
 )
 
-// Recorder records which requests are in the queue; table.Store is one.
+// MarkAfter is how long a request may be in the queue before that is recorded, unless it is settled.
+const MarkAfter = time.Second
+
+// Recorder records which requests are in the queue, and since when; table.Store is one.
 type Recorder interface {
-	MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error)
+	MarkQueued(ctx context.Context, requests []promotion.Request, takenAt int64) ([]promotion.Request, error)
+	// MarkUnsettled does so for those that are as they were accepted.
+	MarkUnsettled(ctx context.Context, accepted []promotion.Request, takenAt int64) error
 }
 
 // UnsentPromotions knows the promotions with requests that the queue has not taken;
@@ -45,26 +55,47 @@ type UnsentPromotions interface {
 	Add(ctx context.Context, event string) error
 }
 
-// Sender sends concurrent requests in batches, and records each batch in one transaction.
+// Sender sends concurrent requests in batches.
 type Sender struct {
 	queue       *queue.Queue
 	recorder    Recorder
 	unsent      UnsentPromotions
 	now         func() time.Time
+	markAfter   time.Duration
 	calls       *batch.Coalescer[promotion.Request, promotion.Request]
 	pausedUntil atomic.Int64 // epoch ms
+	marks       sync.WaitGroup
+	closing     chan struct{}
+	endMarks    func() // closes closing
 }
 
-// New returns a Sender.
-func New(q *queue.Queue, recorder Recorder, unsent UnsentPromotions, now func() time.Time) *Sender {
-	s := &Sender{queue: q, recorder: recorder, unsent: unsent, now: now}
+// New returns a Sender; markAfter is MarkAfter, except in tests.
+func New(q *queue.Queue, recorder Recorder, unsent UnsentPromotions, markAfter time.Duration, now func() time.Time) *Sender {
+	s := &Sender{queue: q, recorder: recorder, unsent: unsent, markAfter: markAfter, now: now, closing: make(chan struct{})}
+	s.endMarks = sync.OnceFunc(func() { close(s.closing) })
 	// A request stays in its batch when its caller does not wait any longer (Keep).
-	s.calls = batch.NewItems(batch.Config{Max: queue.MaxBatch, Inflight: inflight, Timeout: sendTimeout, Keep: true}, s.sendGroup)
+	s.calls = batch.NewItems(batch.Config{
+		Max: queue.MaxRequests, Delay: collectFor, Overlap: collectAtMost, Inflight: inflight, Timeout: sendTimeout, Keep: true,
+	}, s.sendGroup)
 	return s
 }
 
-// Close waits for the calls in flight.
-func (s *Sender) Close(ctx context.Context) error { return s.calls.Close(ctx) }
+// Close waits for the calls in flight, and has recorded at once what they have sent.
+func (s *Sender) Close(ctx context.Context) error {
+	err := s.calls.Close(ctx)
+	s.endMarks()
+	done := make(chan struct{})
+	go func() {
+		s.marks.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func (s *Sender) Send(ctx context.Context, r promotion.Request) (promotion.Request, error) {
 	if s.mustWait(ctx, r.EventID) {
@@ -98,7 +129,8 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 	var copies []request.MessageCopy
 	index := make([]int, len(requests)) // in copies
 	at := make(map[string]int, len(requests))
-	for i, r := range requests {
+	for _, i := range inOrder(requests) {
+		r := requests[i]
 		if index[i] = -1; s.mustWait(ctx, r.EventID) {
 			out[i].Err = errs.ErrUnavailable
 			continue
@@ -114,22 +146,65 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 		return out, nil
 	}
 	refused := s.offer(ctx, copies)
-	recorded, failure := s.record(ctx, copies, refused)
+	takenAt := s.now().UnixMilli()
 	for i, n := range index {
 		if n < 0 {
 			continue
 		}
-		out[i] = batch.Result[promotion.Request]{Value: recorded[n], Err: refused[n]}
-		if refused[n] == nil {
-			out[i].Err = failure
+		r := requests[i]
+		if out[i].Err = refused[n]; refused[n] == nil {
+			r = r.Queued(takenAt).After
 		} else {
-			_ = s.unsent.Add(ctx, requests[i].EventID) // else the sweeper finds the request
+			_ = s.unsent.Add(ctx, r.EventID) // else the sweeper finds the request
 		}
+		out[i].Value = r
 	}
+	s.markLater(ctx, taken(copies, refused), takenAt)
 	return out, nil
 }
 
-// offer sends at most ten messages, and returns the error of the queue for each.
+// inOrder returns the indexes of requests in the order of their ids, which is that of acceptance:
+// those that were accepted together call Send in any order.
+func inOrder(requests []promotion.Request) []int {
+	order := make([]int, len(requests))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(requests[a].RequestID, requests[b].RequestID) })
+	return order
+}
+
+// markLater records after some time which requests the queue has taken, without those that are
+// settled by then: their settlement has recorded it. If the process dies before, the sweeper finds
+// the markers of those that are not settled for long, and sends them again.
+func (s *Sender) markLater(ctx context.Context, accepted []promotion.Request, takenAt int64) {
+	if len(accepted) == 0 {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	s.marks.Go(func() {
+		select {
+		case <-time.After(s.markAfter):
+		case <-s.closing:
+		}
+		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+		defer cancel()
+		_ = s.recorder.MarkUnsettled(ctx, accepted, takenAt) // else the sweeper sends them again
+		failpoint.Hit("ingest.queued")
+	})
+}
+
+// taken returns the requests that the queue did not refuse.
+func taken(copies []request.MessageCopy, refused []error) (out []promotion.Request) {
+	for i, err := range refused {
+		if err == nil {
+			out = append(out, copies[i].Request)
+		}
+	}
+	return out
+}
+
+// offer sends requests, and returns the error of the queue for each.
 func (s *Sender) offer(ctx context.Context, copies []request.MessageCopy) (refused []error) {
 	out := make([]promotion.Outgoing, len(copies))
 	for i, c := range copies {
@@ -145,39 +220,13 @@ func (s *Sender) offer(ctx context.Context, copies []request.MessageCopy) (refus
 
 func allRefused(refused []error) bool { return !slices.Contains(refused, nil) }
 
-// record records which messages the queue took, and returns the requests as they are stored then.
-// If the process dies before that, the sweeper finds the markers and sends the messages again, and
-// the queue drops the duplicates.
-func (s *Sender) record(ctx context.Context, copies []request.MessageCopy, refused []error) (recorded []promotion.Request, failure error) {
-	recorded = make([]promotion.Request, len(copies))
-	var taken []promotion.Request
-	var index []int
-	for i, err := range refused {
-		recorded[i] = copies[i].Request
-		if err == nil {
-			taken, index = append(taken, copies[i].Request), append(index, i)
-		}
-	}
-	if len(taken) == 0 {
-		return recorded, nil
-	}
-	marked, failure := s.recorder.MarkQueued(ctx, taken)
-	failpoint.Hit("ingest.queued")
-	if failure != nil {
-		return recorded, failure
-	}
-	for n, i := range index {
-		recorded[i] = marked[n]
-	}
-	return recorded, nil
-}
-
-// Resend sends messages, ten per call. It sends the next ten while it records those before.
+// Resend sends requests, as many per call as fit, and records at once what the queue has taken. It
+// sends the next ones while it records those before.
 func (s *Sender) Resend(ctx context.Context, copies []request.MessageCopy) (refused []error, failure error) {
 	var records errgroup.Group
 	records.SetLimit(inflight)
 	var down error
-	for part := range slices.Chunk(copies, queue.MaxBatch) {
+	for part := range slices.Chunk(copies, queue.MaxRequests) {
 		if down != nil {
 			refused = append(refused, slices.Repeat([]error{down}, len(part))...)
 			continue
@@ -190,7 +239,8 @@ func (s *Sender) Resend(ctx context.Context, copies []request.MessageCopy) (refu
 		refused = append(refused, answers...)
 		records.Go(func() error {
 			defer cancel()
-			_, err := s.record(ctx, part, answers)
+			_, err := s.recorder.MarkQueued(ctx, taken(part, answers), s.now().UnixMilli())
+			failpoint.Hit("ingest.queued")
 			return err
 		})
 	}

@@ -71,7 +71,7 @@ func newWorld(t *testing.T) world {
 func request(status promotion.Status, code promotion.ResultCode) promotion.Request {
 	return promotion.Request{
 		RequestID: ids.NewV7().String(), EventID: "demo", UserID: "ann", EventType: promotion.FirstCome, Status: status, ResultCode: code,
-		StatusAt: 1_800_000_000_123, QueueSeq: promotion.QueueSeq("7"),
+		StatusAt: 1_800_000_000_123, QueueSeq: promotion.Turn{SequenceNumber: "7"}.QueueSeq(),
 	}
 }
 

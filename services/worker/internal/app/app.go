@@ -52,6 +52,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	var relay *announce.Relay
 	store := dynamo.New(db, cfg.Dynamo, now, func(partition int) { relay.Hint(partition) })
 	store.Log = log
+	a.OnClose("store", store.Close)
 	relay = announce.New(store, kafka.New(producer), log)
 	// The relay stops after the settler, and publishes what the settler has written last.
 	a.Go("relay", relay.Run)

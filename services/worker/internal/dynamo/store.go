@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"urr.guru/pkg/batch"
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/failpoint"
@@ -30,19 +31,44 @@ var (
 type Store struct {
 	table.Store
 
-	leases  dynamo.Leases
-	written func(partition int)
+	leases   dynamo.Leases
+	written  func(partition int)
+	finishes *batch.Coalescer[promotion.Request, struct{}]
 }
+
+const (
+	// finishedAtOnce is how many settled requests are finished together, finishesInflight how many times
+	// that at a time, each in some seconds at most.
+	finishedAtOnce   = 100
+	finishesInflight = 8
+	finishTimeout    = 10 * time.Second
+)
 
 // New returns a store over the table that cfg names. written is called after each transaction with
 // announcements, with their partition.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written func(partition int)) *Store {
 	name := cfg.Table(table.TableName)
-	return &Store{
-		Store:   table.Store{Client: db, Table: name, Now: now},
-		leases:  dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now},
+	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}
+	s := &Store{
+		Store:   table.Store{Client: db, Table: name, Now: now, Slots: table.NewSlots(leases)},
+		leases:  leases,
 		written: written,
 	}
+	s.finishes = batch.NewItems(batch.Config{Max: finishedAtOnce, Inflight: finishesInflight, Timeout: finishTimeout, Keep: true}, s.finishSettled)
+	return s
+}
+
+// Close waits until the requests that were settled last are finished.
+func (s *Store) Close(ctx context.Context) error { return s.finishes.Close(ctx) }
+
+// finishSettled finishes requests behind their settlement. What it cannot finish, or what a process
+// leaves that dies, the sweeper of ingest finds by the markers.
+func (s *Store) finishSettled(ctx context.Context, settled []promotion.Request) ([]batch.Result[struct{}], error) {
+	err := s.FinishSettled(ctx, settled)
+	if err != nil && s.Log != nil {
+		s.Log.WarnContext(ctx, "logs of settled requests not written, ingest does it later", "requests", len(settled), "error", err)
+	}
+	return make([]batch.Result[struct{}], len(settled)), nil
 }
 
 // toSettleError converts an error of DynamoDB to one of those that package settle distinguishes.
@@ -140,8 +166,11 @@ func readPromotion(out *settle.Snapshot, items table.Items, m promotion.Message)
 
 func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	tx := s.Begin()
+	var unfinished []promotion.Request
 	for i, c := range st.Changes {
-		tx.Change(i, c)
+		if tx.Settle(i, c) {
+			unfinished = append(unfinished, c.After)
+		}
 		if st.SentAt != 0 {
 			tx.SetSentAt(&c.After, st.SentAt)
 		}
@@ -162,6 +191,9 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	}
 	if err == nil {
 		failpoint.Hit("worker.settled")
+		for _, r := range unfinished {
+			_ = s.finishes.Put(r) // if too many wait, the sweeper of ingest finishes it
+		}
 	}
 	return toSettleError(err)
 }

@@ -7,7 +7,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// HandleDead handles the messages of the dead-letter queue one by one. A request that has attempts
+// HandleDead handles the requests of the dead-letter queue one by one. A request that has attempts
 // left, whose message SQS moved because it was received too often, goes back to the queue as the
 // next generation of its message. A request without attempts fails. What cannot be read is kept for
 // operators.
@@ -30,12 +30,21 @@ func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) er
 }
 
 func (s *Settler) handleDeadLetter(ctx context.Context, m promotion.Delivery) error {
-	message, err := promotion.DecodeMessage(m.Body)
+	members, err := promotion.DecodeBody(m.Body)
 	if err != nil {
-		l := newDeadLetter(m, promotion.Message{})
-		l.ErrorCode, l.ErrorMessage = "UNREADABLE", err.Error()
+		l := promotion.NewDeadLetter(m.ID, m.SentAt)
+		l.Body, l.ErrorCode, l.ErrorMessage = m.Body, "UNREADABLE", err.Error()
 		return s.store.PutDeadLetter(ctx, l, nil)
 	}
+	for _, message := range members { // more than one if SQS has moved the message
+		if err := s.handleDead(ctx, m, message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Settler) handleDead(ctx context.Context, m promotion.Delivery, message promotion.Message) error {
 	snapshot, err := s.store.Snapshot(ctx, []promotion.Message{message})
 	if err != nil {
 		return err
@@ -58,15 +67,11 @@ func (s *Settler) handleDeadLetter(ctx context.Context, m promotion.Delivery) er
 	return s.store.PutDeadLetter(ctx, l, &end)
 }
 
-// newDeadLetter makes a dead letter of a received message. It has the same key each time the
-// message is received.
+// newDeadLetter makes a dead letter of a member of a received message. It has the same key each
+// time the message is received.
 func newDeadLetter(m promotion.Delivery, message promotion.Message) promotion.DeadLetter {
-	id := message.RequestID
-	if id == "" {
-		id = m.ID
-	}
-	l := promotion.NewDeadLetter(id, m.SentAt)
-	l.RequestID, l.EventID, l.Body = message.RequestID, message.EventID, m.Body
+	l := promotion.NewDeadLetter(message.RequestID, m.SentAt)
+	l.RequestID, l.EventID, l.Body = message.RequestID, message.EventID, promotion.Body(message)
 	return l
 }
 
@@ -86,6 +91,6 @@ func (s *Settler) Send(ctx context.Context, r promotion.Request) error {
 	if err := s.queue.Send(ctx, []promotion.Outgoing{{Message: promotion.MessageOf(&r)}})[0]; err != nil {
 		return err
 	}
-	_, err := s.store.MarkQueued(ctx, []promotion.Request{r})
+	_, err := s.store.MarkQueued(ctx, []promotion.Request{r}, s.millis())
 	return err
 }

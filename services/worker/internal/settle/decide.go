@@ -26,7 +26,6 @@ func (s *Settler) sortMessages(ctx context.Context, all []delivery) (t sortedMes
 		switch {
 		case snapshot.Unreadable[d.message.RequestID] != nil:
 		case !found, request.EventID != d.message.EventID, request.Status.Final(), d.message.Gen < request.Gen, request.EnteredAt != 0:
-			t.done = append(t.done, d.Delivery)
 			continue
 		}
 		d.request = request
@@ -43,16 +42,33 @@ func (s *Settler) sortMessages(ctx context.Context, all []delivery) (t sortedMes
 // canSettle reports whether this replica can settle requests of a type.
 func canSettle(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
 
+// A transaction has 100 writes. Those that its requests share are 4, or 6 in a lottery.
+const (
+	maxWrites = 94
+	// manyWrites is how many a request needs at most that is not settled by Tx.Settle alone: its change,
+	// three entries of its log, its marker, and an entry or exclusion.
+	manyWrites = 6
+)
+
 // batchSize returns how many requests the next transaction settles: those before the first that
-// must be handled in another way. A suspicious request is settled alone.
-func (s *Settler) batchSize(live []delivery, limit int) int {
+// must be handled in another way, as many as fit. A suspicious request is settled alone.
+func (s *Settler) batchSize(t *sortedMessages, limit int) int {
+	live := t.live
 	limit = min(cmp.Or(limit, len(live)), len(live))
 	if live[0].Receives >= suspiciousReceives {
 		return 1
 	}
-	for i := 1; i < limit; i++ {
+	for i, writes := 0, 0; i < limit; i++ {
 		d := live[i]
-		if d.request.Attempts >= s.opts.MaxAttempts || d.Receives >= suspiciousReceives || d.request.EventType != live[0].request.EventType || d.request.RequestID == "" {
+		if d.request.EventType == promotion.FirstCome && d.request.Gen == 0 && t.snapshot.Capacity != nil {
+			writes++
+		} else {
+			writes += manyWrites
+		}
+		if i == 0 {
+			continue
+		}
+		if writes > maxWrites || d.request.Attempts >= s.opts.MaxAttempts || d.Receives >= suspiciousReceives || d.request.EventType != live[0].request.EventType || d.request.RequestID == "" {
 			return i
 		}
 	}
@@ -92,12 +108,12 @@ func decideFirstCome(snapshot Snapshot, live []delivery, now int64) Settlement {
 		var c promotion.Change
 		switch owner, locked := snapshot.Locks[d.message.RequestID]; {
 		case locked && owner != d.message.RequestID:
-			c = d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.SequenceNumber)
+			c = d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.turn())
 		case remaining > 0:
 			remaining--
-			c = d.request.Won(now, snapshot.Capacity.Total-remaining, d.SequenceNumber)
+			c = d.request.Won(now, snapshot.Capacity.Total-remaining, d.turn())
 		default:
-			c = d.request.Settled(now, promotion.Rejected, promotion.RejectedCapacity, d.SequenceNumber)
+			c = d.request.Settled(now, promotion.Rejected, promotion.RejectedCapacity, d.turn())
 		}
 		out.Changes = append(out.Changes, c)
 		sentAt = max(sentAt, d.SentAt)
@@ -118,13 +134,13 @@ func decideLottery(snapshot Snapshot, live []delivery, now int64) Settlement {
 		out.SentAt = max(out.SentAt, d.SentAt)
 		switch owner, locked := snapshot.Locks[d.message.RequestID]; {
 		case locked && owner != d.message.RequestID:
-			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.turn()))
 		case snapshot.Voided:
-			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedVoid, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedVoid, d.turn()))
 		case snapshot.Group.ClosedAt != 0, d.request.RequestedAt >= d.request.LotteryCutoffAt:
-			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedLate, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedLate, d.turn()))
 		default:
-			out.Changes = append(out.Changes, d.request.Entered(now, d.SequenceNumber))
+			out.Changes = append(out.Changes, d.request.Entered(now, d.turn()))
 		}
 	}
 	return out

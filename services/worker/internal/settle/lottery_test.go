@@ -105,7 +105,7 @@ func TestLotteryEntries(t *testing.T) {
 	for i, id := range w.sent {
 		r := w.request(t, id)
 		require.Equal(t, promotion.Processing, r.Status)
-		require.Equal(t, promotion.QueueSeq(batch[i].SequenceNumber), r.QueueSeq)
+		require.Equal(t, promotion.Turn{SequenceNumber: batch[i].SequenceNumber}.QueueSeq(), r.QueueSeq)
 		items, err := w.store.Read(t.Context(), table.EntryCounterKey(event, promotion.LotteryGroup(id)))
 		require.NoError(t, err)
 		c, err := table.DecodeEntryCounter(items.Get(table.EntryCounterKey(event, promotion.LotteryGroup(id))))

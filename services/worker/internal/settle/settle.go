@@ -81,7 +81,7 @@ type Store interface {
 	PutDeadLetter(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error
 	// PutUnreadable writes a dead letter and ends its request, whose item cannot be read.
 	PutUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error
-	MarkQueued(ctx context.Context, requests []promotion.Request) ([]promotion.Request, error)
+	MarkQueued(ctx context.Context, requests []promotion.Request, takenAt int64) ([]promotion.Request, error)
 	Ping(ctx context.Context) error
 }
 
@@ -104,8 +104,8 @@ type Options struct {
 }
 
 const (
-	// A message that was received suspiciousReceives times is handled alone, and its attempt is
-	// counted first, since it may be what kills the process.
+	// Each request of a message that was received suspiciousReceives times is handled alone, and its
+	// attempt is counted first, since it may be what kills the process.
 	suspiciousReceives = 10
 	// maxPasses bounds how many times the state of a group's messages is read before they are
 	// released.
@@ -137,12 +137,17 @@ func New(store Store, queue, dead Queue, opts Options, log *slog.Logger) *Settle
 
 func (s *Settler) millis() int64 { return s.opts.Now().UnixMilli() }
 
-// delivery is a received message, decoded, with its request.
+// delivery is a member of a received message, with its request.
 type delivery struct {
-	promotion.Delivery
+	*promotion.Delivery
 
+	member  int // its index in the message
 	message promotion.Message
 	request promotion.Request
+}
+
+func (d *delivery) turn() promotion.Turn {
+	return promotion.Turn{SequenceNumber: d.SequenceNumber, Member: d.member, SentAt: d.SentAt}
 }
 
 // Handle settles a batch, each group by itself. After an error it releases the messages that are
@@ -151,7 +156,7 @@ func (s *Settler) Handle(ctx context.Context, batch []promotion.Delivery) error 
 	var order []string
 	groups := map[string][]delivery{}
 	for _, m := range batch {
-		message, err := promotion.DecodeMessage(m.Body)
+		members, err := promotion.DecodeBody(m.Body)
 		if err != nil {
 			if err := s.moveToDeadLetters(ctx, m, m.ID); err != nil {
 				return errors.Join(err, s.queue.Release(ctx, batch, 0))
@@ -161,7 +166,9 @@ func (s *Settler) Handle(ctx context.Context, batch []promotion.Delivery) error 
 		if groups[m.Group] == nil {
 			order = append(order, m.Group)
 		}
-		groups[m.Group] = append(groups[m.Group], delivery{Delivery: m, message: message})
+		for i, message := range members {
+			groups[m.Group] = append(groups[m.Group], delivery{Delivery: &m, member: i, message: message})
+		}
 	}
 	var all []error
 	for _, g := range order {
@@ -179,16 +186,16 @@ func (s *Settler) moveToDeadLetters(ctx context.Context, m promotion.Delivery, i
 	return s.queue.Delete(ctx, []promotion.Delivery{m})
 }
 
-// sortedMessages are the messages of a group, sorted by what is stored of their requests.
+// sortedMessages are the members of a group's messages, sorted by what is stored of their requests.
 type sortedMessages struct {
-	done        []promotion.Delivery // settled already: to be deleted
-	live        []delivery           // to be settled, in the order of the queue, one of each request
-	rest        []delivery           // everything that is not done
+	live        []delivery // to be settled, in the order of the queue, one of each request
+	rest        []delivery // all whose requests are not settled yet
 	snapshot    Snapshot
 	unsupported bool // the first one is of a type that this replica cannot settle
 }
 
-// messageGroup has the messages of one message group of the queue that are not handled yet.
+// messageGroup has the members of the messages of one message group of the queue that are not
+// handled yet. A message is deleted when none of its members is left.
 type messageGroup struct {
 	all     []delivery
 	limit   int             // the maximum number of requests in the next transaction; 0: no limit
@@ -222,8 +229,7 @@ func (s *Settler) settleFirst(ctx context.Context, g *messageGroup) (again bool,
 	if err != nil {
 		return false, 0, err
 	}
-	s.deleteSettled(ctx, t.done)
-	if g.all = t.rest; len(t.live) == 0 {
+	if s.keep(ctx, g, t.rest); len(t.live) == 0 {
 		return false, 0, nil
 	}
 	first := t.live[0]
@@ -232,10 +238,12 @@ func (s *Settler) settleFirst(ctx context.Context, g *messageGroup) (again bool,
 	case t.unsupported:
 		return false, foreignDelay, nil
 	case first.request.Attempts >= s.opts.MaxAttempts, t.snapshot.Unreadable[id] != nil:
-		if err := s.moveToDeadLetters(ctx, first.Delivery, first.message.DeduplicationID("")); err != nil {
+		alone := *first.Delivery
+		alone.Body = promotion.Body(first.message)
+		if err := s.dead.Forward(ctx, alone, first.message.DeduplicationID("")); err != nil {
 			return false, 0, err
 		}
-		g.all = slices.DeleteFunc(g.all, func(d delivery) bool { return d.message.RequestID == id })
+		s.drop(ctx, g, t.live[:1])
 		return len(g.all) > 0, 0, nil
 	case first.Receives >= suspiciousReceives && !g.counted[id]:
 		if err := s.countAttempt(ctx, first.request, "SUSPECTED", errors.New("it was received often and not settled")); err != nil && !errors.Is(err, ErrChanged) {
@@ -244,13 +252,13 @@ func (s *Settler) settleFirst(ctx context.Context, g *messageGroup) (again bool,
 		g.counted[id] = true
 		return true, 0, nil
 	}
-	n := s.batchSize(t.live, g.limit)
+	n := s.batchSize(&t, g.limit)
 	g.limit = 0
 	err = s.trySettle(ctx, t.snapshot, t.live[:n])
 	var item *ItemError
 	switch {
 	case err == nil:
-		g.all = s.deleteRequests(ctx, g.all, t.live[:n])
+		s.drop(ctx, g, t.live[:n])
 		return len(g.all) > 0, 0, nil
 	case errors.Is(err, ErrChanged):
 		if !pauseBriefly(ctx) {
@@ -300,10 +308,7 @@ func (s *Settler) release(ctx context.Context, all []delivery, after time.Durati
 	if len(all) == 0 {
 		return reason
 	}
-	received := make([]promotion.Delivery, len(all))
-	for i, d := range all {
-		received[i] = d.Delivery
-	}
+	received := messagesOf(all)
 	if errors.Is(reason, ErrStoreUnavailable) {
 		after = outageHold
 	}
@@ -314,22 +319,36 @@ func (s *Settler) release(ctx context.Context, all []delivery, after time.Durati
 	return reason
 }
 
-// deleteRequests deletes the messages of settled requests and returns the others.
-func (s *Settler) deleteRequests(ctx context.Context, all, settled []delivery) (rest []delivery) {
-	var messages []promotion.Delivery
+// messagesOf returns the messages of members, which follow each other.
+func messagesOf(all []delivery) (messages []promotion.Delivery) {
+	var last *promotion.Delivery
 	for _, d := range all {
-		if slices.ContainsFunc(settled, func(of delivery) bool { return of.message.RequestID == d.message.RequestID }) {
-			messages = append(messages, d.Delivery)
-		} else {
-			rest = append(rest, d)
+		if d.Delivery != last {
+			last = d.Delivery
+			messages = append(messages, *last)
 		}
 	}
-	s.deleteSettled(ctx, messages)
-	return rest
+	return messages
 }
 
-func (s *Settler) deleteSettled(ctx context.Context, messages []promotion.Delivery) {
-	if err := s.queue.Delete(ctx, messages); err != nil {
+// drop removes all members with the requests of these from the group.
+func (s *Settler) drop(ctx context.Context, g *messageGroup, settled []delivery) {
+	done := make(map[string]bool, len(settled))
+	for _, d := range settled {
+		done[d.message.RequestID] = true
+	}
+	s.keep(ctx, g, slices.DeleteFunc(slices.Clone(g.all), func(d delivery) bool { return done[d.message.RequestID] }))
+}
+
+// keep leaves these members in the group, and deletes the messages of which it leaves none.
+func (s *Settler) keep(ctx context.Context, g *messageGroup, rest []delivery) {
+	left := make(map[*promotion.Delivery]bool, len(rest))
+	for _, d := range rest {
+		left[d.Delivery] = true
+	}
+	gone := slices.DeleteFunc(g.all, func(d delivery) bool { return left[d.Delivery] })
+	g.all = rest
+	if err := s.queue.Delete(ctx, messagesOf(gone)); err != nil {
 		s.log.WarnContext(ctx, "settled messages not deleted: they come again", "error", err)
 	}
 }

@@ -950,7 +950,7 @@ type RequestEvent struct {
 	// Status after the change.
 	Status     string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
 	ResultCode string `protobuf:"bytes,7,opt,name=result_code,json=resultCode,proto3" json:"result_code,omitempty"`
-	// FIRST_COME: the place in the order of the queue, a decimal number.
+	// FIRST_COME: the turn in the queue; of two texts the one that sorts first was first.
 	QueueSeq string `protobuf:"bytes,8,opt,name=queue_seq,json=queueSeq,proto3" json:"queue_seq,omitempty"`
 	// Grows with every change of the request; consumers skip versions older than the latest they
 	// know.

@@ -552,7 +552,8 @@ func (*ApplyResult_Problem) isApplyResult_Result() {}
 type Applied struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Status    string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// "QUEUED": the queue has taken the request. Reads may show it as "RECEIVED" for a second more.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// "PENDING", "SUCCESS", "REJECTED" or "FAILED".
 	UiResult string `protobuf:"bytes,3,opt,name=ui_result,json=uiResult,proto3" json:"ui_result,omitempty"`
 	// Lottery: "COLLECTING", "DRAWING" or "ANNOUNCED" (the result is public); absent when cancelled.
@@ -875,7 +876,8 @@ type EventRequest struct {
 	QueuedAt    *int64  `protobuf:"varint,10,opt,name=queued_at,json=queuedAt,proto3,oneof" json:"queued_at,omitempty"`
 	StartedAt   *int64  `protobuf:"varint,11,opt,name=started_at,json=startedAt,proto3,oneof" json:"started_at,omitempty"`
 	FinishedAt  *int64  `protobuf:"varint,12,opt,name=finished_at,json=finishedAt,proto3,oneof" json:"finished_at,omitempty"`
-	// FIRST_COME: the place in the order of the queue: decimal, padded so that texts sort as numbers.
+	// FIRST_COME: the turn in the queue: the number of the message, padded so that texts sort as
+	// numbers, and behind a point the request's index in the message.
 	QueueSeq        *string `protobuf:"bytes,13,opt,name=queue_seq,json=queueSeq,proto3,oneof" json:"queue_seq,omitempty"`
 	LotteryCutoffAt *int64  `protobuf:"varint,14,opt,name=lottery_cutoff_at,json=lotteryCutoffAt,proto3,oneof" json:"lottery_cutoff_at,omitempty"`
 	AnnouncedAt     *int64  `protobuf:"varint,15,opt,name=announced_at,json=announcedAt,proto3,oneof" json:"announced_at,omitempty"`
@@ -2346,9 +2348,7 @@ type ExportWinnersRequest struct {
 	// longer than the end of its connection allows is cut, so long lists are read in several calls.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Rank after which the lines begin; 0: at the first, with the header.
-	After int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
-	// With after: the next_key of the call before.
-	AfterKey      string `protobuf:"bytes,5,opt,name=after_key,json=afterKey,proto3" json:"after_key,omitempty"`
+	After         int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2411,21 +2411,12 @@ func (x *ExportWinnersRequest) GetAfter() int64 {
 	return 0
 }
 
-func (x *ExportWinnersRequest) GetAfterKey() string {
-	if x != nil {
-		return x.AfterKey
-	}
-	return ""
-}
-
 type WinnersPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Csv   []byte                 `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
 	// In the last part of a call, which has no lines: the rank behind which the next call begins.
 	// Absent: the list is complete.
-	Next *int64 `protobuf:"varint,2,opt,name=next,proto3,oneof" json:"next,omitempty"`
-	// With next, of a first-come promotion: where the next call begins to read.
-	NextKey       string `protobuf:"bytes,3,opt,name=next_key,json=nextKey,proto3" json:"next_key,omitempty"`
+	Next          *int64 `protobuf:"varint,2,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2472,13 +2463,6 @@ func (x *WinnersPart) GetNext() int64 {
 		return *x.Next
 	}
 	return 0
-}
-
-func (x *WinnersPart) GetNextKey() string {
-	if x != nil {
-		return x.NextKey
-	}
-	return ""
 }
 
 type ListRequestsRequest struct {
@@ -3042,17 +3026,15 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\bexpected\x18\x03 \x01(\v2\x17.urr.common.v1.ExpectedB\x06\xbaH\x03\xc8\x01\x01R\bexpected\"\x82\x01\n" +
 	"\x18AnnouncePromotionRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe7\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc0\x01\n" +
 	"\x14ExportWinnersRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12!\n" +
 	"\x05limit\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x05limit\x12\x1d\n" +
-	"\x05after\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\x12%\n" +
-	"\tafter_key\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\bafterKey\"\\\n" +
+	"\x05after\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\"A\n" +
 	"\vWinnersPart\x12\x10\n" +
 	"\x03csv\x18\x01 \x01(\fR\x03csv\x12\x17\n" +
-	"\x04next\x18\x02 \x01(\x03H\x00R\x04next\x88\x01\x01\x12\x19\n" +
-	"\bnext_key\x18\x03 \x01(\tR\anextKeyB\a\n" +
+	"\x04next\x18\x02 \x01(\x03H\x00R\x04next\x88\x01\x01B\a\n" +
 	"\x05_next\"\xcc\x02\n" +
 	"\x13ListRequestsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +

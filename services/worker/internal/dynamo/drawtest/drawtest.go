@@ -115,7 +115,7 @@ func AddEntries(t *testing.T, store *dynamo.Store, event string, n int) []promot
 	p := Read(t, store, event).Promotion
 	for i := range n {
 		r := addUnsettled(t, store, &p)
-		c := r.Entered(store.Millis(), fmt.Sprint(i))
+		c := r.Entered(store.Millis(), promotion.Turn{SequenceNumber: fmt.Sprint(i)})
 		require.NoError(t, store.Change(t.Context(), c))
 		out = append(out, c.After)
 	}

@@ -1,0 +1,92 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/bits"
+	"sync"
+	"time"
+
+	"urr.guru/pkg/dynamo"
+)
+
+const (
+	countBlocks = 16 // for as many processes; others share
+	blockSlots  = 4  // concurrent transactions of a process with figures of one event
+	// blockRenewal is the time between two renewals of a block's lease, blockLife that of the lease.
+	blockRenewal = 30 * time.Second
+	blockLife    = 2 * blockRenewal
+)
+
+// Slots gives the concurrent writers of an event's figures an item each, since DynamoDB cancels
+// transactions that write one item at the same time. A process has a block of slots by a lease, and
+// takes the lowest free one for a transaction. Two writers of one slot are harmless but slow.
+type Slots struct {
+	leases dynamo.Leases
+
+	leasing sync.Mutex
+	block   int
+	until   time.Time
+
+	mu   sync.Mutex
+	used map[string]uint8 // a bit for each slot in use, by event
+}
+
+// NewSlots returns the slots of a process that takes leases.
+func NewSlots(leases dynamo.Leases) *Slots {
+	leases.Life = blockLife
+	return &Slots{leases: leases, used: map[string]uint8{}}
+}
+
+// take returns a slot for each of the events, until release is called. Without Slots all have the
+// first one.
+func (s *Slots) take(ctx context.Context, events []string) (slots map[string]int, release func()) {
+	slots = make(map[string]int, len(events))
+	if s == nil || len(events) == 0 {
+		return slots, func() {}
+	}
+	block := s.leasedBlock(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := make(map[string]uint8, len(events))
+	for _, event := range events {
+		n := bits.TrailingZeros8(^s.used[event])
+		if n < blockSlots {
+			taken[event] = 1 << n
+			s.used[event] |= 1 << n
+		}
+		slots[event] = block*blockSlots + n%blockSlots
+	}
+	return slots, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for event, bit := range taken {
+			s.used[event] &^= bit
+		}
+		maps.DeleteFunc(s.used, func(_ string, used uint8) bool { return used == 0 })
+	}
+}
+
+// leasedBlock returns the block of this process. If it cannot have a block of its own, it keeps the
+// one that it used last.
+func (s *Slots) leasedBlock(ctx context.Context) int {
+	s.leasing.Lock()
+	defer s.leasing.Unlock()
+	now := s.leases.Now()
+	if now.Before(s.until) {
+		return s.block
+	}
+	s.until = now.Add(blockRenewal)
+	for i := range countBlocks {
+		block := (s.block + i) % countBlocks
+		free, err := s.leases.Acquire(ctx, fmt.Sprintf("counts-%d", block))
+		if free {
+			s.block = block
+		}
+		if free || err != nil {
+			break
+		}
+	}
+	return s.block
+}
