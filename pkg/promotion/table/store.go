@@ -146,11 +146,13 @@ func (s Store) markQueued(ctx context.Context, requests []promotion.Request, tak
 // follow from the request.
 func (s Store) FinishSettled(ctx context.Context, settled []promotion.Request) error {
 	var logs, markers []dynamo.Item
+	known := make(map[string]bool, len(settled)) // a call may not name an item twice
 	for i := range settled {
 		entries, ok := settled[i].SettledLog()
-		if !ok {
+		if !ok || known[settled[i].RequestID] {
 			continue
 		}
+		known[settled[i].RequestID] = true
 		for n := range entries {
 			logs = append(logs, LogItem(&entries[n]))
 		}

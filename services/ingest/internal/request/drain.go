@@ -26,8 +26,8 @@ const (
 	strayAge  = 3 * time.Second
 
 	drainChunk    = 90 // markers whose requests are read together, and fit one call of the queue
-	drainParallel = 8   // promotions whose requests are sent at a time
-	readParallel  = 16  // partitions of markers that are read at a time
+	drainParallel = 8  // promotions whose requests are sent at a time
+	readParallel  = 16 // partitions of markers that are read at a time
 )
 
 // drainIfQueueAnswers calls Drain if a promotion has unsent requests and the queue answers.

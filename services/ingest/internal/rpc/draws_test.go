@@ -295,17 +295,16 @@ func (r replica) exportedParts(t *testing.T, event string, limit int32) (texts [
 		}
 		var text strings.Builder
 		var next *int64
-		var key string
 		for _, p := range parts {
 			require.Nil(t, next, "behind the last part")
 			text.Write(p.GetCsv())
-			next, key = p.Next, p.GetNextKey()
+			next = p.Next
 		}
 		texts = append(texts, text.String())
 		if next == nil {
 			return texts, nil
 		}
-		in.After, in.AfterKey = *next, key
+		in.After = *next
 	}
 }
 

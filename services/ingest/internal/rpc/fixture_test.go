@@ -80,6 +80,8 @@ type options struct {
 	load func(context.Context, string) (request.PromotionLoad, error)
 	// sendWait is how long an applicant waits for the queue; 0: as long as it takes.
 	sendWait time.Duration
+	// markAfter is how long a request is in the queue before that is stored; 0: not at all.
+	markAfter time.Duration
 }
 
 func (w *world) replica(t *testing.T, o options) replica {
@@ -93,7 +95,7 @@ func (w *world) replica(t *testing.T, o options) replica {
 	}
 	store := dynamo.New(db, w.tables, w.clock.Now)
 	unsent := request.NewUnsent(store, w.clock.Now)
-	sender := sqs.New(queue.New(client, w.queues), store, unsent, 0, w.clock.Now)
+	sender := sqs.New(queue.New(client, w.queues), store, unsent, o.markAfter, w.clock.Now)
 	t.Cleanup(func() {
 		require.NoError(t, store.Close(context.Background()))
 		require.NoError(t, sender.Close(context.Background()))

@@ -128,7 +128,7 @@ func TestBusySenderRefuses(t *testing.T) {
 	var senders sync.WaitGroup
 	defer senders.Wait()
 	defer cancel()
-	for range 1200 { // at once: as soon as a call runs out of time, the requests behind it leave
+	for range 1500 { // at once: as soon as a call runs out of time, the requests behind it leave
 		senders.Go(func() { _, _ = r.sender.Send(ctx, promotion.Request{RequestID: uuid.NewString(), EventID: "busy"}) })
 	}
 	testkit.Until(t, r.sender.Busy)

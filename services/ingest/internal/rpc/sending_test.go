@@ -59,7 +59,7 @@ func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var twice atomic.Int64
-	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
+	r := w.replica(t, options{markAfter: time.Second, dynamo: dynamotest.Hook{Before: func(in any) error {
 		if tx, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
 			seen := map[string]bool{}
 			for _, id := range markersPut(tx) {

@@ -64,9 +64,12 @@ type Sender struct {
 	markAfter   time.Duration
 	calls       *batch.Coalescer[promotion.Request, promotion.Request]
 	pausedUntil atomic.Int64 // epoch ms
-	marks       sync.WaitGroup
-	closing     chan struct{}
-	endMarks    func() // closes closing
+	// recent has the ids of requests that are being sent, and until they are marked as queued: a user
+	// who repeats the application has it sent once.
+	recent   sync.Map
+	marks    sync.WaitGroup
+	closing  chan struct{}
+	endMarks func() // closes closing
 }
 
 // New returns a Sender; markAfter is MarkAfter, except in tests.
@@ -127,37 +130,32 @@ func (s *Sender) mustWait(ctx context.Context, event string) bool {
 func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([]batch.Result[promotion.Request], error) {
 	out := make([]batch.Result[promotion.Request], len(requests))
 	var copies []request.MessageCopy
-	index := make([]int, len(requests)) // in copies
-	at := make(map[string]int, len(requests))
+	index := make(map[string]int, len(requests)) // in copies, by request
 	for _, i := range inOrder(requests) {
 		r := requests[i]
-		if index[i] = -1; s.mustWait(ctx, r.EventID) {
+		out[i].Value = r
+		if s.mustWait(ctx, r.EventID) {
 			out[i].Err = errs.ErrUnavailable
-			continue
+		} else if _, repeated := s.recent.LoadOrStore(r.RequestID, true); !repeated {
+			index[r.RequestID], copies = len(copies), append(copies, request.MessageCopy{Request: r})
 		}
-		n, known := at[r.RequestID]
-		if !known { // two calls for one request share a message: a transaction takes an item once
-			n = len(copies)
-			at[r.RequestID], copies = n, append(copies, request.MessageCopy{Request: r})
-		}
-		index[i] = n
 	}
 	if len(copies) == 0 {
 		return out, nil
 	}
 	refused := s.offer(ctx, copies)
 	takenAt := s.now().UnixMilli()
-	for i, n := range index {
-		if n < 0 {
+	for i, r := range requests {
+		n, sent := index[r.RequestID]
+		if !sent || out[i].Err != nil { // it waits, or another call has sent it
 			continue
 		}
-		r := requests[i]
 		if out[i].Err = refused[n]; refused[n] == nil {
-			r = r.Queued(takenAt).After
+			out[i].Value = r.Queued(takenAt).After
 		} else {
 			_ = s.unsent.Add(ctx, r.EventID) // else the sweeper finds the request
+			s.recent.Delete(r.RequestID)
 		}
-		out[i].Value = r
 	}
 	s.markLater(ctx, taken(copies, refused), takenAt)
 	return out, nil
@@ -191,6 +189,9 @@ func (s *Sender) markLater(ctx context.Context, accepted []promotion.Request, ta
 		defer cancel()
 		_ = s.recorder.MarkUnsettled(ctx, accepted, takenAt) // else the sweeper sends them again
 		failpoint.Hit("ingest.queued")
+		for _, r := range accepted {
+			s.recent.Delete(r.RequestID)
+		}
 	})
 }
 

@@ -37,9 +37,10 @@ type Store struct {
 }
 
 const (
-	// finishedAtOnce is how many settled requests are finished together, finishesInflight how many times
-	// that at a time, each in some seconds at most.
+	// finishedAtOnce is how many settled requests are finished together, collected for finishDelay;
+	// finishesInflight is how many times that at a time, each within finishTimeout.
 	finishedAtOnce   = 100
+	finishDelay      = 10 * time.Millisecond
 	finishesInflight = 8
 	finishTimeout    = 10 * time.Second
 )
@@ -54,12 +55,18 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written f
 		leases:  leases,
 		written: written,
 	}
-	s.finishes = batch.NewItems(batch.Config{Max: finishedAtOnce, Inflight: finishesInflight, Timeout: finishTimeout, Keep: true}, s.finishSettled)
+	s.finishes = batch.NewItems(batch.Config{
+		Max: finishedAtOnce, Delay: finishDelay, Inflight: finishesInflight, Timeout: finishTimeout, Keep: true,
+	}, s.finishSettled)
 	return s
 }
 
 // Close waits until the requests that were settled last are finished.
 func (s *Store) Close(ctx context.Context) error { return s.finishes.Close(ctx) }
+
+// Finish has a request finished together with others. If too many wait, the sweeper of ingest
+// finishes it.
+func (s *Store) Finish(r promotion.Request) { _ = s.finishes.Put(r) }
 
 // finishSettled finishes requests behind their settlement. What it cannot finish, or what a process
 // leaves that dies, the sweeper of ingest finds by the markers.
@@ -192,7 +199,7 @@ func (s *Store) Settle(ctx context.Context, st settle.Settlement) error {
 	if err == nil {
 		failpoint.Hit("worker.settled")
 		for _, r := range unfinished {
-			_ = s.finishes.Put(r) // if too many wait, the sweeper of ingest finishes it
+			s.Finish(r)
 		}
 	}
 	return toSettleError(err)

@@ -26,6 +26,9 @@ func (s *Settler) sortMessages(ctx context.Context, all []delivery) (t sortedMes
 		switch {
 		case snapshot.Unreadable[d.message.RequestID] != nil:
 		case !found, request.EventID != d.message.EventID, request.Status.Final(), d.message.Gen < request.Gen, request.EnteredAt != 0:
+			if found && request.QueueSeq == d.turn().QueueSeq() { // whoever has settled it may have died then
+				s.store.Finish(request)
+			}
 			continue
 		}
 		d.request = request

@@ -98,6 +98,16 @@ func (w *world) accept(t *testing.T, n int) []promotion.Outgoing {
 	return out
 }
 
+// again are the messages of requests, as they are sent once more.
+func (w *world) again(t *testing.T, ids []string) (out []promotion.Outgoing) {
+	t.Helper()
+	for _, id := range ids {
+		r := w.request(t, id)
+		out = append(out, promotion.Outgoing{Message: promotion.MessageOf(&r)})
+	}
+	return out
+}
+
 // packed are messages of n requests each as the queue would give them.
 func (w *world) packed(out []promotion.Outgoing, n int) (got []promotion.Delivery) {
 	for i, d := range w.deliveries(out) {

@@ -174,7 +174,7 @@ func TestPackedMovedBySQS(t *testing.T) {
 }
 
 // A process that ends between the settlement and the writes behind it, or cannot make them, leaves
-// the markers. The redelivered message is deleted, and whoever finds the markers writes the rest.
+// the markers. Whoever receives the message again, or finds the markers, writes the rest.
 func TestWritesBehindTheSettlementAreLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
@@ -192,9 +192,17 @@ func TestWritesBehindTheSettlementAreLost(t *testing.T) {
 	require.NotZero(t, lost.Load())
 	require.Len(t, w.ofType(t, "MARKER"), 9)
 	require.Len(t, w.ofType(t, "STATUS_LOG"), 9, "that they were received")
+	other := w.worker(dynamotest.Hook{})
+	second := w.packed(w.again(t, w.sent), 9)
+	second[0].SequenceNumber = "7777"
+	require.NoError(t, other.Handle(t.Context(), second))
+	require.Len(t, other.queue.deleted, 1)
+	require.NoError(t, other.store.Close(t.Context()))
+	require.Len(t, w.ofType(t, "MARKER"), 9, "another message of the same requests")
 	again := w.worker(dynamotest.Hook{})
 	require.NoError(t, again.Handle(t.Context(), batch))
 	require.Len(t, again.queue.deleted, 1)
+	w.audit(t, 4)
 	var settled []promotion.Request
 	for _, id := range w.sent {
 		settled = append(settled, w.request(t, id))

@@ -75,6 +75,8 @@ type Store interface {
 	// Snapshot reads the state of the requests that messages of one event name.
 	Snapshot(ctx context.Context, messages []promotion.Message) (Snapshot, error)
 	Settle(ctx context.Context, s Settlement) error
+	// Finish writes, some time later, what Settle has left of a request that it has settled.
+	Finish(r promotion.Request)
 	// Change writes the change of one request.
 	Change(ctx context.Context, c promotion.Change) error
 	// PutDeadLetter writes a dead letter, and the end of its request unless it is nil.

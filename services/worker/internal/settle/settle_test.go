@@ -39,7 +39,9 @@ func TestFirstCome(t *testing.T) {
 	w := newWorld(t, 12)
 	var transactions, calls atomic.Int64
 	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
-		calls.Add(1)
+		if _, behind := in.(*awsdynamo.BatchWriteItemInput); !behind {
+			calls.Add(1)
+		}
 		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
 			transactions.Add(1)
 		}
@@ -202,7 +204,7 @@ func TestPoison(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, letters, 1)
 			require.Equal(t, batch[3].Body, letters[0].Body)
-			require.Empty(t, w.ofType(t, "MARKER"))
+			w.awaitFinished(t)
 			w.redriveTwice(t, worker, batch[3], &cured)
 		})
 	}
@@ -244,7 +246,7 @@ func (w *world) redriveTwice(t *testing.T, by worker, old promotion.Delivery, cu
 	}
 	require.Equal(t, promotion.RejectedCapacity, w.request(t, poison).ResultCode, "it takes what is left, which is nothing")
 	require.Empty(t, w.request(t, poison).ErrorCode)
-	require.Empty(t, w.ofType(t, "MARKER"))
+	w.awaitFinished(t)
 	require.Zero(t, w.remaining(t))
 }
 
@@ -322,7 +324,7 @@ func TestUnreadable(t *testing.T) {
 		codes[l.ErrorCode] = l.Body
 	}
 	require.Equal(t, map[string]string{"UNREADABLE": "{", "FAILED_SERDE": batch[0].Body}, codes)
-	require.Empty(t, w.ofType(t, "MARKER"), "nothing waits for it")
+	w.awaitFinished(t)
 }
 
 // A message that SQS moved by itself, with attempts left, goes back under a new generation.
