@@ -89,11 +89,11 @@ var promotionDamages = map[string]promotionDamage{
 		func(f PromotionFaults) []string { return f.Places },
 	},
 	"a winner behind a loser": {
-		func(p *Promotion) { p.settledBy(1, "3"); p.settledBy(2, "2") },
+		func(p *Promotion) { p.settledBy(1, "7.05"); p.settledBy(2, "7.04") },
 		func(f PromotionFaults) []string { return f.OutOfOrder },
 	},
-	"one message for two": {
-		func(p *Promotion) { p.settledBy(1, "1") },
+	"one turn for two": {
+		func(p *Promotion) { p.settledBy(1, "7.00") },
 		func(f PromotionFaults) []string { return f.OutOfOrder },
 	},
 	"two requests of one user": {
@@ -163,11 +163,11 @@ func TestPromotionFaults(t *testing.T) {
 	p.Requests[0].QueueSeq = ""
 	require.NotEmpty(t, p.Faults(nil).OutOfOrder)
 	require.NotEmpty(t, honest.Faults(map[string][]string{}).OutOfOrder, "settled by messages that nobody saw")
-	require.NotEmpty(t, honest.Faults(map[string][]string{honest.Requests[2].ID: {"0"}}).OutOfOrder)
+	require.NotEmpty(t, honest.Faults(map[string][]string{honest.Requests[2].ID: {"6.00"}}).OutOfOrder)
 	require.NotEmpty(t, sent)
 }
 
-// settledBy replaces the SequenceNumber of a request everywhere.
+// settledBy replaces the turn of a request everywhere.
 func (p *Promotion) settledBy(i int, seq string) {
 	r := &p.Requests[i]
 	r.QueueSeq = padSequence(seq)
