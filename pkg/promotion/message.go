@@ -101,7 +101,7 @@ type Outgoing struct {
 func DeduplicationID(members []Outgoing) string {
 	all := make([]string, len(members))
 	for i, m := range members {
-		all[i] = m.Message.DeduplicationID(m.CopyID)
+		all[i] = m.DeduplicationID(m.CopyID)
 	}
 	if len(all) == 1 {
 		return all[0]

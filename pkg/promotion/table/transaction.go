@@ -26,7 +26,8 @@ const repeatTries = 7
 // log and the counts of the event, and with the end of a request the announcement and the deletion
 // of the marker. For a lottery request it also writes the entry and the counter of its group, or
 // the exclusion; for the successful first-come requests, which must be of one promotion, a list of
-// the winners. Each write has an owner: the number by which the caller knows the request that the write belongs to.
+// the winners. Each write has an owner: the number by which the caller knows the request that the
+// write belongs to.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
