@@ -196,6 +196,6 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 }
 
 func (s *Store) Figures(ctx context.Context, eventID string) (promotion.Counts, error) {
-	counts, err := s.Store.Counts(ctx, eventID)
+	counts, err := s.Counts(ctx, eventID)
 	return counts, toUnavailable(err)
 }
