@@ -42,7 +42,7 @@ const (
 	finishedAtOnce   = 100
 	finishDelay      = 10 * time.Millisecond
 	finishesInflight = 8
-	finishTimeout    = 10 * time.Second
+	finishTimeout    = 30 * time.Second
 )
 
 // New returns a store over the table that cfg names. written is called after each transaction with
