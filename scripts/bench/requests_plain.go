@@ -134,6 +134,9 @@ func (r *requestRows) settleUnbatched(ctx context.Context) error {
 		}
 		for _, m := range messages {
 			if err := r.settleOne(ctx, m); err != nil {
+				if errors.Is(ctx.Err(), context.Canceled) {
+					return nil
+				}
 				return err
 			}
 		}
