@@ -1,0 +1,122 @@
+package chaos_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/ids"
+	"urr.guru/scripts/awsproxy"
+	"urr.guru/scripts/harness"
+)
+
+// floodSize is the size of a sale and of the flood beside it.
+type floodSize struct {
+	sale      size
+	callers   int
+	perSecond int
+}
+
+var (
+	// A caller asks 10 times a second, as often as a visitor may.
+	longFlood  = floodSize{sale: longSale, callers: 500, perSecond: 5000}
+	shortFlood = floodSize{sale: shortSale, callers: 20, perSecond: 200}
+)
+
+const floodRoom = "flooded"
+
+// TestFloodOfMadeUpIDs sells while visitors of another room ask for their places, and sells again while
+// they ask for places in rooms of events that do not exist. Made-up ids cost no call of DynamoDB, and
+// in the full form the sale lets in at least 0.9 times as many visitors a second.
+func TestFloodOfMadeUpIDs(t *testing.T) {
+	sideBySide(t)
+	seed, _ := order(t)
+	size := shortFlood
+	if *full {
+		size = longFlood
+	}
+	r := setup(t, size.sale, seed, func(o *harness.Options) { o.AWS = true })
+	callers := r.floodCallers(size.callers)
+	known, knownReads := r.sellBeside(0, callers, size.perSecond, func(c *floodCaller) string { return floodRoom + "/" + c.RequestID })
+	unknown, madeUpReads := r.sellBeside(1, callers, size.perSecond, func(*floodCaller) string { return "no-" + ids.NewV7().String() + "/" + ids.NewV7().String() })
+	t.Logf("%d calls a second beside a sale: known ids: %.1f visitors/s, %d reads of positions; made-up ids: %.1f visitors/s, %d reads of positions",
+		size.perSecond, known, knownReads, unknown, madeUpReads)
+	require.LessOrEqual(t, madeUpReads, knownReads+int64(size.sale.visitors)/10, "reads of positions: made-up ids must cost none")
+	if *full {
+		require.GreaterOrEqual(t, unknown, 0.9*known, "visitors who are let in a second")
+	}
+}
+
+// floodCaller is a visitor who waits in floodRoom and asks for places.
+type floodCaller struct {
+	*harness.Client
+
+	RequestID string `json:"requestId"`
+	Ticket    string `json:"ticket"`
+}
+
+// floodCallers gives visitors a place in a room that nearly stands still.
+func (r *run) floodCallers(n int) []*floodCaller {
+	r.t.Helper()
+	ctx := r.t.Context()
+	r.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+floodRoom, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
+	all := make([]*floodCaller, n)
+	for i := range all {
+		c := &floodCaller{Client: r.Visitor()}
+		answer, err := harness.Settle(ctx, r.t, func() (harness.Answer, error) { return c.Assign(ctx, floodRoom) })
+		require.NoError(r.t, err)
+		require.NoError(r.t, answer.Decode(c))
+		require.NotEmpty(r.t, c.Ticket, "%d: %s", answer.Status, answer.Body)
+		all[i] = c
+	}
+	return all
+}
+
+// sellBeside plays a sale while the callers ask for the places that `place` names. It returns how many
+// visitors a second the sale let in, and how often positions were read from DynamoDB.
+func (r *run) sellBeside(sale int, callers []*floodCaller, perSecond int, place func(*floodCaller) string) (letIn float64, reads int64) {
+	r.t.Helper()
+	var read, asked, refused atomic.Int64
+	r.DynamoDB().Use(func(c awsproxy.Call) awsproxy.Fault {
+		if c.Name == "BatchGetItem" || c.Name == "GetItem" || c.Name == "Query" {
+			read.Add(1)
+		}
+		return awsproxy.Fault{}
+	})
+	ctx, stop := context.WithCancel(r.t.Context())
+	var flood sync.WaitGroup
+	pause := time.Second * time.Duration(len(callers)) / time.Duration(perSecond)
+	for i, c := range callers {
+		flood.Go(func() {
+			time.Sleep(pause * time.Duration(i) / time.Duration(len(callers)))
+			for tick := time.NewTicker(pause); ; {
+				select {
+				case <-ctx.Done():
+					tick.Stop()
+					return
+				case <-tick.C:
+				}
+				answer, err := c.With("X-Vwr-Ticket", c.Ticket).Call(ctx, http.MethodGet, "/vwr-api/vwr/check/"+place(c), nil)
+				if asked.Add(1); err != nil || answer.Status >= http.StatusInternalServerError || answer.Status == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	began := time.Now()
+	err := r.play(sale)
+	took := time.Since(began)
+	stop()
+	flood.Wait()
+	r.DynamoDB().Use(nil)
+	require.NoError(r.t, err)
+	r.t.Logf("sale %d: %v, %.0f calls a second beside it, %d of %d refused", sale, took.Round(time.Millisecond), float64(asked.Load())/took.Seconds(),
+		refused.Load(), asked.Load())
+	require.Less(r.t, refused.Load(), asked.Load()/20+1, "the flood is refused: it would prove nothing")
+	return float64(r.size.visitors) / took.Seconds(), read.Load()
+}
