@@ -15,8 +15,9 @@ const (
 	MaxWithinSeconds = 86_400
 
 	maxVisitors = 100_000_000
-	// shardRate is how many requests per second a partition of the index for a promotion's requests takes,
-	// which each writes four times, of 1,000. maxShards is the largest number of these partitions.
+	// shardRate is how many requests per second a partition of the index for a promotion's requests
+	// takes, which each writes four times, of 1,000. maxShards is the largest number of these
+	// partitions.
 	shardRate, maxShards = 250, 128
 )
 

@@ -44,7 +44,8 @@ func (o Opening) Line() float64 { return float64(o.Visitors) / 20 }
 type PollInterval struct{ Ahead, Seconds float64 }
 
 // The poll intervals that both tiers advise: pkg/waits, at the rate Admitted, and
-// services/queue/internal/line. Where tier 1's grow with the wait, that of the nearest in a row counts.
+// services/queue/internal/line. Where tier 1's grow with the wait, that of the nearest in a row
+// counts.
 var (
 	Tier1Polls = []PollInterval{ //nolint:gochecknoglobals // constant tables
 		{500, 2}, {2000, 5}, {10_000, 10}, {40_000, 15}, {60_000, 20}, {80_000, 30}, {100_000, 40}, {120_000, 50}, {0, 60},
@@ -155,8 +156,8 @@ func (o Opening) Processes() (out []string) {
 	return out
 }
 
-// Load is what an opening asks of its table of DynamoDB, or of an index, per second. An item of at most
-// 1 KB takes a write unit, in a transaction two.
+// Load is what an opening asks of its table of DynamoDB, or of an index, per second. An item of at
+// most 1 KB takes a write unit, in a transaction two.
 type Load struct {
 	Table, Index  string // Table without the installation's prefix; Index empty: the table itself
 	Writes, Reads float64

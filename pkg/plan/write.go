@@ -101,8 +101,8 @@ func (f Figures) NeedText(process string, o Opening) string {
 	}
 }
 
-// machine says what runs a process: pods with requests.cpu of 1, or a class of AWS by its processors. A
-// node of Redis runs its commands on one of them.
+// machine says what runs a process: pods with requests.cpu of 1, or a class of AWS by its
+// processors. A node of Redis runs its commands on one of them.
 func machine(process string, cores int) string {
 	classes := []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"}
 	class := bits.Len(uint(max(2, cores)-1)) - 1 //nolint:gosec // positive

@@ -33,8 +33,8 @@ const (
 	// assigned is the number of visitors in a round, and assigning the number of them who wait for a
 	// position at the same time. With hundreds, DynamoDB Local fails concurrent writes of one item.
 	assigned, assigning = 640, 64
-	// crowdVisitors is the number of visitors in a round of "assign_cpu", and crowdClients that of those who wait
-	// at the same time.
+	// crowdVisitors is the number of visitors in a round of "assign_cpu", and crowdClients that of
+	// those who wait at the same time.
 	crowdVisitors, crowdClients = 4000, 1000
 	// refusedPause is how long a visitor waits after a refusal.
 	refusedPause = 100 * time.Millisecond

@@ -30,9 +30,9 @@ var (
 
 const floodRoom = "flooded"
 
-// TestFloodOfMadeUpIDs sells while visitors of another room ask for their places, and sells again while
-// they ask for places in rooms of events that do not exist. Made-up ids cost no call of DynamoDB, and
-// in the full form the sale lets in at least 0.9 times as many visitors a second.
+// TestFloodOfMadeUpIDs sells while visitors of another room ask for their places, and sells again
+// while they ask for places in rooms of events that do not exist. Made-up ids cost no call of
+// DynamoDB, and in the full form the sale lets in at least 0.9 times as many visitors a second.
 func TestFloodOfMadeUpIDs(t *testing.T) {
 	sideBySide(t)
 	seed, _ := order(t)
@@ -77,8 +77,8 @@ func (r *run) floodCallers(n int) []*floodCaller {
 	return all
 }
 
-// sellBeside plays a sale while the callers ask for the places that `place` names. It returns how many
-// visitors a second the sale let in, and how often positions were read from DynamoDB.
+// sellBeside plays a sale while the callers ask for the places that `place` names. It returns how
+// many visitors a second the sale let in, and how often positions were read from DynamoDB.
 func (r *run) sellBeside(sale int, callers []*floodCaller, perSecond int, place func(*floodCaller) string) (letIn float64, reads int64) {
 	r.t.Helper()
 	var read, asked, refused atomic.Int64

@@ -19,8 +19,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestNotices sells tickets, gives one back and passes one on. A webhook is told of each, signed and in
-// order, although its receiver fails at first; the buyer gets e-mails.
+// TestNotices sells tickets, gives one back and passes one on. A webhook is told of each, signed
+// and in order, although its receiver fails at first; the buyer gets e-mails.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	sink, err := mailsink.Listen(t.Context(), "127.0.0.1:0", t.TempDir())

@@ -42,7 +42,8 @@ type Exporter struct {
 
 type series struct{ event, process string }
 
-// Run exports the needs until ctx ends. When openings cannot be read, the metric keeps its last values.
+// Run exports the needs until ctx ends. When openings cannot be read, the metric keeps its last
+// values.
 func (e *Exporter) Run(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, every, log, "expected openings not read", e.Update)

@@ -16,8 +16,8 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// Write generates the sections with measured figures in the documents of the checkout at root, and the
-// figures of plans.
+// Write generates the sections with measured figures in the documents of the checkout at root, and
+// the figures of plans.
 func Write(root string) error {
 	kept, err := bench.Reference(root)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testMembershipByPage: a visitor finds a plan, signs in to buy it, is declined on the provider's page, pays
-// there, enters a presale for members, and extends the membership.
+// testMembershipByPage: a visitor finds a plan, signs in to buy it, is declined on the provider's
+// page, pays there, enters a presale for members, and extends the membership.
 func testMembershipByPage(t *testing.T, at payPage) {
 	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {

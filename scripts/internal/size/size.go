@@ -123,7 +123,7 @@ func (c *counts) figures() []Figure {
 		// The part of the first figure that is under scripts/.
 		{"hand-written lines of Go of scripts", c.scripts, 23_900, false},
 		// Words of every .md file as wc -w counts them: separated by white space, in tables and code too.
-		{"words of documents", c.words, 57_500, false},
+		{"words of documents", c.words, 58_000, false},
 		// Characters of a line of an .md file: links, tables and code are no exception.
 		{"columns of the longest line of a document", c.longest, MaxColumns, false},
 		// What `make bench` measures without ROWS=: 20, and two of a crowd of a million.

@@ -6,7 +6,8 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// examples are example responses, by the id of a hand-written route or the RPC of a pass-through route.
+// examples are example responses, by the id of a hand-written route or the RPC of a pass-through
+// route.
 var examples = map[string]string{
 	"admin.live":        liveExample,
 	"promotions.apply":  appliedExample,

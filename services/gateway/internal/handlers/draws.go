@@ -41,7 +41,8 @@ const (
 	maxDrawBytes = 64 << 20
 )
 
-// entriesCacheControl lets caches keep the file of the entries, which never changes once it is public.
+// entriesCacheControl lets caches keep the file of the entries, which never changes once it is
+// public.
 var entriesCacheControl = []string{"public, max-age=86400, immutable"}
 
 // DrawHandlers serves the public documents of lottery draws, and the list of winners to operators.
@@ -134,7 +135,8 @@ func (h *DrawHandlers) serveEntries(w http.ResponseWriter, r *http.Request, q *e
 
 type entriesStream = grpc.ServerStreamingClient[ingestv1.DrawEntries]
 
-// entriesFile reads the file of the entries through ingest. The first Read after a Seek opens a stream.
+// entriesFile reads the file of the entries through ingest. The first Read after a Seek opens a
+// stream.
 type entriesFile struct {
 	open      func(offset, size int64) (entriesStream, error)
 	total, at int64
@@ -181,8 +183,8 @@ func (f *entriesFile) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Winners responds with the winners of a promotion as CSV. It reads each page of winners in a separate
-// call of ingest, so that no call lasts as long as a slow client.
+// Winners responds with the winners of a promotion as CSV. It reads each page of winners in a
+// separate call of ingest, so that no call lasts as long as a slow client.
 func (h *DrawHandlers) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in := &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: q.Param("event_id"), Limit: winnersPage}
 	page, more, err := h.readWinners(r.Context(), in)

@@ -1,6 +1,6 @@
-// Package handlers has the handlers of the hand-written routes, among them those with the most load.
-// They respond from memory where possible. Other calls are batched: those that arrive within 150 µs (2
-// to 10 ms for the calls of a crowd) become one RPC.
+// Package handlers has the handlers of the hand-written routes, among them those with the most
+// load. They respond from memory where possible. Other calls are batched: those that arrive within
+// 150 µs (2 to 10 ms for the calls of a crowd) become one RPC.
 package handlers
 
 import (
@@ -27,7 +27,8 @@ const (
 	batchQueue  = 2 * batchMax * batchInflight
 	callTimeout = 3 * time.Second
 	// assignTimeout bounds calls that assign positions. It is long, since a position is stored before
-	// the response, which takes seconds when a crowd arrives; after a time-out the crowd would ask again.
+	// the response, which takes seconds when a crowd arrives; after a time-out the crowd would ask
+	// again.
 	assignTimeout = 10 * time.Second
 )
 

@@ -32,7 +32,8 @@ type Application struct {
 	// KeyHash is the hash of the Idempotency-Key; empty without a key.
 	KeyHash   string
 	Promotion promotion.Promotion
-	// Full says that no place is left in a first-come promotion: a new request is rejected as it is stored.
+	// Full says that no place is left in a first-come promotion: a new request is rejected as it is
+	// stored.
 	Full bool
 	// Busy says that too many requests are unsettled: a new request is refused with ErrTooMany.
 	Busy bool
@@ -73,8 +74,8 @@ func (f Filter) Selects(r *promotion.Request) bool {
 
 // Acceptor stores requests.
 type Acceptor interface {
-	// Accept stores a request, or finds the user's earlier one, as Decide decides. Concurrent calls share
-	// their reads and writes.
+	// Accept stores a request, or finds the user's earlier one, as Decide decides. Concurrent calls
+	// share their reads and writes.
 	Accept(ctx context.Context, a Application) (ApplyResult, error)
 }
 

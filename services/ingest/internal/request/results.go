@@ -32,9 +32,9 @@ func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]prom
 	return out, nil
 }
 
-// EntryOf returns the request that a user's lock names if it is an entry of an announced draw: what the
-// lock does not tell of it, such as when it was queued, is absent. ok is false otherwise. The draw is
-// in memory, so that the announcement, at which everybody asks, costs no read of requests.
+// EntryOf returns the request that a user's lock names if it is an entry of an announced draw: what
+// the lock does not tell of it, such as when it was queued, is absent. ok is false otherwise. The
+// draw is in memory, so that the announcement, at which everybody asks, costs no read of requests.
 func (s *Draws) EntryOf(ctx context.Context, eventID, userID string, lock *promotion.Lock) (r promotion.Request, ok bool, err error) {
 	st, err := s.states.Get(ctx, eventID)
 	id, invalid := uuid.Parse(lock.RequestID)

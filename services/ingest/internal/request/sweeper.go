@@ -37,8 +37,8 @@ type PendingStore interface {
 	FinishSettled(ctx context.Context, settled []promotion.Request) error
 	// EndUnreadable ends a request whose item cannot be read.
 	EndUnreadable(ctx context.Context, m promotion.Marker) error
-	// End writes the ends of requests, except those that were changed meanwhile. It deletes the lock of a
-	// failed request, so that the user may apply again, unless the lock counts withdrawals.
+	// End writes the ends of requests, except those that were changed meanwhile. It deletes the lock of
+	// a failed request, so that the user may apply again, unless the lock counts withdrawals.
 	End(ctx context.Context, ends []promotion.Change) error
 }
 

@@ -53,8 +53,8 @@ func selectPart[T any](r WinnerRange, list []T) (selected []T, more bool) {
 }
 
 // Winners calls each with the selected winners, a page at a time: those of an announced lottery in
-// the order of their ranks, those of a first-come promotion in the order of their places. more reports
-// that others follow; requests that succeed later follow too.
+// the order of their ranks, those of a first-come promotion in the order of their places. more
+// reports that others follow; requests that succeed later follow too.
 func (e *Exporter) Winners(ctx context.Context, eventID string, r WinnerRange, each func([]Winner) error) (more bool, err error) {
 	p, err := e.store.Promotion(ctx, eventID)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package campaign decides which rewards members earn: by attendance, by drawing prizes, as winners of
-// a promotion. Package payout pays them.
+// Package campaign decides which rewards members earn: by attendance, by drawing prizes, as winners
+// of a promotion. Package payout pays them.
 package campaign
 
 import (
@@ -48,8 +48,9 @@ type Milestone struct {
 	Every bool
 }
 
-// reachedMilestones returns the milestones whose reward a streak of this length earns on its last day.
-// before has the milestones that the member reached earlier: those that pay only once are left out.
+// reachedMilestones returns the milestones whose reward a streak of this length earns on its last
+// day. before has the milestones that the member reached earlier: those that pay only once are left
+// out.
 func (c *Campaign) reachedMilestones(streak int, before map[int]bool) (out []Milestone) {
 	for _, m := range c.Milestones {
 		if m.Every && streak%m.Day == 0 || !m.Every && streak == m.Day && !before[m.Day] {

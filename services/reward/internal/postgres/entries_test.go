@@ -213,8 +213,8 @@ func TestStockIsNeverOverdrawn(t *testing.T) {
 	require.Zero(t, *c.Prizes[0].Stock)
 }
 
-// A crowd draws at once, many of them twice: each member has one entry, the prizes go out exactly, and
-// few transactions do it.
+// A crowd draws at once, many of them twice: each member has one entry, the prizes go out exactly,
+// and few transactions do it.
 func TestCrowdDrawsInFewTransactions(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
@@ -294,7 +294,8 @@ func TestEntriesBeyondTheQueueAreRefused(t *testing.T) {
 	require.Equal(t, int32(2001), made.Load())
 }
 
-// A request whose answer was lost is repeated after midnight: its key finds the entry of the day before.
+// A request whose answer was lost is repeated after midnight: its key finds the entry of the day
+// before.
 func TestKeyFindsTheEntryOfTheDayBefore(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 23:59:59.000"))

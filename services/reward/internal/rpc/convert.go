@@ -13,7 +13,8 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// kindOf returns the kind of rewards that a provider pays; the provider's name is "point" or "coupon".
+// kindOf returns the kind of rewards that a provider pays; the provider's name is "point" or
+// "coupon".
 func kindOf(provider string) payout.Kind { return payout.Kind(strings.ToUpper(provider)) }
 
 func toCampaign(in *rewardv1.CreateCampaignRequest) campaign.Campaign {

@@ -117,7 +117,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// openDatabase connects to PostgreSQL, and starts the relay that publishes the Kafka events of its outbox.
+// openDatabase connects to PostgreSQL, and starts the relay that publishes the Kafka events of its
+// outbox.
 func openDatabase(ctx context.Context, a *lifecycle.App, cfg *Config) (*pgxpool.Pool, *postgres.Database, error) {
 	pool, err := pkgpostgres.Attach(ctx, a, cfg.Postgres, pkgpostgres.Indexed())
 	if err != nil {
@@ -149,8 +150,8 @@ func registerMemberships(server grpc.ServiceRegistrar, s *membership.Service, e 
 	ticketv1.RegisterEntitlementAdminServiceServer(server, rpc.NewEntitlementAdmin(e))
 }
 
-// startEntitlements starts the worker that deletes lists of users which were replaced, and returns the
-// service that tells who may buy in presales.
+// startEntitlements starts the worker that deletes lists of users which were replaced, and returns
+// the service that tells who may buy in presales.
 func startEntitlements(
 	a *lifecycle.App, events *event.Service, members *membership.Service, database *postgres.Database, log *slog.Logger,
 ) *entitlement.Service {
@@ -187,8 +188,8 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
 }
 
-// startTransfers starts the workers that end, and count, offers of tickets to other users, and returns
-// the service that makes them.
+// startTransfers starts the workers that end, and count, offers of tickets to other users, and
+// returns the service that makes them.
 func startTransfers(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *transfer.Service {
 	store := transfers.NewStore(database)
 	s := transfer.NewService(store, cfg.HoldMaxExtension)
@@ -197,8 +198,8 @@ func startTransfers(a *lifecycle.App, cfg *Config, database *postgres.Database, 
 	return s
 }
 
-// startMemberships starts the workers that end, and count, purchases of memberships that are not paid, and
-// returns the service that sells them.
+// startMemberships starts the workers that end, and count, purchases of memberships that are not
+// paid, and returns the service that sells them.
 func startMemberships(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *membership.Service {
 	store := memberships.NewStore(database)
 	s := membership.NewService(store, store, cfg.HoldMaxExtension)

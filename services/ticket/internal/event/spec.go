@@ -138,8 +138,8 @@ func (s *Spec) CheckClosing() error {
 	return nil
 }
 
-// MovedTimes returns the names of those times on which buyers rely that differ between old and new: the
-// start, the doors, and the end of refunds.
+// MovedTimes returns the names of those times on which buyers rely that differ between old and new:
+// the start, the doors, and the end of refunds.
 func MovedTimes(old, new *Spec) (members []string) {
 	if !old.StartsAt.Equal(new.StartsAt) {
 		members = append(members, "startsAt")

@@ -13,7 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Events serves the RPCs with which visitors read events, and queue reads sales and settings of lines.
+// Events serves the RPCs with which visitors read events, and queue reads sales and settings of
+// lines.
 type Events struct {
 	ticketv1.UnimplementedEventServiceServer
 

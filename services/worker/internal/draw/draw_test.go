@@ -70,8 +70,8 @@ func TestDraw(t *testing.T) {
 	require.Equal(t, promotion.DrawSettled, w.pass(t, announced+time.Hour))
 }
 
-// The draw waits as long as one request from before the cutoff is unsettled: in an open group, where it
-// may still enter, and again after the groups have closed, where it is rejected.
+// The draw waits as long as one request from before the cutoff is unsettled: in an open group,
+// where it may still enter, and again after the groups have closed, where it is rejected.
 func TestDrawWaitsForEachRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -258,8 +258,8 @@ func (w *world) keysAre(t *testing.T, c fairdraw.KeyConfig) {
 	require.NoError(t, w.keys.Rekey(c))
 }
 
-// A seed that is not revealed a day after the announcement is replaced by zeros, also when the winners
-// were stored before its key was lost.
+// A seed that is not revealed a day after the announcement is replaced by zeros, also when the
+// winners were stored before its key was lost.
 func TestSeedThatIsNotRevealed(t *testing.T) {
 	t.Parallel()
 	for name, lostAt := range map[string]time.Duration{"before the draw": after, "before the announcement": ranked} {
@@ -310,7 +310,8 @@ func TestDrawWithoutEntries(t *testing.T) {
 	require.Empty(t, w.ofType(t, "OPEN_DRAW"))
 }
 
-// Four processes work on a draw at once, with lost calls, lost answers and conflicts: it is drawn once.
+// Four processes work on a draw at once, with lost calls, lost answers and conflicts: it is drawn
+// once.
 func TestDisturbedDraw(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")

@@ -230,8 +230,8 @@ func TestLotteryRedrive(t *testing.T) {
 	require.Equal(t, w.sent, w.entered(t))
 }
 
-// After the lists are final they stay as they are: a redriven request is late, and keeps the exclusion
-// that was listed; one that was accepted too late gets none.
+// After the lists are final they stay as they are: a redriven request is late, and keeps the
+// exclusion that was listed; one that was accepted too late gets none.
 func TestLotteryAfterTheLists(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)

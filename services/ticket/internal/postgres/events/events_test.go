@@ -280,7 +280,8 @@ func TestSoldByEvent(t *testing.T) {
 	require.Equal(t, map[string]int64{"e": 2, "g": 0}, sold, "held is not sold")
 }
 
-// A sale opens twice if it has a presale. What a PUT leaves out stays expected, an empty value ends it.
+// A sale opens twice if it has a presale. What a PUT leaves out stays expected, an empty value ends
+// it.
 func TestExpectedOpenings(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
