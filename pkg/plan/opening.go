@@ -165,9 +165,9 @@ type Load struct {
 }
 
 // Loads returns the loads of an opening, all of one table. A position is read, and then stored. An
-// application is stored (lock, request, log, marker), queued (request, log, marker) and settled
-// (request, two logs, marker, and its share of what ten have in common); queueing it moves it in the
-// indexes.
+// application is stored (lock, request, log, marker), queued if it is not settled within a second
+// (request, log, marker) and settled (request and its share of what ninety have in common; outside
+// the transaction three logs and the marker); queueing it moves it in the indexes.
 func (o Opening) Loads() []Load {
 	rate := o.PerSecond()
 	load := func(table, index string, perVisitor, perSettled, reads float64) Load {
@@ -182,7 +182,7 @@ func (o Opening) Loads() []Load {
 		return []Load{load("vwr-positions", "", 1, 0, rate), load("vwr-positions", "eventId-position-index", 1, 0, 0)}
 	case Promotion:
 		const table = "AsyncEventTable"
-		return []Load{load(table, "", 8+6, 10, rate+2*o.settled()), load(table, "GSI1", 1+2, 1, 0), load(table, "GSI2", 1+2, 1, 0)}
+		return []Load{load(table, "", 8+6, 3+4, rate+2*o.settled()), load(table, "GSI1", 1+2, 1, 0), load(table, "GSI2", 1+2, 1, 0)}
 	default:
 		return nil
 	}
