@@ -99,7 +99,7 @@ func (c *checker) testModules(ctx context.Context) error {
 // goTest runs one go test in the checkout's root, with env added to the environment. On a CI server
 // it ignores cached results and shuffles the tests.
 func (c *checker) goTest(ctx context.Context, out io.Writer, title string, env []string, args ...string) error {
-	args = append([]string{"test", "-vet=off", "-timeout=25m", noDebugInformation}, args...) // `make lint` runs vet
+	args = append([]string{"test", "-vet=off", "-timeout=45m", noDebugInformation}, args...) // `make lint` runs vet
 	if os.Getenv("CI") != "" {
 		args = append([]string{"test", "-shuffle=on", "-count=1"}, args[1:]...)
 	}
