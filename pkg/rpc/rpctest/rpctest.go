@@ -73,7 +73,7 @@ func Serve(t testing.TB, register func(grpc.ServiceRegistrar), opts ...Option) g
 		t.Fatalf("rpctest: %v", err)
 	}
 	register(s)
-	l := bufconn.Listen(1 << 20)
+	l := bufconn.Listen(1 << 16)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
