@@ -12,6 +12,7 @@ import (
 
 	"urr.guru/pkg/ids"
 	"urr.guru/scripts/awsproxy"
+	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/harness"
 )
 
@@ -64,6 +65,7 @@ type floodCaller struct {
 func (r *run) floodCallers(n int) []*floodCaller {
 	r.t.Helper()
 	ctx := r.t.Context()
+	require.NoError(r.t, r.open(&sale{Sale: crowd.Sale{EventID: floodRoom, Seats: 10, Threshold: 1, Rate: 1, Hold: 30, Slot: 30}}))
 	r.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+floodRoom, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 	all := make([]*floodCaller, n)
 	for i := range all {
