@@ -19,8 +19,8 @@ type presale struct {
 }
 
 // entitledSQL says whether the user of reservation r had an entitlement for the presale of event e
-// when it was made: by a list or a membership. It knows neither codes nor claims, which the crowd does
-// not have.
+// when it was made: by a list or a membership. It knows neither codes nor claims, which the crowd
+// does not have.
 const entitledSQL = `
 	(EXISTS (SELECT 1 FROM jsonb_array_elements(e.presale_ways) w
 	         JOIN entitlement_lists l ON l.event_id = e.event_id AND l.status = 'CURRENT' AND l.list = w ->> 'list'

@@ -145,7 +145,8 @@ func (r SaleRun) samplesOverThreshold() (n int) {
 // PublicSale judges a sale without access to the stores, from public information and from what the
 // visitors saw. Sold comes from the public figures. Oversold counts seats for which two visitors
 // hold a ticket. PaidWithoutTicket counts visitors whose payment was confirmed and who saw no
-// ticket. The number of visitors in the shop, the order of admissions and who was in the presale stay unknown.
+// ticket. The number of visitors in the shop, the order of admissions and who was in the presale
+// stay unknown.
 type PublicSale struct {
 	Visitor *crowd.Session
 	EventID string

@@ -36,7 +36,8 @@ const (
 	membershipPrice = 9900
 )
 
-// entitledVisitors returns visitors who may buy in a presale, by number: the first of those who simply buy.
+// entitledVisitors returns visitors who may buy in a presale, by number: the first of those who
+// simply buy.
 func entitledVisitors(behaviours []Behaviour) (chosen []int) {
 	want := max(entitledAtLeast, len(behaviours)*entitledPercent/100)
 	for i, b := range behaviours {

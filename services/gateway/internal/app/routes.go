@@ -78,16 +78,16 @@ func fastPoll(id, pattern string, access edge.Access, handler edge.Handler, answ
 	}
 }
 
-// waitingPoll makes a fastPoll of those who wait: under overload a share of them is refused. Their pages
-// ask again by themselves, and nobody loses a place by asking later.
+// waitingPoll makes a fastPoll of those who wait: under overload a share of them is refused. Their
+// pages ask again by themselves, and nobody loses a place by asking later.
 func (e *endpoints) waitingPoll(id, pattern string, access edge.Access, handler edge.Handler, answer proto.Message, headers ...edge.Header) *edge.Route {
 	r := fastPoll(id, pattern, access, handler, answer, headers...)
 	r.Refusal = e.load.Refusal
 	return r
 }
 
-// signInTimeout exceeds the sum of the time-outs of the calls to the identity provider, for its metadata,
-// its token endpoint and its keys.
+// signInTimeout exceeds the sum of the time-outs of the calls to the identity provider, for its
+// metadata, its token endpoint and its keys.
 const signInTimeout = 16 * time.Second
 
 func (e *endpoints) authRoutes() []*edge.Route {
@@ -275,8 +275,8 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 	}
 }
 
-// operatorRoutes returns the route that streams the live figures of an event to operators, the one that
-// takes lists of users, and those that export figures.
+// operatorRoutes returns the route that streams the live figures of an event to operators, the one
+// that takes lists of users, and those that export figures.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	csv := func(id, pattern string, access edge.Access, handler edge.Handler, timeout time.Duration) *edge.Route {
 		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, Poll: true, Timeout: timeout}

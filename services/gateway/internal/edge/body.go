@@ -7,8 +7,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// BodyError returns the error of a request whose body could not be read: BODY_TOO_LARGE beyond the limit of
-// its http.MaxBytesReader, else INVALID_REQUEST.
+// BodyError returns the error of a request whose body could not be read: BODY_TOO_LARGE beyond the
+// limit of its http.MaxBytesReader, else INVALID_REQUEST.
 func BodyError(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {

@@ -1,5 +1,6 @@
-// Package overload refuses a share of the polls of the waiting rooms and lines while the processors are
-// overloaded, so that they have time for holds, payments and everything else that visitors do once.
+// Package overload refuses a share of the polls of the waiting rooms and lines while the processors
+// are overloaded, so that they have time for holds, payments and everything else that visitors do
+// once.
 package overload
 
 import (
@@ -18,8 +19,8 @@ const (
 	// minWaits is the number of waits in an interval below which they say nothing. The runtime measures
 	// one of eight.
 	minWaits = 20
-	// MaxShare is the most that is refused, in percent: visitors who try again get through, so that those
-	// whose turn it is are let in.
+	// MaxShare is the most that is refused, in percent: visitors who try again get through, so that
+	// those whose turn it is are let in.
 	MaxShare = 90
 	// The share grows fast, since requests pile up, and falls slowly, since it falls until there is an
 	// overload again. From none to MaxShare it takes a second.
@@ -44,8 +45,8 @@ type Shedder struct {
 }
 
 // New makes a Shedder that refuses nothing until Run has measured an overload: the tenth of the
-// goroutines that wait longest for a processor wait longer than maxWait. A hold waits about ten times:
-// for its request, its batch, its answer. With a maxWait of 0 nothing is ever refused.
+// goroutines that wait longest for a processor wait longer than maxWait. A hold waits about ten
+// times: for its request, its batch, its answer. With a maxWait of 0 nothing is ever refused.
 func New(maxWait time.Duration) *Shedder {
 	s := &Shedder{maxWait: maxWait}
 	s.sample[0].Name = latencies
@@ -102,8 +103,8 @@ func (s *Shedder) measure() time.Duration {
 	return longest(waits, h.Buckets)
 }
 
-// longest returns the lower bound of the bucket in which the longest tenth of the waits begins. Bucket
-// i has those of at least bounds[i] seconds.
+// longest returns the lower bound of the bucket in which the longest tenth of the waits begins.
+// Bucket i has those of at least bounds[i] seconds.
 func longest(waits []uint64, bounds []float64) time.Duration {
 	var all, above uint64
 	for _, n := range waits {
