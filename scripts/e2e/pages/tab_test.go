@@ -278,6 +278,9 @@ func (b *tab) until(what, expression string) {
 // is being reloaded may never return.
 const answerWithin = 10 * time.Second
 
+// longestWait is the time within which the page of a busy machine shows what a test waits for.
+const longestWait = 10 * time.Minute
+
 // untilAny waits for one of several expressions to become true and returns the index of the first.
 // The page itself polls, so that a wait causes no traffic; an expression that throws is not true
 // yet.
@@ -297,8 +300,11 @@ func (b *tab) untilAny(what string, expressions ...string) int {
 	})`, strings.Join(expressions, ", () => "))
 	ctx, cancel := b.bounded()
 	defer cancel()
-	found := -1
+	found, start := -1, time.Now()
 	testkit.Until(b.t, func() bool {
+		if time.Since(start) > longestWait {
+			b.t.Fatalf("after %v the page does not show: %s", longestWait, what)
+		}
 		// An error, or no response, comes from a page that is being left: retry on the next one.
 		attempt, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
