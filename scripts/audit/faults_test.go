@@ -114,7 +114,8 @@ func honestEvents(t *testing.T) (prefix string) {
 
 func kafkaClient(t *testing.T) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
+	forever := kgo.UnknownTopicRetries(-1) // a broker may not know a new topic yet
+	client, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...), forever)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return client
