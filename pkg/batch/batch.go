@@ -99,7 +99,8 @@ func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], 
 // Put passes one item to a batch without waiting for its result. It fails as Do does when the queue is
 // full, and after Close.
 func (c *Coalescer[I, O]) Put(in I) error {
-	return c.enqueue(&queuedCall[I, O]{ctx: context.Background(), in: in, done: make(chan struct{}, 1)})
+	_, err := c.enqueue(&queuedCall[I, O]{ctx: context.Background(), in: in, done: make(chan struct{}, 1)})
+	return err
 }
 
 // Do passes one item to a batch and waits for its result. It fails with errs.ErrOverloaded (and a
@@ -113,7 +114,7 @@ func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	}
 	cl := c.calls.Get().(*queuedCall[I, O]) //nolint:forcetypeassert // the pool's only type
 	cl.ctx, cl.in = ctx, in
-	if err := c.enqueue(cl); err != nil {
+	if _, err := c.enqueue(cl); err != nil {
 		return zero, err
 	}
 	select {
@@ -127,23 +128,53 @@ func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	return out.Value, out.Err
 }
 
-func (c *Coalescer[I, O]) enqueue(cl *queuedCall[I, O]) error {
+// DoAll does what Do does with each of the items, which enter the queue together and in order. When
+// ctx ends first, all of them fail with its error.
+func (c *Coalescer[I, O]) DoAll(ctx context.Context, in []I) []Result[O] {
+	out := make([]Result[O], len(in))
+	calls, done := make([]*queuedCall[I, O], len(in)), make(chan struct{}, len(in))
+	for i := range in {
+		calls[i] = &queuedCall[I, O]{ctx: ctx, in: in[i], done: done}
+	}
+	queued, err := c.enqueue(calls...)
+	for range queued {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			for i := range out {
+				out[i].Err = ctx.Err()
+			}
+			return out
+		}
+	}
+	for i, cl := range calls {
+		out[i] = cl.out
+		if i >= queued {
+			out[i].Err = err
+		}
+	}
+	return out
+}
+
+// enqueue appends calls to the queue. Without an error it took all of them, else the first n.
+func (c *Coalescer[I, O]) enqueue(calls ...*queuedCall[I, O]) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return errs.ErrUnavailable
+		return 0, errs.ErrUnavailable
 	}
-	if len(c.pending) >= c.cfg.Queue {
-		return errs.ErrOverloaded.WithRetry(time.Second)
+	waiting := len(c.pending)
+	if n = min(len(calls), c.cfg.Queue-waiting); n < len(calls) {
+		err = errs.ErrOverloaded.WithRetry(time.Second)
 	}
-	c.pending = append(c.pending, cl)
-	if c.cfg.Delay > 0 && len(c.pending) == 1 {
+	c.pending = append(c.pending, calls[:n]...)
+	if c.cfg.Delay > 0 && waiting == 0 && n > 0 {
 		c.scheduleBatchLocked()
 	}
-	if c.isBatchDueLocked() && c.running < c.cfg.Inflight { // else it runs after the batch that ends first
+	for c.isBatchDueLocked() && c.running < c.cfg.Inflight { // the others run after the batch that ends first
 		c.startBatchLocked()
 	}
-	return nil
+	return n, err
 }
 
 func (c *Coalescer[I, O]) scheduleBatchLocked() {

@@ -31,6 +31,39 @@ func TestDelayCollectsOneBatch(t *testing.T) {
 	})
 }
 
+// Items that enter together are in one batch, in order, and those beyond the queue are refused.
+func TestDoAllKeepsItemsTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := recorder{gate: make(chan struct{})}
+		c := batch.NewGroups(batch.Config{Max: 4, Queue: 6}, 1, func(ctx context.Context, _ string, in []int) ([]batch.Result[int], error) {
+			values, err := r.run(ctx, in)
+			out := make([]batch.Result[int], len(values))
+			for i, v := range values {
+				out[i].Value = v
+			}
+			return out, err
+		})
+		var got []batch.Result[int]
+		var work sync.WaitGroup
+		work.Go(func() { got = c.DoAll(t.Context(), "", []int{1, 2, 3, 4, 5, 6, 7}) })
+		synctest.Wait()
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, c.DoAll(gone, "", []int{8})[0].Err, context.Canceled)
+		require.ErrorIs(t, c.DoAll(t.Context(), "another", []int{8})[0].Err, errs.ErrOverloaded, "too many keys")
+		close(r.gate)
+		work.Wait()
+		for i, result := range got[:6] {
+			require.Equal(t, batch.Result[int]{Value: 2 * (i + 1)}, result)
+		}
+		require.ErrorIs(t, got[6].Err, errs.ErrOverloaded)
+		require.Equal(t, [][]int{{1, 2, 3, 4}, {5, 6}}, r.batches)
+		require.NoError(t, c.Close(t.Context()))
+		require.ErrorIs(t, c.DoAll(t.Context(), "", []int{9})[0].Err, errs.ErrUnavailable)
+	})
+}
+
 // A batch that ends early must not cut short the delay of the next one: small batches would follow
 // each other.
 func TestDelayOutlastsBatchesInFlight(t *testing.T) {

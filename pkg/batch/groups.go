@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,16 @@ func (g *Groups[K, I, O]) Do(ctx context.Context, key K, in I) (O, error) {
 	}
 	defer g.releaseGroup(key, k, 1)
 	return k.calls.Do(ctx, in)
+}
+
+// DoAll runs items in batches of their key, as Coalescer.DoAll does. It also fails as Do does.
+func (g *Groups[K, I, O]) DoAll(ctx context.Context, key K, in []I) []Result[O] {
+	k, err := g.useGroup(key)
+	if err != nil {
+		return slices.Repeat([]Result[O]{{Err: err}}, len(in))
+	}
+	defer g.releaseGroup(key, k, 1)
+	return k.calls.DoAll(ctx, in)
 }
 
 func (g *Groups[K, I, O]) useGroup(key K) (*keyGroup[I, O], error) {
