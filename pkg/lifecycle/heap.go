@@ -2,6 +2,9 @@ package lifecycle
 
 import "runtime"
 
+// heapFloor is about how many bytes each service allocates between two garbage collections.
+const heapFloor = 32 << 20
+
 // ReserveHeap makes the garbage collector of a process with a small heap run less often: it starts
 // when the heap has grown by GOGC percent, in a heap of a few MB many times a second under load.
 //

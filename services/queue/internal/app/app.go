@@ -30,16 +30,11 @@ import (
 // ticketTimeout bounds a call to ticket that has no deadline of its own.
 const ticketTimeout = 2 * time.Second
 
-// heapFloor is about how many bytes are allocated between two garbage collections. Without it they
-// would be frequent, since the live heap of the service is only a few MB.
-const heapFloor = 32 << 20
-
 // name is the name of the service in logs, metrics and calls.
 const name = "queue"
 
 // Run runs the queue service until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	defer lifecycle.ReserveHeap(heapFloor)()
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
 		return err
