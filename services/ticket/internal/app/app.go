@@ -49,16 +49,10 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-const (
-	name = "ticket"
-	// heapFloor is memory, in bytes, that is reserved so that the garbage collector does not run
-	// many times a second: the live heap is small, and every request makes garbage.
-	heapFloor = 32 << 20
-)
+const name = "ticket"
 
 // Run serves the RPCs and runs the background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
-	defer lifecycle.ReserveHeap(heapFloor)()
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
 		return err
