@@ -28,21 +28,31 @@ func BatchGet(ctx context.Context, client *dynamodb.Client, table string, keys [
 		mu    sync.Mutex
 		items []Item
 		all   []error
-		work  sync.WaitGroup
 	)
-	for part := range slices.Chunk(keys, batchGetMax) {
-		work.Go(func() {
-			got, err := batchGetPart(ctx, client, table, part)
-			mu.Lock()
-			defer mu.Unlock()
-			items = append(items, got...)
-			if err != nil {
-				all = append(all, err)
-			}
-		})
+	EachChunk(keys, batchGetMax, func(part []Item) {
+		got, err := batchGetPart(ctx, client, table, part)
+		mu.Lock()
+		defer mu.Unlock()
+		items = append(items, got...)
+		if err != nil {
+			all = append(all, err)
+		}
+	})
+	return items, errors.Join(all...)
+}
+
+// EachChunk calls do with chunks of at most size items, all at once, and waits for them. This goroutine
+// does the last: a call of the SDK needs a large stack, which a new one would have to grow.
+func EachChunk[I any](items []I, size int, do func([]I)) {
+	var work sync.WaitGroup
+	for ; len(items) > size; items = items[size:] {
+		part := items[:size:size]
+		work.Go(func() { do(part) })
+	}
+	if len(items) > 0 {
+		do(items)
 	}
 	work.Wait()
-	return items, errors.Join(all...)
 }
 
 func batchGetPart(ctx context.Context, client *dynamodb.Client, table string, keys []Item) (items []Item, err error) {
