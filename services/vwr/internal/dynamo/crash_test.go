@@ -69,7 +69,7 @@ func crashDuringGroup() int {
 	var work sync.WaitGroup
 	for i := range crashVisitors {
 		work.Go(func() {
-			_, _ = s.TakePosition(context.Background(), c, fmt.Sprint(i), []uuid.UUID{visitorID(i)})
+			_, _ = roomtest.Take(context.Background(), s, c, fmt.Sprint(i), visitorID(i))
 		})
 	}
 	work.Wait()
@@ -115,7 +115,7 @@ func TestKilledReplicaLeavesGaps(t *testing.T) {
 	require.Greater(t, before, int64(len(stored)), "the replica died too late to prove anything")
 	seen := make(map[int64]bool)
 	for i := range crashVisitors {
-		r, err := s.TakePosition(t.Context(), c, fmt.Sprint(i), []uuid.UUID{visitorID(i)})
+		r, err := roomtest.Take(t.Context(), s, c, fmt.Sprint(i), visitorID(i))
 		require.NoError(t, err)
 		if old, ok := stored[i]; ok {
 			require.Equal(t, old, r, "visitor %d", i)

@@ -31,7 +31,7 @@ func firstCall() func() bool {
 }
 
 func takeWithID(ctx context.Context, s *dynamo.Store, c room.Counters, id uuid.UUID) (room.Record, error) {
-	return s.TakePosition(ctx, c, id.String(), []uuid.UUID{id})
+	return roomtest.Take(ctx, s, c, id.String(), id)
 }
 
 // requireStored requires that a record is stored as it was issued.

@@ -46,7 +46,7 @@ func TestItemLayout(t *testing.T) {
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
 	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17, Next: room.NextQueue})
 	id := uuid.New()
-	rec, err := store.TakePosition(t.Context(), c, "visitor", []uuid.UUID{id})
+	rec, err := roomtest.Take(t.Context(), store, c, "visitor", id)
 	require.NoError(t, err)
 	require.NoError(t, store.SetServing(t.Context(), roomtest.Read(t, store, "demo"), 1))
 	claim(t, store, rec)

@@ -78,22 +78,24 @@ type assignBacklog struct {
 	perAssign time.Duration
 }
 
-// enter adds one waiting assign, or fails with errs.ErrOverloaded. After a successful enter the
-// caller must call leave.
-func (b *assignBacklog) enter() error {
+// enter adds up to n waiting assigns and returns their number, for which the caller must call
+// leave. The others fail with errs.ErrOverloaded.
+func (b *assignBacklog) enter(n int) (entered int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if wait := time.Duration(b.waiting) * b.perAssign; wait > maxBacklogWait {
-		return errs.ErrOverloaded.WithRetry(wait.Round(time.Second))
+	for ; entered < n; entered++ {
+		if wait := time.Duration(b.waiting) * b.perAssign; wait > maxBacklogWait {
+			return entered, errs.ErrOverloaded.WithRetry(wait.Round(time.Second))
+		}
+		b.waiting++
 	}
-	b.waiting++
-	return nil
+	return entered, nil
 }
 
-func (b *assignBacklog) leave() {
+func (b *assignBacklog) leave(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting--
+	b.waiting -= n
 }
 
 func (b *assignBacklog) idle() bool {

@@ -12,37 +12,39 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/errs"
 	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
 func TestBacklogRefusesLongWaits(t *testing.T) {
 	t.Parallel()
 	var b assignBacklog
-	for range 10_000 { // there is no estimate yet
-		require.NoError(t, b.enter())
-	}
+	require.NoError(t, enter(&b, 10_000)) // there is no estimate yet
 	for range 5 {
 		b.observeGroup(500, 5*time.Second) // 10 ms each
 	}
-	err := b.enter()
+	err := enter(&b, 1)
 	require.ErrorIs(t, err, errs.ErrOverloaded, "behind 10,000 of 10 ms")
 	require.GreaterOrEqual(t, errs.From(err).RetryAfter, 90*time.Second)
-	for range 9_850 {
-		b.leave()
-	}
-	require.NoError(t, b.enter(), "behind 150 of 10 ms")
+	b.leave(9_850)
+	entered, err := b.enter(80)
+	require.ErrorIs(t, err, errs.ErrOverloaded)
+	require.Equal(t, 57, entered, "from 150 to 206 of 9.7 ms")
+}
+
+func enter(b *assignBacklog, n int) error {
+	_, err := b.enter(n)
+	return err
 }
 
 func TestBacklogSmallGroupsOnlyLowerEstimate(t *testing.T) {
 	t.Parallel()
 	var b assignBacklog
 	b.observeGroup(1, 40*time.Millisecond) // the interval between writes, not the cost of one
-	for range 5_000 {
-		require.NoError(t, b.enter(), "after a small group")
-	}
+	require.NoError(t, enter(&b, 5_000), "after a small group")
 	b.observeGroup(100, 10*time.Second)
-	require.ErrorIs(t, b.enter(), errs.ErrOverloaded, "the store is slow")
+	require.ErrorIs(t, enter(&b, 1), errs.ErrOverloaded, "the store is slow")
 	b.observeGroup(1, 100*time.Microsecond) // it has recovered
-	require.NoError(t, b.enter(), "the store is fast again")
+	require.NoError(t, enter(&b, 1), "the store is fast again")
 }
 
 func TestPacerKeepsMinimumInterval(t *testing.T) {
@@ -67,15 +69,15 @@ func TestPacerKeepsMinimumInterval(t *testing.T) {
 func TestBacklogsAreIsolatedAndBounded(t *testing.T) {
 	t.Parallel()
 	var q assignBacklogs
-	require.NoError(t, q.forEvent("busy").enter())
+	require.NoError(t, enter(q.forEvent("busy"), 1))
 	q.forEvent("busy").observeGroup(500, 5000*time.Second)
-	require.ErrorIs(t, q.forEvent("busy").enter(), errs.ErrOverloaded)
+	require.ErrorIs(t, enter(q.forEvent("busy"), 1), errs.ErrOverloaded)
 	for i := range 3 * maxBacklogs {
-		require.NoError(t, q.forEvent(strconv.Itoa(i)).enter(), "another event is not slow")
-		q.forEvent(strconv.Itoa(i)).leave()
+		require.NoError(t, enter(q.forEvent(strconv.Itoa(i)), 1), "another event is not slow")
+		q.forEvent(strconv.Itoa(i)).leave(1)
 	}
 	require.LessOrEqual(t, len(q.byEvent), maxBacklogs)
-	require.ErrorIs(t, q.forEvent("busy").enter(), errs.ErrOverloaded, "somebody waits for it, so it is kept")
+	require.ErrorIs(t, enter(q.forEvent("busy"), 1), errs.ErrOverloaded, "somebody waits for it, so it is kept")
 }
 
 const busy, busyRound = "busy", room.Round(1)
@@ -93,7 +95,7 @@ func openStore(t *testing.T) *Store {
 
 func (s *Store) takeOne(t *testing.T) (room.Record, error) {
 	t.Helper()
-	return s.TakePosition(t.Context(), room.Counters{EventID: busy, Round: busyRound}, "v", []uuid.UUID{uuid.New()})
+	return roomtest.Take(t.Context(), s, room.Counters{EventID: busy, Round: busyRound}, "v", uuid.New())
 }
 
 // A call that would wait too long fails at once, without a call to DynamoDB.

@@ -36,17 +36,23 @@ type findResult struct {
 	ok     bool
 }
 
-// TakePosition returns the visitor's record, or issues the next position and stores it. It fails at
-// once with errs.ErrOverloaded when the answer would come too late. A call cancelled before its
+// TakePositions returns the visitors' records, or issues the next positions and stores them. Those
+// whose answer would come too late fail at once with errs.ErrOverloaded. A call cancelled before its
 // group starts is dropped. After that, the position is stored, and the visitor's next call returns
 // it.
-func (s *Store) TakePosition(ctx context.Context, c room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
+func (s *Store) TakePositions(ctx context.Context, c room.Counters, takers []room.Taker) []room.Outcome[room.Record] {
 	backlog := s.backlogs.forEvent(c.EventID)
-	if err := backlog.enter(); err != nil {
-		return room.Record{}, err
+	n, err := backlog.enter(len(takers))
+	defer backlog.leave(n)
+	requests := make([]takeRequest, n)
+	for i, t := range takers[:n] {
+		requests[i] = takeRequest{roundKey: roundKey{c.EventID, c.Round}, shards: c.Shards, visitor: t.Visitor, ids: t.IDs}
 	}
-	defer backlog.leave()
-	return s.takes.Do(ctx, c.EventID, takeRequest{roundKey: roundKey{c.EventID, c.Round}, shards: c.Shards, visitor: visitor, ids: ids})
+	out := slices.Repeat([]room.Outcome[room.Record]{{Err: err}}, len(takers))
+	for i, taken := range s.takes.DoAll(ctx, c.EventID, requests) {
+		out[i] = room.Outcome[room.Record](taken)
+	}
+	return out
 }
 
 // roundKey names one round of an event. One write of the counter serves requests of the same round.
@@ -142,14 +148,10 @@ func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRe
 			EventID: t.eventID, Round: t.round, RequestID: t.ids[0], Position: first + int64(n), Visitor: t.visitor,
 		}}
 	}
-	var work sync.WaitGroup
-	for part := range slices.Chunk(records, dynamo.MaxInsert) {
-		work.Go(func() {
-			s.insertRecords(ctx, part)
-			failpoint.Hit("vwr.record_stored")
-		})
-	}
-	work.Wait()
+	dynamo.EachChunk(records, dynamo.MaxInsert, func(part []newRecord) {
+		s.insertRecords(ctx, part)
+		failpoint.Hit("vwr.record_stored")
+	})
 	known, err := s.readExisting(ctx, records)
 	for _, r := range records {
 		switch {

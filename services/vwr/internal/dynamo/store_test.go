@@ -64,7 +64,7 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 	const event = "gaps"
 	c := roomtest.StartRound(t, other, event, room.DefaultSettings())
 	take := func(s *dynamo.Store, id uuid.UUID) (room.Record, error) {
-		return s.TakePosition(t.Context(), c, id.String(), []uuid.UUID{id})
+		return roomtest.Take(t.Context(), s, c, id.String(), id)
 	}
 	before, err := take(dying, uuid.New())
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 		work.Go(func() {
 			close(arrived)
 			var r room.Record
-			r, failures[i] = s.TakePosition(t.Context(), c, fmt.Sprint(i), []uuid.UUID{uuid.New()})
+			r, failures[i] = roomtest.Take(t.Context(), s, c, fmt.Sprint(i), uuid.New())
 			positions[i] = r.Position
 		})
 		<-arrived
@@ -159,7 +159,7 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 		db := awsdynamo.New(awsdynamo.Options{Region: "local", Credentials: aws.AnonymousCredentials{}}, fast.Options)
 		s := dynamo.New(db, pkgdynamo.Config{Prefix: "fast"}, time.Now)
 		for i := range 4 {
-			r, err := s.TakePosition(t.Context(), room.Counters{EventID: "e", Round: 1}, "v", []uuid.UUID{uuid.New()})
+			r, err := roomtest.Take(t.Context(), s, room.Counters{EventID: "e", Round: 1}, "v", uuid.New())
 			require.NoError(t, err)
 			require.Equal(t, int64(i+1), r.Position)
 		}

@@ -238,10 +238,10 @@ func TestBeaconAway(t *testing.T) {
 	for _, p := range r.driver.Progress() {
 		require.Equal(t, time.Minute, p.Late)
 	}
-	late, err := r.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "late"})
+	late, err := roomtest.Assign(t.Context(), r.rooms, event, room.VisitorIDs{Visitor: "late"})
 	require.NoError(t, err)
 	require.Equal(t, int64(4), late.Position)
-	_, err = r.rooms.Assign(t.Context(), event, who(0))
+	_, err = roomtest.Assign(t.Context(), r.rooms, event, who(0))
 	require.ErrorIs(t, err, room.ErrLobbyOpen, "who has joined gets no position behind the others")
 	got, err := r.rooms.Check(t.Context(), event, who(0), joined[0].RequestID, joined[0].Ticket)
 	require.NoError(t, err)

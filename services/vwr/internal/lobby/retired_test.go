@@ -14,6 +14,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
 // items reads a whole table.
@@ -52,7 +53,7 @@ func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 		ctx, end := context.WithCancel(t.Context())
 		go func() { stop <- claims.Run(ctx) }()
 		for i := range 5 { // late arrivals
-			a, err := r.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: user(i) + strconv.FormatInt(int64(st.Round), 10)})
+			a, err := roomtest.Assign(t.Context(), r.rooms, event, room.VisitorIDs{Visitor: user(i) + strconv.FormatInt(int64(st.Round), 10)})
 			require.NoError(t, err)
 			claims.RecordClaim(a.Record)
 		}

@@ -29,7 +29,7 @@ func TestLobby(t *testing.T) {
 	require.Equal(t, joined[3], again, "one entry per user, with the same receipt at every replica")
 	joined = append(joined, join(t, b, 12))
 
-	_, err = b.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "early"})
+	_, err = roomtest.Assign(t.Context(), b.rooms, event, room.VisitorIDs{Visitor: "early"})
 	require.ErrorIs(t, err, room.ErrLobbyOpen)
 	waiting, err := b.rooms.Check(t.Context(), event, who(3), joined[3].RequestID, joined[3].Ticket)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestLobby(t *testing.T) {
 	require.NotNil(t, d.Beacon, "the value is public at its round")
 	require.Empty(t, d.Seed, "and the order is not")
 	require.Equal(t, int64(13), roomtest.Read(t, a.store, event).Issued)
-	_, err = a.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "early"})
+	_, err = roomtest.Assign(t.Context(), a.rooms, event, room.VisitorIDs{Visitor: "early"})
 	require.ErrorIs(t, err, room.ErrLobbyOpen)
 
 	b.at(t, starts)
@@ -67,10 +67,10 @@ func TestLobby(t *testing.T) {
 	a.positions(t, joined, report)
 	b.positions(t, joined, report)
 
-	late, err := a.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "late"})
+	late, err := roomtest.Assign(t.Context(), a.rooms, event, room.VisitorIDs{Visitor: "late"})
 	require.NoError(t, err)
 	require.Equal(t, int64(14), late.Position, "later arrivals are behind the lobby")
-	mine, err := b.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "another browser", User: user(5)})
+	mine, err := roomtest.Assign(t.Context(), b.rooms, event, room.VisitorIDs{Visitor: "another browser", User: user(5)})
 	require.NoError(t, err)
 	require.Equal(t, int64(report.Receipts[5].Rank), mine.Position, "who has joined gets no second position")
 }
@@ -188,7 +188,7 @@ func TestDeactivatedLobby(t *testing.T) {
 	st, err := r.admin.Activate(t.Context(), event, room.SettingsChange{})
 	require.NoError(t, err)
 	require.Equal(t, room.Lobby{}, st.Lobby, "a round without a lobby")
-	next, err := r.rooms.Assign(t.Context(), event, room.VisitorIDs{Visitor: "v"})
+	next, err := roomtest.Assign(t.Context(), r.rooms, event, room.VisitorIDs{Visitor: "v"})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), next.Position)
 	_, err = r.lobbies.Join(t.Context(), event, user(0))

@@ -61,7 +61,7 @@ func TestHangingLoadFallsBackToRate(t *testing.T) {
 		c := roomtest.StartRound(t, m, "e", settings)
 		for range 1000 {
 			id := uuid.New()
-			_, err := m.TakePosition(t.Context(), c, id.String(), []uuid.UUID{id})
+			_, err := roomtest.Take(t.Context(), m, c, id.String(), id)
 			require.NoError(t, err)
 		}
 		a := room.NewAdvancer(room.NewStateCache(), m, m, hangingBackend{}, time.Now, slog.New(slog.DiscardHandler))

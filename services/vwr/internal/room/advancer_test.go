@@ -61,7 +61,7 @@ func (h *simulation) step(replica int) {
 func (h *simulation) issueAndClaim(n int) {
 	for range n {
 		id := uuid.New()
-		r, err := h.store.TakePosition(h.t.Context(), room.Counters{EventID: "e", Round: h.round}, id.String(), []uuid.UUID{id})
+		r, err := roomtest.Take(h.t.Context(), h.store, room.Counters{EventID: "e", Round: h.round}, id.String(), id)
 		require.NoError(h.t, err)
 		h.store.RecordClaim(r) // all are claimed: the share stays 1
 	}
@@ -71,7 +71,7 @@ func (h *simulation) issueAndClaim(n int) {
 func (h *simulation) issue(n int) {
 	for range n {
 		id := uuid.New()
-		_, err := h.store.TakePosition(h.t.Context(), room.Counters{EventID: "e", Round: h.round}, id.String(), []uuid.UUID{id})
+		_, err := roomtest.Take(h.t.Context(), h.store, room.Counters{EventID: "e", Round: h.round}, id.String(), id)
 		require.NoError(h.t, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,12 +22,24 @@ type CounterReader interface {
 
 // PositionStore issues and finds positions.
 type PositionStore interface {
-	// TakePosition returns the visitor's record of the round under the first of ids that has one, else
-	// issues the next position under ids[0]. It fails with ErrStale when the round is no longer
-	// active.
-	TakePosition(ctx context.Context, c Counters, visitor string, ids []uuid.UUID) (Record, error)
+	// TakePositions returns each visitor's record of the round, else issues the next position, in their
+	// order. It fails with ErrStale when the round is no longer active.
+	TakePositions(ctx context.Context, c Counters, takers []Taker) []Outcome[Record]
 	// FindRecord reads a record of the round consistently.
 	FindRecord(ctx context.Context, c Counters, id uuid.UUID) (r Record, found bool, err error)
+}
+
+// Outcome is the result of one caller of many: a value or an error of its own.
+type Outcome[T any] struct {
+	Value T
+	Err   error
+}
+
+// Taker is a visitor who takes a position. The record is the one under the first of IDs that has
+// one; a new one is stored under IDs[0].
+type Taker struct {
+	Visitor string
+	IDs     []uuid.UUID
 }
 
 // PassSigner derives request ids and signs and verifies tickets and tokens.
@@ -121,47 +134,94 @@ func NewService(
 // maxRoundChanges bounds how many times a call starts over because the event's round has changed.
 const maxRoundChanges = 3
 
-// Assign issues the visitor's position in the event's round. Repetitions return the same position
-// at every replica. A user with an entry in the round's lobby gets the position of the entry. Where
-// users must sign in, the position is the user's. It fails with ErrInactive, ErrVisitorRequired,
-// ErrSignedOut, ErrLobbyOpen before the start of a room with a lobby, or ErrUnavailable when the
-// position could not be stored.
-func (s *Service) Assign(ctx context.Context, eventID string, caller VisitorIDs) (AssignResult, error) {
-	if caller.Visitor == "" {
-		return AssignResult{}, ErrVisitorRequired
+// Assign issues the callers' positions in the event's round, in their order. Repetitions return the
+// same position at every replica. A user with an entry in the round's lobby gets the position of the
+// entry. Where users must sign in, the position is the user's. A caller's error is ErrInactive,
+// ErrVisitorRequired, ErrSignedOut, ErrLobbyOpen before the start of a room with a lobby, or
+// ErrUnavailable when the position could not be stored.
+func (s *Service) Assign(ctx context.Context, eventID string, callers []VisitorIDs) []Outcome[AssignResult] {
+	out := make([]Outcome[AssignResult], len(callers))
+	var left []int // the indexes of those without a result
+	for i, caller := range callers {
+		if caller.Visitor == "" {
+			out[i].Err = ErrVisitorRequired
+		} else {
+			left = append(left, i)
+		}
 	}
 	st, err := s.activeState(ctx, eventID)
 	for range maxRoundChanges {
-		if err != nil {
-			return AssignResult{}, err
+		if len(left) == 0 {
+			return out
 		}
-		if !st.Active {
-			return AssignResult{}, ErrInactive
+		if err == nil && !st.Active {
+			err = ErrInactive
+		}
+		if err != nil {
+			return failAll(out, left, err)
 		}
 		if st.Lobby.Exists() {
-			rec, found, err := s.findLobbyPosition(ctx, st, caller.User)
-			if err != nil {
-				return AssignResult{}, err
-			}
-			if found {
-				return s.assignResult(rec, st), nil
-			}
+			left = s.assignEntries(ctx, st, callers, left, out)
 		}
-		owner, ownerErr := caller.owner(st.Settings)
-		if ownerErr != nil {
-			return AssignResult{}, ownerErr
+		if left = s.takePositions(ctx, st, callers, left, out); len(left) > 0 {
+			st, err = s.readState(ctx, eventID)
 		}
-		rec, takeErr := s.positions.TakePosition(ctx, st.Counters, owner, s.passes.RequestIDs(eventID, st.Round, owner))
-		if takeErr == nil {
-			s.cache.RecordIssued(rec)
-			return s.assignResult(rec, st), nil
-		}
-		if !errors.Is(takeErr, ErrStale) {
-			return AssignResult{}, takeErr
-		}
-		st, err = s.readState(ctx, eventID)
 	}
-	return AssignResult{}, ErrUnavailable
+	return failAll(out, left, ErrUnavailable)
+}
+
+func failAll(out []Outcome[AssignResult], indexes []int, err error) []Outcome[AssignResult] {
+	for _, i := range indexes {
+		out[i].Err = err
+	}
+	return out
+}
+
+// assignEntries sets the results of the callers, of those left, who have an entry in the lobby, and
+// returns the others. Entries are read in parallel.
+func (s *Service) assignEntries(ctx context.Context, st State, callers []VisitorIDs, left []int, out []Outcome[AssignResult]) (others []int) {
+	found := make([]bool, len(callers))
+	var work sync.WaitGroup
+	for _, i := range left {
+		work.Go(func() {
+			var rec Record
+			if rec, found[i], out[i].Err = s.findLobbyPosition(ctx, st, callers[i].User); found[i] {
+				out[i].Value = s.assignResult(rec, st)
+			}
+		})
+	}
+	work.Wait()
+	return slices.DeleteFunc(left, func(i int) bool { return found[i] || out[i].Err != nil })
+}
+
+// takePositions sets the results of the callers that are left. It returns those who must try again,
+// since the round has ended.
+func (s *Service) takePositions(ctx context.Context, st State, callers []VisitorIDs, left []int, out []Outcome[AssignResult]) (again []int) {
+	takers, indexes := make([]Taker, 0, len(left)), make([]int, 0, len(left))
+	for _, i := range left {
+		owner, err := callers[i].owner(st.Settings)
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		takers, indexes = append(takers, Taker{owner, s.passes.RequestIDs(st.EventID, st.Round, owner)}), append(indexes, i)
+	}
+	if len(takers) == 0 {
+		return nil
+	}
+	for n, got := range s.positions.TakePositions(ctx, st.Counters, takers) {
+		i := indexes[n]
+		switch {
+		case got.Err == nil:
+			s.cache.RecordIssued(got.Value)
+			out[i] = Outcome[AssignResult]{Value: s.assignResult(got.Value, st)}
+		case errors.Is(got.Err, ErrStale):
+			again = append(again, i)
+		default:
+			out[i].Err = got.Err
+		}
+	}
+	return again
 }
 
 func (s *Service) assignResult(rec Record, st State) AssignResult {

@@ -74,7 +74,7 @@ func (d testReplica) claimed(t *testing.T) int64 {
 
 func (d testReplica) assign(t *testing.T, visitor string) room.AssignResult {
 	t.Helper()
-	a, err := d.Assign(t.Context(), "e", room.VisitorIDs{Visitor: visitor})
+	a, err := roomtest.Assign(t.Context(), d.Service, "e", room.VisitorIDs{Visitor: visitor})
 	require.NoError(t, err, visitor)
 	return a
 }
@@ -89,7 +89,7 @@ func (d testReplica) check(t *testing.T, visitor string, a room.AssignResult, ti
 func TestAssignIsIdempotentAcrossReplicas(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 2)
-	_, err := d[0].Assign(t.Context(), "e", room.VisitorIDs{Visitor: "a"})
+	_, err := roomtest.Assign(t.Context(), d[0].Service, "e", room.VisitorIDs{Visitor: "a"})
 	require.ErrorIs(t, err, room.ErrInactive, "before the activation")
 	d[0].activate(t)
 	first := d[0].assign(t, "a")
@@ -98,7 +98,7 @@ func TestAssignIsIdempotentAcrossReplicas(t *testing.T) {
 	// The other replica has not read the counters since the activation.
 	require.Equal(t, first.Record, d[1].assign(t, "a").Record)
 	require.Equal(t, int64(2), d[1].assign(t, "b").Position)
-	_, err = d[0].Assign(t.Context(), "e", room.VisitorIDs{Visitor: ""})
+	_, err = roomtest.Assign(t.Context(), d[0].Service, "e", room.VisitorIDs{Visitor: ""})
 	require.ErrorIs(t, err, room.ErrVisitorRequired)
 }
 
@@ -178,7 +178,7 @@ func TestPositionOfAnotherRoundIsUnknown(t *testing.T) {
 	require.True(t, c.Admitted, "a closed room admits everyone")
 	require.NotEmpty(t, c.Token)
 	require.Zero(t, d[0].claimed(t), "whom a closed room lets through says nothing about the rate")
-	_, err := d[1].Assign(t.Context(), "e", room.VisitorIDs{Visitor: "a"})
+	_, err := roomtest.Assign(t.Context(), d[1].Service, "e", room.VisitorIDs{Visitor: "a"})
 	require.ErrorIs(t, err, room.ErrInactive, "assign in a closed room")
 	two := d[0].activate(t)
 	require.Greater(t, two.Round, one.Round)

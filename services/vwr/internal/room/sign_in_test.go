@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/vwr/internal/room"
+	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
 // A room for signed-in users gives each user one position, which counts in every browser, and in none
@@ -18,20 +19,20 @@ func TestPositionOfASignedInUser(t *testing.T) {
 	st, err := d[0].Activate(t.Context(), "e", room.SettingsChange{SignIn: new(true)})
 	require.NoError(t, err)
 	require.True(t, st.Settings.SignIn)
-	_, err = d[0].Assign(t.Context(), "e", room.VisitorIDs{Visitor: "a"})
+	_, err = roomtest.Assign(t.Context(), d[0].Service, "e", room.VisitorIDs{Visitor: "a"})
 	require.ErrorIs(t, err, room.ErrSignedOut)
 
 	at := func(visitor, user string) room.VisitorIDs { return room.VisitorIDs{Visitor: visitor, User: user} }
-	first, err := d[0].Assign(t.Context(), "e", at("a", "alice"))
+	first, err := roomtest.Assign(t.Context(), d[0].Service, "e", at("a", "alice"))
 	require.NoError(t, err)
 	require.True(t, first.OfUser())
 	require.False(t, before.OfUser())
 	for _, visitor := range []string{"a", "b", "anybody"} {
-		again, err := d[0].Assign(t.Context(), "e", at(visitor, "alice"))
+		again, err := roomtest.Assign(t.Context(), d[0].Service, "e", at(visitor, "alice"))
 		require.NoError(t, err)
 		require.Equal(t, first.Record, again.Record)
 	}
-	other, err := d[0].Assign(t.Context(), "e", at("a", "bob"))
+	other, err := roomtest.Assign(t.Context(), d[0].Service, "e", at("a", "bob"))
 	require.NoError(t, err)
 	require.Equal(t, first.Position+1, other.Position)
 

@@ -5,10 +5,13 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/ids"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
@@ -32,22 +35,59 @@ func NewVisitors(s *room.Service, l *lobby.Service, sc *room.StateCache, log *sl
 	return &Visitors{rooms: s, lobbies: l, cache: sc, log: log}
 }
 
-// Assign issues a position to each item's visitor. Items run in parallel, so that their store calls
-// form one group.
-func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
-	failed := itemFailures{call: "assign"}
-	defer failed.log(ctx, v.log)
-	return &vwrv1.AssignResponse{Results: batchrpc.Each(ctx, req.GetItems(), v.assign, func(got room.AssignResult, err error) *vwrv1.AssignResult {
-		if err != nil {
-			return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Problem{Problem: failed.countFailure(err)}}
-		}
-		answered.WithLabelValues("assign", "position").Inc()
-		return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Assigned{Assigned: fromAssignResult(got)}}
-	})}, nil
+// maxItems is the most items of a request.
+const maxItems = 1000
+
+// Valid reports whether m is a valid request for positions, or of a poll. It replaces the slower generic
+// validation.
+func (v *Visitors) Valid(m proto.Message) bool {
+	switch req := m.(type) {
+	case *vwrv1.AssignRequest:
+		return validItems(req.GetItems(), func(it *vwrv1.AssignItem) bool { return ids.ValidEventID(it.GetEventId()) })
+	case *vwrv1.CheckRequest:
+		return validItems(req.GetItems(), func(it *vwrv1.CheckItem) bool {
+			return ids.ValidEventID(it.GetEventId()) && len(it.GetRequestId()) == uuidLength && uuid.Validate(it.GetRequestId()) == nil
+		})
+	default:
+		return false
+	}
 }
 
-func (v *Visitors) assign(ctx context.Context, it *vwrv1.AssignItem) (room.AssignResult, error) {
-	return v.rooms.Assign(ctx, it.GetEventId(), visitorIDsOf(rpc.CallerFrom(it)))
+// uuidLength is the length of a UUID in the only form that is valid in a request.
+const uuidLength = 36
+
+func validItems[I any](items []I, valid func(I) bool) bool {
+	return len(items) > 0 && len(items) <= maxItems && !slices.ContainsFunc(items, func(it I) bool { return !valid(it) })
+}
+
+// Assign issues a position to each item's visitor, in their order. The items of an event are one group;
+// the gateway sends only such.
+func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
+	failed, items := itemFailures{call: "assign"}, req.GetItems()
+	defer failed.log(ctx, v.log)
+	byEvent := make(map[string][]int, 1)
+	for i, it := range items {
+		byEvent[it.GetEventId()] = append(byEvent[it.GetEventId()], i)
+	}
+	results := make([]*vwrv1.AssignResult, len(items))
+	for eventID, indexes := range byEvent {
+		callers := make([]room.VisitorIDs, len(indexes))
+		for n, i := range indexes {
+			callers[n] = visitorIDsOf(rpc.CallerFrom(items[i]))
+		}
+		for n, got := range v.rooms.Assign(ctx, eventID, callers) {
+			results[indexes[n]] = toAssignResult(got, &failed)
+		}
+	}
+	return &vwrv1.AssignResponse{Results: results}, nil
+}
+
+func toAssignResult(got room.Outcome[room.AssignResult], failed *itemFailures) *vwrv1.AssignResult {
+	if got.Err != nil {
+		return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Problem{Problem: failed.countFailure(got.Err)}}
+	}
+	answered.WithLabelValues("assign", "position").Inc()
+	return &vwrv1.AssignResult{Result: &vwrv1.AssignResult_Assigned{Assigned: fromAssignResult(got.Value)}}
 }
 
 func (v *Visitors) Check(ctx context.Context, req *vwrv1.CheckRequest) (*vwrv1.CheckResponse, error) {

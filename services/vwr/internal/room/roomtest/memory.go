@@ -151,7 +151,15 @@ func (m *Memory) Stop(_ context.Context, eventID string, round room.Round) error
 		func(c *room.Counters) { c.Active = false })
 }
 
-func (m *Memory) TakePosition(_ context.Context, seen room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
+func (m *Memory) TakePositions(_ context.Context, seen room.Counters, takers []room.Taker) []room.Outcome[room.Record] {
+	out := make([]room.Outcome[room.Record], len(takers))
+	for i, t := range takers {
+		out[i].Value, out[i].Err = m.takePosition(seen, t.Visitor, t.IDs)
+	}
+	return out
+}
+
+func (m *Memory) takePosition(seen room.Counters, visitor string, ids []uuid.UUID) (room.Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {

@@ -1,6 +1,7 @@
 package roomtest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -50,12 +51,24 @@ func Read(t *testing.T, s Store, eventID string) room.Counters {
 	return c
 }
 
+// Take takes a position for one visitor.
+func Take(ctx context.Context, s room.PositionStore, c room.Counters, visitor string, ids ...uuid.UUID) (room.Record, error) {
+	got := s.TakePositions(ctx, c, []room.Taker{{Visitor: visitor, IDs: ids}})[0]
+	return got.Value, got.Err
+}
+
+// Assign issues the position of one caller.
+func Assign(ctx context.Context, s *room.Service, eventID string, caller room.VisitorIDs) (room.AssignResult, error) {
+	got := s.Assign(ctx, eventID, []room.VisitorIDs{caller})[0]
+	return got.Value, got.Err
+}
+
 // TakeWithRetry takes a position as a page does: it retries while the store is unavailable or
 // overloaded. It may be called by any goroutine of the test.
 func TakeWithRetry(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record, err error) {
 	t.Helper()
 	testkit.UntilNoError(t, func() error {
-		r, err = s.TakePosition(t.Context(), c, id.String(), []uuid.UUID{id})
+		r, err = Take(t.Context(), s, c, id.String(), id)
 		if errors.Is(err, room.ErrUnavailable) || errors.Is(err, errs.ErrOverloaded) {
 			return err
 		}
@@ -121,7 +134,7 @@ func testRounds(t *testing.T, shards int, a, b Store) {
 	requireStale(t, "configuring another round", b.Configure(ctx, event, c.Round+1, settings))
 	requireStale(t, "stopping another round", b.Stop(ctx, event, c.Round+1))
 	requireListed(t, true, b, event, "a stop that failed leaves the event in the registry")
-	_, err = a.TakePosition(ctx, c, "v", []uuid.UUID{uuid.New()})
+	_, err = Take(ctx, a, c, "v", uuid.New())
 	require.NoError(t, err)
 	settings.Batch, settings.ProofOfWork, settings.SignIn, settings.Next = 8, 0, false, room.NextReward
 	require.NoError(t, b.Configure(ctx, event, c.Round, settings))
@@ -150,7 +163,7 @@ func testServing(t *testing.T, shards int, a, b Store) {
 	const event = "serving"
 	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
 	for range 5 {
-		_, err := a.TakePosition(ctx, c, "v", []uuid.UUID{uuid.New()})
+		_, err := Take(ctx, a, c, "v", uuid.New())
 		require.NoError(t, err)
 	}
 	requireStale(t, "past the last position", a.SetServing(ctx, c, 6))
@@ -170,9 +183,9 @@ func testSamePosition(t *testing.T, shards int, a, b Store) {
 	const event = "same"
 	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
 	ids := []uuid.UUID{uuid.New(), uuid.New()}
-	first, err := a.TakePosition(ctx, c, "v", ids[1:])
+	first, err := Take(ctx, a, c, "v", ids[1:]...)
 	require.NoError(t, err)
-	again, err := b.TakePosition(ctx, c, "v", ids) // the second id belongs to an older key
+	again, err := Take(ctx, b, c, "v", ids...) // the second id belongs to an older key
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	found, ok, err := b.FindRecord(ctx, c, ids[1])
@@ -212,7 +225,7 @@ func testUniquePositions(t *testing.T, shards int, a, b Store) {
 		require.LessOrEqual(t, r.Position, issued)
 		seen[r.Position] = true
 	}
-	late, err := b.TakePosition(t.Context(), c, "late", []uuid.UUID{uuid.New()})
+	late, err := Take(t.Context(), b, c, "late", uuid.New())
 	require.NoError(t, err)
 	require.Equal(t, issued+1, late.Position, "who comes later")
 }
@@ -220,14 +233,14 @@ func testUniquePositions(t *testing.T, shards int, a, b Store) {
 func testOtherRound(t *testing.T, shards int, s Store) {
 	t.Helper()
 	const event = "other-round"
-	_, err := s.TakePosition(t.Context(), room.Counters{EventID: event, Round: 1, Shards: shards}, "v", []uuid.UUID{uuid.New()})
+	_, err := Take(t.Context(), s, room.Counters{EventID: event, Round: 1, Shards: shards}, "v", uuid.New())
 	requireStale(t, "no room", err)
 	c := StartShardedRound(t, s, event, shards, room.DefaultSettings())
 	earlier := c
 	earlier.Round--
-	_, err = s.TakePosition(t.Context(), earlier, "v", []uuid.UUID{uuid.New()})
+	_, err = Take(t.Context(), s, earlier, "v", uuid.New())
 	requireStale(t, "an earlier round", err)
 	require.NoError(t, s.Stop(t.Context(), event, c.Round))
-	_, err = s.TakePosition(t.Context(), c, "v", []uuid.UUID{uuid.New()})
+	_, err = Take(t.Context(), s, c, "v", uuid.New())
 	requireStale(t, "a closed room", err)
 }
