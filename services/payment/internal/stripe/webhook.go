@@ -1,29 +1,21 @@
 package stripe
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"urr.guru/services/payment/internal/payment"
+	"urr.guru/services/payment/internal/signature"
 )
 
 // signatureHeader carries t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">[,v1=…].
 const signatureHeader = "stripe-signature"
 
-// tolerance is the largest difference between a webhook's time and ours, before and after it.
-const tolerance = 5 * time.Minute
-
 // ParseWebhook verifies and decodes a webhook. The library's own check accepts times in the future, and
 // refuses events of other versions of the API: of an event only its type and the order are read here.
 // A dispute has no metadata of ours: it names the charge and its intent.
 func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {
-	if !c.genuine(headers[signatureHeader], body, now) {
+	if !signature.Genuine(headers[signatureHeader], body, c.current.Load().webhooks, now) {
 		return payment.Notice{}, payment.ErrWebhookSignature
 	}
 	var event struct {
@@ -50,36 +42,4 @@ func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.T
 	default:
 		return payment.Notice{}, nil
 	}
-}
-
-func (c *Client) genuine(signature string, body []byte, now time.Time) bool {
-	stamp, sums := parse(signature)
-	sent, err := strconv.ParseInt(stamp, 10, 64)
-	if err != nil || now.Sub(time.Unix(sent, 0)).Abs() > tolerance {
-		return false
-	}
-	return slices.ContainsFunc(c.current.Load().webhooks, func(secret string) bool {
-		mac := hmac.New(sha256.New, []byte(secret))
-		mac.Write([]byte(stamp + "."))
-		mac.Write(body)
-		want := mac.Sum(nil)
-		return slices.ContainsFunc(sums, func(sum []byte) bool { return hmac.Equal(sum, want) })
-	})
-}
-
-// parse splits the value of signatureHeader into its time and its sums. There are several while a
-// secret is being replaced.
-func parse(signature string) (stamp string, sums [][]byte) {
-	for part := range strings.SplitSeq(signature, ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch name {
-		case "t":
-			stamp = value
-		case "v1":
-			if sum, err := hex.DecodeString(value); err == nil {
-				sums = append(sums, sum)
-			}
-		}
-	}
-	return stamp, sums
 }
