@@ -13,12 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-const (
-	// sweepBatch bounds the memberships that are looked up at once.
-	sweepBatch = 200
-	// plansOnSale bounds the plans that are shown to users.
-	plansOnSale = 100
-)
+// plansOnSale bounds the plans that are shown to users.
+const plansOnSale = 100
 
 // Decide changes a membership, whose row is locked.
 type Decide func(m *Membership, now time.Time) error
@@ -207,24 +203,12 @@ func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.Und
 // ExpireDue cancels purchases whose time to pay is over, until none is due. Any number of replicas may
 // call it at the same time.
 func (s *Service) ExpireDue(ctx context.Context) error {
-	for ctx.Err() == nil {
-		ids, err := s.store.Due(ctx, sweepBatch)
-		if err != nil {
-			return err
-		}
-		var failed error // does not stop the others
-		for _, id := range ids {
-			err := s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
-				m.Expire(now)
-				return nil
-			})
-			failed = errors.Join(failed, err)
-		}
-		if failed != nil || len(ids) < sweepBatch {
-			return failed
-		}
-	}
-	return ctx.Err()
+	return reservation.EndDue(ctx, s.store.Due, func(ctx context.Context, id uuid.UUID) error {
+		return s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
+			m.Expire(now)
+			return nil
+		})
+	})
 }
 
 // Sweeper returns a worker that calls ExpireDue, until its context ends.

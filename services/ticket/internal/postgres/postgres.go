@@ -148,6 +148,22 @@ func TimeOrZero(t *time.Time) time.Time {
 	return t.UTC()
 }
 
+// OrEpoch returns the time that stands for NULL in statements about many rows if t is zero.
+func OrEpoch(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Unix(0, 0)
+	}
+	return t
+}
+
+// OrEmpty returns the text of a column, "" for NULL.
+func OrEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // ErrContradiction means that a bug, or a manual write, has left rows that contradict each other.
 var ErrContradiction = errors.New("the database contradicts itself")
 

@@ -2,13 +2,17 @@ package reservation
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/google/uuid"
 
 	"urr.guru/pkg/loop"
 )
 
-// sweepBatch bounds the holds that one transaction ends, and so the seats that it locks.
+// sweepBatch bounds what is looked up at once, and the holds that one transaction ends, and so the seats
+// that it locks.
 const sweepBatch = 200
 
 // Expirer expires reservations whose time is over.
@@ -38,6 +42,25 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		}
 		s.ObserveInconsistent(s.Expirer.Inconsistent())
 	})
+}
+
+// EndDue calls end for each entity that due lists, at most max at a time, until none is due. An error of one
+// does not stop the others.
+func EndDue(ctx context.Context, due func(ctx context.Context, max int) ([]uuid.UUID, error), end func(context.Context, uuid.UUID) error) error {
+	for ctx.Err() == nil {
+		ids, err := due(ctx, sweepBatch)
+		if err != nil {
+			return err
+		}
+		var failed error
+		for _, id := range ids {
+			failed = errors.Join(failed, end(ctx, id))
+		}
+		if failed != nil || len(ids) < sweepBatch {
+			return failed
+		}
+	}
+	return ctx.Err()
 }
 
 func (s *Sweeper) expire(ctx context.Context) error {

@@ -15,9 +15,6 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// sweepBatch bounds the transfers that are looked up at once.
-const sweepBatch = 200
-
 // Decide changes a transfer and its ticket, whose rows are locked.
 type Decide func(t *Transfer, tk *ticket.Ticket, terms Terms) error
 
@@ -180,24 +177,12 @@ func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.Und
 // ExpireDue ends what is over of transfers (see Transfer.Expire), until nothing is due. Any number of
 // replicas may call it at the same time.
 func (s *Service) ExpireDue(ctx context.Context) error {
-	for ctx.Err() == nil {
-		ids, err := s.store.Due(ctx, sweepBatch)
-		if err != nil {
-			return err
-		}
-		var failed error // does not stop the others
-		for _, id := range ids {
-			err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
-				t.Expire(tk, terms.Now)
-				return nil
-			})
-			failed = errors.Join(failed, err)
-		}
-		if failed != nil || len(ids) < sweepBatch {
-			return failed
-		}
-	}
-	return ctx.Err()
+	return reservation.EndDue(ctx, s.store.Due, func(ctx context.Context, id uuid.UUID) error {
+		return s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
+			t.Expire(tk, terms.Now)
+			return nil
+		})
+	})
 }
 
 // Sweeper returns a worker that calls ExpireDue, until its context ends.

@@ -18,7 +18,7 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
 		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, DoorsAt: utc(r.DoorsAt), ClosesAt: utc(r.ClosesAt),
-		ReturnWithin: &r.ReturnWithin, SeriesID: new(orEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
+		ReturnWithin: &r.ReturnWithin, SeriesID: new(postgres.OrEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
 		Transferable:     new(event.Transferable(r.Transferable)),
 		CodesFrom:        &r.CodesFrom,
 		CancellationFees: new(postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents)),
@@ -62,13 +62,6 @@ func utc(t *time.Time) *time.Time {
 		return nil
 	}
 	return new(t.UTC())
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 func orZero(n *int32) int {

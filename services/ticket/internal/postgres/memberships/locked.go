@@ -2,7 +2,6 @@ package memberships
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -113,8 +112,8 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...membership
 		arg.MembershipIds, arg.Was, arg.Versions = append(arg.MembershipIds, m.ID), append(arg.Was, c.version), append(arg.Versions, m.Version)
 		arg.Statuses, arg.PayUntils = append(arg.Statuses, string(m.Status)), append(arg.PayUntils, m.PayUntil)
 		arg.PaymentIds, arg.Opens = append(arg.PaymentIds, m.PaymentID), append(arg.Opens, int32(m.Opens)) //nolint:gosec // a small number
-		arg.Activated, arg.Starts = append(arg.Activated, orEpoch(m.ActivatedAt)), append(arg.Starts, orEpoch(m.StartsAt))
-		arg.Ends, arg.Given = append(arg.Ends, orEpoch(m.EndsAt)), append(arg.Given, m.Given)
+		arg.Activated, arg.Starts = append(arg.Activated, postgres.OrEpoch(m.ActivatedAt)), append(arg.Starts, postgres.OrEpoch(m.StartsAt))
+		arg.Ends, arg.Given = append(arg.Ends, postgres.OrEpoch(m.EndsAt)), append(arg.Given, m.Given)
 		arg.RefundIds = append(arg.RefundIds, m.RefundID)
 	}
 	if len(arg.MembershipIds) > 0 {
@@ -153,12 +152,4 @@ func payload(e *membership.Event) *eventsv1.MembershipEvent {
 		p.StartsAt, p.EndsAt = timestamppb.New(m.StartsAt), timestamppb.New(m.EndsAt)
 	}
 	return p
-}
-
-// orEpoch returns the time that stands for NULL in UpdateMemberships if t is zero.
-func orEpoch(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Unix(0, 0)
-	}
-	return t
 }

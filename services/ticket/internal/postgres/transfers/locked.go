@@ -71,7 +71,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.E
 		arg.TransferIds, arg.Was, arg.Versions = append(arg.TransferIds, t.ID), append(arg.Was, c.version), append(arg.Versions, t.Version)
 		arg.Statuses, arg.Reasons = append(arg.Statuses, string(t.Status)), append(arg.Reasons, t.Reason)
 		arg.Buyers, arg.Unpaid = append(arg.Buyers, t.Buyer), append(arg.Unpaid, int32(t.Unpaid)) //nolint:gosec // a small number
-		arg.PayUntils, arg.PayEnds = append(arg.PayUntils, orEpoch(t.PayUntil)), append(arg.PayEnds, orEpoch(t.PayEndsAt))
+		arg.PayUntils, arg.PayEnds = append(arg.PayUntils, postgres.OrEpoch(t.PayUntil)), append(arg.PayEnds, postgres.OrEpoch(t.PayEndsAt))
 		arg.PaymentIds, arg.Charging = append(arg.PaymentIds, t.PaymentID), append(arg.Charging, t.Charging)
 		arg.Opens = append(arg.Opens, int32(t.Opens)) //nolint:gosec // a small number
 		arg.NewTickets = append(arg.NewTickets, t.NewTicket)
@@ -161,12 +161,4 @@ func orAbsent(id uuid.UUID) *string {
 		return nil
 	}
 	return proto.String(id.String())
-}
-
-// orEpoch returns the time that stands for NULL in UpdateTransfers if t is zero.
-func orEpoch(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Unix(0, 0)
-	}
-	return t
 }

@@ -281,9 +281,9 @@ func (s *Store) Count(ctx context.Context) (transfer.Counts, error) {
 
 func toTransfer(r db.Transfer) transfer.Transfer {
 	return transfer.Transfer{
-		ID: r.TransferID, TicketID: r.TicketID, EventID: r.EventID, Seller: r.Seller, ToUser: orEmpty(r.ToUser), ClaimHash: r.ClaimHash,
+		ID: r.TransferID, TicketID: r.TicketID, EventID: r.EventID, Seller: r.Seller, ToUser: postgres.OrEmpty(r.ToUser), ClaimHash: r.ClaimHash,
 		Price: r.Price, Currency: r.Currency, Status: transfer.Status(r.Status), Reason: r.Reason, Deadline: r.Deadline.UTC(),
-		Buyer: orEmpty(r.Buyer), PayUntil: postgres.TimeOrZero(r.PayUntil), PayEndsAt: postgres.TimeOrZero(r.PayEndsAt), Unpaid: int(r.Unpaid),
+		Buyer: postgres.OrEmpty(r.Buyer), PayUntil: postgres.TimeOrZero(r.PayUntil), PayEndsAt: postgres.TimeOrZero(r.PayEndsAt), Unpaid: int(r.Unpaid),
 		PaymentID: r.PaymentID.UUID, Charging: r.Charging, Opens: int(r.Opens), NewTicket: r.NewTicket.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
 	}
 }
@@ -293,11 +293,4 @@ func toShown(r db.ListTransfersRow) transfer.Shown {
 		Transfer: toTransfer(r.Transfer), Ticket: tickets.FromRow(r.Ticket, false), EventTitle: r.Title, StartsAt: r.StartsAt.UTC(),
 		TimeZone: r.TimeZone, Now: r.Now.UTC(),
 	}
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
