@@ -14,6 +14,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/token"
 	"urr.guru/scripts/harness"
@@ -30,6 +31,8 @@ const (
 	flooders, floodRequests = 20, 6000
 	// exhausting is the number of requests of a flooder that come before, again until all are refused.
 	exhausting = 120
+	// floodTries is how often a flood is sent of which not all was refused.
+	floodTries = 5
 )
 
 // runLimits measures the row "limits": mutations of many visitors at three gateways.
@@ -104,48 +107,54 @@ func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, er
 		}
 	}
 	parts := map[string]float64{}
-	if err := r.countPer(ctx, "allowed", requests, false, parts); err != nil {
+	switch refused, err := r.countPer(ctx, "allowed", requests, parts); {
+	case err != nil:
 		return 0, nil, err
+	case refused > 0:
+		return 0, nil, fmt.Errorf("%d of %d requests were refused", refused, len(requests))
 	}
+	// Queue's own scripts are not those of the flood, none of which reaches queue.
+	queue := r.platform.Service(platform.Queue)
+	queue.Pause(0)
+	defer queue.Resume(0)
+	for range floodTries {
+		if refused, err := r.refuseAll(ctx, exhaust, flood, parts); err != nil || refused {
+			return parts["per_allowed"], parts, err
+		}
+	}
+	return 0, nil, errors.New("some requests of the floods were allowed")
+}
+
+// refuseAll sends requests of visitors until all are refused, then the flood. It reports whether the
+// whole flood was refused: a gateway that cannot reach Redis in time has allowances of its own.
+func (r *limitRow) refuseAll(ctx context.Context, exhaust, flood [][]byte, parts map[string]float64) (bool, error) {
 	for refused := 0; refused < len(exhaust); {
 		var err error
 		if refused, err = r.send(ctx, exhaust); err != nil {
-			return 0, nil, err
+			return false, err
 		}
 	}
-	if err := r.countPer(ctx, "refused", flood, true, parts); err != nil {
-		return 0, nil, err
-	}
-	return parts["per_allowed"], parts, nil
+	refused, err := r.countPer(ctx, "refused", flood, parts)
+	return refused == len(flood), err
 }
 
-// countPer sends requests, of which all must be refused or none, and sets the parts of their kind:
+// countPer sends requests, returns how many of them are refused, and sets the parts of their kind:
 // scripts of Redis per request, and its CPU time.
-func (r *limitRow) countPer(ctx context.Context, kind string, requests [][]byte, refused bool, parts map[string]float64) error {
+func (r *limitRow) countPer(ctx context.Context, kind string, requests [][]byte, parts map[string]float64) (refused int, err error) {
 	before, err := r.redis(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	got, err := r.send(ctx, requests)
-	if err != nil {
-		return err
+	if refused, err = r.send(ctx, requests); err != nil {
+		return 0, err
 	}
-	want := 0
-	if refused {
-		want = len(requests)
-	}
-	if got != want {
-		return fmt.Errorf("of %d requests %d were refused, not %d", len(requests), got, want)
-	}
-	select { // what is counted late
-	case <-time.After(300 * time.Millisecond):
-	case <-ctx.Done():
-		return ctx.Err()
+	if !loop.Sleep(ctx, 300*time.Millisecond) { // what is counted late
+		return 0, ctx.Err()
 	}
 	after, err := r.redis(ctx)
 	parts["per_"+kind] = float64(after.scripts-before.scripts) / float64(len(requests))
 	parts["redis_µs_per_"+kind] = float64((after.cpu - before.cpu).Microseconds()) / float64(len(requests))
-	return err
+	return refused, err
 }
 
 // redisUse is what Redis has done so far.

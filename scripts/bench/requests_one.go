@@ -11,8 +11,8 @@ import (
 
 const (
 	// onePacked and oneAlone are the numbers of requests of a single promotion that are settled in
-	// messages of several requests, and in messages of one: ten receipts, and twenty.
-	onePacked, oneAlone = 900, 200
+	// messages of several requests, and in messages of one: five receipts, and ten.
+	onePacked, oneAlone = 450, 100
 	// The latencies of calls of AWS, which the local servers do not have.
 	queueLatency, storeLatency = 10 * time.Millisecond, 15 * time.Millisecond
 )

@@ -36,6 +36,8 @@ const (
 	// crowdVisitors is the number of visitors in a round of "assign_cpu", and crowdClients that of
 	// those who wait at the same time.
 	crowdVisitors, crowdClients = 4000, 1000
+	// idleTime is how long the CPU time of replicas without visitors is measured.
+	idleTime = 3 * time.Second
 	// refusedPause is how long a visitor waits after a refusal.
 	refusedPause = 100 * time.Millisecond
 )
@@ -147,10 +149,23 @@ func (r *positionBenchmark) measureAssign(ctx context.Context) (float64, map[str
 	return microsPerItem(took, assigned), used, err
 }
 
-// measureCrowd measures the CPU time that vwr uses until all visitors of a new room have a position.
+// measureCrowd measures the CPU time that vwr uses until all visitors of a new room have a position,
+// without what it would use in that time for nobody ("idle").
 func (r *positionBenchmark) measureCrowd(ctx context.Context) (float64, map[string]float64, error) {
-	_, used, err := r.measureRoom(ctx, crowdVisitors, crowdClients)
-	return used[platform.VWR], used, err
+	idle, err := r.vwrCPU.perRequest(ctx, 1, func() error {
+		loop.Sleep(ctx, idleTime)
+		return ctx.Err()
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	took, used, err := r.measureRoom(ctx, crowdVisitors, crowdClients)
+	if err != nil {
+		return 0, nil, err
+	}
+	used["idle"] = idle[platform.VWR] * took.Seconds() / idleTime.Seconds() / crowdVisitors
+	used[platform.VWR] -= used["idle"]
+	return used[platform.VWR], used, nil
 }
 
 // measureRoom has visitors of a new room take a position each. It returns the elapsed time and, per
