@@ -117,13 +117,13 @@ func (c *counts) addFile(name string, text []byte) {
 func (c *counts) figures() []Figure {
 	return []Figure{
 		// Every .go file but tests and generated ones; blank lines and comments count.
-		{"hand-written lines of Go", c.source, 126_000, false},
+		{"hand-written lines of Go", c.source, 126_100, false},
 		// Every _test.go file. The limit is 85 lines of tests for 100 of source.
 		{"lines of tests", c.tests, (c.source*85 + 99) / 100, true},
 		// The part of the first figure that is under scripts/.
 		{"hand-written lines of Go of scripts", c.scripts, 23_900, false},
 		// Words of every .md file as wc -w counts them: separated by white space, in tables and code too.
-		{"words of documents", c.words, 58_000, false},
+		{"words of documents", c.words, 58_100, false},
 		// Characters of a line of an .md file: links, tables and code are no exception.
 		{"columns of the longest line of a document", c.longest, MaxColumns, false},
 		// What `make bench` measures without ROWS=: 20, and two of a crowd of a million.
