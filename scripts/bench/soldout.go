@@ -127,7 +127,7 @@ func (s *soldOutUsers) measure(ctx context.Context, n int) (r rounds.Result, err
 	}
 	before, _ := s.dynamo.Calls()
 	r, err = s.measureBesideBare(ctx, n, rounds.Result{
-		Name: soldOutRow, What: "an application to a sold-out promotion that keeps no record of refusals; everybody applies three times",
+		Name: soldOutRow, What: "an application to a sold-out promotion without records; all apply thrice",
 		Must: 0.5, Aim: 0.6,
 	}, answer, pollRound{connections: 256, services: []string{platform.Gateway, platform.Ingest, platform.Worker}, requests: s.requests})
 	if written := s.dynamo.CallsSince(before, "TransactWriteItems"); err == nil && written > 0 {
