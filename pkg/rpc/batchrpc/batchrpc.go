@@ -9,6 +9,7 @@ package batchrpc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -18,6 +19,14 @@ import (
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
+
+// MaxItems is the most items of a request.
+const MaxItems = 1000
+
+// ValidItems reports whether a request may have these items, all of which must be valid.
+func ValidItems[I any](items []I, valid func(I) bool) bool {
+	return len(items) > 0 && len(items) <= MaxItems && !slices.ContainsFunc(items, func(it I) bool { return !valid(it) })
+}
 
 // Each calls handle once for each item, concurrently. result makes an item's result from its value
 // or error, also concurrently. If either panics, the item gets errs.ErrInternal.

@@ -3,7 +3,6 @@ package rpc
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -61,16 +60,10 @@ func Register(s grpc.ServiceRegistrar, l VisitorCalls, c GatewayCalls, o Operato
 	queuev1.RegisterQueueAdminServiceServer(s, &Operators{lines: o})
 }
 
-// maxItems is the maximum number of LineRequest.items, as in its validation rule.
-const maxItems = 1000
-
 // Valid reports whether m is a valid request of a poll. It replaces the slower generic validation.
 func (v *Visitors) Valid(m proto.Message) bool {
 	req, ok := m.(*queuev1.LineRequest)
-	items := req.GetItems()
-	return ok && len(items) > 0 && len(items) <= maxItems && !slices.ContainsFunc(items, func(it *queuev1.LineItem) bool {
-		return !ids.ValidEventID(it.GetEventId())
-	})
+	return ok && batchrpc.ValidItems(req.GetItems(), func(it *queuev1.LineItem) bool { return ids.ValidEventID(it.GetEventId()) })
 }
 
 func (v *Visitors) Check(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {

@@ -5,7 +5,6 @@ package rpc
 import (
 	"context"
 	"log/slog"
-	"slices"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
@@ -35,17 +34,14 @@ func NewVisitors(s *room.Service, l *lobby.Service, sc *room.StateCache, log *sl
 	return &Visitors{rooms: s, lobbies: l, cache: sc, log: log}
 }
 
-// maxItems is the most items of a request.
-const maxItems = 1000
-
-// Valid reports whether m is a valid request for positions, or of a poll. It replaces the slower generic
-// validation.
+// Valid reports whether m is a valid request for positions, or of a poll. It replaces the slower
+// generic validation.
 func (v *Visitors) Valid(m proto.Message) bool {
 	switch req := m.(type) {
 	case *vwrv1.AssignRequest:
-		return validItems(req.GetItems(), func(it *vwrv1.AssignItem) bool { return ids.ValidEventID(it.GetEventId()) })
+		return batchrpc.ValidItems(req.GetItems(), func(it *vwrv1.AssignItem) bool { return ids.ValidEventID(it.GetEventId()) })
 	case *vwrv1.CheckRequest:
-		return validItems(req.GetItems(), func(it *vwrv1.CheckItem) bool {
+		return batchrpc.ValidItems(req.GetItems(), func(it *vwrv1.CheckItem) bool {
 			return ids.ValidEventID(it.GetEventId()) && len(it.GetRequestId()) == uuidLength && uuid.Validate(it.GetRequestId()) == nil
 		})
 	default:
@@ -55,10 +51,6 @@ func (v *Visitors) Valid(m proto.Message) bool {
 
 // uuidLength is the length of a UUID in the only form that is valid in a request.
 const uuidLength = 36
-
-func validItems[I any](items []I, valid func(I) bool) bool {
-	return len(items) > 0 && len(items) <= maxItems && !slices.ContainsFunc(items, func(it I) bool { return !valid(it) })
-}
 
 // Assign issues a position to each item's visitor, in their order. The items of an event are one group;
 // the gateway sends only such.
