@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/pkg/waits"
 )
 
@@ -184,6 +185,11 @@ func (s *Service) assignEntries(ctx context.Context, st State, callers []Visitor
 	var work sync.WaitGroup
 	for _, i := range left {
 		work.Go(func() {
+			defer func() { // it would end the process
+				if p := recover(); p != nil {
+					out[i].Err = errs.FromPanic(p)
+				}
+			}()
 			var rec Record
 			if rec, found[i], out[i].Err = s.findLobbyPosition(ctx, st, callers[i].User); found[i] {
 				out[i].Value = s.assignResult(rec, st)
