@@ -41,8 +41,8 @@ func BatchGet(ctx context.Context, client *dynamodb.Client, table string, keys [
 	return items, errors.Join(all...)
 }
 
-// EachChunk calls do with chunks of at most size items, all at once, and waits for them. This goroutine
-// does the last: a call of the SDK needs a large stack, which a new one would have to grow.
+// EachChunk calls do with chunks of at most size items, all at once, and waits for them. This
+// goroutine does the last: a call of the SDK needs a large stack, which a new one would have to grow.
 func EachChunk[I any](items []I, size int, do func([]I)) {
 	var work sync.WaitGroup
 	for ; len(items) > size; items = items[size:] {

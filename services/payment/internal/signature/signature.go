@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// tolerance is the largest difference between a webhook's time and ours, before and after it, so that a
-// recorded webhook cannot be replayed forever.
+// tolerance is the largest difference between a webhook's time and ours, before and after it, so
+// that a recorded webhook cannot be replayed forever.
 const tolerance = 5 * time.Minute
 
-// Genuine reports whether a signature, t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">[,v1=…], was made
-// with one of the secrets at about now.
+// Genuine reports whether a signature, t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">[,v1=…], was
+// made with one of the secrets at about now.
 func Genuine(signature string, body []byte, secrets []string, now time.Time) bool {
 	stamp, sums := parse(signature)
 	sent, err := strconv.ParseInt(stamp, 10, 64)
