@@ -188,18 +188,23 @@ func (w *inputWorld) enterRoom() {
 }
 
 // send sends a request as a person, with an Idempotency-Key unless keyless, and again while the
-// platform is overloaded; a body that is not empty is JSON.
+// platform is overloaded or the person has asked too often; a body that is not empty is JSON.
 func (w *inputWorld) send(method, target, body string, who person, keyless bool) harness.Answer {
 	w.t.Helper()
 	key := ""
 	if !keyless {
 		key = uuid.NewString()
 	}
-	answer, err := harness.Settle(w.t.Context(), w.t, func() (harness.Answer, error) {
-		return w.sendOnce(method, target, body, who, key), nil
-	})
-	require.NoError(w.t, err)
-	return answer
+	for {
+		answer, err := harness.Settle(w.t.Context(), w.t, func() (harness.Answer, error) {
+			return w.sendOnce(method, target, body, who, key), nil
+		})
+		require.NoError(w.t, err)
+		if answer.Code() != "RATE_LIMITED" {
+			return answer
+		}
+		time.Sleep(time.Second)
+	}
 }
 
 func (w *inputWorld) sendOnce(method, target, body string, who person, key string) harness.Answer {

@@ -243,13 +243,11 @@ func TestRedriveOfARequest(t *testing.T) {
 	failed := o.await(ann, id, "FAILED_FINAL")
 	require.Equal(t, "FAILED_WORKER", failed.ResultCode)
 	require.Equal(t, "FAILED", failed.UIResult)
-	var letters struct {
-		Items []struct{ RequestID, ErrorCode string }
-	}
+	type letter struct{ RequestID, ErrorCode string }
+	var letters struct{ Items []letter }
 	o.operator.Must(t.Context(), http.MethodGet, "/api/v1/admin/dlq/requests", nil, &letters)
-	require.Len(t, letters.Items, 1)
-	require.Equal(t, id, letters.Items[0].RequestID)
-	require.Equal(t, failed.ErrorCode, letters.Items[0].ErrorCode)
+	// There are more if an overloaded platform answered an earlier application too late.
+	require.Contains(t, letters.Items, letter{id, failed.ErrorCode})
 
 	p.DynamoDB().Use(nil)
 	var done struct{ Redriven, Refused []string }

@@ -59,7 +59,7 @@ func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var twice atomic.Int64
-	r := w.replica(t, options{markAfter: time.Second, dynamo: dynamotest.Hook{Before: func(in any) error {
+	r := w.replica(t, options{markAfter: time.Hour, dynamo: dynamotest.Hook{Before: func(in any) error {
 		if tx, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
 			seen := map[string]bool{}
 			for _, id := range markersPut(tx) {
@@ -80,6 +80,7 @@ func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	}
 	out, err := r.Apply(t.Context(), in)
 	require.NoError(t, err)
+	require.NoError(t, r.sender.Close(t.Context())) // records what was sent: until then repeats are known
 	for _, result := range out.GetResults() {
 		require.False(t, result.GetApplied().GetDuplicate())
 		r.awaitQueued(t, result.GetApplied().GetRequestId())
