@@ -130,10 +130,14 @@ func (c *checker) prepareTests(ctx context.Context) error {
 	if err := c.prepareBrowser(ctx); err != nil {
 		return err
 	}
-	if err := c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run(); err != nil {
-		return errors.Join(interrupt.ErrReported, err)
+	return errors.Join(c.buildPages(ctx), c.prepareHelm(ctx), c.prepareStripeMock(ctx))
+}
+
+func (c *checker) buildPages(ctx context.Context) error {
+	if c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run() != nil {
+		return interrupt.ErrReported
 	}
-	return errors.Join(c.prepareHelm(ctx), c.prepareStripeMock(ctx))
+	return nil
 }
 
 // prepareHelm builds the pinned Helm and passes its path to the tests in an environment variable.
@@ -211,8 +215,13 @@ func (c *checker) runFaultFolder(ctx context.Context, folder string, names []str
 			return failure
 		}
 		defer func() { err = errors.Join(err, release(ctx)) }()
-	} else if previous := os.Getenv("PREVIOUS"); previous != "" {
-		flags = append(flags, "-previous="+previous)
+	} else {
+		if err := c.buildPages(ctx); err != nil { // buyers pay at pages of the gateway
+			return err
+		}
+		if previous := os.Getenv("PREVIOUS"); previous != "" {
+			flags = append(flags, "-previous="+previous)
+		}
 	}
 	if c.command(ctx, c.layout.Root, "go", flags...).Run() != nil {
 		return interrupt.ErrReported
