@@ -130,9 +130,15 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil && q.Route.Refusal != nil {
 		err = q.Route.Refusal()
 	}
+	defer d.recoverPanic(w, r, q)
+	if err != nil {
+		err = d.limitRefusal(r, err)
+	} else {
+		err = d.identify(r, q)
+	}
 	if err != nil {
 		d.setSecurityHeaders(w.Header())
-		d.Fail(w, r, q, d.limitRefusal(r, err))
+		d.Fail(w, r, q, err)
 		return
 	}
 	if !q.Route.FastPath || q.Route.Traced && d.traced {
@@ -141,7 +147,6 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.regular.ServeHTTP(w, r)
 		return
 	}
-	defer d.recoverPanic(w, r, q)
 	if err := d.serve(w, r, q); err != nil {
 		d.setSecurityHeaders(w.Header())
 		d.Fail(w, r, q, err)
@@ -201,18 +206,6 @@ func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 
 // serve checks a request, cheap checks first, and calls the handler of its route.
 func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	if q.Route.Mutates() {
-		if err := d.origins.Check(r); err != nil {
-			return d.limitRefusal(r, errs.ErrCrossOrigin.Wrap(err))
-		}
-	}
-	d.identify(q)
-	q.Address = d.Proxies.Client(r)
-	if q.Route.Remembered != nil {
-		if err := q.Route.Remembered(q); err != nil { // costs no more than a poll, so it counts as one
-			return cmp.Or(d.Limits.CountPoll(subject(q)), err)
-		}
-	}
 	if err := d.applyLimits(r, q); err != nil {
 		return err
 	}
@@ -255,17 +248,30 @@ func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 	return err
 }
 
-// identify sets the session and the visitor of a request from its cookies and headers.
-func (d *Dispatcher) identify(q *edge.Request) {
+// identify sets the session, the visitor and the address of a request from its cookies and headers. It
+// fails if the request came from another site, or if its user was refused for good a moment ago.
+func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
+	if q.Route.Mutates() {
+		if err := d.origins.Check(r); err != nil {
+			return d.limitRefusal(r, errs.ErrCrossOrigin.Wrap(err))
+		}
+	}
 	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
-	visitor, ok := d.Tokens.Visitor(q.Header)
-	if !ok {
-		return
+	if visitor, ok := d.Tokens.Visitor(q.Header); ok {
+		q.Visitor, q.Anon = visitor, visitor.String()
+		if d.Tokens.ShowsFormerPosition(q.Header, q.EventInPath(), visitor) {
+			q.Anon = visitor.Former.String()
+		}
 	}
-	q.Visitor, q.Anon = visitor, visitor.String()
-	if d.Tokens.ShowsFormerPosition(q.Header, q.EventInPath(), visitor) {
-		q.Anon = visitor.Former.String()
+	q.Address = d.Proxies.Client(r)
+	if q.Route.Remembered == nil {
+		return nil
 	}
+	err := q.Route.Remembered(q)
+	if err != nil { // costs no more than a poll, so it counts as one
+		err = cmp.Or(d.Limits.CountPoll(subject(q)), err)
+	}
+	return err
 }
 
 // applyLimits counts the request, and fails with errs.ErrRateLimited if it exceeds a limit.
