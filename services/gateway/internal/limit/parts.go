@@ -19,7 +19,7 @@ const (
 // reports it soon. At every moment the requests of a key that Redis does not know are at most the
 // part of its check. So all processes together allow at most what the rule allows and a part each:
 // a process that learns that the allowance is used up allows nothing until it is refilled by what
-// was reported until then.
+// was reported until then. Only requests so rare that isMinor are never reported.
 type localParts struct {
 	// send tells Redis about requests that were allowed.
 	send func(context.Context, []keyCount)
@@ -77,6 +77,13 @@ func (p *localParts) allow(checks []keyCheck, isAsked []bool) (counts []keyCount
 	}
 	p.schedule()
 	return counts, indexes
+}
+
+// isMinor reports whether what waits is, since the last report, at most the share of the rate that the
+// part is of the burst: a hundredth, for a network. Most networks send no more, and a report costs
+// Redis more than it would refuse.
+func (k *part) isMinor() bool {
+	return time.Duration(k.waiting)*k.check.rule.tolerance() <= time.Duration(k.check.part)*reportEvery
 }
 
 // take begins to send what waits.
@@ -143,8 +150,14 @@ func (p *localParts) reportOnTime() {
 func (p *localParts) report(ctx context.Context) {
 	var counts []keyCount
 	p.mu.Lock()
-	for _, k := range p.keys {
-		if k.waiting > 0 {
+	for key, k := range p.keys {
+		switch {
+		case k.waiting == 0:
+		case k.isMinor():
+			if k.waiting = 0; k.sending == 0 {
+				delete(p.keys, key)
+			}
+		default:
 			counts = append(counts, keyCount{keyCheck: k.check, allowed: k.take()})
 		}
 	}
