@@ -97,8 +97,7 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 		h.Del(name)
 	}
 	h.Set("Content-Language", lang)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["Cache-Control"], h["X-Content-Type-Options"] = edge.NoStore, edge.Nosniff
 	if p.page != nil && p.page(w, r, doc.Status, doc.Detail, requestID) {
 		return
 	}
