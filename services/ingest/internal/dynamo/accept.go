@@ -93,15 +93,12 @@ func undecided(group []*applicant) []*applicant {
 	return slices.DeleteFunc(slices.Clone(group), func(a *applicant) bool { return a.done })
 }
 
-// applicantID names a user of a promotion.
-type applicantID struct{ eventID, userID string }
-
 // readLocks reads the earlier applications of applicants. It refuses only those applicants whose lock
 // or request cannot be decoded.
 func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
-	of := make([]applicantID, len(group))
+	of := make([]request.Applicant, len(group))
 	for i, a := range group {
-		of[i] = applicantID{a.app.EventID, a.app.UserID}
+		of[i] = request.Applicant{EventID: a.app.EventID, UserID: a.app.UserID}
 	}
 	read, err := s.readEarlier(ctx, of)
 	if err != nil {
@@ -116,7 +113,7 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 }
 
 // readEarlier reads the locks of users, and then the requests that the locks name.
-func (s *Store) readEarlier(ctx context.Context, of []applicantID) ([]batch.Result[request.EarlierApplications], error) {
+func (s *Store) readEarlier(ctx context.Context, of []request.Applicant) ([]batch.Result[request.EarlierApplications], error) {
 	out := make([]batch.Result[request.EarlierApplications], len(of))
 	locks, err := s.readLockItems(ctx, of)
 	if err != nil {
@@ -150,10 +147,10 @@ func (s *Store) readEarlier(ctx context.Context, of []applicantID) ([]batch.Resu
 }
 
 // readLockItems reads the locks of users; a user without one has nil.
-func (s *Store) readLockItems(ctx context.Context, of []applicantID) ([]batch.Result[*promotion.Lock], error) {
+func (s *Store) readLockItems(ctx context.Context, of []request.Applicant) ([]batch.Result[*promotion.Lock], error) {
 	keys := make([]dynamo.Item, len(of))
 	for i, u := range of {
-		keys[i] = table.LockKey(u.eventID, u.userID)
+		keys[i] = table.LockKey(u.EventID, u.UserID)
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {

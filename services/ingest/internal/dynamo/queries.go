@@ -30,7 +30,7 @@ func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 }
 
 func (s *Store) LockOf(ctx context.Context, eventID, user string) (promotion.Lock, error) {
-	l, err := s.locks.Do(ctx, applicantID{eventID, user})
+	l, err := s.locks.Do(ctx, request.Applicant{EventID: eventID, UserID: user})
 	if err == nil && l == nil {
 		err = request.ErrNotFound
 	}

@@ -27,8 +27,12 @@ var refusalsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
 	Help: "Applications to sold-out promotions that were to be recorded: recorded, or lost since the store or the queue in front of it was overloaded.",
 }, []string{"result"})
 
-func (s *Store) Earlier(ctx context.Context, eventID, userID string) (request.EarlierApplications, error) {
-	return s.earlier.Do(ctx, applicantID{eventID, userID})
+func (s *Store) Earlier(ctx context.Context, of ...request.Applicant) []request.EarlierResult {
+	out := make([]request.EarlierResult, len(of))
+	for i, read := range s.earlier.DoAll(ctx, of) {
+		out[i] = request.EarlierResult{EarlierApplications: read.Value, Err: read.Err}
+	}
+	return out
 }
 
 // RecordLater stores the rejected request of an application behind the answer, in batches that do not

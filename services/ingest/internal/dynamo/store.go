@@ -41,8 +41,8 @@ type Store struct {
 
 	leases   dynamo.Leases
 	accepts  *batch.Groups[string, request.Application, request.ApplyResult]
-	locks    *batch.Coalescer[applicantID, *promotion.Lock]
-	earlier  *batch.Coalescer[applicantID, request.EarlierApplications]
+	locks    *batch.Coalescer[request.Applicant, *promotion.Lock]
+	earlier  *batch.Coalescer[request.Applicant, request.EarlierApplications]
 	refusals *batch.Coalescer[request.Application, struct{}]
 }
 

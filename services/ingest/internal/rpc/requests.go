@@ -107,7 +107,11 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 			s.Log.ErrorContext(ctx, "applications not taken", args...)
 		}
 	}()
-	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, func(a request.ApplyResult, err error) *ingestv1.ApplyResult {
+	each := batchrpc.Each[*ingestv1.ApplyItem, request.ApplyResult, *ingestv1.ApplyResult]
+	if s.knowsAll(ctx, in.GetItems()) {
+		each = batchrpc.InOrder
+	}
+	return &ingestv1.ApplyResponse{Results: each(ctx, in.GetItems(), s.apply, func(a request.ApplyResult, err error) *ingestv1.ApplyResult {
 		if err != nil {
 			problem := failed.Problem(err)
 			answered.WithLabelValues(problem.GetReason()).Inc()
@@ -116,6 +120,19 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 		answered.WithLabelValues(outcomeLabel(a)).Inc()
 		return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Applied{Applied: fromApplied(&a, s.millis())}}
 	})}, nil
+}
+
+// knowsAll reports whether Service.KnowsAll of all items, whose users are valid.
+func (s *Requests) knowsAll(ctx context.Context, items []*ingestv1.ApplyItem) bool {
+	of := make([]request.Applicant, len(items))
+	for i, it := range items {
+		user, err := rpc.ValidUserFrom(it)
+		if err != nil {
+			return false
+		}
+		of[i] = request.Applicant{EventID: it.GetEventId(), UserID: user}
+	}
+	return s.Requests.KnowsAll(ctx, of)
 }
 
 func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.ApplyResult, error) {
