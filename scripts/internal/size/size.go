@@ -117,7 +117,7 @@ func (c *counts) addFile(name string, text []byte) {
 func (c *counts) figures() []Figure {
 	return []Figure{
 		// Every .go file but tests and generated ones; blank lines and comments count.
-		{"hand-written lines of Go", c.source, 126_100, false},
+		{"hand-written lines of Go", c.source, 126_200, false},
 		// Every _test.go file. The limit is 85 lines of tests for 100 of source.
 		{"lines of tests", c.tests, (c.source*85 + 99) / 100, true},
 		// The part of the first figure that is under scripts/.

@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 		require.True(t, f.WithinLimit(), f.Name)
 	}
 	require.Equal(t, map[string]int{
-		"hand-written lines of Go": 126_100, "lines of tests": 86, "hand-written lines of Go of scripts": 23_900,
+		"hand-written lines of Go": 126_200, "lines of tests": 86, "hand-written lines of Go of scripts": 23_900,
 		"words of documents": 58_100, "columns of the longest line of a document": 160, "rows of make bench": 22,
 	}, limits)
 
