@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	waittimes "urr.guru/pkg/waits"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 	"urr.guru/scripts/awsproxy"
 	"urr.guru/scripts/harness"
@@ -314,12 +315,15 @@ func (r *rateRun) idleHour() {
 	r.t.Logf("after an idle hour, served in each %v: %v", roomInterval, perInterval(all))
 }
 
+// shareLearnt is longer than the window in which vwr learns the share of visitors who come (ShareWindow).
+const shareLearnt = 90 * time.Second
+
 // halfHaveLeft serves a crowd of which every other visitor has left, then lets 5,000 of those come
 // back.
 func (r *rateRun) halfHaveLeft() {
 	r.t.Helper()
 	r.deactivate()
-	r.guests = r.newGuests(30_000)
+	r.guests = r.newGuests(40_000)
 	defer r.arrive(r.guests, func(position int64) bool { return position%2 == 0 }, 10*roomBatch)()
 	r.Eventually(func(ctx context.Context) error { // 6,000 of them have left
 		serving, err := r.serving(ctx)
@@ -329,7 +333,7 @@ func (r *rateRun) halfHaveLeft() {
 		return err
 	})
 	r.pace(roomBatch, roomInterval)
-	time.Sleep(30 * time.Second) // the share is learnt at the new rate
+	time.Sleep(waittimes.LongestPoll + shareLearnt) // it is learnt after the last polls that the first rate surprised
 
 	served, claims := r.intervals(4)
 	r.t.Logf("half have left: served %v, claimed %v in each %v", served, claims, roomInterval)
@@ -348,7 +352,7 @@ func (r *rateRun) halfHaveLeft() {
 	for _, n := range served {
 		require.InDelta(r.t, 2*roomBatch, n, 0.1*2*roomBatch)
 	}
-	r.intervals(4) // claims that were queued are written, and the share is learnt again
+	time.Sleep(shareLearnt) // claims that were queued are written, and the share is learnt again
 
 	var back []*guest
 	for _, g := range r.guests {
