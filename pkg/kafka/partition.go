@@ -30,7 +30,7 @@ var partitioners = sync.Pool{New: func() any { return kgo.StickyKeyPartitioner(n
 // partitionCounts records how many partitions a producer last saw, by the topic's full name.
 type partitionCounts struct{ byTopic sync.Map }
 
-// partitioner chooses the partition of a record as every Kafka client does, and records how many
+// partitioner chooses the partition of a record as Kafka's Java client does, and records how many
 // partitions the topic has.
 func (c *partitionCounts) partitioner() kgo.Partitioner {
 	return kgo.BasicConsistentPartitioner(func(topic string) func(*kgo.Record, int) int {

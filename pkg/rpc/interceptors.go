@@ -51,8 +51,8 @@ func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnarySe
 		return resp, nil
 	}
 	if e.Kind == errs.Unavailable && e.RetryAfter > 0 {
-		// The error has a retry time: to retry at once would only add load. RetryInfo tells it to
-		// the client.
+		// The error has a retry time, which RetryInfo tells the client. A pushback of -1 stops gRPC's
+		// own retries: these come at once, and would only add load.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushback, strconv.Itoa(-1)))
 	}
 	return nil, errs.ToStatus(e)

@@ -26,7 +26,7 @@ import (
 
 // Options say which rows Run measures, in how many rounds, and where progress and results go.
 type Options struct {
-	// Rows are the names of the rows to measure; empty: all.
+	// Rows are the names of the operations to measure, each a row of the report; empty: all.
 	Rows []string
 	// Rounds is the number of rounds of each row.
 	Rounds int

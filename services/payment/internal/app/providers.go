@@ -77,7 +77,7 @@ func newProviders(cfg *Config, log *slog.Logger) *providers {
 		c := clients[name](cfg, log)
 		p.clients = append(p.clients, c)
 		p.guarded[name] = guard.New(guard.Measured(name, c.Provider), guard.Limits{
-			ChargesAtOnce: cfg.ChargesAtOnce, ChargeTime: c.Caps().ChargeTime, Refunds: c.rate(cfg.RefundsPerSecond), Lookups: c.rate(cfg.LookupsPerSecond),
+			ChargesAtOnce: cfg.ChargesAtOnce, ChargeTime: c.Capabilities().ChargeTime, Refunds: c.rate(cfg.RefundsPerSecond), Lookups: c.rate(cfg.LookupsPerSecond),
 			Charges: float64(c.perSecond),
 		})
 	}

@@ -86,7 +86,7 @@ func charging(key string, lease time.Duration) *Change {
 
 // chargedBySweeper starts a charge that no request waits for: of an open payment whose buyer has paid
 // on the page, or again of one whose outcome is unknown. Only a payment without a key takes key.
-func chargedBySweeper(seen Payment, key string, caps Caps) Decide {
+func chargedBySweeper(seen Payment, key string, caps Capabilities) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		if p.Lease != seen.Lease || p.Status != seen.Status || p.NoCharge || p.Status == Open && !now.Before(p.ExpiresAt.Add(caps.pageMargin())) {
 			return nil, nil //nolint:nilnil // somebody else has it, or it is over

@@ -34,7 +34,9 @@ type slow struct {
 
 func (slow) Begin(context.Context, Payment, PayTime) (time.Time, error) { return time.Time{}, nil }
 
-func (s slow) Caps() Caps { return Caps{ChargeTime: cmp.Or(s.timeout, 10*time.Second)} }
+func (s slow) Capabilities() Capabilities {
+	return Capabilities{ChargeTime: cmp.Or(s.timeout, 10*time.Second)}
+}
 
 func (s slow) Charge(ctx context.Context, p Payment) (Outcome, error) {
 	select {
@@ -106,7 +108,7 @@ func (*hanging) Begin(ctx context.Context, _ Payment, _ PayTime) (time.Time, err
 	return time.Time{}, ctx.Err()
 }
 
-func (*hanging) Caps() Caps { return Caps{ChargeTime: 8 * time.Second} }
+func (*hanging) Capabilities() Capabilities { return Capabilities{ChargeTime: 8 * time.Second} }
 
 func (h *hanging) Abort(context.Context, Payment) error { h.aborts++; return nil }
 

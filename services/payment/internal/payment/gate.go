@@ -110,7 +110,7 @@ func (s *Service) MeasureGate(ctx context.Context) {
 func (s *Service) CheckHolds(context.Context) error {
 	allowed := time.Duration(s.gate.maxExtension.Load())
 	for name, provider := range s.providers.ByName {
-		if need := provider.Caps().extension(); allowed > 0 && need > allowed {
+		if need := provider.Capabilities().extension(); allowed > 0 && need > allowed {
 			return fmt.Errorf("provider %s needs holds that are extended by %s, and ticket's HOLD_MAX_EXTENSION is %s", name, need, allowed)
 		}
 	}

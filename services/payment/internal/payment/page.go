@@ -44,7 +44,7 @@ func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (P
 	failpoint.Hit("payment.prepare.after_page")
 	writeCtx, cancel := forWrite(ctx)
 	defer cancel()
-	after, err := s.store.Apply(writeCtx, p.ID, opened(page, pageEnd(s.opts.Now(), until, provider.Caps())))
+	after, err := s.store.Apply(writeCtx, p.ID, opened(page, pageEnd(s.opts.Now(), until, provider.Capabilities())))
 	if err != nil {
 		return p, Page{}, err
 	}
@@ -90,7 +90,7 @@ func (s *Service) withoutClaim(ctx context.Context, p Payment) (Payment, Page, e
 }
 
 // pageEnd returns the end of an open payment whose claim lasts until a time.
-func pageEnd(now, until time.Time, caps Caps) time.Time {
+func pageEnd(now, until time.Time, caps Capabilities) time.Time {
 	last := until.Add(-caps.pageMargin())
 	if end := now.Add(caps.PageTime); end.Before(last) {
 		return end
@@ -156,7 +156,7 @@ func (s *Service) refusePage(ctx context.Context, p Payment, reason string, refu
 }
 
 func (s *Service) makePage(ctx context.Context, p Payment, provider Provider) (Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, provider.Caps().CallTime)
+	ctx, cancel := context.WithTimeout(ctx, provider.Capabilities().CallTime)
 	defer cancel()
 	return provider.Open(ctx, p)
 }

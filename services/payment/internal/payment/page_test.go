@@ -51,7 +51,9 @@ type asker struct {
 
 func (a asker) Cancel(context.Context, Payment) (Outcome, error) { return Outcome{State: a.state}, nil }
 
-func (asker) Caps() Caps { return Caps{Finality: 15 * time.Minute, CallTime: time.Second} }
+func (asker) Capabilities() Capabilities {
+	return Capabilities{Finality: 15 * time.Minute, CallTime: time.Second}
+}
 
 // Where a charge cannot be made impossible, only its age ends it: that of the latest one, at a look-up
 // that began after it.
@@ -125,8 +127,8 @@ func TestChargesAgain(t *testing.T) {
 // hosted is a provider with a page.
 type hosted struct{ Provider }
 
-func (hosted) Caps() Caps {
-	return Caps{PageTime: 12 * time.Minute, Finality: 15 * time.Minute, ChargeTime: time.Minute}
+func (hosted) Capabilities() Capabilities {
+	return Capabilities{PageTime: 12 * time.Minute, Finality: 15 * time.Minute, ChargeTime: time.Minute}
 }
 
 // Payment is not ready while holds end before a payment can be settled.
@@ -147,8 +149,8 @@ func TestHoldsLastLongEnough(t *testing.T) {
 
 func TestPageEnd(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, now.Add(20*time.Second), pageEnd(now, now.Add(5*time.Minute), Caps{PageTime: 20 * time.Second}), "a long hold")
-	require.Equal(t, now.Add(2*time.Minute+30*time.Second), pageEnd(now, now.Add(3*time.Minute), Caps{PageTime: 12 * time.Minute}))
+	require.Equal(t, now.Add(20*time.Second), pageEnd(now, now.Add(5*time.Minute), Capabilities{PageTime: 20 * time.Second}), "a long hold")
+	require.Equal(t, now.Add(2*time.Minute+30*time.Second), pageEnd(now, now.Add(3*time.Minute), Capabilities{PageTime: 12 * time.Minute}))
 }
 
 func TestProvidersInOrder(t *testing.T) {

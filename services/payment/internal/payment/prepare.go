@@ -102,7 +102,7 @@ func (s *Service) choose(name string, amount int64) (provider, token string, err
 		return name, "", nil
 	case !ok:
 		return "", "", ErrProviderUnknown
-	case found.Caps().PageTime > 0:
+	case found.Capabilities().PageTime > 0:
 		token = rand.Text()
 	}
 	return name, token, nil

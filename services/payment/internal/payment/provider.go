@@ -15,8 +15,8 @@ import (
 type Provider interface {
 	Lister
 
-	// Caps returns what is known of the provider.
-	Caps() Caps
+	// Capabilities returns what the provider can do, and its time limits.
+	Capabilities() Capabilities
 	// Open makes the page on which the buyer pays, once per payment. After ErrKeySpent it cannot be made.
 	Open(ctx context.Context, p Payment) (Page, error)
 	// Return decodes the parameters with which the buyer comes back from the page.
@@ -38,8 +38,8 @@ type Provider interface {
 	ParseWebhook(headers map[string]string, body []byte, now time.Time) (Notice, error)
 }
 
-// Caps are properties of a provider.
-type Caps struct {
+// Capabilities are properties of a provider.
+type Capabilities struct {
 	// Void says that Cancel can make a later charge impossible.
 	Void bool
 	// PageTime is the time that the buyer has on the provider's page; 0: the provider has no page, and
@@ -60,14 +60,14 @@ type Caps struct {
 
 // claimTime is how long one charge may take until its outcome is written. Whoever charges owns the
 // payment for that time.
-func (c Caps) claimTime() time.Duration { return c.ChargeTime + 10*time.Second }
+func (c Capabilities) claimTime() time.Duration { return c.ChargeTime + 10*time.Second }
 
 // pageMargin is the time before the end of its claim at which a payment that waits for its page ends.
-func (c Caps) pageMargin() time.Duration { return min(pageMargin, c.PageTime/4) }
+func (c Capabilities) pageMargin() time.Duration { return min(pageMargin, c.PageTime/4) }
 
 // extension is by how much a hold must be extendable, so that a buyer may pay at the end of the
 // page's time and a lost answer is settled in time.
-func (c Caps) extension() time.Duration {
+func (c Capabilities) extension() time.Duration {
 	return c.PageTime + c.Finality + 2*c.ChargeTime + afterCharge
 }
 

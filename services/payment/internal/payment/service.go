@@ -256,11 +256,11 @@ func New(store Stores, tickets Tickets, providers Providers, log *slog.Logger, o
 func (s *Service) provider(p Payment) Provider { return s.providers.ByName[p.Provider] }
 
 // caps returns what is known of a payment's provider; nothing of none.
-func (s *Service) caps(p Payment) Caps {
+func (s *Service) caps(p Payment) Capabilities {
 	if provider, ok := s.providers.Of(p.Provider); ok {
-		return provider.Caps()
+		return provider.Capabilities()
 	}
-	return Caps{}
+	return Capabilities{}
 }
 
 // forWrite returns a context for a write that must be made even if ctx has ended, as by a slow call

@@ -19,7 +19,9 @@ type voider struct {
 
 func (v voider) Cancel(context.Context, Payment) (Outcome, error) { return v.outcome, v.err }
 
-func (voider) Caps() Caps { return Caps{Void: true, Finality: time.Second, CallTime: time.Second} }
+func (voider) Capabilities() Capabilities {
+	return Capabilities{Void: true, Finality: time.Second, CallTime: time.Second}
+}
 
 // recorder is a store that records the decisions.
 type recorder struct {

@@ -94,7 +94,8 @@ func (s *Store) measureRefunds(ctx context.Context) error {
 	return s.measureDifferences(ctx)
 }
 
-// measureDifferences counts the open differences; those of a kind without any are 0.
+// measureDifferences sets the metric of the open differences between the payments and the providers'
+// accounts, by provider and kind; that of a kind without any is 0.
 func (s *Store) measureDifferences(ctx context.Context) error {
 	counts := map[[2]string]int64{}
 	for _, kind := range reconcile.Kinds {

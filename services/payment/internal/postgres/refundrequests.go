@@ -17,7 +17,7 @@ import (
 
 func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.DecideRequest) (stored payment.Refund, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
-		asker := askedBy(r)
+		asker := limitedUser(r)
 		if asker != "" { // locked before the payment, as by every such request
 			if err := q.LockAsker(ctx, asker); err != nil {
 				return err
@@ -62,8 +62,9 @@ func findRefund(ctx context.Context, q *db.Queries, r payment.Refund) (payment.R
 	return found, addItems(ctx, q, 1, func(int) *payment.Refund { return &found })
 }
 
-// askedBy returns the user whose requests for refunds are bounded; empty: there is no bound.
-func askedBy(r payment.Refund) string {
+// limitedUser returns the user who asked for a refund, and may do so a limited number of times; empty
+// for a refund with another cause, which has no limit.
+func limitedUser(r payment.Refund) string {
 	if r.Cause != payment.ByUser {
 		return ""
 	}

@@ -48,7 +48,7 @@ func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refun
 	}
 	n, err := q.InsertRefund(ctx, db.InsertRefundParams{
 		ID: r.ID, PaymentID: r.PaymentID, Cause: string(r.Cause), Request: r.Request, Reason: r.Reason, Amount: r.Amount, Want: want,
-		AskedBy: askedBy(r), Status: string(r.Status), Provider: r.Provider, ProviderID: text(r.ProviderID), Now: s.now(),
+		AskedBy: limitedUser(r), Status: string(r.Status), Provider: r.Provider, ProviderID: text(r.ProviderID), Now: s.now(),
 		SendAfterSeconds: r.SendAfter.Seconds(),
 	})
 	if err == nil && n > 0 {

@@ -45,7 +45,7 @@ const (
 	RefundOnlyHere Kind = "REFUND_ONLY_HERE"
 	// RefundAmount: another amount was refunded.
 	RefundAmount Kind = "REFUND_AMOUNT"
-	// RefundSum: each refund agrees, and what the payment has as refunded does not.
+	// RefundSum: each refund agrees, but the amount that the payment has as refunded is not their sum.
 	RefundSum Kind = "REFUND_SUM"
 )
 

@@ -162,7 +162,7 @@ func (r *run) readThere(ctx context.Context) error {
 }
 
 func (r *run) list(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
-	caps := r.source.Caps()
+	caps := r.source.Capabilities()
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(caps.ListTime, caps.CallTime))
 	defer cancel()
 	return r.source.List(ctx, from, to, cursor)
@@ -362,7 +362,7 @@ func (r *run) here(ctx context.Context, order string) (*Here, error) {
 // ask asks the provider for all that it has of a payment, to which what it has listed as captured is
 // added.
 func (r *run) ask(ctx context.Context, p payment.Payment) (entries []payment.LedgerEntry, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*r.source.Caps().CallTime)
+	ctx, cancel := context.WithTimeout(ctx, 2*r.source.Capabilities().CallTime)
 	defer cancel()
 	out, err := r.source.Ask(ctx, p)
 	if err != nil {

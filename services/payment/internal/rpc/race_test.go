@@ -60,9 +60,9 @@ func (g *gated) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, er
 	return out, err
 }
 
-// Caps has a charge time after which tests may take a charge over while the hold lasts.
-func (g *gated) Caps() payment.Caps {
-	caps := g.Provider.Caps()
+// Capabilities has a charge time after which tests may take a charge over while the hold lasts.
+func (g *gated) Capabilities() payment.Capabilities {
+	caps := g.Provider.Capabilities()
 	caps.ChargeTime = 8 * time.Second
 	return caps
 }

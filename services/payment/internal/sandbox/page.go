@@ -11,9 +11,9 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Caps says that the sandbox has a page of its own if browsers can reach it.
-func (c *Client) Caps() payment.Caps {
-	caps := payment.Caps{
+// Capabilities says that the sandbox has a page of its own if browsers can reach it.
+func (c *Client) Capabilities() payment.Capabilities {
+	caps := payment.Capabilities{
 		Void: true, Finality: c.opts.VoidAfter, ChargeTime: c.opts.Timeout, CallTime: c.opts.Timeout, KeyLife: c.opts.KeyLife, InFlight: inFlight,
 	}
 	if c.opts.PublicURL != "" {

@@ -117,10 +117,10 @@ func (c *Client) Close() { c.idle() }
 
 func (c *Client) api() *api.Client { return c.current.Load().api }
 
-// Caps says what Stripe can do. Since a cancelled intent cannot be captured, an unknown charge is
+// Capabilities says what Stripe can do. Since a cancelled intent cannot be captured, an unknown charge is
 // final as soon as its call has ended.
-func (c *Client) Caps() payment.Caps {
-	return payment.Caps{
+func (c *Client) Capabilities() payment.Capabilities {
+	return payment.Capabilities{
 		Void: true, NoKeys: true, PageTime: c.opts.PageTime, Finality: chargeTime, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime,
 		KeyLife: keyLife, InFlight: inFlight,
 	}

@@ -104,9 +104,9 @@ func (c *Client) Rekey(secretKey config.Secret) {
 
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Caps says what Toss can do. A confirmed payment can only be refunded, so there is no void.
-func (c *Client) Caps() payment.Caps {
-	return payment.Caps{
+// Capabilities says what Toss can do. A confirmed payment can only be refunded, so there is no void.
+func (c *Client) Capabilities() payment.Capabilities {
+	return payment.Capabilities{
 		PageTime: c.opts.PageTime, Finality: finality, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime, KeyLife: keyLife,
 		InFlight: inFlight,
 	}

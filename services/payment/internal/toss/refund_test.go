@@ -74,7 +74,7 @@ func TestRefundIsRepeated(t *testing.T) {
 		_, err := s.client.Refund(t.Context(), call)
 		require.Equal(t, fault == "", err == nil)
 		require.NotErrorIs(t, err, payment.ErrKeySpent)
-		s.clock.Advance(s.client.Caps().KeyLife)
+		s.clock.Advance(s.client.Capabilities().KeyLife)
 		call.NotAfter = s.clock.Now()
 		answer, err := s.client.Refund(t.Context(), call)
 		require.NoError(t, err)

@@ -61,8 +61,8 @@ type Spec struct {
 	MaxPerUserInSeries *int32
 	// Transferable says whether holders may pass tickets on.
 	Transferable *Transferable
-	// CodesFrom is from how many hours before doors on e-mails have the codes of tickets that cannot be
-	// passed on; 0: never.
+	// CodesFrom is a number of hours before the doors open. From then on e-mails contain the codes of
+	// tickets that cannot be passed on; 0: never.
 	CodesFrom *int32
 	// CancellationFees say what the organiser keeps of the price of tickets that users give back.
 	CancellationFees *CancellationFees

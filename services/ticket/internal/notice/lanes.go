@@ -15,8 +15,9 @@ import (
 // storeWithin bounds the storing of an outcome, also after the process was told to end.
 const storeWithin = 5 * time.Second
 
-// passFor bounds a pass of a lane, but for the attempts that it has begun.
-const passFor = 5 * time.Second
+// maxPass is how long drain claims what is due to a receiver, before the receiver is read again.
+// Attempts that have begun may take longer.
+const maxPass = 5 * time.Second
 
 // LeaseBeyond is how much longer than an attempt may last nobody else makes one: the time to store its
 // outcome.
@@ -91,7 +92,7 @@ func (l *Lanes) pass(ctx context.Context) error {
 // drain sends what is due, for a while: the next pass knows what was changed of the receiver. It does not
 // wait for the last attempts.
 func (l *Lanes) drain(ctx context.Context, lane Lane, slots *semaphore.Weighted) error {
-	for end := l.now().Add(passFor); ; {
+	for end := l.now().Add(maxPass); ; {
 		if err := slots.Acquire(ctx, 1); err != nil {
 			return err
 		}

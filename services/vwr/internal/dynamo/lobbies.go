@@ -181,7 +181,7 @@ func (l *Lobbies) Void(ctx context.Context, k lobby.Key, at int64) error {
 	return l.changeShuffle(ctx, k, "SET "+attrVoided+" = :at", " AND attribute_not_exists("+attrValueRound+")", item{":at": num(at)})
 }
 
-func (l *Lobbies) FixSize(ctx context.Context, k lobby.Key, entries int64) error {
+func (l *Lobbies) SetSize(ctx context.Context, k lobby.Key, entries int64) error {
 	return l.changeRoom(ctx, k, attrLobbySize+" = :n, "+attrIssued+" = "+attrIssued+" + :n",
 		"attribute_not_exists("+attrLobbySize+") AND "+attrIssued+" = :zero AND "+attrServing+" = :zero",
 		item{":n": num(entries), ":zero": num(0)})

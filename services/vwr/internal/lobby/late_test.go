@@ -67,7 +67,7 @@ func TestPositionIssuedEarly(t *testing.T) {
 	require.NoError(t, err)
 	entries := dynamo.NewLobbies(r.store)
 	t.Cleanup(func() { require.NoError(t, entries.Close(context.Background())) })
-	require.ErrorIs(t, entries.LobbyStore().Unfinished.FixSize(t.Context(), lobby.Key{EventID: event, Round: round}, 1), room.ErrStale)
+	require.ErrorIs(t, entries.LobbyStore().Unfinished.SetSize(t.Context(), lobby.Key{EventID: event, Round: round}, 1), room.ErrStale)
 	r.step(t)
 	_, err = r.lobbies.Join(t.Context(), event, user(1))
 	require.ErrorIs(t, err, room.ErrLobbyClosed, "an entry would get no position")

@@ -124,9 +124,9 @@ type ShuffleWriter interface {
 type UnfinishedLobbies interface {
 	// Unfinished lists the lobbies whose shuffle is not final.
 	Unfinished(ctx context.Context) ([]Key, error)
-	// FixSize stores the number of entries, once, and issues as many positions. It fails if any were
-	// issued or served before.
-	FixSize(ctx context.Context, k Key, entries int64) error
+	// SetSize stores the final number of entries, and issues as many positions. It fails with
+	// room.ErrStale if that was done before, or if other positions were issued or served.
+	SetSize(ctx context.Context, k Key, entries int64) error
 	// SetShuffled records that the lobby is shuffled, so that the serving counter may move.
 	SetShuffled(ctx context.Context, k Key) error
 	// RemoveUnfinished removes the lobby from the list of unfinished ones.

@@ -72,7 +72,7 @@ func (r *lobbySnapshot) takeNextStep(ctx context.Context) (more bool, err error)
 	case s.Statement == "":
 		return r.closeJoining(ctx)
 	case r.current && !r.counters.Lobby.Sized:
-		return true, r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Unfinished.FixSize(ctx, s.Key, r.statement.Count) })
+		return true, r.writeWithTimeout(ctx, func(ctx context.Context) error { return r.store.Unfinished.SetSize(ctx, s.Key, r.statement.Count) })
 	case s.Signature == "":
 		return r.signStatement(ctx)
 	}
@@ -90,7 +90,7 @@ func (r *lobbySnapshot) voidShuffle(ctx context.Context) error {
 }
 
 // positionsIssuedEarly reports whether positions were issued or served before the entries were
-// counted, which no replica should do. FixSize then fails, and no result ever becomes known.
+// counted, which no replica should do. SetSize then fails, and no result ever becomes known.
 func (r *lobbySnapshot) positionsIssuedEarly() bool {
 	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)
 }

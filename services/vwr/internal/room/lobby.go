@@ -93,8 +93,8 @@ type Lobbies interface {
 	OpenLobby(ctx context.Context, eventID string, terms LobbyTerms) (Lobby, *LobbyOpening, error)
 	// SameBeacon reports whether the shuffle of a round was opened with this beacon.
 	SameBeacon(ctx context.Context, eventID string, round Round, b *fairdraw.Beacon) (bool, error)
-	// EntryID returns the id that the user's entry in the lobby of a round has, or would have. It reads
-	// no entry. ok is false when this replica cannot compute the id.
+	// EntryID computes the id that the user's entry in the lobby of a round has, or would have, without
+	// reading an entry. ok is false while this replica lacks the secret key of the ids.
 	EntryID(ctx context.Context, c Counters, user string) (id uuid.UUID, ok bool, err error)
 	// FindEntry returns the user's entry in the lobby of a round, with its position once the lobby is
 	// shuffled. It fails with ErrUnavailable while a shuffled lobby is not in memory.

@@ -24,7 +24,7 @@ type State struct {
 type StateCache struct {
 	mu      sync.Mutex
 	events  map[string]State
-	idle    map[string]struct{} // closed rooms that were not merged since the last ForgetClosed
+	idle    map[string]struct{} // closed rooms of which no state was read since the last ForgetClosed
 	rev     uint64
 	changed chan struct{} // closed and replaced at every change
 	ready   chan struct{} // closed after the first read of the registry of active events
@@ -77,10 +77,10 @@ func (sc *StateCache) MarkDeleted(eventID string) {
 	}
 }
 
-// ForgetClosed forgets the closed rooms that were not merged since its last call, so that memory
-// does not grow with every event that ever had a room. A visitor of such a room costs a read. The
-// time between two calls must be longer than a read may take: else a read that began while the room
-// was open could bring it back.
+// ForgetClosed forgets the closed rooms of which no state was read since its last call, so that
+// memory does not grow with every event that ever had a room. The next visitor of such a room costs
+// a read. The time between two calls must be longer than a read may take: else a read that began
+// while the room was open could bring it back.
 func (sc *StateCache) ForgetClosed() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()

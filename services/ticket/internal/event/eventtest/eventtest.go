@@ -1,4 +1,4 @@
-// Package eventtest makes snapshots for tests.
+// Package eventtest makes values of event.Snapshot, the seats of an event, for tests.
 package eventtest
 
 import (
