@@ -31,37 +31,26 @@ func ValidItems[I any](items []I, valid func(I) bool) bool {
 // Each calls handle once for each item, concurrently. result makes an item's result from its value
 // or error, also concurrently. If either panics, the item gets errs.ErrInternal.
 func Each[I, O, R any](ctx context.Context, items []I, handle func(context.Context, I) (O, error), result func(O, error) R) []R {
-	if len(items) == 1 { // needs no goroutine
-		return InOrder(ctx, items, handle, result)
-	}
 	results := make([]R, len(items))
+	answer := func(i int) {
+		defer func() { // interceptors do not see panics of other goroutines, which would end the process
+			if p := recover(); p != nil {
+				var none O
+				results[i] = result(none, errs.FromPanic(p))
+			}
+		}()
+		results[i] = result(handle(ctx, items[i]))
+	}
+	if len(items) == 1 { // needs no goroutine
+		answer(0)
+		return results
+	}
 	var wg sync.WaitGroup
-	for i, item := range items {
-		wg.Go(func() { results[i] = answer(ctx, item, handle, result) })
+	for i := range items {
+		wg.Go(func() { answer(i) })
 	}
 	wg.Wait()
 	return results
-}
-
-// InOrder does what Each does, one item after the other: for a handle that does not wait.
-func InOrder[I, O, R any](ctx context.Context, items []I, handle func(context.Context, I) (O, error), result func(O, error) R) []R {
-	results := make([]R, len(items))
-	for i, item := range items {
-		results[i] = answer(ctx, item, handle, result)
-	}
-	return results
-}
-
-// answer returns the result of an item. It recovers a panic, which the interceptors do not see in other
-// goroutines than theirs, and which would end the process.
-func answer[I, O, R any](ctx context.Context, item I, handle func(context.Context, I) (O, error), result func(O, error) R) (out R) {
-	defer func() {
-		if p := recover(); p != nil {
-			var none O
-			out = result(none, errs.FromPanic(p))
-		}
-	}()
-	return result(handle(ctx, item))
 }
 
 // Whole calls handle once with all items that convert accepts, unless there are none. handle

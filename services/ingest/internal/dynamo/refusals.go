@@ -27,10 +27,10 @@ var refusalsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
 	Help: "Applications to sold-out promotions that were to be recorded: recorded, or lost since the store or the queue in front of it was overloaded.",
 }, []string{"result"})
 
-func (s *Store) Earlier(ctx context.Context, of ...request.Applicant) []request.EarlierResult {
-	out := make([]request.EarlierResult, len(of))
+func (s *Store) Earlier(ctx context.Context, of []request.Applicant) []request.Outcome[request.EarlierApplications] {
+	out := make([]request.Outcome[request.EarlierApplications], len(of))
 	for i, read := range s.earlier.DoAll(ctx, of) {
-		out[i] = request.EarlierResult{EarlierApplications: read.Value, Err: read.Err}
+		out[i] = request.Outcome[request.EarlierApplications](read)
 	}
 	return out
 }

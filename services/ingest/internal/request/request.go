@@ -131,6 +131,26 @@ func NewService(promotions Promotions, store Store, sender Sender, o Options) *S
 	}
 }
 
+// ApplySoldOut does what Apply does with all these applications, in their order, if they are to one
+// promotion that has no place left. Else ok is false, and nothing is done.
+func (s *Service) ApplySoldOut(ctx context.Context, all []Application) (out []Outcome[ApplyResult], ok bool) {
+	event := all[0].EventID
+	p, err := s.promotions.Get(ctx, event)
+	if err != nil {
+		return nil, false
+	}
+	if left, limited, err := s.places.Left(ctx, &p); err != nil || !limited || left > 0 {
+		return nil, false
+	}
+	for i := range all {
+		if all[i].EventID != event {
+			return nil, false
+		}
+		all[i].Promotion = p
+	}
+	return s.soldOut.apply(ctx, all), true
+}
+
 // Apply stores a user's request and sends it to the queue. A request that is stored and not sent yet
 // has the status RECEIVED; the sweeper sends it.
 func (s *Service) Apply(ctx context.Context, a Application) (ApplyResult, error) {
@@ -144,7 +164,8 @@ func (s *Service) Apply(ctx context.Context, a Application) (ApplyResult, error)
 		return ApplyResult{}, err
 	}
 	if limited && left == 0 {
-		return s.soldOut.apply(ctx, a)
+		got := s.soldOut.apply(ctx, []Application{a})[0]
+		return got.Value, got.Err
 	}
 	load, err := s.loads.Get(ctx, a.EventID)
 	if err != nil {

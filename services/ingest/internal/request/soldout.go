@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -22,7 +23,7 @@ const (
 // Refusals reads what a sold-out promotion's applicants have, and records those who come too late.
 type Refusals interface {
 	// Earlier reads the earlier applications of users, in their order. Concurrent calls share their reads.
-	Earlier(ctx context.Context, of ...Applicant) []EarlierResult
+	Earlier(ctx context.Context, of []Applicant) []Outcome[EarlierApplications]
 	// RecordLater stores the rejected request of an application, after it has returned. What it cannot
 	// store, it drops.
 	RecordLater(a Application)
@@ -31,11 +32,10 @@ type Refusals interface {
 // Applicant is a user of a promotion.
 type Applicant struct{ EventID, UserID string }
 
-// EarlierResult is what was read of an applicant, or why nothing was.
-type EarlierResult struct {
-	EarlierApplications
-
-	Err error
+// Outcome is a value, or the error with which it cannot be had.
+type Outcome[T any] struct {
+	Value T
+	Err   error
 }
 
 // soldOut answers applications to promotions without places, without a write before the answer.
@@ -51,67 +51,52 @@ func newSoldOut(store Refusals, now func() time.Time) *soldOut {
 	})}
 }
 
-// apply returns the request that the user has, or fails with ErrSoldOut, or with ErrNotOpen. Unless the promotion drops
-// them, the application of a user without a request is recorded.
-func (s *soldOut) apply(ctx context.Context, a Application) (ApplyResult, error) {
-	now := s.now().UnixMilli()
-	key := Applicant{a.EventID, a.UserID}
-	earlier, known := s.known.GetIfPresent(key)
-	if !known {
-		read := s.read(ctx, key)[0]
-		if read.Err != nil {
-			return ApplyResult{}, read.Err
-		}
-		earlier = read.EarlierApplications
-	}
-	if existing := earlier.answer(a, "", now); existing != nil {
-		return *existing, nil
-	}
-	if !a.Promotion.Accepts(now) {
-		return ApplyResult{}, ErrNotOpen
-	}
-	if !known && !a.Promotion.DropRejected {
-		a.Full = true
-		s.store.RecordLater(a)
-	}
-	return ApplyResult{}, ErrSoldOut
-}
-
-// read reads what users had applied for before, and remembers it unless it is going to change.
-func (s *soldOut) read(ctx context.Context, of ...Applicant) []EarlierResult {
-	all := s.store.Earlier(ctx, of...)
-	for i, read := range all {
-		if read.Err == nil && !read.pending() {
-			s.known.Set(of[i], read.EarlierApplications)
-		}
-	}
-	return all
-}
-
-// KnowsAll reports whether all these users apply to promotions that have no place left and record no
-// refusals. It reads together what they had applied for before, so that Apply need not wait for it.
-func (s *Service) KnowsAll(ctx context.Context, of []Applicant) bool {
-	var event string
+// apply returns the request that each applicant has, or fails with ErrSoldOut, or with ErrNotOpen. Unless
+// the promotion drops them, the applications of users without a request are recorded.
+func (s *soldOut) apply(ctx context.Context, all []Application) []Outcome[ApplyResult] {
+	out := make([]Outcome[ApplyResult], len(all))
 	var unknown []Applicant
-	for _, a := range of {
-		if a.EventID != event {
-			p, err := s.promotions.Get(ctx, a.EventID)
-			if err != nil || !p.DropRejected {
-				return false
-			}
-			if left, limited, err := s.places.Left(ctx, &p); err != nil || !limited || left > 0 {
-				return false
-			}
-			event = a.EventID
+	var indexes []int
+	for i, a := range all {
+		key := Applicant{a.EventID, a.UserID}
+		if earlier, known := s.known.GetIfPresent(key); known {
+			out[i] = s.answer(a, earlier)
+			continue
 		}
-		if _, known := s.soldOut.known.GetIfPresent(a); !known {
-			unknown = append(unknown, a)
+		unknown, indexes = append(unknown, key), append(indexes, i)
+	}
+	if len(unknown) == 0 {
+		return out
+	}
+	for n, earlier := range s.store.Earlier(ctx, unknown) {
+		i := indexes[n]
+		if earlier.Err != nil {
+			out[i].Err = earlier.Err
+			continue
+		}
+		if !earlier.Value.pending() {
+			s.known.Set(unknown[n], earlier.Value)
+		}
+		out[i] = s.answer(all[i], earlier.Value)
+		if errors.Is(out[i].Err, ErrSoldOut) && !all[i].Promotion.DropRejected {
+			all[i].Full = true
+			s.store.RecordLater(all[i])
 		}
 	}
-	if len(unknown) > 0 {
-		s.soldOut.read(ctx, unknown...)
+	return out
+}
+
+func (s *soldOut) answer(a Application, earlier EarlierApplications) (o Outcome[ApplyResult]) {
+	now := s.now().UnixMilli()
+	switch existing := earlier.answer(a, "", now); {
+	case existing != nil:
+		o.Value = *existing
+	case !a.Promotion.Accepts(now):
+		o.Err = ErrNotOpen
+	default:
+		o.Err = ErrSoldOut
 	}
-	return true
+	return o
 }
 
 // pending reports whether the user has a request that is going to change.

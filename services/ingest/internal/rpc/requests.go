@@ -107,11 +107,7 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 			s.Log.ErrorContext(ctx, "applications not taken", args...)
 		}
 	}()
-	each := batchrpc.Each[*ingestv1.ApplyItem, request.ApplyResult, *ingestv1.ApplyResult]
-	if s.knowsAll(ctx, in.GetItems()) {
-		each = batchrpc.InOrder
-	}
-	return &ingestv1.ApplyResponse{Results: each(ctx, in.GetItems(), s.apply, func(a request.ApplyResult, err error) *ingestv1.ApplyResult {
+	result := func(a request.ApplyResult, err error) *ingestv1.ApplyResult {
 		if err != nil {
 			problem := failed.Problem(err)
 			answered.WithLabelValues(problem.GetReason()).Inc()
@@ -119,46 +115,68 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 		}
 		answered.WithLabelValues(outcomeLabel(a)).Inc()
 		return &ingestv1.ApplyResult{Result: &ingestv1.ApplyResult_Applied{Applied: fromApplied(&a, s.millis())}}
-	})}, nil
-}
-
-// knowsAll reports whether Service.KnowsAll of all items, whose users are valid.
-func (s *Requests) knowsAll(ctx context.Context, items []*ingestv1.ApplyItem) bool {
-	of := make([]request.Applicant, len(items))
-	for i, it := range items {
-		user, err := rpc.ValidUserFrom(it)
-		if err != nil {
-			return false
+	}
+	if all, ok := s.applySoldOut(ctx, in.GetItems()); ok {
+		out := &ingestv1.ApplyResponse{}
+		for _, got := range all {
+			out.Results = append(out.Results, result(got.Value, got.Err))
 		}
-		of[i] = request.Applicant{EventID: it.GetEventId(), UserID: user}
+		return out, nil
 	}
-	return s.Requests.KnowsAll(ctx, of)
+	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, result)}, nil
 }
 
-func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.ApplyResult, error) {
-	user, err := rpc.ValidUserFrom(in)
-	if err != nil {
-		return request.ApplyResult{}, err
+// applySoldOut answers all items if they are valid applications to one promotion without places.
+func (s *Requests) applySoldOut(ctx context.Context, items []*ingestv1.ApplyItem) ([]request.Outcome[request.ApplyResult], bool) {
+	all := make([]request.Application, len(items))
+	for i, it := range items {
+		var err error
+		if all[i], err = toApplication(it); err != nil {
+			return nil, false
+		}
 	}
-	key, err := idempotency.New(user, "ingest.apply", in.GetCaller().GetIdempotencyKey())
-	if err != nil {
-		return request.ApplyResult{}, err
+	out, ok := s.Requests.ApplySoldOut(ctx, all)
+	for i := range out {
+		if out[i].Err == nil {
+			out[i].Value, out[i].Err = s.shown(ctx, out[i].Value)
+		}
 	}
-	a := request.Application{EventID: in.GetEventId(), UserID: user}
+	return out, ok
+}
+
+func toApplication(in *ingestv1.ApplyItem) (request.Application, error) {
+	a := request.Application{EventID: in.GetEventId()}
+	var err error
+	if a.UserID, err = rpc.ValidUserFrom(in); err != nil {
+		return a, err
+	}
+	key, err := idempotency.New(a.UserID, "ingest.apply", in.GetCaller().GetIdempotencyKey())
 	if key != nil {
 		sum := sha256.Sum256([]byte(key.Key))
 		a.KeyHash = hex.EncodeToString(sum[:])
+	}
+	return a, err
+}
+
+func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.ApplyResult, error) {
+	a, err := toApplication(in)
+	if err != nil {
+		return request.ApplyResult{}, err
 	}
 	applied, err := s.Requests.Apply(ctx, a)
 	if err != nil {
 		return applied, err
 	}
+	return s.shown(ctx, applied)
+}
+
+// shown returns a result with its request as users may see it.
+func (s *Requests) shown(ctx context.Context, applied request.ApplyResult) (request.ApplyResult, error) {
 	shown, err := s.Draws.Show(ctx, applied.Request)
-	if err != nil {
-		return applied, err
+	if err == nil {
+		applied.Request = shown[0]
 	}
-	applied.Request = shown[0]
-	return applied, nil
+	return applied, err
 }
 
 func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRequest) (*ingestv1.EventRequest, error) {

@@ -2,6 +2,8 @@ package rpc_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,6 +117,52 @@ func TestRefusalsThatAreNotRecorded(t *testing.T) {
 	require.NoError(t, r.store.Close(context.Background()), "which records what waits")
 	require.Zero(t, c.writes.Load())
 	require.Len(t, w.ofType(t, "REQUEST"), 1)
+}
+
+// Many applications of one call cost two reads, those with a request that is not settled included.
+func TestSoldOutAnswersManyTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var c calls
+	r := w.replica(t, options{dynamo: c.hook()})
+	in := creation()
+	record := false
+	in.RecordRejected = &record
+	dropping, err := r.admin.CreatePromotion(t.Context(), in)
+	require.NoError(t, err)
+	event, recording := dropping.GetEventId(), r.promotion(t)
+	held := r.applied(t, event, "u0").GetRequestId()
+	for _, e := range []string{event, recording} {
+		w.setRemaining(t, r, e, 0)
+	}
+	r.refused(t, event, "first") // and the replica knows of the promotion
+	apply := func(event string, more ...*ingestv1.ApplyItem) (reasons []string) {
+		in := &ingestv1.ApplyRequest{}
+		for i := range 60 { // some apply twice
+			in.Items = append(in.Items, &ingestv1.ApplyItem{Caller: user(fmt.Sprint("u", i%50)), EventId: event})
+		}
+		in.Items = append(in.Items, more...)
+		out, err := r.Apply(t.Context(), in)
+		require.NoError(t, err)
+		require.Len(t, out.GetResults(), len(in.GetItems()))
+		for i, got := range out.GetResults() {
+			if reasons = append(reasons, got.GetProblem().GetReason()); reasons[i] == "" {
+				require.Equal(t, held, got.GetApplied().GetRequestId())
+			}
+		}
+		return reasons
+	}
+	want := slices.Repeat([]string{"SOLD_OUT"}, 60)
+	want[0], want[50] = "", ""
+	for n := range int64(2) {
+		c.reads.Store(0)
+		require.Equal(t, want, apply(event))
+		require.Equal(t, int64(2), c.reads.Load(), "locks and a request, which may have changed after call %d", n)
+	}
+	require.Equal(t, append(want, "UNAUTHENTICATED", "SOLD_OUT"), apply(event,
+		&ingestv1.ApplyItem{Caller: &commonv1.Caller{}, EventId: event}, &ingestv1.ApplyItem{Caller: user("u1"), EventId: recording}))
+	require.Equal(t, slices.Repeat([]string{"SOLD_OUT"}, 60), apply(recording))
+	testkit.Until(t, func() bool { return len(w.ofType(t, "REQUEST")) == 1+50 }, "each refusal is recorded")
 }
 
 // A refusal that cannot be stored is tried again, and recorded once.
