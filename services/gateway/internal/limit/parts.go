@@ -19,7 +19,7 @@ const (
 // reports it soon. At every moment the requests of a key that Redis does not know are at most the
 // part of its check. So all processes together allow at most what the rule allows and a part each:
 // a process that learns that the allowance is used up allows nothing until it is refilled by what
-// was reported until then. Only requests so rare that isMinor are never reported.
+// was reported until then. A network's few requests within isMinor come on top.
 type localParts struct {
 	// send tells Redis about requests that were allowed.
 	send func(context.Context, []keyCount)
@@ -79,11 +79,10 @@ func (p *localParts) allow(checks []keyCheck, isAsked []bool) (counts []keyCount
 	return counts, indexes
 }
 
-// isMinor reports whether what waits is, since the last report, at most the share of the rate that the
-// part is of the burst: a hundredth, for a network. Most networks send no more, and a report costs
-// Redis more than it would refuse.
+// isMinor reports whether the requests of a network since the last report are at most a hundredth of its
+// rate. Most networks send no more, and a report would cost Redis more than it would ever refuse.
 func (k *part) isMinor() bool {
-	return time.Duration(k.waiting)*k.check.rule.tolerance() <= time.Duration(k.check.part)*reportEvery
+	return k.check.scope == byNetwork && time.Duration(k.waiting)*k.check.rule.interval() <= reportEvery/networkPart
 }
 
 // take begins to send what waits.
@@ -146,7 +145,7 @@ func (p *localParts) reportOnTime() {
 	p.schedule()
 }
 
-// report sends all that waits; p.reporting is held.
+// report sends what waits and is not minor, and drops the rest; p.reporting is held.
 func (p *localParts) report(ctx context.Context) {
 	var counts []keyCount
 	p.mu.Lock()
@@ -170,7 +169,7 @@ func (p *localParts) report(ctx context.Context) {
 	}
 }
 
-// close reports all that waits, and ends the reports.
+// close makes a last report.
 func (p *localParts) close(ctx context.Context) {
 	p.reporting.Lock()
 	defer p.reporting.Unlock()
