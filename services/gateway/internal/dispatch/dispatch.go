@@ -367,6 +367,7 @@ func (d *Dispatcher) recoverPanic(w http.ResponseWriter, r *http.Request, q *edg
 	if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 		panic(p)
 	}
+	d.setSecurityHeaders(w.Header())
 	trace.SpanFromContext(r.Context()).RecordError(fmt.Errorf("panic: %v", p))
 	d.Fail(w, r, q, errs.FromPanic(p))
 }
