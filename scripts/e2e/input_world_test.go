@@ -17,6 +17,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/loop"
 	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/token"
 	"urr.guru/scripts/harness"
@@ -195,15 +196,16 @@ func (w *inputWorld) send(method, target, body string, who person, keyless bool)
 	if !keyless {
 		key = uuid.NewString()
 	}
+	run, cancel := testkit.Context(w.t)
+	defer cancel()
 	for {
 		answer, err := harness.Settle(w.t.Context(), w.t, func() (harness.Answer, error) {
 			return w.sendOnce(method, target, body, who, key), nil
 		})
 		require.NoError(w.t, err)
-		if answer.Code() != "RATE_LIMITED" {
+		if answer.Code() != "RATE_LIMITED" || !loop.Sleep(run, time.Second) {
 			return answer
 		}
-		time.Sleep(time.Second)
 	}
 }
 

@@ -246,8 +246,9 @@ func TestRedriveOfARequest(t *testing.T) {
 	type letter struct{ RequestID, ErrorCode string }
 	var letters struct{ Items []letter }
 	o.operator.Must(t.Context(), http.MethodGet, "/api/v1/admin/dlq/requests", nil, &letters)
-	// There are more if an overloaded platform answered an earlier application too late.
-	require.Contains(t, letters.Items, letter{id, failed.ErrorCode})
+	// Another is there if an overloaded platform answered an earlier application too late.
+	ofID := slices.DeleteFunc(letters.Items, func(l letter) bool { return l.RequestID != id })
+	require.Equal(t, []letter{{id, failed.ErrorCode}}, ofID)
 
 	p.DynamoDB().Use(nil)
 	var done struct{ Redriven, Refused []string }
