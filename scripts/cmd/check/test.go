@@ -122,10 +122,8 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, title string, env [
 
 // prepareTests installs and builds what tests need: a compiler, npm, Helm, stripe-mock and a browser.
 func (c *checker) prepareTests(ctx context.Context) error {
-	for program, pkg := range map[string]string{"gcc": "build-essential", "npm": "npm"} { // for the race detector; for the pages
-		if _, err := c.apt.Ensure(ctx, program, pkg); err != nil {
-			return err
-		}
+	if _, err := c.apt.Ensure(ctx, "gcc", "build-essential"); err != nil { // for the race detector
+		return err
 	}
 	if err := c.prepareBrowser(ctx); err != nil {
 		return err
@@ -134,6 +132,9 @@ func (c *checker) prepareTests(ctx context.Context) error {
 }
 
 func (c *checker) buildPages(ctx context.Context) error {
+	if _, err := c.apt.Ensure(ctx, "npm", "npm"); err != nil {
+		return err
+	}
 	if c.command(ctx, c.layout.Root, "go", "run", "./scripts/cmd/web").Run() != nil {
 		return interrupt.ErrReported
 	}
