@@ -212,7 +212,6 @@ func (a *App) Ready(name string, condition func(context.Context) error) {
 // error that stopped the process. At shutdown it reports not ready and NOT_SERVING, drains, then
 // ends servers, workers and closing functions, each in reverse order of registration.
 func (a *App) Run(ctx context.Context) error {
-	defer ReserveHeap(heapFloor)()
 	// Tasks do not end with ctx: shutdown cancels their contexts one by one.
 	base := context.WithoutCancel(ctx)
 	for _, bind := range a.listenFuncs {

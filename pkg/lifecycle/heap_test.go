@@ -18,7 +18,7 @@ func goal() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-func TestReserveHeap(t *testing.T) { //nolint:paralleltest // the processes of other tests reserve heaps too
+func TestReserveHeap(t *testing.T) { //nolint:paralleltest // other tests allocate
 	const size = 32 << 20
 	require.Less(t, goal(), uint64(size))
 	release := lifecycle.ReserveHeap(size)

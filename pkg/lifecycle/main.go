@@ -81,6 +81,7 @@ func (e Command[C]) name() string {
 // configuration. C must embed Config. SIGTERM and SIGINT cancel the context; a second one ends the
 // process.
 func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error, more ...Command[C]) int {
+	defer ReserveHeap(heapFloor)()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop)

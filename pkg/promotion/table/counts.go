@@ -33,9 +33,6 @@ func (s Store) Counts(ctx context.Context, event string) (promotion.Counts, erro
 	return DecodeCounts(slices.Collect(maps.Values(items)))
 }
 
-// EventPartition is the key of the partition with the promotion and its capacity.
-func EventPartition(event string) string { return eventPK(event) }
-
 const (
 	acceptedAttr = "accepted"
 	enteredAttr  = "entered"

@@ -55,8 +55,7 @@ func newSoldOut(store Refusals, now func() time.Time) *soldOut {
 // the promotion drops them, the applications of users without a request are recorded.
 func (s *soldOut) apply(ctx context.Context, all []Application) []Outcome[ApplyResult] {
 	out := make([]Outcome[ApplyResult], len(all))
-	var unknown []Applicant
-	var indexes []int
+	unknown, indexes := []Applicant(nil), []int(nil)
 	for i, a := range all {
 		key := Applicant{a.EventID, a.UserID}
 		if earlier, known := s.known.GetIfPresent(key); known {
