@@ -137,11 +137,13 @@ func (c *crash) final(id string) (status string) {
 
 func (c *crash) emptyOutbox() {
 	c.t.Helper()
-	testkit.Until(c.t, func() bool {
-		var n int
-		require.NoError(c.t, c.db.QueryRow(c.t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
-		return n == 0
-	}, "the outbox to be published")
+	testkit.Until(c.t, func() bool { return c.unpublished() == 0 }, "the outbox to be published")
+}
+
+func (c *crash) unpublished() (n int) {
+	c.t.Helper()
+	require.NoError(c.t, c.db.QueryRow(c.t.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
+	return n
 }
 
 // published returns the types of all events in their order, repetitions left out: a process that dies

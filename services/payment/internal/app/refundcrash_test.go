@@ -14,6 +14,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/processtest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/wire"
 	"urr.guru/proto/events"
@@ -48,7 +49,7 @@ func TestRefundCrashPoints(t *testing.T) {
 				point += "@1"
 			}
 			killed := c.start(point + "=exit")
-			orderID, ask := c.requestRefund()
+			orderID, ask := c.requestRefund(killed)
 			require.ErrorContains(t, killed.Wait(), "killed")
 			c.overdue()
 			c.start("")
@@ -70,14 +71,23 @@ func TestRefundCrashPoints(t *testing.T) {
 	}
 }
 
-// requestRefund pays for two tickets and asks to refund one. The answer may be lost with the process.
-func (c *crash) requestRefund() (orderID string, ask *paymentv1.RefundPaymentRequest) {
+// requestRefund pays for two tickets and asks to refund one. The answer may be lost with the process. The
+// two events are published one after the other: one pass of the relay for both would be one failpoint.
+func (c *crash) requestRefund(process *processtest.Process) (orderID string, ask *paymentv1.RefundPaymentRequest) {
 	c.t.Helper()
 	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
 	first := paymenttest.Ticket{ID: uuid.NewString(), Paid: 30000}
 	c.tickets.Issue(p.GetPaymentId(), first, paymenttest.Ticket{ID: uuid.NewString(), Paid: 25000})
 	_, err := c.confirm(p, "ok-1")
 	require.NoError(c.t, err)
+	testkit.Until(c.t, func() bool {
+		select {
+		case <-process.Ended():
+			return true
+		default:
+			return c.unpublished() == 0
+		}
+	}, "the confirmation to be published")
 	ask = &paymentv1.RefundPaymentRequest{
 		Caller: caller(uuid.NewString()), PaymentId: p.GetPaymentId(), TicketIds: []string{first.ID}, Reason: "cannot come",
 	}
@@ -94,7 +104,7 @@ func TestCrashAfterAbortOfRefund(t *testing.T) {
 	c := newCrash(t)
 	c.provider.SetFaults(sandbox.Faults{Refused: 1})
 	killed := c.start("payment.refund.after_abort@1=exit")
-	orderID, _ := c.requestRefund()
+	orderID, _ := c.requestRefund(killed)
 	require.ErrorContains(t, killed.Wait(), "killed")
 	c.overdue()
 	c.start("")
