@@ -315,7 +315,7 @@ func (r *rateRun) idleHour() {
 	r.t.Logf("after an idle hour, served in each %v: %v", roomInterval, perInterval(all))
 }
 
-// shareLearnt is longer than the window in which vwr learns the share of visitors who come (ShareWindow).
+// shareLearnt is longer than the window of the share of visitors who come (vwr, ShareWindow).
 const shareLearnt = 90 * time.Second
 
 // halfHaveLeft serves a crowd of which every other visitor has left, then lets 5,000 of those come

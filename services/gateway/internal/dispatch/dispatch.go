@@ -248,8 +248,8 @@ func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 	return err
 }
 
-// identify sets the session, the visitor and the address of a request from its cookies and headers. It
-// fails if the request came from another site, or if its user was refused for good a moment ago.
+// identify sets the session, the visitor and the address of a request from its cookies and headers.
+// It fails if the request came from another site, or if its user was refused for good a moment ago.
 func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {

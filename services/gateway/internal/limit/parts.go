@@ -79,8 +79,8 @@ func (p *localParts) allow(checks []keyCheck, isAsked []bool) (counts []keyCount
 	return counts, indexes
 }
 
-// isMinor reports whether the requests of a network since the last report are at most a hundredth of its
-// rate. Most networks send no more, and a report would cost Redis more than it would ever refuse.
+// isMinor reports whether the requests of a network since the last report are at most a hundredth of
+// its rate. Most networks send no more, and a report would cost Redis more than it would ever refuse.
 func (k *part) isMinor() bool {
 	return k.check.scope == byNetwork && time.Duration(k.waiting)*k.check.rule.interval() <= reportEvery/networkPart
 }

@@ -22,7 +22,7 @@ const (
 
 // Refusals reads what a sold-out promotion's applicants have, and records those who come too late.
 type Refusals interface {
-	// Earlier reads the earlier applications of users, in their order. Concurrent calls share their reads.
+	// Earlier reads the earlier applications of users, in order. Concurrent calls share their reads.
 	Earlier(ctx context.Context, of []Applicant) []Outcome[EarlierApplications]
 	// RecordLater stores the rejected request of an application, after it has returned. What it cannot
 	// store, it drops.
@@ -51,8 +51,8 @@ func newSoldOut(store Refusals, now func() time.Time) *soldOut {
 	})}
 }
 
-// apply returns the request that each applicant has, or fails with ErrSoldOut, or with ErrNotOpen. Unless
-// the promotion drops them, the applications of users without a request are recorded.
+// apply returns the request that each applicant has, or fails with ErrSoldOut, or with ErrNotOpen.
+// Unless the promotion drops them, the applications of users without a request are recorded.
 func (s *soldOut) apply(ctx context.Context, all []Application) []Outcome[ApplyResult] {
 	out := make([]Outcome[ApplyResult], len(all))
 	unknown, indexes := []Applicant(nil), []int(nil)

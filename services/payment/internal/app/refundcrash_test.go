@@ -71,8 +71,8 @@ func TestRefundCrashPoints(t *testing.T) {
 	}
 }
 
-// requestRefund pays for two tickets and asks to refund one. The answer may be lost with the process. The
-// two events are published one after the other: one pass of the relay for both would be one failpoint.
+// requestRefund pays for two tickets and asks to refund one. The answer may be lost with the process.
+// The events are published one after the other: one pass of the relay for both would be one failpoint.
 func (c *crash) requestRefund(process *processtest.Process) (orderID string, ask *paymentv1.RefundPaymentRequest) {
 	c.t.Helper()
 	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
