@@ -131,24 +131,19 @@ func NewService(promotions Promotions, store Store, sender Sender, o Options) *S
 	}
 }
 
-// ApplySoldOut does what Apply does with all these applications, in their order, if they are to one
-// promotion that has no place left. Else ok is false, and nothing is done.
-func (s *Service) ApplySoldOut(ctx context.Context, all []Application) (out []Outcome[ApplyResult], ok bool) {
-	event := all[0].EventID
-	p, err := s.promotions.Get(ctx, event)
+// SoldOut returns a promotion if it is known to have no place left, else false.
+func (s *Service) SoldOut(ctx context.Context, eventID string) (promotion.Promotion, bool) {
+	p, err := s.promotions.Get(ctx, eventID)
 	if err != nil {
-		return nil, false
+		return p, false
 	}
-	if left, limited, err := s.places.Left(ctx, &p); err != nil || !limited || left > 0 {
-		return nil, false
-	}
-	for i := range all {
-		if all[i].EventID != event {
-			return nil, false
-		}
-		all[i].Promotion = p
-	}
-	return s.soldOut.apply(ctx, all), true
+	left, limited, err := s.places.Left(ctx, &p)
+	return p, err == nil && limited && left == 0
+}
+
+// ApplySoldOut does what Apply does with applications to a promotion of SoldOut, in their order.
+func (s *Service) ApplySoldOut(ctx context.Context, all []Application) []Outcome[ApplyResult] {
+	return s.soldOut.apply(ctx, all)
 }
 
 // Apply stores a user's request and sends it to the queue. A request that is stored and not sent yet

@@ -128,20 +128,26 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 
 // applySoldOut answers all items if they are valid applications to one promotion without places.
 func (s *Requests) applySoldOut(ctx context.Context, items []*ingestv1.ApplyItem) ([]request.Outcome[request.ApplyResult], bool) {
+	p, ok := s.Requests.SoldOut(ctx, items[0].GetEventId())
+	if !ok {
+		return nil, false
+	}
 	all := make([]request.Application, len(items))
 	for i, it := range items {
-		var err error
-		if all[i], err = toApplication(it); err != nil {
+		a, err := toApplication(it)
+		if err != nil || a.EventID != p.EventID {
 			return nil, false
 		}
+		a.Promotion = p
+		all[i] = a
 	}
-	out, ok := s.Requests.ApplySoldOut(ctx, all)
+	out := s.Requests.ApplySoldOut(ctx, all)
 	for i := range out {
 		if out[i].Err == nil {
 			out[i].Value, out[i].Err = s.shown(ctx, out[i].Value)
 		}
 	}
-	return out, ok
+	return out, true
 }
 
 func toApplication(in *ingestv1.ApplyItem) (request.Application, error) {

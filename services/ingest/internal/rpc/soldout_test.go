@@ -48,6 +48,18 @@ func (r replica) refused(t *testing.T, event, name string) {
 	require.Equal(t, "SOLD_OUT", r.apply(t, event, user(name)).GetProblem().GetReason(), name)
 }
 
+// droppingPromotion creates a promotion that records no refusals.
+func (r replica) droppingPromotion(t *testing.T) string {
+	t.Helper()
+	in := creation()
+	record := false
+	in.RecordRejected = &record
+	p, err := r.admin.CreatePromotion(t.Context(), in)
+	require.NoError(t, err)
+	require.False(t, p.GetRecordRejected())
+	return p.GetEventId()
+}
+
 // When no place is left, who has a request gets it as before, and others are refused at once; their
 // refusal is recorded behind the answer. The sweeper rejects what is in the queue.
 func TestSoldOut(t *testing.T) {
@@ -93,13 +105,7 @@ func TestRefusalsThatAreNotRecorded(t *testing.T) {
 	w := newWorld(t)
 	var c calls
 	r := w.replica(t, options{dynamo: c.hook()})
-	in := creation()
-	record := false
-	in.RecordRejected = &record
-	p, err := r.admin.CreatePromotion(t.Context(), in)
-	require.NoError(t, err)
-	require.False(t, p.GetRecordRejected())
-	event := p.GetEventId()
+	event := r.droppingPromotion(t)
 	held := r.applied(t, event, "early").GetRequestId()
 	ended := r.request(t, held)
 	require.NoError(t, r.store.End(t.Context(), []promotion.Change{ended.Ended(start.UnixMilli(), promotion.Rejected, promotion.RejectedCapacity)}))
@@ -125,12 +131,7 @@ func TestSoldOutAnswersManyTogether(t *testing.T) {
 	w := newWorld(t)
 	var c calls
 	r := w.replica(t, options{dynamo: c.hook()})
-	in := creation()
-	record := false
-	in.RecordRejected = &record
-	dropping, err := r.admin.CreatePromotion(t.Context(), in)
-	require.NoError(t, err)
-	event, recording := dropping.GetEventId(), r.promotion(t)
+	event, recording := r.droppingPromotion(t), r.promotion(t)
 	held := r.applied(t, event, "u0").GetRequestId()
 	for _, e := range []string{event, recording} {
 		w.setRemaining(t, r, e, 0)
