@@ -96,8 +96,7 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 	for _, name := range []string{"ETag", "Content-Encoding", "Content-Length"} { // set for the response that the error replaces
 		h.Del(name)
 	}
-	h.Set("Content-Language", lang)
-	h["Cache-Control"], h["X-Content-Type-Options"] = edge.NoStore, edge.Nosniff
+	h["Content-Language"], h["Cache-Control"], h["X-Content-Type-Options"] = []string{lang}, edge.NoStore, edge.Nosniff
 	if p.page != nil && p.page(w, r, doc.Status, doc.Detail, requestID) {
 		return
 	}

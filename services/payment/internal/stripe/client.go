@@ -117,8 +117,8 @@ func (c *Client) Close() { c.idle() }
 
 func (c *Client) api() *api.Client { return c.current.Load().api }
 
-// Capabilities says what Stripe can do. Since a cancelled intent cannot be captured, an unknown charge is
-// final as soon as its call has ended.
+// Capabilities says what Stripe can do. Since a cancelled intent cannot be captured, an unknown charge
+// is final as soon as its call has ended.
 func (c *Client) Capabilities() payment.Capabilities {
 	return payment.Capabilities{
 		Void: true, NoKeys: true, PageTime: c.opts.PageTime, Finality: chargeTime, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime,
