@@ -19,7 +19,7 @@ import (
 // Ports of the backends before URR_PORT_OFFSET is added.
 const (
 	redisPort    = 16379
-	clusterPort  = 16380 // and the two after it
+	clusterPort  = 16380 // the first of three consecutive ports
 	postgresPort = 15433 // the tests' own server
 	kafkaPort    = 19092
 	dynamoPort   = 18000
@@ -42,7 +42,7 @@ func RedisCluster(t testing.TB) (addresses []string) {
 	return addrs
 }
 
-// Postgres returns the URL of a database on the server that only tests use; "postgres" always exists.
+// Postgres returns the URL of a database on the tests' server; the database "postgres" exists.
 func Postgres(t testing.TB, database string) (url string) {
 	t.Helper()
 	return "postgres://urr@" + requireBackend(t, "PostgreSQL", postgresPort) + "/" + database + "?sslmode=disable"
@@ -68,11 +68,11 @@ func SQS(t testing.TB) (url string) {
 	return "http://" + requireBackend(t, "ElasticMQ", sqsPort)
 }
 
-// answered has the addresses that have accepted a connection in this process, so that each is tried
-// only once: PostgreSQL starts a process for every connection.
+// reachable holds the addresses that have accepted a connection from this process. Each address is
+// tried only once, because PostgreSQL starts a process for every connection.
 //
 //nolint:gochecknoglobals // shared by the tests of a process
-var answered sync.Map
+var reachable sync.Map
 
 // requireBackend returns the backend's address once it accepts connections. If the backend does not
 // answer within 2 s the test fails: a skipped test would look like a passed one.
@@ -82,21 +82,21 @@ func requireBackend(t testing.TB, name string, port int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := answered.Load(addr); ok {
+	if _, ok := reachable.Load(addr); ok {
 		return addr
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // also called by cleanups
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // cleanups call this too
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		t.Fatalf("%s does not answer at %s: start the backends with `make backends` (%v)", name, addr, err)
 	}
 	_ = conn.Close()
-	answered.Store(addr, true)
+	reachable.Store(addr, true)
 	return addr
 }
 
-// Addr returns 127.0.0.1 with a port to which URR_PORT_OFFSET is added.
+// Addr returns the host:port of a backend: 127.0.0.1 and the port plus URR_PORT_OFFSET.
 func Addr(port int) (string, error) {
 	offset := 0
 	if s := os.Getenv("URR_PORT_OFFSET"); s != "" { //nolint:forbidigo // tests have no Config

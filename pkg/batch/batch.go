@@ -1,6 +1,6 @@
-// Package batch turns concurrent single calls into few batched ones. A batch has the calls that arrive
-// within a short delay, or those that arrived while the last batch ran (group commit). The queue in
-// front is bounded: a call that finds it full is refused at once and does not wait.
+// Package batch combines concurrent single calls into batches. A batch contains the calls that
+// arrive within a short delay, or the calls that arrived while the previous batch ran (group
+// commit). The queue of waiting calls is bounded: a call that finds it full is refused at once.
 package batch
 
 import (
@@ -13,20 +13,20 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Config sets the limits of a Coalescer. A zero value stands for the default that is named.
+// Config sets the limits of a Coalescer. A field that is zero has the default given in its comment.
 type Config struct {
 	// Max is the largest number of items in a batch; default 100. A full batch starts at once.
 	Max int
-	// Delay is how long the first item of a batch waits for others. It waits longer only while Inflight
-	// batches run. 0: group commit.
+	// Delay is how long the first item of a batch waits for others. It waits longer only while the
+	// maximum number of batches (Inflight) runs. 0 means group commit.
 	Delay time.Duration
-	// Overlap, if longer than Delay, delays a batch until no other batch runs, and then by Delay,
-	// but at most until Overlap after its first item arrived. So batches run at the same time only
-	// when they are slow, and they grow with the load. 0: a batch starts whether or not others run.
+	// Overlap, if longer than Delay, makes a batch wait until no other batch runs, and then for Delay,
+	// but at most for Overlap after its first item arrived. So batches run at the same time only when
+	// they are slow, and they grow with the load. 0 means that a batch does not wait for others.
 	Overlap  time.Duration
-	Inflight int           // the most batches running at once; default 1
-	Queue    int           // the most items waiting for a batch; default 10,000
-	Timeout  time.Duration // of a batch, independent of its callers' deadlines; default 5 s
+	Inflight int           // maximum number of batches that run at once; default 1
+	Queue    int           // maximum number of items that wait for a batch; default 10,000
+	Timeout  time.Duration // limits a batch, whatever its callers' deadlines; default 5 s
 	// Keep makes batches also run the items whose callers gave up before the batch began.
 	Keep bool
 }
@@ -44,7 +44,7 @@ func positiveOr[N int | time.Duration](value, fallback N) N {
 	return fallback
 }
 
-// Result is the outcome of one item of a batch: a value or an error of its own.
+// Result is the outcome of one item of a batch: its value or its error.
 type Result[O any] struct {
 	Value O
 	Err   error
@@ -59,10 +59,10 @@ type Coalescer[I, O any] struct {
 	mu      sync.Mutex
 	pending []*queuedCall[I, O]
 	running int         // batches in flight
-	timer   *time.Timer // starts the batch that is being collected; nil when none waits for Delay or Overlap
+	timer   *time.Timer // starts the batch that is being collected; nil when no batch waits
 	first   time.Time   // when the first item of the collected batch arrived; set only with Overlap
 	closed  bool
-	idle    chan struct{} // closed when no batch runs and no item waits after Close
+	idle    chan struct{} // closed after Close, once no batch runs and no item waits
 	onIdle  func()        // called whenever no batch runs and no item waits any more; may be nil
 }
 
@@ -89,24 +89,24 @@ func NewCoalescer[I, O any](cfg Config, fn func(context.Context, []I) ([]O, erro
 	})
 }
 
-// NewItems does what NewCoalescer does, with a fn that may fail some items and serve the others.
+// NewItems is like NewCoalescer, but fn returns a value or an error for each item.
 func NewItems[I, O any](cfg Config, fn func(context.Context, []I) ([]Result[O], error)) *Coalescer[I, O] {
 	c := &Coalescer[I, O]{cfg: cfg.withDefaults(), run: fn, idle: make(chan struct{})}
 	c.calls.New = func() any { return &queuedCall[I, O]{done: make(chan struct{}, 1)} }
 	return c
 }
 
-// Put passes one item to a batch without waiting for its result. It fails as Do does when the queue is
-// full, and after Close.
+// Put passes one item to a batch without waiting for its result. When the queue is full, and after
+// Close, it returns the same errors as Do.
 func (c *Coalescer[I, O]) Put(in I) error {
 	_, err := c.enqueue(&queuedCall[I, O]{ctx: context.Background(), in: in, done: make(chan struct{}, 1)})
 	return err
 }
 
 // Do passes one item to a batch and waits for its result. It fails with errs.ErrOverloaded (and a
-// retry time) when the queue is full, and with errs.ErrUnavailable after Close. It fails with the
-// error of ctx when ctx ends first: an item whose batch has not begun is then dropped, unless
-// Config.Keep is set; later only its result is. The other items of the batch are not affected.
+// retry time) when the queue is full, and with errs.ErrUnavailable after Close. When ctx ends
+// first, it fails with the error of ctx. Before the batch begins, and without Config.Keep, this
+// drops the item; otherwise it drops only the result. Other items of the batch are not affected.
 func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	var zero O
 	if err := ctx.Err(); err != nil {
@@ -128,8 +128,8 @@ func (c *Coalescer[I, O]) Do(ctx context.Context, in I) (O, error) {
 	return out.Value, out.Err
 }
 
-// DoAll does what Do does with each of the items, which enter the queue together and in order. When
-// ctx ends first, all of them fail with its error.
+// DoAll appends the items to the queue together and in order, and waits for their results. An item
+// fails in the same cases as in Do. When ctx ends first, all items fail with its error.
 func (c *Coalescer[I, O]) DoAll(ctx context.Context, in []I) []Result[O] {
 	out := make([]Result[O], len(in))
 	calls, done := make([]*queuedCall[I, O], len(in)), make(chan struct{}, len(in))
@@ -156,7 +156,7 @@ func (c *Coalescer[I, O]) DoAll(ctx context.Context, in []I) []Result[O] {
 	return out
 }
 
-// enqueue appends calls to the queue. Without an error it took all of them, else the first n.
+// enqueue appends calls to the queue. If err is nil it accepts all of them, else only the first n.
 func (c *Coalescer[I, O]) enqueue(calls ...*queuedCall[I, O]) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *Coalescer[I, O]) enqueue(calls ...*queuedCall[I, O]) (n int, err error)
 	if c.cfg.Delay > 0 && waiting == 0 && n > 0 {
 		c.scheduleBatchLocked()
 	}
-	for c.isBatchDueLocked() && c.running < c.cfg.Inflight { // the others run after the batch that ends first
+	for c.isBatchDueLocked() && c.running < c.cfg.Inflight { // others start when a batch ends
 		c.startBatchLocked()
 	}
 	return n, err
@@ -263,7 +263,7 @@ func (c *Coalescer[I, O]) hasNoWork() bool {
 	return c.running == 0 && len(c.pending) == 0
 }
 
-// takeBatchLocked removes the next batch from the queue, and stops the timer: the rest is due too.
+// takeBatchLocked takes the next batch off the queue and stops the timer: the other items are due.
 func (c *Coalescer[I, O]) takeBatchLocked() []*queuedCall[I, O] {
 	if c.timer != nil {
 		c.timer.Stop()

@@ -31,7 +31,7 @@ func TestDelayCollectsOneBatch(t *testing.T) {
 	})
 }
 
-// Items that enter together are in one batch, in order, and those beyond the queue are refused.
+// DoAll fills batches with its items in order. Items for which the queue has no room are refused.
 func TestDoAllKeepsItemsTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestDoAllKeepsItemsTogether(t *testing.T) {
 		var work sync.WaitGroup
 		work.Go(func() { got = c.DoAll(t.Context(), "", []int{1, 2, 3, 4, 5, 6, 7}) })
 		synctest.Wait()
-		gone, cancel := context.WithCancel(t.Context())
+		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, c.DoAll(gone, "", []int{8})[0].Err, context.Canceled)
+		require.ErrorIs(t, c.DoAll(cancelled, "", []int{8})[0].Err, context.Canceled)
 		require.ErrorIs(t, c.DoAll(t.Context(), "another", []int{8})[0].Err, errs.ErrOverloaded, "too many keys")
 		close(r.gate)
 		work.Wait()
@@ -64,8 +64,8 @@ func TestDoAllKeepsItemsTogether(t *testing.T) {
 	})
 }
 
-// A batch that ends early must not cut short the delay of the next one: small batches would follow
-// each other.
+// A batch that ends early must not shorten the delay of the next batch; otherwise batches would be
+// small.
 func TestDelayOutlastsBatchesInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestDelayOutlastsBatchesInFlight(t *testing.T) {
 		c := batch.NewCoalescer(batch.Config{Delay: 10 * time.Millisecond, Inflight: 2}, r.run)
 		all := callers{coalescer: c}
 		all.do(t.Context(), 0)
-		time.Sleep(11 * time.Millisecond) // of the test's own clock, as below
+		time.Sleep(11 * time.Millisecond) // on the fake clock of synctest, as below
 		synctest.Wait()
 		require.Equal(t, []int{1}, r.sizes())
 		all.do(t.Context(), 1)
@@ -90,8 +90,8 @@ func TestDelayOutlastsBatchesInFlight(t *testing.T) {
 	})
 }
 
-// With Overlap a batch waits until the last one has ended, and then for those whom it released; but
-// not for a slow one.
+// With Overlap a batch waits until the running batch has ended, and then for the callers that this
+// batch released. It does not wait longer than Overlap for a slow batch.
 func TestOverlapWaitsForBatchesInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestOverlapWaitsForBatchesInFlight(t *testing.T) {
 		c := batch.NewCoalescer(batch.Config{Delay: 2 * time.Millisecond, Overlap: 10 * time.Millisecond, Inflight: 3}, r.run)
 		all := callers{coalescer: c}
 		pass := func(d time.Duration) {
-			time.Sleep(d) // of the test's own clock
+			time.Sleep(d) // on the fake clock of synctest
 			synctest.Wait()
 		}
 		all.do(t.Context(), 0)
@@ -136,7 +136,7 @@ func TestOverlapWaitsForBatchesInFlight(t *testing.T) {
 	})
 }
 
-// What has waited for its delay while Inflight batches ran is the next batch, at once.
+// Items whose delay passed while Inflight batches ran start at once when one of these batches ends.
 func TestDelayedItemsFollowTheBatchThatEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestDelayedItemsFollowTheBatchThatEnds(t *testing.T) {
 		c := batch.NewCoalescer(batch.Config{Delay: 10 * time.Millisecond}, r.run)
 		all := callers{coalescer: c}
 		all.do(t.Context(), 0)
-		time.Sleep(11 * time.Millisecond) // of the test's own clock
+		time.Sleep(11 * time.Millisecond) // on the fake clock of synctest
 		all.do(t.Context(), 1)
 		time.Sleep(11 * time.Millisecond)
 		all.do(t.Context(), 2)
@@ -160,7 +160,7 @@ func TestDelayedItemsFollowTheBatchThatEnds(t *testing.T) {
 	})
 }
 
-// Close does not wait for the delay of what arrived while a batch ran.
+// Close does not wait for the delay of items that arrived while a batch ran.
 func TestCloseEndsTheDelayBehindARunningBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestCloseEndsTheDelayBehindARunningBatch(t *testing.T) {
 func TestFullBatchDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := recorder{gate: make(chan struct{})} // a batch that ended would take along who has come meanwhile
+		r := recorder{gate: make(chan struct{})} // no batch ends before all items have arrived
 		c := batch.NewCoalescer(batch.Config{Max: 10, Delay: time.Hour, Inflight: 4}, r.run)
 		start := time.Now()
 		all := callers{coalescer: c}
@@ -217,7 +217,7 @@ func TestGroupCommitTakesPendingItems(t *testing.T) {
 		all.requireAnswers(t, doubled(12))
 		require.Equal(t, []int{1, 8, 3}, r.sizes())
 		require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, r.batches[1], "in the order of arrival")
-		require.EqualValues(t, 1, r.most.Load())
+		require.EqualValues(t, 1, r.maxRunning.Load())
 	})
 }
 
@@ -230,7 +230,7 @@ func TestInflightBoundsParallelBatches(t *testing.T) {
 		all.do(t.Context(), i)
 	}
 	all.requireAnswers(t, doubled(500))
-	require.LessOrEqual(t, r.most.Load(), int32(2))
+	require.LessOrEqual(t, r.maxRunning.Load(), int32(2))
 	require.LessOrEqual(t, slices.Max(r.sizes()), 3)
 }
 
@@ -263,7 +263,7 @@ func TestCancelledCallAffectsNoOtherCall(t *testing.T) {
 		c := batch.NewCoalescer(batch.Config{Max: 10}, r.run)
 		quit, cancel := context.WithCancel(t.Context())
 		all := callers{coalescer: c}
-		for i, ctx := range []context.Context{quit, quit, t.Context()} { // the batch would die with the first context, if it used it
+		for i, ctx := range []context.Context{quit, quit, t.Context()} { // quit ends before the batches
 			all.do(ctx, i)
 			synctest.Wait()
 		}
@@ -294,7 +294,7 @@ func TestErrorsReachEveryCallerOfTheBatchAndNoOther(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				c := batch.NewCoalescer(batch.Config{Timeout: 10 * time.Millisecond}, tc.fn)
-				for range 2 { // the coalescer serves on
+				for range 2 { // the coalescer works on after a failed batch
 					_, err := c.Do(t.Context(), 1)
 					require.ErrorIs(t, err, tc.want)
 				}
@@ -373,12 +373,12 @@ func BenchmarkDo(b *testing.B) {
 	})
 }
 
-// An item that was put runs although nobody waits for it, at the latest before Close returns.
+// An item passed by Put runs although no caller waits for it, at the latest before Close returns.
 func TestPutWaitsForNoResult(t *testing.T) {
 	t.Parallel()
 	r := recorder{gate: make(chan struct{})}
 	c := batch.NewCoalescer(batch.Config{Max: 2, Queue: 2, Keep: true}, r.run)
-	require.NoError(t, c.Put(1)) // it runs
+	require.NoError(t, c.Put(1)) // its batch starts at once
 	require.NoError(t, c.Put(2))
 	require.NoError(t, c.Put(3))
 	require.ErrorIs(t, c.Put(4), errs.ErrOverloaded)

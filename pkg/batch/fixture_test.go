@@ -16,19 +16,19 @@ import (
 
 func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
-// recorder is a fn that doubles its items and remembers the batches.
+// recorder records the batches that its method run gets. run doubles each item.
 type recorder struct {
-	mu      sync.Mutex
-	batches [][]int
-	gate    chan struct{} // nil: no waiting
-	running atomic.Int32
-	most    atomic.Int32
+	mu         sync.Mutex
+	batches    [][]int
+	gate       chan struct{} // each batch waits to receive from it; nil: no batch waits
+	running    atomic.Int32
+	maxRunning atomic.Int32
 }
 
 func (r *recorder) run(ctx context.Context, in []int) ([]int, error) {
 	n := r.running.Add(1)
 	defer r.running.Add(-1)
-	for m := r.most.Load(); n > m && !r.most.CompareAndSwap(m, n); m = r.most.Load() {
+	for m := r.maxRunning.Load(); n > m && !r.maxRunning.CompareAndSwap(m, n); m = r.maxRunning.Load() {
 	}
 	r.mu.Lock()
 	r.batches = append(r.batches, slices.Clone(in))
@@ -57,15 +57,15 @@ func (r *recorder) sizes() []int {
 	return sizes
 }
 
-// callers ask at once and note what each was answered.
+// callers calls Do from many goroutines and records the answers by item.
 type callers struct {
-	coalescer asker
+	coalescer doer
 	wg        sync.WaitGroup
 	mu        sync.Mutex
 	answers   map[int]answer
 }
 
-type asker interface {
+type doer interface {
 	Do(ctx context.Context, in int) (int, error)
 }
 
@@ -93,7 +93,7 @@ func (c *callers) requireAnswers(t *testing.T, want map[int]answer) {
 	require.Empty(t, cmp.Diff(want, c.answers, cmpopts.EquateErrors()))
 }
 
-// doubled are the answers to 0, 1, … n-1.
+// doubled returns the expected answers to the items 0, 1, … n-1.
 func doubled(n int) map[int]answer {
 	want := make(map[int]answer, n)
 	for i := range n {

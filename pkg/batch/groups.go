@@ -27,8 +27,8 @@ type keyGroup[I, O any] struct { // the queue of one key
 	callers int // calls of Do that have not returned
 }
 
-// NewGroups makes Groups. cfg applies to each key. At most maxKeys keys are in use at once (at
-// least 1). fn runs a batch of one key and returns one result per item.
+// NewGroups makes Groups. cfg applies to each key. At most maxKeys keys (at least 1) are in use at
+// once. fn runs a batch of one key and returns one result per item.
 func NewGroups[K comparable, I, O any](cfg Config, maxKeys int, fn func(context.Context, K, []I) ([]Result[O], error)) *Groups[K, I, O] {
 	return &Groups[K, I, O]{cfg: cfg, maxKeys: max(maxKeys, 1), run: fn, keys: make(map[K]*keyGroup[I, O])}
 }
@@ -45,7 +45,7 @@ func (g *Groups[K, I, O]) Do(ctx context.Context, key K, in I) (O, error) {
 	return k.calls.Do(ctx, in)
 }
 
-// DoAll runs items in batches of their key, as Coalescer.DoAll does. It also fails as Do does.
+// DoAll runs items in batches of their key, like Coalescer.DoAll, with the additional error of Do.
 func (g *Groups[K, I, O]) DoAll(ctx context.Context, key K, in []I) []Result[O] {
 	k, err := g.useGroup(key)
 	if err != nil {
@@ -74,8 +74,8 @@ func (g *Groups[K, I, O]) useGroup(key K) (*keyGroup[I, O], error) {
 	return k, nil
 }
 
-// releaseGroup removes the group of a key after its last use: when its last caller leaves, or at
-// the end of its last batch if that caller gave up before.
+// releaseGroup removes the group of a key when it is no longer used: when its last caller returns
+// or, if that caller gave up earlier, when its last batch ends. callers is how many callers return.
 func (g *Groups[K, I, O]) releaseGroup(key K, k *keyGroup[I, O], callers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,9 +93,9 @@ func (g *Groups[K, I, O]) Close(ctx context.Context) error {
 		open = append(open, k)
 	}
 	g.mu.Unlock()
-	var all []error
+	var closeErrors []error
 	for _, k := range open {
-		all = append(all, k.calls.Close(ctx))
+		closeErrors = append(closeErrors, k.calls.Close(ctx))
 	}
-	return errors.Join(all...)
+	return errors.Join(closeErrors...)
 }

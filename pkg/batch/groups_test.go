@@ -13,8 +13,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// double answers 2 × the item; those of the key "slow" only when their batch times out or the gate
-// opens.
+// double returns a batch function that doubles each item. A batch of the key "slow" waits until the
+// gate opens or the batch times out.
 func double(gate chan struct{}) func(context.Context, string, []int) ([]batch.Result[int], error) {
 	return func(ctx context.Context, key string, in []int) ([]batch.Result[int], error) {
 		if key == "slow" {

@@ -17,7 +17,7 @@ import (
 
 // DevelopmentConfig returns the configuration that the umbrella chart gives a service with the
 // development values, including the secrets that the chart generates. The test fails if the
-// migration container gets another environment, or if C does not know one of the variables.
+// migration container gets another environment, or if C has no field for one of the variables.
 func DevelopmentConfig[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	args = append([]string{
@@ -31,7 +31,7 @@ func DevelopmentConfig[C any](t *testing.T, service string, args ...string) *C {
 }
 
 // ProductionConfig returns the configuration that a service's own chart gives it, with secrets
-// created outside the chart and the other services at <name>:9000. args are more arguments of helm.
+// created outside the chart and the other services at <name>:9000. args are further helm arguments.
 func ProductionConfig[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	requireVariablesSettable[C](t, service)
@@ -52,12 +52,12 @@ func loadConfig[C any](t *testing.T, name string, objects []kubeObject, lookup f
 	t.Helper()
 	env := containerEnvironment(t, "Deployment", name, objects, lookup)
 	require.NotNil(t, env, "the chart has no Deployment %s", name)
-	known := config.Variables[C]()
+	serviceVariables := config.Variables[C]()
 	for _, secret := range config.Secrets[C]() {
-		known = append(known, secret+config.FileSuffix)
+		serviceVariables = append(serviceVariables, secret+config.FileSuffix)
 	}
 	for variable := range env {
-		require.True(t, libraryVariables.MatchString(variable) || slices.Contains(known, variable), "the chart sets %s, which the service does not read", variable)
+		require.True(t, libraryVariables.MatchString(variable) || slices.Contains(serviceVariables, variable), "the chart sets %s, which the service does not read", variable)
 	}
 	if migration := containerEnvironment(t, "Job", name+"-migrate", objects, lookup); migration != nil {
 		require.Equal(t, env, migration, "the migration must have the service's environment")
@@ -106,9 +106,9 @@ func containerEnvironment(t *testing.T, kind, name string, objects []kubeObject,
 	containers := objects[i].Spec.Template.Spec.Containers
 	require.Len(t, containers, 1)
 	env := map[string]string{}
-	for _, from := range containers[0].EnvFrom {
-		j := slices.IndexFunc(objects, func(o kubeObject) bool { return o.Kind == "ConfigMap" && o.Metadata.Name == from.ConfigMapRef.Name })
-		require.GreaterOrEqual(t, j, 0, "%s %s reads the ConfigMap %s, which the chart does not have", kind, name, from.ConfigMapRef.Name)
+	for _, source := range containers[0].EnvFrom {
+		j := slices.IndexFunc(objects, func(o kubeObject) bool { return o.Kind == "ConfigMap" && o.Metadata.Name == source.ConfigMapRef.Name })
+		require.GreaterOrEqual(t, j, 0, "%s %s reads the ConfigMap %s, which the chart does not have", kind, name, source.ConfigMapRef.Name)
 		for variable, value := range objects[j].Data {
 			env[variable] = value
 		}
@@ -116,13 +116,13 @@ func containerEnvironment(t *testing.T, kind, name string, objects []kubeObject,
 	for _, e := range containers[0].Env {
 		value := e.Value
 		if ref := e.ValueFrom.SecretKeyRef; ref.Name != "" {
-			made, found := lookup(ref.Name, ref.Key)
+			fromSecret, found := lookup(ref.Name, ref.Key)
 			require.True(t, found, "%s %s reads %s of the Secret %s, which nobody makes", kind, name, ref.Key, ref.Name)
-			value = made
+			value = fromSecret
 		}
 		require.NotContains(t, env, e.Name, "set twice")
-		for known, v := range env { // as Kubernetes does, for variables defined before this one
-			value = strings.ReplaceAll(value, "$("+known+")", v)
+		for earlier, v := range env { // expand $(NAME) of earlier variables, as Kubernetes does
+			value = strings.ReplaceAll(value, "$("+earlier+")", v)
 		}
 		env[e.Name] = value
 	}

@@ -39,7 +39,7 @@ func readValuesSchema(t *testing.T, charts, service string) chartSchema {
 	return s
 }
 
-// peerAddresses returns arguments of helm that set the address of every service it calls.
+// peerAddresses returns helm arguments that set the address of every service that service calls.
 func peerAddresses(t *testing.T, service string) []string {
 	t.Helper()
 	var args []string
@@ -54,31 +54,31 @@ func peerAddresses(t *testing.T, service string) []string {
 func requireVariablesSettable[C any](t *testing.T, service string) {
 	t.Helper()
 	charts := filepath.Join(checkoutFolder(t), "deploy", "helm")
-	var known []string
+	var settable []string
 	for _, template := range []string{"_environment.tpl", "_secrets.tpl"} {
 		shared, err := os.ReadFile(filepath.Join(charts, "urr-lib", "templates", template))
 		require.NoError(t, err)
 		// Variables that the library chart sets for every service.
-		known = append(known, regexp.MustCompile(`\b[A-Z][A-Z0-9_]{3,}\b`).FindAllString(string(shared), -1)...)
+		settable = append(settable, regexp.MustCompile(`\b[A-Z][A-Z0-9_]{3,}\b`).FindAllString(string(shared), -1)...)
 	}
 
 	schema := readValuesSchema(t, charts, service)
-	for _, own := range []objectSchema{schema.Properties.Config, schema.Properties.Secrets} {
-		for name := range own.Properties {
-			known = append(known, name)
+	for _, object := range []objectSchema{schema.Properties.Config, schema.Properties.Secrets} {
+		for name := range object.Properties {
+			settable = append(settable, name)
 		}
 	}
 	for callee := range schema.Properties.RPC.Properties.Calls.Properties {
-		known = append(known, strings.ToUpper(callee)+"_ADDR", strings.ToUpper(callee)+"_RPC_KEY")
+		settable = append(settable, strings.ToUpper(callee)+"_ADDR", strings.ToUpper(callee)+"_RPC_KEY")
 	}
 	for queue := range schema.Properties.Queues.Properties {
 		prefix := strings.ToUpper(strings.ReplaceAll(queue, "-", "_"))
-		known = append(known, prefix+"_QUEUE_URL", prefix+"_QUEUE_ENDPOINT")
+		settable = append(settable, prefix+"_QUEUE_URL", prefix+"_QUEUE_ENDPOINT")
 	}
 	for _, secret := range config.Secrets[C]() {
-		known = append(known, secret+config.FileSuffix) // mountSecrets sets it
+		settable = append(settable, secret+config.FileSuffix) // mountSecrets sets it
 	}
 	for _, variable := range config.Variables[C]() {
-		require.True(t, slices.Contains(known, variable), "no value of the chart %s sets %s, which the service reads", service, variable)
+		require.True(t, slices.Contains(settable, variable), "no value of the chart %s sets %s, which the service reads", service, variable)
 	}
 }

@@ -87,9 +87,9 @@ func renderChart(t *testing.T, release, chart string, args ...string) []kubeObje
 	helm, err := helmPath()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", release, filepath.Join(charts, chart)}, args...)...)
-	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	require.NoError(t, cmd.Run(), "helm template %s: %s", chart, &problems)
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	require.NoError(t, cmd.Run(), "helm template %s: %s", chart, &stderr)
 	return Decode[kubeObject](t, out.Bytes())
 }
 

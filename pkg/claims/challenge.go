@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/token"
 )
 
-const challengeBody = 8 + 8 + 1 + hashLen
+const challengeBodySize = 8 + 8 + 1 + hashLen
 
 var challengeDomain = []byte("urr/pow/1")
 
@@ -30,7 +30,7 @@ type Challenge struct {
 // Seal encodes and signs the challenge for one event (id of 1–64 bytes) and one visitor. It returns
 // "" when keys has no key.
 func (c Challenge) Seal(keys token.MACSet, eventID, visitor string) string {
-	var buf [maxSealed]byte
+	var buf [maxSealedSize]byte
 	b := appendHeader(buf[:0], keys.Current())
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Round))               //nolint:gosec // a time after 1970
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Expires.UnixMilli())) //nolint:gosec // a time after 1970
@@ -43,8 +43,8 @@ func (c Challenge) Seal(keys token.MACSet, eventID, visitor string) string {
 // OpenChallenge verifies that a challenge was issued for this event and visitor; every failure is
 // ErrForged. The caller checks the round and the expiry.
 func OpenChallenge(keys token.MACSet, eventID, visitor, s string) (Challenge, error) {
-	var buf [maxSealed]byte
-	body, ok := verifyAndDecode(keys, challengeDomain, eventID, s, &buf, challengeBody)
+	var buf [maxSealedSize]byte
+	body, ok := verifyAndDecode(keys, challengeDomain, eventID, s, &buf, challengeBodySize)
 	if !ok {
 		return Challenge{}, ErrForged
 	}

@@ -30,7 +30,7 @@ func payload(t *testing.T, tok string) string {
 	return string(b)
 }
 
-// Every service and the pages read the members' names and units: they must not change.
+// Services and pages read these JSON members, so their names and units must not change.
 func TestTokensAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	k := tokentest.KeySet(t, secret)
@@ -78,8 +78,7 @@ var ticket = claims.VwrTicket{
 	Round: 1_799_999_999_123_456, RequestID: uuid.MustParse("018f2b5e-7b1a-5c3d-8e4f-0123456789ab"), Position: 4_000_000_001,
 }
 
-// The layout is repeated here by hand: a change of the code that keeps its own round trip must
-// still fail.
+// The test builds the ticket by hand, so that it fails even if encoder and decoder change together.
 func TestVwrTicketLayout(t *testing.T) {
 	t.Parallel()
 	body := []byte{1, 2, 'k', '7'}

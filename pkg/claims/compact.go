@@ -31,23 +31,23 @@ var ErrForged = errors.New("claims: not genuine")
 var encoding = base64.RawURLEncoding.Strict()
 
 const (
-	version    = 1
-	maxKID     = 32
-	hashLen    = 16
-	ticketBody = 8 + 16 + 8 + hashLen
-	anonBody   = 16 + 4 + 4 + 1 + 16
-	maxSealed  = 2 + maxKID + ticketBody + token.MACSize
+	version        = 1
+	maxKID         = 32
+	hashLen        = 16
+	ticketBodySize = 8 + 16 + 8 + hashLen
+	anonBodySize   = 16 + 4 + 4 + 1 + 16
+	maxSealedSize  = 2 + maxKID + ticketBodySize + token.MACSize
 )
 
-// The bytes covered by a MAC start with one of these texts, which names the kind of the value: so a
-// value of one kind is not accepted as one of another kind.
+// The input of a MAC starts with one of these texts, which identifies the kind of the value. So a
+// value of one kind is not accepted as another kind.
 var (
 	ticketDomain = []byte("urr/t1/1")
 	anonDomain   = []byte("urr/a/1")
 )
 
-// VwrTicket is the signed ticket of a tier-1 position, so that a poll needs no store. Its encoding,
-// big-endian and in base64url, is
+// VwrTicket proves a visitor's tier-1 position by its signature: answering a poll needs no store.
+// Its encoding, big-endian and in base64url, is
 //
 //	0x01 | kid length | kid | round u64 | requestId 16 | position u64 |
 //	SHA-256(visitor)[:16] | HMAC-SHA256 32
@@ -57,13 +57,13 @@ var (
 type VwrTicket struct {
 	Round     int64 // start of the round, in µs since the epoch
 	RequestID uuid.UUID
-	Position  int64 // from 1
+	Position  int64 // counted from 1
 }
 
 // Seal encodes and signs the ticket for one event (id of 1–64 bytes) and one visitor. It returns ""
 // when keys has no key.
 func (t VwrTicket) Seal(keys token.MACSet, eventID, visitor string) string {
-	var buf [maxSealed]byte
+	var buf [maxSealedSize]byte
 	b := appendHeader(buf[:0], keys.Current())
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Round)) //nolint:gosec // a time after 1970
 	b = append(b, t.RequestID[:]...)
@@ -75,8 +75,8 @@ func (t VwrTicket) Seal(keys token.MACSet, eventID, visitor string) string {
 
 // OpenVwrTicket verifies a ticket of this event and visitor; every failure is ErrForged.
 func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, error) {
-	var buf [maxSealed]byte
-	body, ok := verifyAndDecode(keys, ticketDomain, eventID, s, &buf, ticketBody)
+	var buf [maxSealedSize]byte
+	body, ok := verifyAndDecode(keys, ticketDomain, eventID, s, &buf, ticketBodySize)
 	if !ok {
 		return VwrTicket{}, ErrForged
 	}
@@ -107,7 +107,7 @@ type Anon struct {
 	// since then. Every gateway demands it, from whatever address the visitor comes.
 	Counted time.Time
 	Owes    uint8
-	// Former is the visitor's previous id, whose positions the visitor keeps; zero: there is none.
+	// Former is the visitor's previous id, whose positions the visitor keeps; zero if there is none.
 	Former uuid.UUID
 }
 
@@ -120,7 +120,7 @@ func NewAnon(now time.Time) Anon {
 func (a Anon) String() string { return a.ID.String() }
 
 func (a Anon) Seal(keys token.MACSet) string {
-	var buf [maxSealed]byte
+	var buf [maxSealedSize]byte
 	b := append(appendHeader(buf[:0], keys.Current()), a.ID[:]...)
 	b = binary.BigEndian.AppendUint32(b, uint32(a.Issued.Unix()))  //nolint:gosec // until 2106
 	b = binary.BigEndian.AppendUint32(b, uint32(a.Counted.Unix())) //nolint:gosec // until 2106
@@ -130,8 +130,8 @@ func (a Anon) Seal(keys token.MACSet) string {
 
 // OpenAnon verifies and decodes the value of the cookie urr-anon; every failure is ErrForged.
 func OpenAnon(keys token.MACSet, s string) (Anon, error) {
-	var buf [maxSealed]byte
-	body, ok := verifyAndDecode(keys, anonDomain, "", s, &buf, anonBody)
+	var buf [maxSealedSize]byte
+	body, ok := verifyAndDecode(keys, anonDomain, "", s, &buf, anonBodySize)
 	if !ok {
 		return Anon{}, ErrForged
 	}
@@ -158,7 +158,7 @@ func encodeWithMAC(keys token.MACSet, domain []byte, eventID string, b []byte) s
 
 // verifyAndDecode decodes a signed value into buf and checks its MAC. It returns the body of
 // bodySize bytes; false when the value is not genuine.
-func verifyAndDecode(keys token.MACSet, domain []byte, eventID, encoded string, buf *[maxSealed]byte, bodySize int) ([]byte, bool) {
+func verifyAndDecode(keys token.MACSet, domain []byte, eventID, encoded string, buf *[maxSealedSize]byte, bodySize int) ([]byte, bool) {
 	if encoding.DecodedLen(len(encoded)) > len(buf) || len(eventID) > ids.MaxEvent {
 		return nil, false
 	}
@@ -167,13 +167,13 @@ func verifyAndDecode(keys token.MACSet, domain []byte, eventID, encoded string, 
 	if err != nil || size < 2 || buf[0] != version || len(encoded) != encoding.EncodedLen(size) {
 		return nil, false
 	}
-	kid := int(buf[1])
-	if size != 2+kid+bodySize+token.MACSize {
+	kidSize := int(buf[1])
+	if size != 2+kidSize+bodySize+token.MACSize {
 		return nil, false
 	}
-	signed := buf[:2+kid+bodySize]
-	if !keys.Verify(string(buf[2:2+kid]), buf[len(signed):size], domain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
+	signed := buf[:2+kidSize+bodySize]
+	if !keys.Verify(string(buf[2:2+kidSize]), buf[len(signed):size], domain, []byte{byte(len(eventID))}, []byte(eventID), signed) {
 		return nil, false
 	}
-	return signed[2+kid:], true
+	return signed[2+kidSize:], true
 }

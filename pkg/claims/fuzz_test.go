@@ -15,9 +15,9 @@ import (
 	"urr.guru/pkg/token/tokentest"
 )
 
-// Nothing here depends on chance or on the time, so that the corpus in testdata/fuzz stays valid.
+// Nothing here depends on randomness or on the time, so the corpus in testdata/fuzz stays valid.
 
-// tokens are claims of every kind, by their audience.
+// tokens returns valid claims of every kind, by their audience.
 func tokens() map[string]jwt.Claims {
 	session := claims.NewSession("bob", []string{"admin"}, now, now.Add(time.Hour))
 	session.ID = "018f2b5e-7b1a-7c3d-8e4f-0123456789ab"
@@ -28,7 +28,7 @@ func tokens() map[string]jwt.Claims {
 	}
 }
 
-// The only texts that verify are the tokens that were signed, each as its own kind.
+// Only texts that are signed tokens verify, each only as its own kind.
 func FuzzTokens(f *testing.F) {
 	rotated := tokentest.KeySet(f, "b:"+strings.ToUpper(secret)+",a:"+secret)
 	signers := []token.KeySet{rotated, tokentest.KeySet(f, "a:"+secret)}
@@ -45,7 +45,7 @@ func FuzzTokens(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, tok string) {
 		for kind, want := range kinds() {
-			got := want.into()
+			got := want.newClaims()
 			err := rotated.Verify(tok, got, kind, now)
 			require.Equal(t, genuine[tok] == kind, err == nil, "as %s: %v", kind, err)
 			if err != nil {
@@ -56,8 +56,8 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// Claims of any content never cause a panic, even if they are signed; what verifies is complete and
-// keeps its content when it is signed again.
+// Signed claims with any content never cause a panic. Claims that verify are complete, and keep
+// their content when they are signed again.
 func FuzzSignedClaims(f *testing.F) {
 	k := tokentest.KeySet(f, "a:"+secret)
 	for _, c := range tokens() {
@@ -69,28 +69,28 @@ func FuzzSignedClaims(f *testing.F) {
 	}
 	f.Add([]byte(`{"sub":"demo","sub":"other","aud":["entry","vwr"],"exp":1e30}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		head := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"a"}`)) + "." + base64.RawURLEncoding.EncodeToString(payload)
-		sum, err := jwt.SigningMethodHS256.Sign(head, []byte(secret))
+		signingInput := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"a"}`)) + "." + base64.RawURLEncoding.EncodeToString(payload)
+		signature, err := jwt.SigningMethodHS256.Sign(signingInput, []byte(secret))
 		require.NoError(t, err)
 		for kind, want := range kinds() {
-			got := want.into()
-			if k.Verify(head+"."+base64.RawURLEncoding.EncodeToString(sum), got, kind, now) != nil {
+			got := want.newClaims()
+			if k.Verify(signingInput+"."+base64.RawURLEncoding.EncodeToString(signature), got, kind, now) != nil {
 				continue
 			}
 			require.NoError(t, got.(interface{ Validate() error }).Validate(), "%s from %s", kind, payload)
 			exp, err := got.GetExpirationTime()
 			require.NoError(t, err)
 			require.True(t, now.Before(exp.Time), "%s from %s", kind, payload)
-			again, err := k.Sign(got)
+			resigned, err := k.Sign(got)
 			require.NoError(t, err)
-			same := want.into()
-			require.NoError(t, k.Verify(again, same, kind, now))
-			require.Equal(t, got, same)
+			reread := want.newClaims()
+			require.NoError(t, k.Verify(resigned, reread, kind, now))
+			require.Equal(t, got, reread)
 		}
 	})
 }
 
-// A cookie that opens is exactly the one that was sealed for its id.
+// A value that OpenAnon accepts is exactly the value that Seal returned for its id.
 func FuzzOpenAnon(f *testing.F) {
 	macs := tokentest.KeySet(f, "a:"+secret).Derive(claims.LabelAnon)
 	id := uuid.MustParse("018f2b5e-7b1a-4c3d-8e4f-0123456789ab")

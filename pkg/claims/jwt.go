@@ -75,7 +75,7 @@ type Tier1 struct {
 	EventID   string `json:"sub"`
 	UID       string `json:"uid"`  // the visitor's anonymous id, or UserPrefix and a user id
 	Tier      int    `json:"tier"` // always 1
-	Position  int64  `json:"pos"`  // from 1
+	Position  int64  `json:"pos"`  // counted from 1
 	Round     int64  `json:"act"`  // the start of the round, in µs since 1970
 	RequestID string `json:"jti"`  // the same in every token of one visitor and round
 }
@@ -106,8 +106,8 @@ type Entry struct {
 	EventID string `json:"sub"`
 	UserID  string `json:"uid"`
 	SlotID  string `json:"jti"`
-	Epoch   int64  `json:"epoch"` // of the line, in µs since 1970
-	End     int64  `json:"end"`   // of the slot, in ms since 1970; the token itself ends sooner
+	Epoch   int64  `json:"epoch"` // epoch of the line, in µs since 1970
+	End     int64  `json:"end"`   // of the slot, in ms since 1970; the token may end sooner
 }
 
 // NewEntry makes the payload of a token for a slot that lasts until end. The token is valid from
@@ -154,10 +154,10 @@ type Session struct {
 	Person
 }
 
-// Person is what the identity provider has said of a user who signed in.
+// Person is what the identity provider states about a user who signed in.
 type Person struct {
 	Email  string   `json:"email,omitempty"` // verified, in lower case
-	Claims []string `json:"said,omitempty"`  // "name=value" each
+	Claims []string `json:"said,omitempty"`  // each in the form "name=value"
 }
 
 // NewSession makes the payload of a session with a new id, from now until exp.
@@ -180,7 +180,7 @@ func (c *Session) Validate() error {
 }
 
 // SignIn is the payload of an attempt to sign in at the identity provider. The browser keeps it in
-// the cookie urr-sign-in until it comes back from there.
+// the cookie urr-sign-in until it returns from the provider.
 type SignIn struct {
 	registeredClaims
 

@@ -14,9 +14,9 @@ import (
 	"urr.guru/pkg/token/tokentest"
 )
 
-// Services need not repeat the refusals that these tests and those of package token cover.
+// Services need not test again what the tests of this file and of package token cover.
 
-// Verify refuses what Validate refuses (TestTokensAreOfTheirKindAndComplete).
+// Validate refuses incomplete tokens. (TestTokensAreOfTheirKindAndComplete tests Verify.)
 func TestIncompleteTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]interface {
@@ -37,15 +37,15 @@ func TestIncompleteTokensAreRefused(t *testing.T) {
 	}
 }
 
-// kinds are the token types: a valid payload of each, and a value to read it into.
+// kinds returns a valid payload of each kind of token, and a constructor of its Go type.
 func kinds() map[string]struct {
-	good jwt.MapClaims
-	into func() jwt.Claims
+	good      jwt.MapClaims
+	newClaims func() jwt.Claims
 } {
 	exp, iat := float64(now.Add(time.Minute).Unix()), now.Unix()
 	return map[string]struct {
-		good jwt.MapClaims
-		into func() jwt.Claims
+		good      jwt.MapClaims
+		newClaims func() jwt.Claims
 	}{
 		claims.AudienceVWR: {
 			jwt.MapClaims{"sub": "demo", "uid": "anon", "aud": "vwr", "tier": 1, "pos": 42, "act": 1, "jti": "r", "iat": iat, "exp": exp},
@@ -72,7 +72,7 @@ func TestTokensAreOfTheirKindAndComplete(t *testing.T) {
 		verify := func(c jwt.MapClaims) error {
 			tok, err := k.Sign(c)
 			require.NoError(t, err)
-			return k.Verify(tok, want.into(), kind, now)
+			return k.Verify(tok, want.newClaims(), kind, now)
 		}
 		require.NoError(t, verify(want.good), kind)
 		for other, c := range kinds() {
@@ -82,7 +82,7 @@ func TestTokensAreOfTheirKindAndComplete(t *testing.T) {
 			require.ErrorIs(t, verify(c.good), token.ErrAudience, "%s for %s", other, kind)
 			disguised := maps.Clone(c.good)
 			disguised["aud"] = kind
-			if kind != claims.AudienceSession { // a session needs nothing but a name
+			if kind != claims.AudienceSession { // a session needs only a subject and an id
 				require.ErrorIs(t, verify(disguised), token.ErrInvalid, "%s that says it is %s", other, kind)
 			}
 		}
@@ -110,7 +110,7 @@ func TestSubjectsOfAnotherTypeAreRefused(t *testing.T) {
 			c["sub"] = sub
 			tok, err := k.Sign(c)
 			require.NoError(t, err)
-			require.ErrorIs(t, k.Verify(tok, want.into(), kind, now), token.ErrInvalid, "%s of %v", kind, sub)
+			require.ErrorIs(t, k.Verify(tok, want.newClaims(), kind, now), token.ErrInvalid, "%s of %v", kind, sub)
 		}
 	}
 }

@@ -15,10 +15,10 @@ var (
 )
 
 // withinBounds reports whether a value satisfies the tags min, max and oneof of its field. oneof is
-// for strings and lists: no item of a list is empty, and an empty optional string satisfies it.
+// for strings and lists. Items of a list must not be empty; an optional string may be empty.
 func withinBounds(v reflect.Value, f reflect.StructField) bool {
-	set, limited := f.Tag.Lookup("oneof")
-	allowed := func(s string) bool { return !limited || slices.Contains(strings.Fields(set), s) }
+	allowedValues, limited := f.Tag.Lookup("oneof")
+	allowed := func(s string) bool { return !limited || slices.Contains(strings.Fields(allowedValues), s) }
 	if list, ok := v.Interface().([]string); ok {
 		return !slices.ContainsFunc(list, func(s string) bool { return s == "" || !allowed(s) })
 	}
@@ -32,8 +32,8 @@ func withinBounds(v reflect.Value, f reflect.StructField) bool {
 	return !ok || compareBound(v, hi) <= 0
 }
 
-// compareBound compares v with the bound in a min or max tag and returns −1, 0 or 1. It panics for
-// a malformed tag: that is a bug, and the first load of the struct shows it.
+// compareBound compares v with the bound in a min or max tag and returns −1, 0 or 1. A malformed
+// tag is a bug, which the first load of the struct reveals by a panic.
 func compareBound(v reflect.Value, bound string) int {
 	switch {
 	case v.Type() == durationType:
@@ -64,11 +64,11 @@ func describeType(f reflect.StructField) (requirement string) {
 	var s string
 	switch t := f.Type; {
 	case f.Tag.Get("oneof") != "":
-		set := strings.Join(strings.Fields(f.Tag.Get("oneof")), ", ")
+		allowedValues := strings.Join(strings.Fields(f.Tag.Get("oneof")), ", ")
 		if t.Kind() == reflect.Slice {
-			return "must be a list of " + set
+			return "must be a list of " + allowedValues
 		}
-		return "must be one of " + set
+		return "must be one of " + allowedValues
 	case t == durationType:
 		s = "must be a duration (as 30s or 5m)"
 	case t.Kind() == reflect.Bool:

@@ -4,7 +4,7 @@
 //
 // Besides `env`, three tags bound a value: `min:"1"` and `max:"100"` (numbers and durations,
 // inclusive) and `oneof:"debug info"`. Checks that involve several variables belong in a Validate
-// method, which makes its errors by Invalid and Missing.
+// method, which creates its errors with Invalid and Missing.
 //
 // A variable X of type Secret, or of a map of Secrets, may be given as a file instead: the variable
 // X_FILE then has the path of the file.
@@ -39,7 +39,7 @@ func LoadFrom[C any](ctx context.Context, env map[string]string) (*C, error) {
 	return load[C](ctx, configLoader{lookuper: emptyAsAbsent{lookuper}})
 }
 
-// LoadWith does what Load does, but takes the content of a secret file from contents, by variable.
+// LoadWith is like Load, but takes the contents of secret files from contents, keyed by variable.
 func LoadWith[C any](ctx context.Context, contents map[string]Secret) (*C, error) {
 	return load[C](ctx, configLoader{lookuper: emptyAsAbsent{envconfig.OsLookuper()}, contents: contents})
 }

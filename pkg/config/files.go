@@ -22,14 +22,14 @@ const FileSuffix = "_FILE"
 // maxSecretFile is the largest size of a secret file, in bytes.
 const maxSecretFile = 64 << 10
 
-// File is the file of a secret X, which the variable X_FILE names.
+// File is the file that contains a secret X. The variable X_FILE has its path.
 type File struct {
 	Variable, Path string
 
 	folder bool // the secret is a map, so Path may be a folder with a file for each entry
 }
 
-// SecretFiles lists the secrets of a configuration C for which a file is named, in field order.
+// SecretFiles lists the secret files whose paths the environment sets for a C, in field order.
 func SecretFiles[C any]() []File {
 	var files []File
 	env := envconfig.OsLookuper()
@@ -41,7 +41,7 @@ func SecretFiles[C any]() []File {
 	return files
 }
 
-// SecretContents returns the secrets in c, keyed by environment variable, each as the text of its
+// SecretContents returns the secrets in c, keyed by environment variable, each in the format of its
 // file.
 func SecretContents[C any](c *C) map[string]Secret {
 	contents := map[string]Secret{}
@@ -66,15 +66,15 @@ func joinEntries(entries map[string]Secret) Secret {
 }
 
 // LatestSecret returns a function that reads a secret's file at each call, for connections that
-// sign in repeatedly. While the file is missing, empty (as when its Secret is deleted and created
-// again) or refused by usable, the function returns the last good content; before the first good
-// one, and without a path, it returns given.
-func LatestSecret(variable, path string, given Secret, usable ...func(Secret) bool) func() Secret {
+// authenticate repeatedly. While the file is missing, empty (as when its Secret is deleted and
+// created again) or refused by usable, the function returns the last good content; before the first
+// good one, and without a path, it returns initial.
+func LatestSecret(variable, path string, initial Secret, usable ...func(Secret) bool) func() Secret {
 	if path == "" {
-		return func() Secret { return given }
+		return func() Secret { return initial }
 	}
 	var mu sync.Mutex
-	file, last := File{Variable: variable, Path: path}, given
+	file, last := File{Variable: variable, Path: path}, initial
 	return func() Secret {
 		mu.Lock()
 		defer mu.Unlock()
@@ -149,7 +149,7 @@ func readFolder(path string) (string, error) {
 	return joinEntries(found).Reveal(), nil
 }
 
-// withoutPath removes the path from a file error, since the caller's message names it.
+// withoutPath removes the path from a file error, since the caller's message contains it.
 func withoutPath(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err

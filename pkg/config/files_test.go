@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// write makes a file of the test, with its folders, and returns its path.
+// write creates a file with its parent folders, and returns its path.
 func write(t *testing.T, path, content string) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -34,7 +34,7 @@ func TestSecretFromFile(t *testing.T) {
 	require.Equal(t, map[string]config.Secret{"gateway": "a|b", "vwr": "c"}, got.Accept)
 }
 
-// A mounted Kubernetes Secret: links to ..data, which links to the folder of the current version.
+// Like a mounted Kubernetes Secret: links into ..data, which links to the current version's folder.
 func TestMapFromFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,8 +100,8 @@ func TestContentsRoundTrip(t *testing.T) {
 	require.Equal(t, map[string]config.Secret{"SECRET": "s", "ACCEPT": "gateway:a|b,vwr:c", "TICKET_KEY": "k"}, config.SecretContents(got))
 }
 
-// External Secrets may delete and recreate a Secret, or empty a member before it writes the next
-// content.
+// The External Secrets operator may delete and recreate a Secret, or empty one of its keys before
+// it writes the next content.
 func TestLatestKeepsTheLastContent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Variables lists the environment variables that fill a C, in the order of the fields: all that a
-// chart may set. The variables that hold secrets may also be given as files.
+// Variables lists the environment variables that fill a C, in the order of the fields. A chart may
+// set each of them. Those that hold secrets may also be given as files.
 func Variables[C any]() []string { return variableNames(variablesOf(reflect.TypeFor[C]())) }
 
 // Secrets lists the environment variables of a C that hold secrets.
@@ -26,7 +26,7 @@ func variableNames(variables []variable) []string {
 
 // variable is an environment variable and the struct field that it fills.
 type variable struct {
-	prefix string // that the enclosing structs add to the names of their variables
+	prefix string // added to the name by the enclosing structs
 	name   string // in full, with the prefix
 	field  reflect.StructField
 	index  []int // path to the field, for reflect.Value.FieldByIndex

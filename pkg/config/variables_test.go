@@ -17,13 +17,13 @@ func TestVariables(t *testing.T) {
 		Addr string        `env:"ADDR"`
 		Key  config.Secret `env:"RPC_KEY"`
 	}
-	type own struct {
-		common      // not exported: not filled either
+	type serviceConfig struct {
+		common      // not exported, so not filled
 		Peer   peer `env:", prefix=TICKET_"`
 		Limits struct {
 			Rate float64 `env:"LIMIT_RATE, required"`
 		}
 		Derived string
 	}
-	require.Equal(t, []string{"TICKET_ADDR", "TICKET_RPC_KEY", "LIMIT_RATE"}, config.Variables[own]())
+	require.Equal(t, []string{"TICKET_ADDR", "TICKET_RPC_KEY", "LIMIT_RATE"}, config.Variables[serviceConfig]())
 }

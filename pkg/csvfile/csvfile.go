@@ -1,9 +1,9 @@
-// Package csvfile writes CSV files (RFC 4180) whose cells a spreadsheet takes for text.
+// Package csvfile writes CSV files (RFC 4180) whose cells a spreadsheet treats as text.
 //
-// A spreadsheet runs a cell that begins like a formula, whether or not it is quoted, and exports
-// contain what people typed or what a sign-in provider sent. Such a cell gets an apostrophe in
-// front, and so does a cell that begins with an apostrophe: a program that reads the file removes
-// one apostrophe from each cell that begins with one. Numbers stay as they are. OWASP describes the
+// A spreadsheet runs a cell that begins like a formula, even if it is quoted, and exports contain
+// text from users and from sign-in providers. Writer puts an apostrophe in front of such a cell,
+// and of a cell that begins with an apostrophe. So a program that reads the file removes the first
+// apostrophe of each cell that begins with one. Numbers stay as they are. OWASP describes the
 // attack as CSV injection.
 package csvfile
 
@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// formula matches cells that a spreadsheet may run; some also accept the full-width signs.
+	// formula matches cells that a spreadsheet may run; some spreadsheets accept full-width signs.
 	formula = regexp.MustCompile(`^['=+\-@\t\r\n＝＋－＠]`)
 	number  = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?$`)
 )
@@ -40,7 +40,7 @@ func (w *Writer) Write(cells ...string) {
 	_ = w.records.Write(record) // Flush returns the error
 }
 
-// Flush writes what is buffered and returns the first error of any write.
+// Flush writes the buffered records and returns the first error of any write.
 func (w *Writer) Flush() error {
 	w.records.Flush()
 	return w.records.Error()

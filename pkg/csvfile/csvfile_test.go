@@ -29,13 +29,13 @@ func TestFormulasBecomeText(t *testing.T) {
 	}
 }
 
-type full struct{}
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestFlushReportsFailedWrites(t *testing.T) {
 	t.Parallel()
-	w := csvfile.NewWriter(full{})
+	w := csvfile.NewWriter(fullDisk{})
 	w.Write("a")
 	require.EqualError(t, w.Flush(), "disk full")
 }

@@ -36,6 +36,6 @@ func Known(code string) bool {
 	return known
 }
 
-// Digits returns how many of the last digits of an amount in the minor unit are decimals: 2 for
-// USD, so that 1999 is 19.99. It is 0 for a code that is not known.
+// Digits returns the number of decimal digits of a currency, and 0 for an unknown code. It is 2 for
+// USD, so that 1999 in the minor unit is 19.99.
 func Digits(code string) int { return digits()[code] }

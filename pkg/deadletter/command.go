@@ -61,9 +61,9 @@ func parseArgs(name string, topics, args []string, out io.Writer) (*redriveOptio
 	flags := flag.NewFlagSet("redrive", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	topic := flags.String("topic", "", "of one `TOPIC` only: "+strings.Join(topics, ", "))
-	most := flags.Int("max", 0, "at most `N` of them")
+	limit := flags.Int("max", 0, "at most `N` of them")
 	list := flags.Bool("list", false, "print them, and publish nothing")
-	wrong := errors.New("usage: " + name + " " + usage)
+	usageError := errors.New("usage: " + name + " " + usage)
 	named := len(args) > 0 && args[0] == "redrive"
 	if named {
 		args = args[1:]
@@ -71,35 +71,35 @@ func parseArgs(name string, topics, args []string, out io.Writer) (*redriveOptio
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(out, "%s\n%s", wrong, help)
+		fmt.Fprintf(out, "%s\n%s", usageError, help)
 		flags.SetOutput(out)
 		flags.PrintDefaults()
 		return nil, nil
-	case !named || err != nil || flags.NArg() > 0 || *most < 0:
-		return nil, wrong
+	case !named || err != nil || flags.NArg() > 0 || *limit < 0:
+		return nil, usageError
 	case *topic != "" && !slices.Contains(topics, *topic):
 		return nil, fmt.Errorf("--topic %q: must be %s", *topic, strings.Join(topics, " or "))
 	case *topic != "":
 		topics = []string{*topic}
 	}
-	return &redriveOptions{topics: topics, limit: cmp.Or(*most, math.MaxInt), list: *list}, nil
+	return &redriveOptions{topics: topics, limit: cmp.Or(*limit, math.MaxInt), list: *list}, nil
 }
 
 // redriveTopics redrives or lists the letters of each topic. It prints one line of counts per
 // topic, also for the topic at which it fails.
 func (l *Letters) redriveTopics(ctx context.Context, opts *redriveOptions, out io.Writer) error {
 	lines := bufio.NewWriter(out)
-	left, refused := opts.limit, 0
+	remaining, refused := opts.limit, 0
 	var failed error
 	for _, topic := range opts.topics {
-		n, refusals, err := l.redriveTopic(ctx, topic, left, opts.list, lines)
-		left, refused, failed = left-n, refused+refusals, err
-		what := "redriven"
+		n, refusals, err := l.redriveTopic(ctx, topic, remaining, opts.list, lines)
+		remaining, refused, failed = remaining-n, refused+refusals, err
+		state := "redriven"
 		if opts.list {
-			what = "not redriven yet"
+			state = "not redriven yet"
 		}
-		fmt.Fprintf(lines, "%s: %d %s, %d refused by the broker\n", topic, n, what, refusals)
-		if failed != nil || left == 0 {
+		fmt.Fprintf(lines, "%s: %d %s, %d refused by the broker\n", topic, n, state, refusals)
+		if failed != nil || remaining == 0 {
 			break
 		}
 	}
@@ -110,18 +110,18 @@ func (l *Letters) redriveTopics(ctx context.Context, opts *redriveOptions, out i
 }
 
 // redriveTopic redrives at most limit letters of one topic, or only lists them if listOnly is set.
-// n counts these letters, refused those that the broker refused.
+// n is the number of these letters, refused the number that the broker refused.
 func (l *Letters) redriveTopic(ctx context.Context, topic string, limit int, listOnly bool, out io.Writer) (n, refused int, err error) {
 	span, err := l.reader.Span(ctx, topic)
 	if err != nil {
 		return 0, 0, err
 	}
 	for !span.Empty() && n < limit {
-		letters, rest, err := l.Next(ctx, topic, span, limit-n)
+		letters, remaining, err := l.Next(ctx, topic, span, limit-n)
 		if err != nil {
 			return n, refused, err
 		}
-		if span = rest; listOnly {
+		if span = remaining; listOnly {
 			n += len(letters)
 			for i := range letters {
 				m := toMessage(&letters[i])

@@ -25,7 +25,7 @@ import (
 
 const group, other = "ticket-service-group", "stats-service-group"
 
-// marks are kept in memory; they fail while down is set.
+// marks is an in-memory deadletter.Marks. NoteRedriven fails while down is set.
 type marks struct {
 	mu   sync.Mutex
 	at   map[string]time.Time
@@ -77,14 +77,15 @@ func newFixture(t *testing.T, partitions int32) *fixture {
 	return f
 }
 
-// die makes dead letters of a group: from, from+1 … are the values and event ids, of seven keys.
-func (f *fixture) die(of string, from, n int) {
+// addDeadLetters publishes n dead letters of a group. Their values and event ids are from, from+1,
+// …
+func (f *fixture) addDeadLetters(ofGroup string, from, n int) {
 	f.Helper()
 	var records []kafka.Record
 	for i := from; i < from+n; i++ {
 		records = append(records, kafka.Record{
 			Topic: f.topic + kafka.DLQSuffix, Key: fmt.Append(nil, "k", i%7), Value: fmt.Append(nil, i), Headers: map[string]string{
-				kafka.HeaderID: fmt.Sprint("e", i), kafka.HeaderType: "PAYMENT_CONFIRMED", kafka.HeaderGroup: of,
+				kafka.HeaderID: fmt.Sprint("e", i), kafka.HeaderType: "PAYMENT_CONFIRMED", kafka.HeaderGroup: ofGroup,
 				kafka.HeaderError: "no such order", kafka.HeaderOrigin: f.topic + "/0/1",
 			},
 		})
@@ -92,7 +93,7 @@ func (f *fixture) die(of string, from, n int) {
 	require.NoError(f, f.producer.Publish(f.Context(), records...))
 }
 
-// serve returns a client of letters with a producer.
+// serve starts the RPC service with the producer p and returns a client of it.
 func (f *fixture) serve(p deadletter.Producer) kafkav1.DeadLetterServiceClient {
 	letters := deadletter.New(f.source, p, f.marks)
 	return kafkav1.NewDeadLetterServiceClient(rpctest.Serve(f.T, func(r grpc.ServiceRegistrar) { deadletter.Register(r, letters) }))
@@ -111,7 +112,7 @@ func (f *fixture) redriven(n int) (values []string) {
 
 func operator() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}} }
 
-// run runs the command of a service whose letters these are.
+// run runs the redrive command of a service on the fixture's letters and returns its output.
 func (f *fixture) run(args ...string) (string, error) {
 	f.Helper()
 	command := deadletter.Command("ticket", func(*struct{}) deadletter.Source { return f.source },
@@ -121,7 +122,7 @@ func (f *fixture) run(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// fragile publishes by a producer until fail is an error for the record.
+// fragile is a producer that cannot publish a record if fail returns an error for its value.
 type fragile struct {
 	*kafka.Producer
 
@@ -138,7 +139,7 @@ func (p *fragile) PublishEach(ctx context.Context, recs []kafka.Record) []error 
 	return failed
 }
 
-// requireInOrder checks that the values of each key ascend, and that each of 0 … n-1 is there once.
+// requireInOrder checks that the values of each key ascend, and that each of 0 … n-1 occurs once.
 func requireInOrder(t *testing.T, values []string, n int) {
 	t.Helper()
 	last, seen := map[int]int{}, map[int]bool{}
@@ -153,14 +154,14 @@ func requireInOrder(t *testing.T, values []string, n int) {
 	require.Len(t, seen, n)
 }
 
-// Operators reach every letter of the group by repeated calls, the oldest first and each once, also
-// those behind a thousand others; letters of other groups stay.
+// Repeated calls redrive every letter of the group once, the oldest first, even behind a thousand
+// others. Letters of other groups are not redriven.
 func TestRedriveReachesAll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 3)
 	const all = 2500
-	f.die(group, 0, all)
-	f.die(other, all, 1200)
+	f.addDeadLetters(group, 0, all)
+	f.addDeadLetters(other, all, 1200)
 	client := f.serve(f.producer)
 	in := &kafkav1.RedriveTopicRequest{Caller: operator(), Topic: f.topic}
 	done := 0
@@ -172,7 +173,7 @@ func TestRedriveReachesAll(t *testing.T) {
 		require.Empty(t, out.GetRefused())
 		done += len(out.GetRedriven())
 		if in.Cursor = out.GetNextCursor(); calls == 2 {
-			f.die(group, 9999, 1) // what dies meanwhile is for the next time
+			f.addDeadLetters(group, 9999, 1) // a letter added meanwhile waits for the next redrive
 		}
 		require.Equal(t, in.GetCursor() != "", out.GetMore())
 		if !out.GetMore() {
@@ -190,12 +191,11 @@ func TestRedriveReachesAll(t *testing.T) {
 	require.Equal(t, f.topic+": 0 redriven, 0 refused by the broker\n", out, "each once")
 }
 
-// The command redrives any number, the oldest first; what fails while it runs is done by the next
-// run.
+// The command redrives any number of letters, the oldest first. The next run redrives the others.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1)
-	f.die(group, 0, 1500)
+	f.addDeadLetters(group, 0, 1500)
 	out, err := f.run("redrive", "--list", "--max", "2")
 	require.NoError(t, err)
 	require.Regexp(t, `^`+f.topic+"\t0-0\t20.*Z\t\"k0\"\tPAYMENT_CONFIRMED\t\"no such order\"\n.*\t0-1\t.*\n"+f.topic+`: 2 not redriven yet, 0 refused by the broker\n$`, out)
@@ -221,11 +221,11 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A redrive that is stopped half-way says how many went; the next one goes on, and none is lost.
+// An interrupted redrive reports how many letters it published. The next one publishes the others.
 func TestRedriveAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1)
-	f.die(group, 0, 30)
+	f.addDeadLetters(group, 0, 30)
 	down := func(value string) error {
 		if len(value) == 2 && value >= "12" {
 			return errors.New("the broker is away")
@@ -251,11 +251,11 @@ func TestRedriveAfterAnInterruption(t *testing.T) {
 	requireInOrder(t, slices.Concat(values[:12], values[17:]), 30)
 }
 
-// A letter that the broker refuses stops no other.
+// A letter that the broker refuses does not stop the others.
 func TestRefusedLetter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1)
-	f.die(group, 0, 5)
+	f.addDeadLetters(group, 0, 5)
 	refuse := func(value string) error {
 		if value == "2" {
 			return kerr.MessageTooLarge
@@ -271,13 +271,13 @@ func TestRefusedLetter(t *testing.T) {
 	f.redriven(4)
 }
 
-// Letters are listed with what an operator needs, the latest first, and redriven by their ids.
+// Operators list the letters, the latest first, and redrive them by their ids.
 func TestListAndIDs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1)
-	f.die(group, 0, 2)
-	f.die(other, 2, 3)
-	f.die(group, 5, 1)
+	f.addDeadLetters(group, 0, 2)
+	f.addDeadLetters(other, 2, 3)
+	f.addDeadLetters(group, 5, 1)
 	client := f.serve(f.producer)
 	list := &kafkav1.ListTopicDeadLettersRequest{Caller: operator(), Topic: f.topic, Limit: 2}
 	page, err := client.ListTopicDeadLetters(t.Context(), list)

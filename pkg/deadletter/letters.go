@@ -19,13 +19,13 @@ import (
 	"urr.guru/pkg/kafka"
 )
 
-// Marks records which letters were redriven. A letter is named by a text that the caller chooses.
-// The committed offsets of a consumer group cannot record this: brokers forget the offsets after
-// seven days without a member, and operators also redrive single letters by id.
+// Marks records which letters were redriven. A letter is identified by a string that the caller
+// chooses. The committed offsets of a consumer group cannot record this: brokers forget the offsets
+// after seven days without a member, and operators also redrive single letters by id.
 type Marks interface {
 	// Redriven returns when each letter was redriven; letters that never were are left out.
 	Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error)
-	// NoteRedriven records that letters were redriven now. A letter recorded before keeps its time.
+	// NoteRedriven records that letters were redriven now. A recorded letter keeps its time.
 	NoteRedriven(ctx context.Context, topic string, letters []string) error
 }
 
@@ -34,15 +34,15 @@ type Producer interface {
 	PublishEach(ctx context.Context, recs []kafka.Record) []error
 }
 
-// Source names the dead letters: those of one consumer group, from the topics that it consumes.
+// Source selects the dead letters of one consumer group, from the topics that it consumes.
 type Source struct {
 	Kafka  kafka.Config
 	Group  string
 	Topics []string
 }
 
-// Letters reads and redrives the dead letters of a consumer group. A redriven letter also stays in
-// its dead-letter topic, which keeps everything.
+// Letters reads and redrives the dead letters of a consumer group. A redriven letter stays in its
+// dead-letter topic too, which keeps all letters.
 type Letters struct {
 	source   Source
 	reader   *kafka.DeadLetters
@@ -55,7 +55,7 @@ func New(source Source, producer Producer, marks Marks) *Letters {
 	return &Letters{source: source, reader: kafka.NewDeadLetters(source.Kafka), producer: producer, marks: marks}
 }
 
-// Letter is one dead letter, as it stands in the dead-letter topic.
+// Letter is one dead letter, as stored in the dead-letter topic.
 type Letter struct {
 	kafka.Record
 
@@ -65,8 +65,8 @@ type Letter struct {
 // ID returns <partition>-<offset>, which is unique within the dead-letter topic.
 func (l *Letter) ID() string { return fmt.Sprintf("%d-%d", l.Partition, l.Offset) }
 
-// nameInMarks returns the letter's name in Marks. It contains the letter's time, so that after a
-// topic was deleted and made again a letter is not taken for an earlier one with the same offset.
+// nameInMarks returns the string that identifies the letter in Marks. So a letter is not taken for
+// one with the same offset in a topic that was deleted.
 func (l *Letter) nameInMarks() string { return fmt.Sprintf("%s-%d", l.ID(), l.Time.UnixMilli()) }
 
 // Result has the ids of the letters that were published again, and of those that the broker will
@@ -77,9 +77,9 @@ type Result struct{ Redriven, Refused []string }
 // those of other groups.
 const maxPages = 10
 
-// List returns a page of at most limit letters, approximately the latest first. In a partition that
-// before names, the page has only letters below that offset. next is the value of before for the
-// following page; nil: there is none.
+// List returns a page of at most limit letters, approximately the latest first. From a partition in
+// before, the page has only letters below that offset. next is the value of before for the
+// following page, nil at the end.
 func (l *Letters) List(ctx context.Context, topic string, before kafka.Offsets, limit int) (page []Letter, next kafka.Offsets, err error) {
 	for range maxPages {
 		records, next, err := l.reader.List(ctx, topic, before, limit-len(page))
@@ -103,20 +103,20 @@ const pageSize = 1000
 
 // Next reads one page of the oldest letters in a span. It returns at most limit of the group's
 // letters that were not redriven, possibly none, and the part of the span that remains.
-func (l *Letters) Next(ctx context.Context, topic string, span kafka.Span, limit int) (open []Letter, rest kafka.Span, err error) {
-	records, rest, err := l.reader.Oldest(ctx, topic, span, pageSize)
+func (l *Letters) Next(ctx context.Context, topic string, span kafka.Span, limit int) (pending []Letter, remaining kafka.Span, err error) {
+	records, remaining, err := l.reader.Oldest(ctx, topic, span, pageSize)
 	if err != nil {
 		return nil, kafka.Span{}, err
 	}
 	ownLetters, err := l.ownLetters(ctx, topic, records)
-	open = notRedriven(ownLetters)
-	if len(open) <= limit {
-		return open, rest, err
+	pending = notRedriven(ownLetters)
+	if len(pending) <= limit {
+		return pending, remaining, err
 	}
-	for _, left := range slices.Backward(open[limit:]) {
-		rest.From[left.Partition] = left.Offset
+	for _, letter := range slices.Backward(pending[limit:]) {
+		remaining.From[letter.Partition] = letter.Offset
 	}
-	return open[:limit], rest, err
+	return pending[:limit], remaining, err
 }
 
 // Find returns those letters with the given ids that belong to the group and were not redriven,
@@ -163,12 +163,12 @@ func notRedriven(letters []Letter) []Letter {
 	return slices.DeleteFunc(letters, func(l Letter) bool { return !l.RedrivenAt.IsZero() })
 }
 
-// noteTimeout limits the recording of what was redriven, which goes on when the caller gives up.
+// noteTimeout limits the recording of redriven letters, which continues when the caller gives up.
 const noteTimeout = 5 * time.Second
 
-// Redrive publishes letters again, in this order, and marks those that the brokers have stored.
-// Letters are published twice if the process dies before it has marked them, or if two calls
-// redrive them at once: consumers drop the second copy. done is valid even with an error.
+// Redrive publishes letters again, in this order, and records those that the brokers have stored.
+// Letters are published twice if the process dies before it has recorded them, or if two calls
+// redrive them at once. Consumers drop the second copy. done is valid even with an error.
 func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (done Result, err error) {
 	if len(letters) == 0 {
 		return done, nil
@@ -178,18 +178,18 @@ func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (
 		records[i] = kafka.RedrivenRecord(topic, letters[i].Record)
 	}
 	var marks []string
-	for i, failed := range l.producer.PublishEach(ctx, records) {
-		if kafka.Refused(failed) && err == nil { // this record was refused, or another of its batch
-			failed = l.producer.PublishEach(ctx, records[i:i+1])[0]
+	for i, publishErr := range l.producer.PublishEach(ctx, records) {
+		if kafka.Refused(publishErr) && err == nil { // this record was refused, or another of its batch
+			publishErr = l.producer.PublishEach(ctx, records[i:i+1])[0]
 		}
 		switch {
-		case failed == nil:
+		case publishErr == nil:
 			done.Redriven = append(done.Redriven, letters[i].ID())
 			marks = append(marks, letters[i].nameInMarks())
-		case kafka.Refused(failed):
+		case kafka.Refused(publishErr):
 			done.Refused = append(done.Refused, letters[i].ID())
 		case err == nil:
-			err = errs.ErrUnavailable.Wrap(fmt.Errorf("redrive %s of %s: %w", letters[i].ID(), topic, failed))
+			err = errs.ErrUnavailable.Wrap(fmt.Errorf("redrive %s of %s: %w", letters[i].ID(), topic, publishErr))
 		}
 	}
 	if len(marks) > 0 {
@@ -203,6 +203,6 @@ func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (
 func parseID(id string) (partition int32, offset int64, ok bool) {
 	p, o, found := strings.Cut(id, "-")
 	n, err := strconv.ParseInt(p, 10, 32)
-	offset, bad := strconv.ParseInt(o, 10, 64)
-	return int32(n), offset, found && err == nil && bad == nil && n >= 0 && offset >= 0 && id == fmt.Sprintf("%d-%d", n, offset)
+	offset, offsetErr := strconv.ParseInt(o, 10, 64)
+	return int32(n), offset, found && err == nil && offsetErr == nil && n >= 0 && offset >= 0 && id == fmt.Sprintf("%d-%d", n, offset)
 }

@@ -22,7 +22,7 @@ import (
 const (
 	adminRole    = "admin"
 	defaultLimit = 20
-	maxRedrives  = 100  // letters in one call
+	maxRedrives  = 100  // largest number of letters in one call
 	maxBody      = 4096 // bytes of a record's value that operators are shown
 )
 
@@ -125,7 +125,7 @@ func (s *rpcService) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopic
 		return err
 	}
 	for range maxPages {
-		letters, rest, err := s.letters.Next(ctx, in.GetTopic(), span, maxRedrives-len(out.GetRedriven()))
+		letters, remaining, err := s.letters.Next(ctx, in.GetTopic(), span, maxRedrives-len(out.GetRedriven()))
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (s *rpcService) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopic
 		if err != nil {
 			return err
 		}
-		out.Redriven, out.Refused, span = append(out.Redriven, done.Redriven...), append(out.Refused, done.Refused...), rest
+		out.Redriven, out.Refused, span = append(out.Redriven, done.Redriven...), append(out.Refused, done.Refused...), remaining
 		if span.Empty() || len(out.GetRedriven()) == maxRedrives {
 			break
 		}

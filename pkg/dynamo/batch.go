@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// DynamoDB's limits of keys per call, and how many times, at most, a call is made until no key is
-// left unprocessed.
+// batchGetMax and batchWriteMax are DynamoDB's limits of keys per call. batchTries is the maximum
+// number of calls that are made until no key is left unprocessed.
 const (
 	batchGetMax   = 100
 	batchWriteMax = 25
@@ -22,32 +22,32 @@ const (
 )
 
 // BatchGet reads items consistently, in parallel calls of at most 100 keys. keys must be unique.
-// The items come in no particular order, without those that do not exist.
+// The result has no particular order and lacks the items that do not exist.
 func BatchGet(ctx context.Context, client *dynamodb.Client, table string, keys []Item) ([]Item, error) {
 	var (
-		mu    sync.Mutex
-		items []Item
-		all   []error
+		mu       sync.Mutex
+		items    []Item
+		failures []error
 	)
-	EachChunk(keys, batchGetMax, func(part []Item) {
-		got, err := batchGetPart(ctx, client, table, part)
+	EachChunk(keys, batchGetMax, func(chunk []Item) {
+		got, err := batchGetChunk(ctx, client, table, chunk)
 		mu.Lock()
 		defer mu.Unlock()
 		items = append(items, got...)
 		if err != nil {
-			all = append(all, err)
+			failures = append(failures, err)
 		}
 	})
-	return items, errors.Join(all...)
+	return items, errors.Join(failures...)
 }
 
-// EachChunk calls do with chunks of at most size items, all at once, and waits for them. This
-// goroutine does the last: a call of the SDK needs a large stack, which a new one would have to grow.
+// EachChunk calls do concurrently with chunks of at most size items, and waits for the calls. The
+// caller's goroutine runs the last one, since a new goroutine would grow its stack for an SDK call.
 func EachChunk[I any](items []I, size int, do func([]I)) {
 	var work sync.WaitGroup
 	for ; len(items) > size; items = items[size:] {
-		part := items[:size:size]
-		work.Go(func() { do(part) })
+		chunk := items[:size:size]
+		work.Go(func() { do(chunk) })
 	}
 	if len(items) > 0 {
 		do(items)
@@ -55,10 +55,10 @@ func EachChunk[I any](items []I, size int, do func([]I)) {
 	work.Wait()
 }
 
-func batchGetPart(ctx context.Context, client *dynamodb.Client, table string, keys []Item) (items []Item, err error) {
-	want := map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
-	err = untilProcessed(ctx, table, want, func(want map[string]types.KeysAndAttributes) (map[string]types.KeysAndAttributes, error) {
-		out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: want})
+func batchGetChunk(ctx context.Context, client *dynamodb.Client, table string, keys []Item) (items []Item, err error) {
+	pending := map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
+	err = untilProcessed(ctx, table, pending, func(pending map[string]types.KeysAndAttributes) (map[string]types.KeysAndAttributes, error) {
+		out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: pending})
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +76,8 @@ func BatchDelete(ctx context.Context, client *dynamodb.Client, table string, key
 	})
 }
 
-// BatchPut writes whole items without conditions, as BatchDelete deletes them. Their keys must be
-// unique.
+// BatchPut writes whole items without conditions, in calls of at most 25. Their keys must be
+// unique. Like BatchDelete it is not atomic.
 func BatchPut(ctx context.Context, client *dynamodb.Client, table string, items []Item) error {
 	return batchWrite(ctx, client, table, items, func(it Item) types.WriteRequest {
 		return types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
@@ -85,14 +85,14 @@ func BatchPut(ctx context.Context, client *dynamodb.Client, table string, items 
 }
 
 func batchWrite(ctx context.Context, client *dynamodb.Client, table string, items []Item, request func(Item) types.WriteRequest) error {
-	for part := range slices.Chunk(items, batchWriteMax) {
-		requests := make([]types.WriteRequest, len(part))
-		for i, it := range part {
+	for chunk := range slices.Chunk(items, batchWriteMax) {
+		requests := make([]types.WriteRequest, len(chunk))
+		for i, it := range chunk {
 			requests[i] = request(it)
 		}
-		want := map[string][]types.WriteRequest{table: requests}
-		err := untilProcessed(ctx, table, want, func(want map[string][]types.WriteRequest) (map[string][]types.WriteRequest, error) {
-			out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: want})
+		pending := map[string][]types.WriteRequest{table: requests}
+		err := untilProcessed(ctx, table, pending, func(pending map[string][]types.WriteRequest) (map[string][]types.WriteRequest, error) {
+			out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: pending})
 			if err != nil {
 				return nil, err
 			}
@@ -107,10 +107,10 @@ func batchWrite(ctx context.Context, client *dynamodb.Client, table string, item
 
 // untilProcessed repeats a batch call with the keys that DynamoDB left unprocessed, until none is
 // left. After 6 calls it fails with ProvisionedThroughputExceededException.
-func untilProcessed[T any](ctx context.Context, table string, want map[string]T, call func(map[string]T) (map[string]T, error)) (err error) {
+func untilProcessed[T any](ctx context.Context, table string, pending map[string]T, call func(map[string]T) (map[string]T, error)) (err error) {
 	wait := 20 * time.Millisecond
 	for range batchTries {
-		if want, err = call(want); err != nil || len(want) == 0 {
+		if pending, err = call(pending); err != nil || len(pending) == 0 {
 			return err
 		}
 		select {

@@ -15,7 +15,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 )
 
-// onlyPK are the keys k0 to k<n-1>.
+// onlyPK returns the keys k0 to k<n-1>.
 func onlyPK(n int) []dynamo.Item {
 	keys := make([]dynamo.Item, n)
 	for i := range keys {
@@ -35,14 +35,14 @@ func TestBatchDelete(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, dynamo.BatchDelete(t.Context(), client, table, keys[:59]))
-	left, err := dynamo.BatchGet(t.Context(), client, table, keys)
+	remaining, err := dynamo.BatchGet(t.Context(), client, table, keys)
 	require.NoError(t, err)
-	require.Equal(t, keys[59:], left)
+	require.Equal(t, keys[59:], remaining)
 	require.NoError(t, dynamo.BatchDelete(t.Context(), client, table, keys), "absent items are no error")
 	require.NoError(t, dynamo.BatchDelete(t.Context(), client, table, nil))
 }
 
-// DynamoDB may leave a part of a batch to the next call.
+// DynamoDB may leave keys of a batch unprocessed. The client sends them again.
 func TestUnprocessedKeysAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	var calls, unprocessed atomic.Int32

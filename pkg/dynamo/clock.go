@@ -27,8 +27,8 @@ var (
 // requests are accepted and from when data is public.
 const maxSkew = 2 * time.Second
 
-// ClockSkew returns the least time by which the clock of this process is ahead of DynamoDB's clock,
-// as the latest responses show; it is negative for a clock that is behind. It is 0 for a skew of at
+// ClockSkew returns by how much, at least, the clock of this process is ahead of DynamoDB's clock
+// according to the latest responses. It is negative if the clock is behind, and 0 if the skew is at
 // most 2 s.
 func ClockSkew() time.Duration {
 	if s := processSkew.latest(); s.Abs() > maxSkew {
@@ -55,7 +55,7 @@ func watchClock(s *middleware.Stack) error {
 
 // skewEstimate bounds how far this process's clock is ahead of DynamoDB's: at least by sent − Date
 // − 1 s, since the header Date has whole seconds, and at most by received − Date. Many responses
-// together leave an interval not longer than the shortest call.
+// narrow the interval to at most the duration of the shortest call.
 type skewEstimate struct {
 	mu          sync.Mutex
 	since       time.Time
@@ -65,17 +65,17 @@ type skewEstimate struct {
 // addResponse adds the times of one response. It returns the smallest skew, ahead or behind, that
 // explains all responses of the window.
 func (s *skewEstimate) addResponse(sent, received, date time.Time) time.Duration {
-	// Removes the monotonic readings, since wall clocks are compared.
+	// Round(0) removes the monotonic readings, since wall clocks are compared.
 	sent, received = sent.Round(0), received.Round(0)
 	least, most := sent.Sub(date)-time.Second, received.Sub(date)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	least, most = min(least, most), max(least, most) // the clock was set during the call
-	narrowed, widest := max(least, s.least), min(most, s.most)
-	if s.since.IsZero() || received.Sub(s.since).Abs() > skewWindow || narrowed > widest { // one of the clocks was set
-		s.since, narrowed, widest = received, least, most
+	least, most = min(least, most), max(least, most) // swapped if the clock was set during the call
+	low, high := max(least, s.least), min(most, s.most)
+	if s.since.IsZero() || received.Sub(s.since).Abs() > skewWindow || low > high { // a clock was set
+		s.since, low, high = received, least, most
 	}
-	s.least, s.most = narrowed, widest
+	s.least, s.most = low, high
 	return s.smallestSkew()
 }
 

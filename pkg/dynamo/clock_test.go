@@ -12,17 +12,17 @@ import (
 	"urr.guru/pkg/telemetry/metricstest"
 )
 
-// The skew of a clock against one that is known by whole seconds: never above the real one, and close
-// to it after some responses.
+// An estimate from times in whole seconds never exceeds the real skew, and is close to it after
+// some responses.
 func TestSkew(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	// answers sends calls of a length, some time apart, and returns the last result.
-	answers := func(s *dynamo.Skew, from time.Time, ahead, long time.Duration, n int) (skew time.Duration) {
+	// answers simulates n calls of one duration, 110 ms apart, and returns the last estimate.
+	answers := func(s *dynamo.Skew, from time.Time, ahead, duration time.Duration, n int) (skew time.Duration) {
 		for i := range n {
 			sent := from.Add(time.Duration(i) * 110 * time.Millisecond)
-			date := sent.Add(long / 2).Truncate(time.Second)
-			skew = s.Observe(sent.Add(ahead), sent.Add(long).Add(ahead), date)
+			date := sent.Add(duration / 2).Truncate(time.Second)
+			skew = s.Observe(sent.Add(ahead), sent.Add(duration).Add(ahead), date)
 			require.LessOrEqual(t, skew.Abs(), ahead.Abs())
 		}
 		return skew
@@ -40,7 +40,7 @@ func TestSkew(t *testing.T) {
 	require.InDelta(t, 0.5, answers(s, noon.Add(time.Minute), 500*time.Millisecond, 10*time.Millisecond, 30).Seconds(), 0.15, "a new window")
 }
 
-// DynamoDB Local runs on this machine, so the skew is known, and its responses are read.
+// DynamoDB Local runs on this machine and has the same clock, so the estimated skew must be 0.
 func TestClockIsWatched(t *testing.T) {
 	t.Parallel()
 	_, client := dynamotest.Tables(t)

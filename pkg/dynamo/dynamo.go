@@ -1,4 +1,4 @@
-// Package dynamo opens DynamoDB clients and makes tables.
+// Package dynamo opens DynamoDB clients, creates tables, and helps to read and write items.
 package dynamo
 
 import (
@@ -19,9 +19,9 @@ import (
 	"urr.guru/pkg/internal/awsconf"
 )
 
-// Config says where DynamoDB is and what the tables are called.
+// Config holds the address of DynamoDB and the settings of tables.
 type Config struct {
-	// Region is the region of AWS.
+	// Region is the AWS region.
 	Region string `env:"AWS_REGION, default=ap-northeast-2"`
 	// Endpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	Endpoint string `env:"DYNAMODB_ENDPOINT"`
@@ -54,9 +54,9 @@ func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 // NoRetry is an option of a single call, which the SDK then sends only once.
 func NoRetry(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// Err converts errors of the client to the platform's: throttling and an unavailable or failing
-// DynamoDB become errs.ErrUnavailable, also when a transaction was cancelled only for lack of
-// capacity. Others, such as failed conditions, are returned unchanged.
+// Err converts an error of the client. Throttling and an unavailable or failing DynamoDB become
+// errs.ErrUnavailable, and so does a transaction that was cancelled only for lack of capacity.
+// Other errors, such as failed conditions, are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || !unavailable(err) {

@@ -92,11 +92,11 @@ func TestEnsureTableConcurrently(t *testing.T) {
 	}
 }
 
-// backups answers UpdateContinuousBackups, which DynamoDB Local does not implement, as AWS does: it
-// refuses a given number of times, then accepts.
+// backups answers UpdateContinuousBackups like AWS, since DynamoDB Local does not implement it. It
+// refuses the first calls, as many as refusals says, and then accepts.
 type backups struct {
-	notYet atomic.Int64
-	asked  atomic.Pointer[dynamodb.UpdateContinuousBackupsInput]
+	refusals atomic.Int64
+	request  atomic.Pointer[dynamodb.UpdateContinuousBackupsInput]
 }
 
 func (b *backups) options(o *dynamodb.Options) {
@@ -107,14 +107,14 @@ func (b *backups) options(o *dynamodb.Options) {
 		err := s.Initialize.Add(middleware.InitializeMiddlewareFunc("note", func(
 			ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
 		) (middleware.InitializeOutput, middleware.Metadata, error) {
-			asked, _ := in.Parameters.(*dynamodb.UpdateContinuousBackupsInput)
-			b.asked.Store(asked)
+			request, _ := in.Parameters.(*dynamodb.UpdateContinuousBackupsInput)
+			b.request.Store(request)
 			return next.HandleInitialize(ctx, in)
 		}), middleware.Before)
 		return errors.Join(err, s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("answer", func(
 			context.Context, middleware.DeserializeInput, middleware.DeserializeHandler,
 		) (out middleware.DeserializeOutput, _ middleware.Metadata, err error) {
-			if b.notYet.Add(-1) >= 0 {
+			if b.refusals.Add(-1) >= 0 {
 				return out, middleware.Metadata{}, &types.ContinuousBackupsUnavailableException{}
 			}
 			out.Result = &dynamodb.UpdateContinuousBackupsOutput{}
@@ -127,16 +127,16 @@ func TestRecoveryWaitsForBackups(t *testing.T) {
 	t.Parallel()
 	cfg, client := dynamotest.Tables(t)
 	var b backups
-	aws := dynamodb.New(client.Options(), b.options)
+	fakeAWS := dynamodb.New(client.Options(), b.options)
 	table := spec(cfg.Table("things"))
-	require.NoError(t, dynamo.EnsureTable(t.Context(), aws, table))
-	require.Nil(t, b.asked.Load(), "recovery costs money: it is enabled on request only")
+	require.NoError(t, dynamo.EnsureTable(t.Context(), fakeAWS, table))
+	require.Nil(t, b.request.Load(), "recovery costs money: it is enabled on request only")
 	table.PITR = true
-	b.notYet.Store(3)
-	require.NoError(t, dynamo.EnsureTablePausing(t.Context(), aws, table, time.Millisecond))
-	require.Equal(t, table.Name, *b.asked.Load().TableName)
-	require.True(t, *b.asked.Load().PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled)
-	require.Negative(t, b.notYet.Load())
+	b.refusals.Store(3)
+	require.NoError(t, dynamo.EnsureTablePausing(t.Context(), fakeAWS, table, time.Millisecond))
+	require.Equal(t, table.Name, *b.request.Load().TableName)
+	require.True(t, *b.request.Load().PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled)
+	require.Negative(t, b.refusals.Load())
 }
 
 func TestTablesUsePayPerRequest(t *testing.T) {

@@ -8,7 +8,7 @@ var EnsureTablePausing = ensureTable
 // Skew is skewEstimate.
 type Skew = skewEstimate
 
-// Observe is observe.
+// Observe is addResponse.
 func (s *skewEstimate) Observe(sent, received, date time.Time) time.Duration {
 	return s.addResponse(sent, received, date)
 }

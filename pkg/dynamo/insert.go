@@ -22,17 +22,17 @@ const MaxInsert = 25
 
 const (
 	insertTries = 5
-	insertPause = 25 * time.Millisecond // the least pause before the second try; it doubles with each
+	insertPause = 25 * time.Millisecond // minimum pause after the first try; it doubles with each try
 )
 
-// ErrExists is the result of an insert for whose key there is an item already.
+// ErrExists is the result of an insert when an item with the same key exists.
 var ErrExists = errors.New("an item with this key exists")
 
-// InsertNew stores 1 to MaxInsert items with the same attributes in one call, each unless its key
-// exists. It is not atomic: the result at i is nil if items[i] is stored, ErrExists if there was
-// one with its key, and another error if it may be stored or not. Items that DynamoDB throttles are
-// sent again, at most 4 times. An item of which a response was lost is its own ErrExists: the
-// caller compares what is stored.
+// InsertNew stores 1 to MaxInsert items with the same attributes in one call that is not atomic.
+// The result at i is nil if items[i] was stored, ErrExists if its key existed, and another error if
+// it may or may not be stored. Throttled items are sent again, at most 4 times. When a response is
+// lost, the SDK's retry can return ErrExists for an item that this call stored: the caller must
+// compare them.
 func InsertNew(ctx context.Context, client *dynamodb.Client, table string, items []Item) []error {
 	results := make([]error, len(items))
 	names := slices.Sorted(maps.Keys(items[0]))
@@ -56,21 +56,21 @@ func insertStatement(table string, names []string) string {
 	return fmt.Sprintf(`INSERT INTO "%s" VALUE {'%s': ?}`, table, strings.Join(names, "': ?, '"))
 }
 
-// insertOnce inserts items[i] for each i in left, sets results[i], and returns the throttled ones.
-func insertOnce(ctx context.Context, client *dynamodb.Client, statement *string, names []string, items []Item, left []int, results []error) (throttled []int) {
-	statements := make([]types.BatchStatementRequest, len(left))
-	values := make([]types.AttributeValue, 0, len(left)*len(names))
-	for n, i := range left {
+// insertOnce inserts items[i] for each i in todo, sets results[i], and returns the throttled i.
+func insertOnce(ctx context.Context, client *dynamodb.Client, statement *string, names []string, items []Item, todo []int, results []error) (throttled []int) {
+	statements := make([]types.BatchStatementRequest, len(todo))
+	values := make([]types.AttributeValue, 0, len(todo)*len(names))
+	for n, i := range todo {
 		for _, name := range names {
 			values = append(values, items[i][name])
 		}
 		statements[n] = types.BatchStatementRequest{Statement: statement, Parameters: values[n*len(names) : (n+1)*len(names)]}
 	}
 	out, err := client.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: statements})
-	if err == nil && len(out.Responses) != len(left) {
-		err = fmt.Errorf("%d statements have %d responses", len(left), len(out.Responses))
+	if err == nil && len(out.Responses) != len(todo) {
+		err = fmt.Errorf("%d statements have %d responses", len(todo), len(out.Responses))
 	}
-	for n, i := range left {
+	for n, i := range todo {
 		results[i] = err
 		if err != nil || out.Responses[n].Error == nil {
 			continue
@@ -83,7 +83,7 @@ func insertOnce(ctx context.Context, client *dynamodb.Client, statement *string,
 		case types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
 			types.BatchStatementErrorCodeEnumRequestLimitExceeded:
 			throttled = append(throttled, i)
-		default: // not repeated
+		default: // other failures are not repeated
 		}
 		results[i] = fmt.Errorf("insert: %s: %s", failed.Code, aws.ToString(failed.Message))
 	}

@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 )
 
-// numbered are the items k0 to k<n-1> with a value.
+// numbered returns the items k0 to k<n-1>, all with the same value.
 func numbered(n int, value int64) []dynamo.Item {
 	items := onlyPK(n)
 	for _, it := range items {

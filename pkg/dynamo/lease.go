@@ -8,14 +8,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Leases divide periodic work among replicas: who has the lease with a name does that work. They
-// only save work: clocks may differ and a holder may stop at any point, so the work must be safe
-// when two replicas do it at once.
+// Leases divide periodic work among replicas: the replica that holds the lease with a name does
+// that work. They only avoid duplicate work, since clocks may differ and a holder may stop at any
+// point. So the work must be safe when two replicas do it at once.
 type Leases struct {
 	Client *dynamodb.Client
-	Table  string        // its keys are the strings PK and SK
+	Table  string        // its key attributes are the strings PK and SK
 	Owner  string        // unique for the process
-	Life   time.Duration // after which a lease ends unless it is renewed
+	Life   time.Duration // how long a lease lasts unless it is renewed
 	Now    func() time.Time
 }
 

@@ -17,7 +17,7 @@ const (
 	// seconds for each).
 	activeWait  = 2 * time.Minute
 	backupTries = 100
-	backupPause = 2 * time.Second // at most, between two tries
+	backupPause = 2 * time.Second // maximum pause between two tries
 )
 
 // Key is one attribute of a table's key: the partition key or the sort key.
@@ -89,8 +89,8 @@ func ensurePITR(ctx context.Context, client *dynamodb.Client, t Table, pause tim
 }
 
 // ensureTTL enables the deletion of expired items. It reads the state first, because enabling twice
-// is an error and AWS allows one change per hour; and again after a refusal, since another process
-// may have enabled it.
+// is an error and AWS allows one change per hour. It reads it again after a refusal, since another
+// process may have enabled it.
 func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
 	on, err := hasTTL(ctx, client, t)
 	if on || err != nil {
@@ -109,8 +109,8 @@ func ensureTTL(ctx context.Context, client *dynamodb.Client, t Table) error {
 	return refused
 }
 
-// hasTTL reports whether expired items are deleted. It fails when another attribute than t.TTL has
-// the time of expiry.
+// hasTTL reports whether expired items are deleted. It fails when an attribute other than t.TTL has
+// the expiry time.
 func hasTTL(ctx context.Context, client *dynamodb.Client, t Table) (bool, error) {
 	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name})
 	if err != nil {

@@ -19,18 +19,18 @@ import (
 // MaxTransaction is DynamoDB's limit of items in one transaction.
 const MaxTransaction = 100
 
-// ReasonCode says why an item made its transaction fail; empty: this item is not the cause.
+// ReasonCode says why an item made its transaction fail. It is empty if this item is not the cause.
 type ReasonCode string
 
-// The codes that callers treat differently. Others, such as ValidationError, are faults of the
-// request itself.
+// Codes that callers treat differently. Other codes, such as ValidationError, mean that the request
+// itself is wrong.
 const (
 	// ReasonCondition: the item's condition did not hold.
 	ReasonCondition ReasonCode = "ConditionalCheckFailed"
 	// ReasonConflict: another write of the same item was in progress; DynamoDB Local never reports it.
 	ReasonConflict ReasonCode = "TransactionConflict"
 
-	// The capacity of the table did not suffice.
+	// The table's capacity was not sufficient.
 	reasonThrottled  ReasonCode = "ThrottlingError"
 	reasonThroughput ReasonCode = "ProvisionedThroughputExceeded"
 )
@@ -116,11 +116,11 @@ func Contended(err error) bool {
 
 const (
 	repeatTries = 10
-	repeatPause = 5 * time.Millisecond // the longest pause is this times the number of the attempt
+	repeatPause = 5 * time.Millisecond // the pause after attempt n is at most about n × this
 )
 
-// Repeat makes an unconditional write again while it fails with Contended, at most 10 times with
-// pauses of some milliseconds: other transactions on the item end soon.
+// Repeat repeats an unconditional write while it fails with Contended, at most 10 times. Between
+// attempts it pauses for some milliseconds, since other transactions on the item end soon.
 func Repeat(ctx context.Context, write func() error) error {
 	for try := 1; ; try++ {
 		err := write()
@@ -152,7 +152,7 @@ func Throttled(err error) bool {
 }
 
 // Refused reports whether DynamoDB refused a call for a reason outside its items: a permission, a
-// key, a table or the credentials are missing. The call may succeed once an operator has mended
+// key, a table or the credentials are missing. The call may succeed once an operator has fixed
 // that. Cancelled transactions and invalid calls are not Refused.
 func Refused(err error) bool {
 	var call *smithy.OperationError

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// canceled is the SDK's error of a transaction with these codes.
+// canceled returns the SDK's error of a transaction whose items have these reason codes.
 func canceled(codes ...string) error {
 	err := &types.TransactionCanceledException{Message: aws.String("cancelled")}
 	for _, code := range codes {

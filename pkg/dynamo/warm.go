@@ -14,11 +14,11 @@ import (
 	"urr.guru/pkg/plan"
 )
 
-// Warm raises the warm throughput of the table of an opening, and of its indexes, to the opening's
-// loads. Nothing is lowered, which AWS refuses, and an index that the table lacks is left out. It
-// returns what was asked for; AWS raises it within minutes, at most hours, and bills what is added
-// once. A table that AWS is changing is refused: repeat the call later.
-func Warm(ctx context.Context, client *dynamodb.Client, cfg Config, o plan.Opening) (asked string, err error) {
+// Warm raises the warm throughput of an opening's table and its indexes to the opening's loads. It
+// lowers nothing, since AWS refuses that, and skips indexes that the table lacks. It returns a text
+// that says what it requested. AWS raises the throughput within minutes, at most hours, and bills
+// the addition once. While AWS changes the table the call fails: repeat it later.
+func Warm(ctx context.Context, client *dynamodb.Client, cfg Config, o plan.Opening) (requested string, err error) {
 	loads := map[string]plan.Load{}
 	in := &dynamodb.UpdateTableInput{}
 	for _, l := range o.Loads() {
@@ -28,33 +28,33 @@ func Warm(ctx context.Context, client *dynamodb.Client, cfg Config, o plan.Openi
 	if err != nil {
 		return "", fmt.Errorf("describe table %s: %w", *in.TableName, err)
 	}
-	var texts []string
+	var raised []string
 	raise := func(index string, reads, writes *int64) *types.WarmThroughput {
 		r, w := max(int64(math.Ceil(loads[index].Reads)), aws.ToInt64(reads)), max(int64(math.Ceil(loads[index].Writes)), aws.ToInt64(writes))
 		if r == aws.ToInt64(reads) && w == aws.ToInt64(writes) {
 			return nil
 		}
-		texts = append(texts, fmt.Sprintf("%s: %d write and %d read units per second", strings.TrimSpace(*in.TableName+" "+index), w, r))
-		to := &types.WarmThroughput{WriteUnitsPerSecond: &w}
+		raised = append(raised, fmt.Sprintf("%s: %d write and %d read units per second", strings.TrimSpace(*in.TableName+" "+index), w, r))
+		target := &types.WarmThroughput{WriteUnitsPerSecond: &w}
 		if r > 0 {
-			to.ReadUnitsPerSecond = &r
+			target.ReadUnitsPerSecond = &r
 		}
-		return to
+		return target
 	}
-	is := cmp.Or(now.Table.WarmThroughput, &types.TableWarmThroughputDescription{}) // servers other than AWS describe none
-	in.WarmThroughput = raise("", is.ReadUnitsPerSecond, is.WriteUnitsPerSecond)
+	current := cmp.Or(now.Table.WarmThroughput, &types.TableWarmThroughputDescription{}) // may be nil
+	in.WarmThroughput = raise("", current.ReadUnitsPerSecond, current.WriteUnitsPerSecond)
 	for _, x := range now.Table.GlobalSecondaryIndexes {
-		is := cmp.Or(x.WarmThroughput, &types.GlobalSecondaryIndexWarmThroughputDescription{})
-		if to := raise(*x.IndexName, is.ReadUnitsPerSecond, is.WriteUnitsPerSecond); to != nil {
-			update := types.UpdateGlobalSecondaryIndexAction{IndexName: x.IndexName, WarmThroughput: to}
+		current := cmp.Or(x.WarmThroughput, &types.GlobalSecondaryIndexWarmThroughputDescription{})
+		if target := raise(*x.IndexName, current.ReadUnitsPerSecond, current.WriteUnitsPerSecond); target != nil {
+			update := types.UpdateGlobalSecondaryIndexAction{IndexName: x.IndexName, WarmThroughput: target}
 			in.GlobalSecondaryIndexUpdates = append(in.GlobalSecondaryIndexUpdates, types.GlobalSecondaryIndexUpdate{Update: &update})
 		}
 	}
-	if len(texts) == 0 {
+	if len(raised) == 0 {
 		return *in.TableName + " is warm enough", nil
 	}
 	if _, err := client.UpdateTable(ctx, in); err != nil {
 		return "", fmt.Errorf("warm table %s: %w", *in.TableName, err)
 	}
-	return "asked for " + strings.Join(texts, "; "), nil
+	return "asked for " + strings.Join(raised, "; "), nil
 }

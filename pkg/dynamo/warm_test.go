@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/plan"
 )
 
-// Of table and index that is raised which is too low, and nothing is lowered.
+// Warm raises what is too low, of the table and of its index, and lowers nothing.
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	cfg, client := dynamotest.Tables(t)
@@ -21,7 +21,7 @@ func TestWarm(t *testing.T) {
 	described := spec(table)
 	described.Indexes[0].Name = "eventId-position-index"
 	require.NoError(t, dynamo.EnsureTable(t.Context(), client, described))
-	// DynamoDB Local fails UpdateTable (500) and describes no warm throughput, so AWS's part is put in.
+	// DynamoDB Local fails UpdateTable and describes no warm throughput: the hook answers like AWS.
 	var reads, writes, indexWrites int64
 	var asked *dynamodb.UpdateTableInput
 	hook := dynamotest.Hook{

@@ -2,10 +2,10 @@ package errs
 
 import "slices"
 
-// catalogue has every stable code of the HTTP API with its kind and its English sentence (the
-// member `error` of a problem document). Codes that any request may meet are in codes_request.go,
+// catalogue contains every stable code of the HTTP API with its kind and its English sentence (the
+// member `error` of a problem document). Codes that any request may get are in codes_request.go,
 // the others in the file of their service. Codes and sentences are a contract with clients: a code
-// is never renamed or given another meaning. A domain names its errors by aliases (var ErrSoldOut =
+// is never renamed or given another meaning. Domain packages use aliases (var ErrSoldOut =
 // errs.ErrSoldOut).
 var catalogue []*Error //nolint:gochecknoglobals // filled by declare while the package is initialized
 

@@ -1,6 +1,6 @@
 package errs
 
-// Promotions and event requests.
+// Errors of promotions and of the requests to take part in them.
 var (
 	ErrPromotionNotFound = declare(NotFound, "PROMOTION_NOT_FOUND", "The promotion does not exist")
 	ErrNotWithdrawable   = declare(Conflict, "NOT_WITHDRAWABLE", "The request can no longer be withdrawn")

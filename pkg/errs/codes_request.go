@@ -12,7 +12,7 @@ var (
 	ErrUnsupportedMedia = declare(Invalid, "UNSUPPORTED_MEDIA_TYPE", "The body must be application/json")
 	ErrNotFound         = declare(NotFound, "NOT_FOUND", "Nothing is found at this path")
 	ErrConflict         = declare(Conflict, "CONFLICT", "The present state does not allow this")
-	// The header Range does not fit (RFC 9110 §15.5.17).
+	// The header Range cannot be satisfied (RFC 9110 §15.5.17).
 	ErrRangeNotSatisfiable = declare(Invalid, "RANGE_NOT_SATISFIABLE", "The range is not within the file")
 	// The header If-Match does not match (RFC 9110 §13.1.1).
 	ErrPreconditionFailed = declare(Stale, "PRECONDITION_FAILED", "This has changed since it was read")
@@ -44,7 +44,7 @@ var (
 	ErrAuditUnavailable = declare(Unavailable, "AUDIT_UNAVAILABLE", "The act cannot be recorded at the moment, so it was not carried out")
 )
 
-// Idempotency-Key (draft-ietf-httpapi-idempotency-key-header).
+// Errors of the header Idempotency-Key (draft-ietf-httpapi-idempotency-key-header).
 var (
 	ErrIdempotencyKeyRequired = declare(Invalid, "IDEMPOTENCY_KEY_REQUIRED", "The Idempotency-Key header is required")
 	ErrIdempotencyKeyInvalid  = declare(Invalid, "IDEMPOTENCY_KEY_INVALID", "The Idempotency-Key header is not well-formed")

@@ -1,6 +1,6 @@
 package errs
 
-// Events and their sale.
+// Errors of events and their sale.
 var (
 	ErrEventNotFound  = declare(NotFound, "EVENT_NOT_FOUND", "The event does not exist")
 	ErrEventLocked    = declare(Conflict, "EVENT_LOCKED", "This can no longer be changed once the sale has begun")
@@ -23,7 +23,7 @@ var (
 	ErrTryAgain          = declare(Conflict, "TRY_AGAIN", "Seats are being chosen by others, try again")
 )
 
-// Reservations and tickets.
+// Errors of reservations and tickets.
 var (
 	ErrReservationNotFound = declare(NotFound, "RESERVATION_NOT_FOUND", "The reservation does not exist")
 	ErrReservationNotHeld  = declare(Conflict, "RESERVATION_NOT_HELD", "The reservation is not held any more")
@@ -46,14 +46,14 @@ var (
 	ErrBuyerBlocked     = declare(Forbidden, "BUYER_BLOCKED", "The user is blocked at the event")
 )
 
-// Memberships.
+// Errors of memberships.
 var (
 	ErrPlanNotFound       = declare(NotFound, "PLAN_NOT_FOUND", "The plan does not exist")
 	ErrPlanNotOnSale      = declare(Conflict, "PLAN_NOT_ON_SALE", "The plan is not on sale")
 	ErrMembershipNotFound = declare(NotFound, "MEMBERSHIP_NOT_FOUND", "The membership does not exist")
 )
 
-// Webhooks.
+// Errors of webhooks.
 var (
 	ErrWebhookNotFound = declare(NotFound, "WEBHOOK_NOT_FOUND", "The webhook does not exist")
 	ErrTooManyWebhooks = declare(Conflict, "TOO_MANY_WEBHOOKS", "There are 20 webhooks, which is the most")

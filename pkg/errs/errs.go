@@ -27,9 +27,9 @@ const (
 	Unauthenticated Kind = "unauthenticated"
 	// Forbidden (403): the caller is known and not allowed.
 	Forbidden Kind = "forbidden"
-	// NotFound (404): the object does not exist, or not for this caller.
+	// NotFound (404): the object does not exist, or this caller may not see it.
 	NotFound Kind = "not_found"
-	// Conflict (409): the current state forbids it; it may succeed later.
+	// Conflict (409): the current state forbids the request, which may succeed later.
 	Conflict Kind = "conflict"
 	// Stale (412): the data that the request is based on has changed; read it again.
 	Stale Kind = "stale"
@@ -41,9 +41,9 @@ const (
 	Canceled Kind = "canceled"
 	// Internal (500): a fault of the platform.
 	Internal Kind = "internal"
-	// Unavailable (503): a dependency does not answer; retrying is right.
+	// Unavailable (503): a dependency does not answer; the caller should retry.
 	Unavailable Kind = "unavailable"
-	// Deadline (504): no answer in time; whether it took effect is unknown.
+	// Deadline (504): no answer in time; whether the request took effect is unknown.
 	Deadline Kind = "deadline"
 )
 
@@ -153,10 +153,10 @@ func FromPanic(recovered any) *Error {
 	return ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", recovered, debug.Stack()))
 }
 
-// From returns the *Error in the chain of err. If there is none it makes one: of kind Deadline or
-// Canceled from a context error, the error that the server returned from a gRPC status, and
-// INTERNAL with err as its cause from any other error. Text that wrappers added stays in the cause.
-// From(nil) is nil.
+// From returns the *Error in the chain of err. If there is none it converts err. A context error
+// becomes kind Deadline or Canceled, a gRPC status the error that the server returned, and any
+// other error INTERNAL with err as its cause. Text of wrapping errors stays in the cause. From(nil)
+// is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

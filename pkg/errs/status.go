@@ -96,13 +96,13 @@ func FromStatus(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	var own grpcStatus
+	var wrapped grpcStatus
 	st, ok := status.FromError(err)
 	switch {
 	case !ok:
 		return From(err)
-	case errors.As(err, &own):
-		st = own.GRPCStatus() // FromError puts the text of what is wrapped around a status into its message
+	case errors.As(err, &wrapped):
+		st = wrapped.GRPCStatus() // FromError adds the text of wrapping errors to the message
 	}
 	e := errorOfCode(st.Code()).clone()
 	for _, d := range st.Details() {

@@ -12,8 +12,8 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// Independent of the tests' own build tags: a program built without the tag contains neither the
-// code nor the variable's name, so that its environment cannot kill it.
+// A program built without the tag contains neither the code nor the variable's name, so that its
+// environment cannot kill it. The test does not depend on its own build tags.
 func TestOnlyATaggedBuildHasFailpoints(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "tests that build programs")

@@ -1,6 +1,6 @@
-// Package failpoint names the places between two writes where a process may die, so that a test can
+// Package failpoint marks places between two writes where a process may die, so that a test can
 // kill it exactly there and check the invariants afterwards. Only a build with the tag `failpoint`
-// has them; in any other build Hit is an empty function.
+// contains failpoints; in any other build Hit is an empty function.
 //
 // URR_FAILPOINTS="name=action;name=action;…" arms them, once, at the first use. Actions:
 //
@@ -11,5 +11,5 @@
 //
 // skew:-5s    only for the failpoint `clock`: Now returns the time 5 s ago
 //
-// name@N=action acts at the Nth hit of the process only (from 1).
+// name@N=action acts only at the Nth hit in the process, counted from 1.
 package failpoint

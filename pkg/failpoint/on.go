@@ -24,14 +24,14 @@ type point struct {
 	name, action string
 	wait         time.Duration
 	file         string
-	at           int64 // the only hit at which it acts, from 1; 0: at every hit
+	at           int64 // the only hit at which it acts, counted from 1; 0 means every hit
 	hits         atomic.Int64
 }
 
 // points are the armed failpoints by name.
 type points map[string][]*point
 
-// armed reads URR_FAILPOINTS once. It panics if malformed: a crash test without a crash must fail.
+// armed parses URR_FAILPOINTS once. It panics on an error: a crash test without a crash must fail.
 var armed = sync.OnceValue(func() points {
 	all, err := parsePoints(os.Getenv(Variable))
 	if err != nil {
@@ -110,12 +110,12 @@ func createFileAndWait(file string) {
 
 func parsePoints(s string) (points, error) {
 	all := make(points)
-	for part := range strings.SplitSeq(s, ";") {
-		part = strings.TrimSpace(part)
-		if part == "" {
+	for entry := range strings.SplitSeq(s, ";") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
 			continue
 		}
-		p, err := parsePoint(part)
+		p, err := parsePoint(entry)
 		if err != nil {
 			return nil, err
 		}
@@ -125,12 +125,12 @@ func parsePoints(s string) (points, error) {
 }
 
 func parsePoint(s string) (*point, error) {
-	left, action, ok := strings.Cut(s, "=")
+	nameAndCount, action, ok := strings.Cut(s, "=")
 	if !ok {
 		return nil, fmt.Errorf("%q: must be name=action", s)
 	}
 	p := &point{action: action}
-	name, at, counted := strings.Cut(left, "@")
+	name, at, counted := strings.Cut(nameAndCount, "@")
 	p.name = name
 	if counted {
 		n, err := strconv.ParseInt(at, 10, 64)

@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/rounds/roundstest"
 )
 
-// draw1M is a lottery of 1,000,000 entries in 64 sorted partitions, as they are stored.
+// The benchmark draws from 1,000,000 entries in 64 sorted partitions, as they are stored.
 const (
 	drawEntries    = 1_000_000
 	drawPartitions = 64
@@ -25,9 +25,9 @@ const (
 	pageEntries    = 4096
 )
 
-// BenchmarkDraw1M is the row draw_1m of `make bench`: merging the partitions, the root, and the
-// winners, beside the HMACs alone. Both are the processor's time, so that a busy machine changes
-// little; peak_MB is the process's, with the input.
+// BenchmarkDraw1M is the row draw_1m of `make bench`. It compares a draw (merge, root, winners)
+// with computing the HMACs alone. Both are measured in CPU time, so that a busy machine changes
+// little. peak_MB is the memory of the process, input included.
 func BenchmarkDraw1M(b *testing.B) {
 	partitions := make([]fairdraw.Entries, drawPartitions)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -67,7 +67,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// macs is the baseline: one HMAC for each entry.
+// macs computes the baseline: one HMAC for each entry.
 func macs(partitions []fairdraw.Entries) {
 	mac := hmac.New(sha256.New, make([]byte, 32))
 	var sum [sha256.Size]byte

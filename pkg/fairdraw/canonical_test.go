@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The example of RFC 8785, sections 3.2.2 to 3.2.4.
+// The input is the example of RFC 8785, sections 3.2.2 to 3.2.4.
 func TestCanonicalOfRFC8785(t *testing.T) {
 	t.Parallel()
 	const in = `{

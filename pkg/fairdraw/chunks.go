@@ -14,26 +14,26 @@ import (
 // list of entries is stored, served and verified in chunks, to need little memory.
 const ChunkSize = 20_000
 
-// ErrOtherEntries means that a chunk is not the one that was added to the Index.
+// ErrOtherEntries means that a chunk differs from the one that was added to the Index.
 var ErrOtherEntries = errors.New("fairdraw: other entries than those of the list")
 
-// ChunkCount returns the number of chunks of a list with so many entries.
+// ChunkCount returns the number of chunks of a list with this number of entries.
 func ChunkCount(entries int64) int { return int((entries + ChunkSize - 1) / ChunkSize) }
 
-// Chunk returns the n-th chunk, from 0; it is empty behind the last one.
+// Chunk returns chunk n, counted from 0. It is empty after the last chunk.
 func (e Entries) Chunk(n int) Entries {
 	from := min(n*ChunkSize*entrySize, len(e))
 	return e[from:min(from+ChunkSize*entrySize, len(e))]
 }
 
-// Index has the hashes with which, given the chunk of an entry, Prove proves that the entry is in a
-// list: 130 kB for a million entries. It is safe for concurrent use once all chunks are added.
+// Index holds the hashes with which Prove proves that an entry is in a list, given its chunk: 130
+// kB for a million entries. It is safe for concurrent use once all chunks are added.
 type Index struct {
 	count  int
 	last   uuid.UUID
 	chunks []indexedChunk
 	blocks []Hash // the Merkle roots of complete blocks of blockSize entries
-	open   Tree   // the tree of the entries behind these blocks
+	open   Tree   // the tree of the entries after these blocks
 }
 
 type indexedChunk struct {
@@ -106,8 +106,8 @@ func (x *Index) Root() Hash {
 	return tree.Root()
 }
 
-// Find returns the chunk, its number n and the index in it that an id has; ok is false if the id is not
-// among the entries. read returns the n-th chunk.
+// Find returns the chunk that contains an id, the chunk's number n, and the id's index at in it. ok
+// is false if the id is not among the entries. read returns the n-th chunk.
 func (x *Index) Find(id uuid.UUID, read func(n int) (Entries, error)) (chunk Entries, n, at int, ok bool, err error) {
 	n = sort.Search(len(x.chunks), func(i int) bool { return bytes.Compare(x.chunks[i].first[:], id[:]) > 0 }) - 1
 	if n < 0 {

@@ -17,7 +17,7 @@ func indexOf(t *testing.T, entries Entries) *Index {
 	return x
 }
 
-// A proof needs the index and the chunk of its entry, or two if the block is of both.
+// A proof needs the index and the chunk of its entry, or two chunks if its block spans both.
 func TestProofsByChunks(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 300, ChunkSize - 1, ChunkSize, ChunkSize + 1, 2*ChunkSize + 77, 3 * ChunkSize} {
@@ -69,12 +69,12 @@ func TestChunksThatAreNotOfTheList(t *testing.T) {
 	require.ErrorIs(t, x.Add(entries.Chunk(0)), ErrUnsorted, "twice")
 }
 
-// Entries whose HMACs begin alike are in the order of the rest of them.
+// Entries whose HMACs begin with the same bits are ordered by the remaining bits.
 func TestOrderOfEqualBeginnings(t *testing.T) {
 	t.Parallel()
 	entries := numbered(3000)
 	want := Order(Hash{1}, entries)
-	for _, low := range []int{50, 58, 63} { // so that 14, 6 and 1 bits are compared first
-		require.Equal(t, want, orderByMAC(Hash{1}, entries, low))
+	for _, indexBits := range []int{50, 58, 63} { // so that 14, 6 and 1 bits are compared first
+		require.Equal(t, want, orderByMAC(Hash{1}, entries, indexBits))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// The names of the algorithms. Everything in this package that changes a result needs a new name.
+// The names of the algorithms. Every change of this package that changes a result needs a new name.
 const (
 	AlgorithmDraw    = "urr/draw/1"    // chooses the winners of a lottery
 	AlgorithmShuffle = "urr/shuffle/1" // orders all entries of a lobby
@@ -19,13 +19,13 @@ const (
 
 // Times that are part of the algorithms.
 const (
-	RootLead     = time.Minute    // the least time from the publication of the Merkle root to the beacon's round
+	RootLead     = time.Minute    // minimum time from publishing the Merkle root to the beacon's round
 	SeedDeadline = 24 * time.Hour // from the announcement until a seed that is not revealed is replaced by zeros
 	// BeaconDeadline is the time after the announcement at which a draw is cancelled if the beacon
 	// has not published the draw's round.
 	BeaconDeadline = 7 * 24 * time.Hour
-	// ResultGrace is how late a result may be. CopyGrace is the largest error of the time at which
-	// a copy of a document was saved: caches may serve an older document, and clocks differ.
+	// ResultGrace is how late a result may be published. CopyGrace is the largest error of the time at
+	// which a copy of a document was saved: caches may serve an older document, and clocks differ.
 	ResultGrace = 10 * time.Minute
 	CopyGrace   = 15 * time.Second
 )
@@ -139,7 +139,7 @@ func (c *Commitment) Validate() error {
 
 // isWeakKey reports whether an Ed25519 public key is a point of small order, or not the canonical
 // encoding of its point. With a point of small order anybody can make valid signatures, so that the
-// key's owner could deny all.
+// key's owner could deny them.
 func isWeakKey(key Hash) bool {
 	key[31] &= 0x7f // the sign of x
 	// y is a number below 2^255-19, little-endian.
@@ -166,9 +166,9 @@ func (c *Commitment) roundAfterDelays(n int64) uint64 {
 }
 
 // RoundFor returns the beacon's round that decides a draw whose Merkle root is fixed at a time.
-// That is the committed round; if it comes less than RootLead after that time, it is the first
-// round a delay later, or two delays, and so on. missed is the number of rounds that were passed
-// over. Both are 0 without a beacon.
+// That is the committed round. If it comes less than RootLead after that time, it is the first
+// round one delay later, or two delays, and so on. missed is the number of rounds that were
+// skipped. Both are 0 without a beacon.
 func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	if c.Beacon == nil {
 		return 0, 0

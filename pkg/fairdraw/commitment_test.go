@@ -20,13 +20,13 @@ func TestCommitmentText(t *testing.T) {
 	require.NoError(t, json.Unmarshal(d.text, &loose))
 	require.True(t, strings.HasPrefix(string(d.text), `{"algorithm":"urr/draw/1","announcedAt":1793538000000,"beacon":{"beaconId":"urr-development","chainHash":"`), "%s", d.text)
 	require.Equal(t, fairdraw.Hash(sha256.Sum256(d.text)), d.hash)
-	again, hash, err := fairdraw.ParseCommitment(d.text)
+	parsed, hash, err := fairdraw.ParseCommitment(d.text)
 	require.NoError(t, err)
-	require.Equal(t, d.commitment, again)
+	require.Equal(t, d.commitment, parsed)
 	require.Equal(t, d.hash, hash)
 }
 
-// Only one text has the content, so that no signature covers two readings.
+// Each content has only one accepted text, so that nobody can read a signed text in two ways.
 func TestCommitmentHasOneText(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t, fairdraw.AlgorithmDraw, nil)

@@ -15,11 +15,11 @@
 //	             a shuffle orders all entries by the same HMAC
 //	announcement seed, value and result published: Document and the file of the Entries
 //
-// A root that comes too late for its round is decided by a later one, a fixed delay after the first
-// (Commitment.RoundFor); the statement counts the missed rounds. A seed that is not revealed within
-// SeedDeadline after the announcement is replaced by zeros, and a later round decides
-// (Commitment.ZeroSeedRound). A draw whose beacon never publishes its round is cancelled BeaconDeadline
-// after the announcement.
+// A draw whose root comes too late for its round is decided by a later round, a fixed delay after
+// the first (Commitment.RoundFor); the statement counts the missed rounds. A seed that is not
+// revealed within SeedDeadline after the announcement is replaced by zeros, and a later round
+// decides (Commitment.ZeroSeedRound). A draw whose beacon never publishes its round is cancelled
+// BeaconDeadline after the announcement.
 //
 // # What each value prevents
 //
@@ -28,8 +28,8 @@
 //   - The seed: everybody but the operator can compute the result only when the seed is revealed, so
 //     the result stays secret until the announcement although the value is public. Its hash prevents
 //     the choice of another seed.
-//   - The root: adding, removing or replacing an entry once the value is known. Leaves and nodes are
-//     hashed apart (RFC 9162), and the count is signed, so that no other list has the same root.
+//   - The root: adding, removing or replacing an entry once the value is known. Leaf and node
+//     prefixes (RFC 9162) and the signed count prevent another list with this root.
 //   - The beacon: choosing entries or a seed that win. Nobody knows the value before its round, and
 //     its signature is unique, so it cannot be chosen either. The hash of its chain covers the key and
 //     the times of the rounds, so that a known hash cannot stand for a round that was published long ago.
@@ -58,7 +58,7 @@
 // # What cannot be proven
 //
 //   - That the operator entered no requests of its own, or that one person holds one account. The
-//     draw treats requests alike; who is behind them it does not see.
+//     draw treats requests alike; it does not see who is behind them.
 //   - That the root was public in time, without a copy saved before the round.
 //   - That a request without a receipt was ever made; and whether an exclusion, such as a withdrawal,
 //     was the applicant's wish. The reason is signed and public.

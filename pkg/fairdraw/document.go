@@ -24,7 +24,7 @@ const (
 )
 
 // Document is the public state of a draw or a shuffle. With it and the file of the entries anyone
-// can verify the result. Members are added as the draw goes on; empty ones are absent.
+// can verify the result. Members are added as the draw proceeds; empty members are absent.
 type Document struct {
 	EventID string `json:"eventId"`
 	Phase   Phase  `json:"phase"`
@@ -50,7 +50,7 @@ type Document struct {
 }
 
 // ParseDocument reads the JSON of a Document. It ignores unknown members, which a later release may
-// add: what counts is in the signed texts.
+// add: all that matters is in the signed texts.
 func ParseDocument(b []byte) (*Document, error) {
 	d := new(Document)
 	if err := json.Unmarshal(b, d); err != nil {

@@ -48,8 +48,8 @@ func (e Entries) Root() Hash {
 	return tree.Root()
 }
 
-// Pages returns the next page of one sorted partition of the entries at each call, such as the
-// pages of a query. An empty page is the end. A page is not used after the next call.
+// Pages is a function that returns the next page of a sorted partition of the entries at each call,
+// such as a page of a query. An empty page is the end. A page is not used after the next call.
 type Pages func() (Entries, error)
 
 // MergeAll merges sorted lists that are in memory into one. It fails with ErrUnsorted when the result
@@ -115,8 +115,8 @@ func Merge(partitions []Pages, each func(id uuid.UUID) error) error {
 	return nil
 }
 
-// cursor is a position in one partition: the rest of its current page. high and low are the current
-// entry as two numbers, which compare faster.
+// cursor is a position in a partition. page is the rest of the current page. high and low are the
+// current entry as two numbers, which compare faster.
 type cursor struct {
 	high, low uint64
 	page      Entries

@@ -24,19 +24,19 @@ var cutoff = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // draw is a draw of the tests with everything that its operator knows.
 type draw struct {
-	t          testing.TB
-	keys       token.SigningKeys // of statements
-	receiving  token.SigningKeys // of receipts
-	beacon     *beacontest.Beacon
-	seed       fairdraw.Hash
-	commitment fairdraw.Commitment
-	text       []byte
-	hash       fairdraw.Hash
-	entries    fairdraw.Entries
-	excluded   []fairdraw.Exclusion
-	receipts   []string // of entry 0, of entry 1, of the excluded request
-	statement  fairdraw.Statement
-	document   *fairdraw.Document
+	t           testing.TB
+	keys        token.SigningKeys // sign statements
+	receiptKeys token.SigningKeys // sign receipts
+	beacon      *beacontest.Beacon
+	seed        fairdraw.Hash
+	commitment  fairdraw.Commitment
+	text        []byte
+	hash        fairdraw.Hash
+	entries     fairdraw.Entries
+	excluded    []fairdraw.Exclusion
+	receipts    []string // of entry 0, of entry 1, of the excluded request
+	statement   fairdraw.Statement
+	document    *fairdraw.Document
 }
 
 func signingKeys(t testing.TB, fill byte) token.SigningKeys {
@@ -46,12 +46,12 @@ func signingKeys(t testing.TB, fill byte) token.SigningKeys {
 	return keys
 }
 
-// sharedBeacon is the beacon of all draws: its keys take as long as a whole verification.
+// sharedBeacon is the beacon of all draws: making its keys takes as long as a whole verification.
 var sharedBeacon = sync.OnceValues(func() (*beacontest.Beacon, error) {
 	return beacontest.New(slices.Repeat([]byte{7}, 32), beacontest.Options{})
 })
 
-// requestID is a UUIDv7 that depends on n only; ids ascend with n.
+// requestID returns a UUIDv7 that depends only on n; ids ascend with n.
 func requestID(n int) uuid.UUID {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte("request"), uint32(n))) //nolint:gosec // small
 	id := uuid.UUID(sum[:])
@@ -60,7 +60,7 @@ func requestID(n int) uuid.UUID {
 	return id
 }
 
-// entriesOf are n entries.
+// entriesOf returns n entries.
 func entriesOf(n int) fairdraw.Entries {
 	entries := make(fairdraw.Entries, 0, 16*n)
 	for i := range n {
@@ -76,7 +76,7 @@ func newDraw(t testing.TB, algorithm string, change func(*fairdraw.Commitment)) 
 	t.Helper()
 	source, err := sharedBeacon()
 	require.NoError(t, err)
-	d := &draw{t: t, keys: signingKeys(t, 1), receiving: signingKeys(t, 3), beacon: source, entries: entriesOf(20)}
+	d := &draw{t: t, keys: signingKeys(t, 1), receiptKeys: signingKeys(t, 3), beacon: source, entries: entriesOf(20)}
 	secrets, err := token.ParseKeySet("s-1:" + config.Secret(slices.Repeat([]byte{'s'}, 32)))
 	require.NoError(t, err)
 	var ok bool
@@ -85,7 +85,7 @@ func newDraw(t testing.TB, algorithm string, change func(*fairdraw.Commitment)) 
 	d.commitment = fairdraw.Commitment{
 		Algorithm: algorithm, EventID: "promo-1", Winners: 3,
 		CutoffAt: cutoff.UnixMilli(), AnnouncedAt: cutoff.Add(time.Hour).UnixMilli(),
-		ReceiptKey: fairdraw.Hash(d.receiving.Public("draw-1")), StatementKey: fairdraw.Hash(d.keys.Public("draw-1")), SeedHash: fairdraw.SeedHash(d.seed), SeedKID: "s-1",
+		ReceiptKey: fairdraw.Hash(d.receiptKeys.Public("draw-1")), StatementKey: fairdraw.Hash(d.keys.Public("draw-1")), SeedHash: fairdraw.SeedHash(d.seed), SeedKID: "s-1",
 		Beacon: &fairdraw.Beacon{Chain: d.beacon.Chain(), DelaySeconds: 600},
 	}
 	if algorithm == fairdraw.AlgorithmShuffle {
@@ -108,7 +108,7 @@ func newDraw(t testing.TB, algorithm string, change func(*fairdraw.Commitment)) 
 }
 
 func (d *draw) receipt(id uuid.UUID, at time.Time) string {
-	return fairdraw.Receipt{EventID: d.commitment.EventID, RequestID: id, At: at.UnixMilli(), Commitment: d.hash}.Sign(d.receiving, "draw-1")
+	return fairdraw.Receipt{EventID: d.commitment.EventID, RequestID: id, At: at.UnixMilli(), Commitment: d.hash}.Sign(d.receiptKeys, "draw-1")
 }
 
 // root publishes the statement.
@@ -157,7 +157,7 @@ func (d *draw) announce(t testing.TB, seed fairdraw.Hash, round uint64) *draw {
 	return d
 }
 
-// drawn is a complete draw or shuffle.
+// drawn returns a complete draw or shuffle.
 func drawn(t testing.TB, algorithm string) *draw {
 	t.Helper()
 	d := newDraw(t, algorithm, nil).root(t, cutoff.Add(time.Minute))

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Prefixes of RFC 9162 §2.1.1: no leaf has the hash of a node.
+// Prefixes of the hashed bytes (RFC 9162 §2.1.1), so that no leaf has the hash of a node.
 const (
 	leafPrefix = 0
 	nodePrefix = 1
@@ -31,7 +31,7 @@ func (t *Tree) Add(leaf Hash) {
 
 func (t *Tree) Count() int { return t.count }
 
-// Root returns the root over the leaves so far; for an empty tree SHA-256 of nothing.
+// Root returns the root over the leaves so far; for an empty tree it is SHA-256 of no bytes.
 func (t *Tree) Root() Hash {
 	if t.count == 0 {
 		return sha256.Sum256(nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The leaves and roots with which implementations of Certificate Transparency are tested.
+// The leaves and roots are test vectors of Certificate Transparency implementations.
 func TestTreeOfCertificateTransparency(t *testing.T) {
 	t.Parallel()
 	leaves := []string{"", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"}
@@ -34,7 +34,7 @@ func TestTreeOfCertificateTransparency(t *testing.T) {
 	}
 }
 
-// numbered are n entries 0, 1, 2…
+// numbered returns the n entries 0, 1, 2…
 func numbered(n int) Entries {
 	entries := make(Entries, 16*n)
 	for i := range n {
@@ -85,7 +85,7 @@ func TestProofsRefuse(t *testing.T) {
 	}
 }
 
-// A node is no leaf: two hashes of 32 bytes cannot pass for entries.
+// A node is no leaf: two hashes of 32 bytes cannot be mistaken for entries.
 func TestNodesAreNoLeaves(t *testing.T) {
 	t.Parallel()
 	left, right := leafHash([]byte("a")), leafHash([]byte("b"))

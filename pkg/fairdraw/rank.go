@@ -63,8 +63,8 @@ func Winners(key Hash, entries Entries, n int) []uuid.UUID {
 	return best.sorted()
 }
 
-// Order sorts the entries by HMAC-SHA256(key, id) and returns the index of each in entries: the
-// order of a shuffle, or the ranks of a draw. It needs 12 bytes per entry.
+// Order returns the indexes of the entries, sorted by HMAC-SHA256(key, id): the order of a shuffle,
+// or the ranks of a draw. It needs 12 bytes per entry.
 func Order(key Hash, entries Entries) []uint32 {
 	return orderByMAC(key, entries, bits.Len(uint(entries.Len())))
 }
@@ -104,7 +104,7 @@ func orderByMAC(key Hash, entries Entries, indexBits int) []uint32 {
 // worstFirst is a heap of the best entries so far, with the worst of them on top.
 type worstFirst []rankedEntry
 
-// keepIfBest adds an entry if it is among the n best so far. Of many entries, nearly none is.
+// keepIfBest adds an entry if it is among the n best so far. Among many entries that is rare.
 func (w *worstFirst) keepIfBest(n int, mac *Hash, id []byte) {
 	switch {
 	case len(*w) < n:

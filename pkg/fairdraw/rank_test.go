@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// The definition, written plainly.
+// The test implements the definition in the plainest way.
 func TestWinnersAreTheSmallestMACs(t *testing.T) {
 	t.Parallel()
 	key, entries := fairdraw.Hash{1}, entriesOf(500)
@@ -42,7 +42,7 @@ func TestWinnersAreTheSmallestMACs(t *testing.T) {
 	require.Empty(t, fairdraw.Order(key, nil))
 }
 
-// shuffled are all ids in the order of a shuffle.
+// shuffled returns all ids in the order of a shuffle.
 func shuffled(key fairdraw.Hash, entries fairdraw.Entries) (ids []byte) {
 	for _, at := range fairdraw.Order(key, entries) {
 		id := entries.At(int(at))
@@ -86,7 +86,7 @@ func TestSeeds(t *testing.T) {
 	require.False(t, ok)
 }
 
-// pages serves entries as pages of the given sizes.
+// pages returns the entries in pages of the given size.
 func pages(entries fairdraw.Entries, size int) fairdraw.Pages {
 	return func() (fairdraw.Entries, error) {
 		n := min(size*16, len(entries))
@@ -99,14 +99,14 @@ func pages(entries fairdraw.Entries, size int) fairdraw.Pages {
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	all := entriesOf(1000)
-	parts := make([]fairdraw.Entries, 8)
+	partitions := make([]fairdraw.Entries, 8)
 	for i := range all.Len() {
 		id := all.At(i)
-		parts[id[15]%7] = append(parts[id[15]%7], id[:]...) // one stays empty
+		partitions[id[15]%7] = append(partitions[id[15]%7], id[:]...) // one partition stays empty
 	}
 	for _, size := range []int{1, 3, 1000} {
 		var sources []fairdraw.Pages
-		for _, p := range parts {
+		for _, p := range partitions {
 			sources = append(sources, pages(p, size))
 		}
 		var got fairdraw.Entries

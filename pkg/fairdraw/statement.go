@@ -50,13 +50,13 @@ type Exclusion struct {
 }
 
 // NewStatement makes the statement of a list of entries, given by its Merkle root and count, and of
-// exclusions, sorted by request id. The beacon's round follows from the time at.
+// exclusions, sorted by request id. The time at determines the beacon's round.
 func NewStatement(c *Commitment, commitment Hash, root Hash, count int64, excluded []Exclusion, at time.Time) (Statement, error) {
 	excludedRoot, err := ExcludedRoot(excluded)
 	if err != nil {
 		return Statement{}, err
 	}
-	// The statement has its time in milliseconds, and the round must follow from just that time.
+	// The statement stores milliseconds, and the round must be computed from exactly that time.
 	at = time.UnixMilli(at.UnixMilli())
 	round, missed := c.RoundFor(at)
 	return Statement{

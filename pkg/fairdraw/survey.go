@@ -15,7 +15,7 @@ type entrySurvey struct {
 	wanted map[uuid.UUID]bool // request id → whether it is an entry
 
 	ranker   *ranker // nil: there is no result
-	winners  int     // of a draw
+	winners  int     // number of winners of a draw
 	best     worstFirst
 	ranks    []receiptRank
 	shuffled bool
@@ -53,8 +53,8 @@ func (v *verification) newSurvey() *entrySurvey {
 	return s
 }
 
-// publishedKey computes the key by which the entries are ranked from what is published; ok is false
-// before the result.
+// publishedKey computes the key by which the entries are ranked from the published values; ok is
+// false before the result.
 func (v *verification) publishedKey() (key Hash, ok bool) {
 	seed, err := ParseHash(v.doc.Seed)
 	if err != nil || (v.report.Commitment.Beacon == nil) != (v.doc.Beacon == nil) {
@@ -68,7 +68,7 @@ func (v *verification) publishedKey() (key Hash, ok bool) {
 	return Key(seed, v.report.CommitmentHash, v.statement.Root, value), true
 }
 
-// addEntries takes the next part of the file of the entries.
+// addEntries processes the next part of the file of entries.
 func (s *entrySurvey) addEntries(chunk []byte) *Fault {
 	for ; len(chunk) >= entrySize; chunk = chunk[entrySize:] {
 		id := uuid.UUID(chunk)

@@ -12,28 +12,28 @@ import (
 	"urr.guru/pkg/fairdraw/beacontest"
 )
 
-// tampering changes a drawn document, or what it is compared with.
+// tampering changes a drawn document, or the options of Verify. Verify must then report want.
 type tampering struct {
 	name string
 	want fairdraw.FaultCode
 	do   func(d *draw, o *fairdraw.Options)
 }
 
-// replaced is text with one part replaced, which must be there.
+// replaced returns text with old replaced once. old must occur in text.
 func replaced(t testing.TB, text, old, with string) string {
 	t.Helper()
 	require.Contains(t, text, old)
 	return strings.Replace(text, old, with, 1)
 }
 
-// again is the same draw with other terms, by the same operator, complete.
-func again(t testing.TB, d *draw, change func(*fairdraw.Commitment)) *draw {
+// drawnWithTerms returns a complete draw like d, of the same operator, with other terms.
+func drawnWithTerms(t testing.TB, d *draw, change func(*fairdraw.Commitment)) *draw {
 	t.Helper()
 	other := newDraw(t, d.commitment.Algorithm, change).root(t, cutoff.Add(time.Minute))
 	return other.announce(t, other.seed, other.statement.Round)
 }
 
-// flipped is text with its last character changed to another hex digit.
+// flipped returns s with its last character changed to another hex digit.
 func flipped(s string) string {
 	if strings.HasSuffix(s, "0") {
 		return s[:len(s)-1] + "1"
@@ -41,7 +41,7 @@ func flipped(s string) string {
 	return s[:len(s)-1] + "0"
 }
 
-// tamperings of a draw, or of a shuffle.
+// tamperings returns all cases for a draw, or for a shuffle.
 func tamperings(algorithm string) []tampering {
 	both := slices.Concat(tamperedTerms(), tamperedStatements(), unseen(), tamperedEntries(), tamperedResults())
 	if algorithm == fairdraw.AlgorithmDraw {
@@ -56,19 +56,19 @@ func tamperedTerms() []tampering {
 			d.document.Commitment = replaced(d.t, d.document.Commitment, `"cutoffAt":1793534400000`, `"cutoffAt":1793531400000`)
 		}},
 		{"changed cutoff, with its round", fairdraw.CommitmentChanged, func(d *draw, _ *fairdraw.Options) {
-			d.document.Commitment = again(d.t, d, func(c *fairdraw.Commitment) { c.CutoffAt -= 3_000_000 }).document.Commitment
+			d.document.Commitment = drawnWithTerms(d.t, d, func(c *fairdraw.Commitment) { c.CutoffAt -= 3_000_000 }).document.Commitment
 		}},
 		{"changed cutoff, with its hash", fairdraw.CommitmentChanged, func(d *draw, o *fairdraw.Options) {
 			o.Receipts = nil
-			other := again(d.t, d, func(c *fairdraw.Commitment) { c.CutoffAt -= 3_000_000 })
+			other := drawnWithTerms(d.t, d, func(c *fairdraw.Commitment) { c.CutoffAt -= 3_000_000 })
 			d.document.Commitment, d.document.CommitmentHash = other.document.Commitment, other.document.CommitmentHash
 		}},
 		{"everything of other terms, against an earlier copy", fairdraw.CommitmentChanged, func(d *draw, o *fairdraw.Options) {
 			o.Earlier, o.Receipts = append(o.Earlier, copyOf(d.t, d, cutoff)), nil
-			*d = *again(d.t, d, func(c *fairdraw.Commitment) { c.CutoffAt -= 3_000_000 })
+			*d = *drawnWithTerms(d.t, d, func(c *fairdraw.Commitment) { c.CutoffAt -= 3_000_000 })
 		}},
 		{"everything of other terms, against a receipt", fairdraw.ReceiptOther, func(d *draw, _ *fairdraw.Options) {
-			*d = *again(d.t, d, func(c *fairdraw.Commitment) { c.CutoffAt -= 3_000_000 })
+			*d = *drawnWithTerms(d.t, d, func(c *fairdraw.Commitment) { c.CutoffAt -= 3_000_000 })
 		}},
 		{"commitment of another event", fairdraw.CommitmentChanged, func(d *draw, _ *fairdraw.Options) { d.document.EventID = "promo-2" }},
 		{"commitment with a space", fairdraw.CommitmentInvalid, func(d *draw, _ *fairdraw.Options) { d.document.Commitment += " " }},
@@ -77,13 +77,13 @@ func tamperedTerms() []tampering {
 			o.Receipts = append(o.Receipts, fairdraw.Receipt{EventID: "promo-1", RequestID: requestID(2), At: 1, Commitment: d.hash}.Sign(signingKeys(d.t, 2), "draw-1"))
 		}},
 		{"a receipt of another event", fairdraw.ReceiptOther, func(d *draw, o *fairdraw.Options) {
-			o.Receipts = append(o.Receipts, fairdraw.Receipt{EventID: "promo-2", RequestID: requestID(2), At: 1, Commitment: d.hash}.Sign(d.receiving, "draw-1"))
+			o.Receipts = append(o.Receipts, fairdraw.Receipt{EventID: "promo-2", RequestID: requestID(2), At: 1, Commitment: d.hash}.Sign(d.receiptKeys, "draw-1"))
 		}},
 		{"a receipt by the key of the statement", fairdraw.ReceiptForged, func(d *draw, o *fairdraw.Options) {
 			o.Receipts = append(o.Receipts, fairdraw.Receipt{EventID: "promo-1", RequestID: requestID(2), At: 1, Commitment: d.hash}.Sign(d.keys, "draw-1"))
 		}},
 		{"a beacon whose rounds are of other times", fairdraw.CommitmentInvalid, func(d *draw, _ *fairdraw.Options) {
-			// The same key and hash: a known value would decide.
+			// The key and the hash stay the same, so a known value would decide.
 			d.document.Commitment = replaced(d.t, d.document.Commitment, `"genesis":1767225600`, `"genesis":1767225603`)
 			d.document.Commitment = replaced(d.t, d.document.Commitment, `"round":8769801`, `"round":8769800`)
 		}},
@@ -148,7 +148,7 @@ func tamperedStatements() []tampering {
 	}
 }
 
-// unseen are draws whose parts came too late, as copies prove.
+// unseen returns draws in which something was public too late, as saved copies prove.
 func unseen() []tampering {
 	without := func(at time.Duration) func(*draw, *fairdraw.Options) {
 		return func(d *draw, o *fairdraw.Options) {
@@ -292,7 +292,7 @@ func tamperedWinners() []tampering {
 		}},
 		{"changed N, with everything but the statement", fairdraw.CommitmentChanged, func(d *draw, o *fairdraw.Options) {
 			statement := d.document.Statement
-			*d = *again(d.t, d, func(c *fairdraw.Commitment) { c.Winners = 4 })
+			*d = *drawnWithTerms(d.t, d, func(c *fairdraw.Commitment) { c.Winners = 4 })
 			d.document.Statement, o.Receipts = statement, nil
 		}},
 		{"changed winner", fairdraw.WinnerChanged, func(d *draw, _ *fairdraw.Options) {
@@ -314,7 +314,7 @@ func tamperedOrders() []tampering {
 	}
 }
 
-// TestVerifyDraw and TestVerifyShuffle show that the same documents are accepted before.
+// TestVerifyDraw and TestVerifyShuffle show that Verify accepts the same documents before.
 func TestTampering(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{fairdraw.AlgorithmDraw, fairdraw.AlgorithmShuffle} {

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the vectors anew")
 
 const vectorsFile = "testdata/vectors.json"
 
-// vectors are the cases that the verifier of the pages passes too.
+// vectors are test cases that the verifier of the web pages must pass too.
 type vectors struct {
 	Draw    vector       `json:"draw"`
 	Shuffle vector       `json:"shuffle"`
@@ -36,7 +36,7 @@ type vector struct {
 	Earlier  []*fairdraw.Document       `json:"earlier"`
 }
 
-// vectorCase is a vector, as its difference from Draw or Shuffle, and the result.
+// vectorCase is a vector, given as its difference from Draw or Shuffle, and the expected result.
 type vectorCase struct {
 	Name      string                     `json:"name"`
 	Base      string                     `json:"base"`
@@ -45,7 +45,7 @@ type vectorCase struct {
 	Entries   *[]byte                    `json:"entries,omitempty"`
 	Receipts  *[]string                  `json:"receipts,omitempty"`
 	Earlier   []*fairdraw.Document       `json:"earlier,omitempty"`
-	Now       int64                      `json:"now,omitempty"` // ms; 0: not told
+	Now       int64                      `json:"now,omitempty"` // ms; 0: not given
 	Fault     fairdraw.FaultCode         `json:"fault,omitempty"`
 	Report    *vectorReport              `json:"report,omitempty"`
 }
@@ -55,7 +55,7 @@ type vectorReport struct {
 	ValueKnown   bool            `json:"valueKnown"`
 	SeedWithheld bool            `json:"seedWithheld"`
 	Winners      int             `json:"winners"`
-	RootSeenAt   int64           `json:"rootSeenAt"` // 0 when it is a claim
+	RootSeenAt   int64           `json:"rootSeenAt"` // 0 if no copy proves it
 	Receipts     []vectorReceipt `json:"receipts"`
 }
 
@@ -75,7 +75,7 @@ func vectorOf(t *testing.T, d *draw, o fairdraw.Options) vector {
 	return v
 }
 
-// caseOf verifies and describes the difference from the base.
+// caseOf verifies d, and returns the result with the difference from base.
 func caseOf(t *testing.T, name string, base vector, d *draw, o fairdraw.Options) vectorCase {
 	t.Helper()
 	v := vectorOf(t, d, o)
@@ -126,7 +126,7 @@ func caseOf(t *testing.T, name string, base vector, d *draw, o fairdraw.Options)
 	return c
 }
 
-// genuine are the draws without a fault.
+// genuine returns draws without a fault, by name.
 func genuine(t *testing.T) map[string]*draw {
 	t.Helper()
 	early := cutoff.Add(time.Minute)
@@ -186,7 +186,7 @@ func makeVectors(t *testing.T) vectors {
 	return all
 }
 
-// The file has what this package accepts and refuses today; the tests of the pages read it.
+// The file has what this package accepts and refuses today. The tests of the web pages read it too.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

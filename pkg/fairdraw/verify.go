@@ -10,12 +10,12 @@ type Options struct {
 	Algorithm string   // the algorithm that the document must have; empty accepts both
 	Receipts  []string // receipts whose requests must be among the entries or the exclusions
 	// Earlier are saved copies of the same document, which must have the same terms. A copy with a
-	// statement proves that the statement was public at the copy's SavedAt; a copy without one
-	// proves that it was not. A copy without a seed proves the same of the seed. SavedAt may be
-	// wrong by CopyGrace.
+	// statement proves that the statement was public at the copy's SavedAt; a copy without one proves
+	// that it was not. A copy without a seed proves that the seed was not public. SavedAt may be wrong
+	// by CopyGrace.
 	Earlier []*Document
-	// Now is when the document was read, unless it has a SavedAt. Zero: no check for an overdue
-	// result.
+	// Now is when the document was read, unless it has a SavedAt. If Now is zero, Verify does not
+	// check whether the result is overdue.
 	Now time.Time
 }
 
@@ -44,7 +44,7 @@ const (
 	OutcomePending  ReceiptOutcome = "PENDING"  // the root is not public yet
 	OutcomeEntered  ReceiptOutcome = "ENTERED"  // among the entries; there is no result yet
 	OutcomeWon      ReceiptOutcome = "WON"      // rank 1–N
-	OutcomeLost     ReceiptOutcome = "LOST"     // a rank behind N
+	OutcomeLost     ReceiptOutcome = "LOST"     // a rank after N
 	OutcomePlaced   ReceiptOutcome = "PLACED"   // a position of a shuffle
 	OutcomeExcluded ReceiptOutcome = "EXCLUDED" // takes no part; ReceiptReport.Reason says why
 	OutcomeLate     ReceiptOutcome = "LATE"     // received at the cutoff or later
@@ -55,7 +55,7 @@ type ReceiptReport struct {
 	Receipt
 	Outcome ReceiptOutcome
 	Rank    int    // from 1; 0 without a result
-	Reason  string // of an exclusion
+	Reason  string // reason of an exclusion
 }
 
 // Verify checks everything in a draw's document that can be checked at its phase. entries is the
@@ -64,9 +64,9 @@ func Verify(d *Document, entries []byte, o Options) (*VerificationReport, error)
 	return VerifyChunks(d, func(yield func([]byte, error) bool) { yield(entries, nil) }, o)
 }
 
-// VerifyChunks does what Verify does, but reads the file of the entries in parts of any size. A
-// part is not used after the next one was read. It needs no memory for the entries of a draw, and
-// 28 bytes for each of a shuffle. The error is the first *Fault, or that of reading a part.
+// VerifyChunks is like Verify, but reads the file of entries in parts of any size. A part is not
+// used after the next one was read. It needs no memory for the entries of a draw, and 28 bytes per
+// entry of a shuffle. The error is the first *Fault or a read error.
 func VerifyChunks(d *Document, entries iter.Seq2[[]byte, error], o Options) (*VerificationReport, error) {
 	v := &verification{doc: d, chunks: entries, options: o, report: new(VerificationReport)}
 	for _, check := range []func() *Fault{
@@ -75,8 +75,8 @@ func VerifyChunks(d *Document, entries iter.Seq2[[]byte, error], o Options) (*Ve
 		v.checkSeedRevealedInTime, v.checkResult, v.checkResultInTime,
 	} {
 		f := check()
-		if v.unread != nil {
-			return nil, v.unread
+		if v.readErr != nil {
+			return nil, v.readErr
 		}
 		if f != nil {
 			return nil, f
@@ -90,7 +90,7 @@ func VerifyChunks(d *Document, entries iter.Seq2[[]byte, error], o Options) (*Ve
 type verification struct {
 	doc     *Document
 	chunks  iter.Seq2[[]byte, error]
-	unread  error // why the entries could not be read
+	readErr error // why the entries could not be read
 	options Options
 	report  *VerificationReport
 
@@ -272,7 +272,7 @@ func (v *verification) checkEntries() *Fault {
 	v.entries = v.newSurvey()
 	for chunk, err := range v.chunks {
 		if err != nil {
-			v.unread = err
+			v.readErr = err
 			return nil
 		}
 		if f := v.entries.addEntries(chunk); f != nil {

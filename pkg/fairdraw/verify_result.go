@@ -58,7 +58,7 @@ func (v *verification) checkValue() *Fault {
 func (v *verification) checkSignature() *Fault {
 	r := *v.doc.Beacon
 	sum, value := signatureHash(r.Signature), r.Randomness
-	// Verify gets the signature's own value: a forged signature is reported before a wrong value.
+	// Verify gets the value of the signature: a forged signature is reported before a wrong value.
 	r.Randomness = sum.String()
 	if err := v.report.Commitment.Beacon.Verify(r); err != nil {
 		return fault(ValueForged, "the beacon did not sign this value for round %d", r.Round)

@@ -15,12 +15,12 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// verify verifies a draw by its file of entries, and by parts of it, which must give the same.
+// verify calls Verify, and VerifyChunks with parts of two sizes. All must have the same result.
 func verify(d *draw, o fairdraw.Options) (*fairdraw.VerificationReport, error) {
 	report, err := fairdraw.Verify(d.document, d.entries, o)
 	for _, size := range []int{16, 7 * 16} {
 		parts := func(yield func([]byte, error) bool) {
-			buffer := make([]byte, size) // used again, as by a reader
+			buffer := make([]byte, size) // reused, as a reader does
 			for part := range slices.Chunk(d.entries, size) {
 				if !yield(buffer[:copy(buffer, part)], nil) {
 					return
@@ -35,7 +35,7 @@ func verify(d *draw, o fairdraw.Options) (*fairdraw.VerificationReport, error) {
 	return report, err
 }
 
-// What keeps a part from being read is no fault of the draw.
+// An error while reading a part is returned, and is no fault of the draw.
 func TestEntriesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	d := drawn(t, fairdraw.AlgorithmDraw)
@@ -48,7 +48,7 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 	require.NotErrorAs(t, err, &fault)
 }
 
-// copyOf is a copy of the document as somebody saved it.
+// copyOf returns a copy of the document as somebody saved it at savedAt.
 func copyOf(t testing.TB, d *draw, savedAt time.Time) *fairdraw.Document {
 	t.Helper()
 	raw, err := json.Marshal(d.document)
@@ -63,7 +63,7 @@ func TestOtherTermsAreNamed(t *testing.T) {
 	t.Parallel()
 	d := drawn(t, fairdraw.AlgorithmDraw)
 	earlier := copyOf(t, d, cutoff)
-	d = again(t, d, func(c *fairdraw.Commitment) { c.Winners, c.Beacon, c.Round = 4, nil, 0 })
+	d = drawnWithTerms(t, d, func(c *fairdraw.Commitment) { c.Winners, c.Beacon, c.Round = 4, nil, 0 })
 	_, err := verify(d, fairdraw.Options{Earlier: []*fairdraw.Document{earlier}})
 	require.ErrorContains(t, err, "winners was 3, is 4")
 	require.ErrorContains(t, err, "is absent")
@@ -110,7 +110,7 @@ func TestVerifyShuffle(t *testing.T) {
 	}
 }
 
-// Every phase verifies as far as it has come.
+// A document verifies in every phase, as far as the draw has come.
 func TestVerifyPhases(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t, fairdraw.AlgorithmDraw, nil)
@@ -225,7 +225,7 @@ func TestParseDocument(t *testing.T) {
 	}
 }
 
-// What is not late is no fault: copies from before a deadline, and a document that was saved in time.
+// Copies from before a deadline, and a document that was saved in time, show no fault.
 func TestInTime(t *testing.T) {
 	t.Parallel()
 	announced := cutoff.Add(time.Hour)

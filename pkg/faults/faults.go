@@ -27,7 +27,7 @@ func Sum[F any](shares []FaultShare[F]) (sum float64, err error) {
 	return sum, nil
 }
 
-// Pick returns the fault of a call. chance, in [0, 1), decides which; Chance computes it. The zero
+// Pick selects the fault of a call by chance, a number in [0, 1) that Chance computes. The zero
 // value of F means no fault.
 func Pick[F any](shares []FaultShare[F], chance float64) (fault F) {
 	for _, s := range shares {

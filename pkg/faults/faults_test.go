@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/faults"
 )
 
-// Each fault affects its share of the calls, and the same call always alike.
+// Each fault affects its share of the calls, and the same call always gets the same fault.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	shares := []faults.FaultShare[string]{{Size: 0.2, Fault: "lost"}, {Fault: "never"}, {Size: 0.3, Fault: "late"}}

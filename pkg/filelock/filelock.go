@@ -1,4 +1,4 @@
-// Package filelock locks files, so that only one process at a time does something. The kernel
+// Package filelock locks files, so that only one process at a time does a piece of work. The kernel
 // releases the locks of a process that ends, even if it is killed.
 package filelock
 
@@ -38,7 +38,7 @@ func TryLock(path string) (unlock func(), taken bool, err error) {
 
 // lock polls, because a blocking flock cannot be interrupted.
 func lock(ctx context.Context, path string, mode int, waiting func()) (unlock func(), err error) {
-	const step = 50 * time.Millisecond
+	const pollInterval = 50 * time.Millisecond
 	f, err := openFile(path)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func lock(ctx context.Context, path string, mode int, waiting func()) (unlock fu
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(fmt.Errorf("wait for %s: %w", path, ctx.Err()), f.Close())
-		case <-time.After(step):
+		case <-time.After(pollInterval):
 		}
 	}
 }

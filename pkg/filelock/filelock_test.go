@@ -58,7 +58,7 @@ func TestShareIsSharedAndLockIsExclusive(t *testing.T) {
 	unlock()
 }
 
-// A child that is being started has a copy of the open file until it executes its program.
+// The copy stands for a child process, which has one from its start until it executes its program.
 func TestUnlockIsNotDelayedByACopyOfTheOpenFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
@@ -73,12 +73,12 @@ func TestUnlockIsNotDelayedByACopyOfTheOpenFile(t *testing.T) {
 	unlock()
 }
 
-// duplicate copies this process's open file with the path until the test ends.
+// duplicate copies this process's descriptor of the file. The copy stays open until the test ends.
 func duplicate(t *testing.T, path string) {
 	t.Helper()
-	open, err := os.ReadDir("/proc/self/fd")
+	descriptors, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
-	for _, entry := range open {
+	for _, entry := range descriptors {
 		if target, err := os.Readlink(filepath.Join("/proc/self/fd", entry.Name())); err != nil || target != path {
 			continue
 		}

@@ -1,6 +1,6 @@
-// Package idempotency has the Idempotency-Key of a request, which is passed through the domain to
-// the transaction of the request's effect. Package answers stores the answers. This package knows
-// no store, so that the domain may import it.
+// Package idempotency defines the key of a request (header Idempotency-Key), which is passed
+// through the domain to the transaction of the request's effect. Package answers stores the
+// answers. This package depends on no store, so that the domain may import it.
 package idempotency
 
 import (
@@ -37,7 +37,7 @@ func New(userID, route, key string, parts ...string) (*Key, error) {
 	return Require(userID, route, key, parts...)
 }
 
-// Require does what New does, but fails with ErrRequired without a key text.
+// Require is like New, but fails with ErrRequired without a key text.
 func Require(userID, route, key string, parts ...string) (*Key, error) {
 	switch {
 	case key == "":

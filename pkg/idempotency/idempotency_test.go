@@ -37,18 +37,18 @@ func TestRequire(t *testing.T) {
 
 func TestKeysAndFingerprintsDoNotCollide(t *testing.T) {
 	t.Parallel()
-	make := func(user, route, key string, asked ...string) *idempotency.Key {
-		k, err := idempotency.New(user, route, key, asked...)
+	newKey := func(user, route, key string, parts ...string) *idempotency.Key {
+		k, err := idempotency.New(user, route, key, parts...)
 		require.NoError(t, err)
 		return k
 	}
-	base := make("u", "r", "k", "ab", "c")
-	require.Equal(t, base, make("u", "r", "k", "ab", "c"))
-	require.Equal(t, base.AdvisoryLock(), make("u", "r", "k", "other").AdvisoryLock(), "the lock is the key's, whatever is asked")
-	for _, other := range []*idempotency.Key{make("ur", "", "k"), make("u", "rk", ""+"x"), make("v", "r", "k"), make("u", "s", "k"), make("u", "r", "l")} {
+	base := newKey("u", "r", "k", "ab", "c")
+	require.Equal(t, base, newKey("u", "r", "k", "ab", "c"))
+	require.Equal(t, base.AdvisoryLock(), newKey("u", "r", "k", "other").AdvisoryLock(), "the lock is the key's, whatever is asked")
+	for _, other := range []*idempotency.Key{newKey("ur", "", "k"), newKey("u", "rk", ""+"x"), newKey("v", "r", "k"), newKey("u", "s", "k"), newKey("u", "r", "l")} {
 		require.NotEqual(t, base.AdvisoryLock(), other.AdvisoryLock())
 	}
-	for _, other := range []*idempotency.Key{make("u", "r", "k", "a", "bc"), make("u", "r", "k", "abc"), make("u", "r", "k", "ab", "c", "")} {
+	for _, other := range []*idempotency.Key{newKey("u", "r", "k", "a", "bc"), newKey("u", "r", "k", "abc"), newKey("u", "r", "k", "ab", "c", "")} {
 		require.NotEqual(t, base.Fingerprint, other.Fingerprint)
 	}
 }

@@ -59,7 +59,7 @@ func TestSplitSeat(t *testing.T) {
 	require.Equal(t, 345, number)
 }
 
-// Joined by hyphens, two different seats must never read the same.
+// Two different seats must never have the same id.
 func FuzzSeatIDsAreUnambiguous(f *testing.F) {
 	f.Add("A", "1", 1)
 	f.Add("A-1", "1", 1)

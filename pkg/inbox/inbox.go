@@ -55,8 +55,8 @@ func claim(ctx context.Context, tx pgx.Tx, n int, sql string, args ...any) (map[
 	return fresh, nil
 }
 
-// ClaimAllAt is ClaimAll for events that were processed long ago: the inbox keeps an id for as long as
-// if it had been claimed at its time. times has one for each key.
+// ClaimAllAt is ClaimAll for events that were processed long ago. The inbox keeps each id as if it
+// had been claimed at its time. times has one time for each key.
 func ClaimAllAt(ctx context.Context, tx pgx.Tx, eventKeys []string, times []time.Time, group string) (map[string]bool, error) {
 	return claim(ctx, tx, len(eventKeys), `
 		INSERT INTO processed_events (event_key, consumer_group, processed_at)

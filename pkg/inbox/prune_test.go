@@ -80,7 +80,7 @@ func TestPruneConcurrently(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// A batch may be short because others hold locks on the rest; the next run deletes it.
+		// A batch may be short because others lock the remaining rows; the next run deletes those.
 		n, err := inbox.Prune(ctx, pool, &now)
 		require.EqualValues(t, old-1, total+n, "all but the locked one")
 		return err
@@ -91,7 +91,7 @@ func TestPruneConcurrently(t *testing.T) {
 	require.EqualValues(t, 1, n)
 }
 
-// A plan that reads the whole table would do so every ten minutes.
+// Without an index the statement would read the whole table every ten minutes.
 func TestPruneUsesAnIndex(t *testing.T) {
 	t.Parallel()
 	pool := newInbox(t, nil)

@@ -30,20 +30,20 @@ func OpenRedrivenLetters(ctx context.Context, cfg postgres.Config, name string, 
 // Redriven returns when each letter was redriven; letters that never were are left out.
 func (l RedrivenLetters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
 	rows, _ := l.pool.Query(ctx, `SELECT letter, redriven_at FROM redriven_letters WHERE topic = $1 AND letter = ANY ($2)`, topic, letters)
-	at := make(map[string]time.Time)
+	redrivenAt := make(map[string]time.Time)
 	var letter string
 	var t time.Time
 	_, err := pgx.ForEachRow(rows, []any{&letter, &t}, func() error {
-		at[letter] = t
+		redrivenAt[letter] = t
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("redriven letters of %s: %w", topic, postgres.Err(err))
 	}
-	return at, nil
+	return redrivenAt, nil
 }
 
-// NoteRedriven records that letters were redriven now. A letter recorded before keeps its time.
+// NoteRedriven records that letters were redriven now. A recorded letter keeps its time.
 func (l RedrivenLetters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
 	// The rows are inserted in a fixed order, so that two redrives at once cannot deadlock.
 	_, err := l.pool.Exec(ctx, `

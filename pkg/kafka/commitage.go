@@ -37,8 +37,8 @@ type CommitAge struct {
 	appliedUntil, measured time.Time
 }
 
-// NewCommitAge makes a CommitAge for one consumer group and topic. Its method Run measures how long
-// ago the group committed, again and again. now is time.Now, except in tests.
+// NewCommitAge makes a CommitAge for one consumer group and topic. Its method Run repeats the
+// measurement. now is time.Now, except in tests.
 func NewCommitAge(cfg Config, group, topic string, now func() time.Time) *CommitAge {
 	return &CommitAge{cfg: cfg, group: group, topic: topic, now: now}
 }
@@ -75,12 +75,12 @@ func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 	defer cancel()
 	began := a.now()
 	appliedUntil := began
-	waiting, err := a.nextUncommitted(ctx, kadm.NewClient(client))
+	uncommitted, err := a.nextUncommitted(ctx, kadm.NewClient(client))
 	if err != nil {
 		return err
 	}
-	if len(waiting) > 0 {
-		first, err := a.oldestTimestamp(ctx, waiting)
+	if len(uncommitted) > 0 {
+		first, err := a.oldestTimestamp(ctx, uncommitted)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (a *CommitAge) Measure(ctx context.Context, client *kgo.Client) error {
 	return nil
 }
 
-// nextUncommitted returns the offset of the first uncommitted record of each partition with any.
+// nextUncommitted returns the offset of the first uncommitted record of each partition with one.
 func (a *CommitAge) nextUncommitted(ctx context.Context, admin *kadm.Client) (map[int32]kgo.Offset, error) {
 	topic := a.cfg.prefixedTopic(a.topic)
 	ends, err := admin.ListEndOffsets(ctx, topic)
@@ -112,7 +112,7 @@ func (a *CommitAge) nextUncommitted(ctx context.Context, admin *kadm.Client) (ma
 	if err != nil {
 		return nil, fmt.Errorf("offsets of %s: %w", a.group, err)
 	}
-	waiting := make(map[int32]kgo.Offset)
+	uncommitted := make(map[int32]kgo.Offset)
 	ends.Each(func(end kadm.ListedOffset) {
 		start, _ := starts.Lookup(topic, end.Partition)
 		at := start.Offset
@@ -120,10 +120,10 @@ func (a *CommitAge) nextUncommitted(ctx context.Context, admin *kadm.Client) (ma
 			at = c.At
 		}
 		if at < end.Offset {
-			waiting[end.Partition] = kgo.NewOffset().At(at)
+			uncommitted[end.Partition] = kgo.NewOffset().At(at)
 		}
 	})
-	return waiting, nil
+	return uncommitted, nil
 }
 
 // oldestTimestamp returns the lowest timestamp of the records at these offsets, one per partition.

@@ -28,12 +28,12 @@ const (
 	// handlerTimeout bounds one call of a handler, so that a backend that accepts requests and
 	// never answers cannot block a partition forever.
 	handlerTimeout = 30 * time.Second
-	commitTimeout  = 5 * time.Second // of the last commit when partitions are revoked
+	commitTimeout  = 5 * time.Second // limits the last commit when partitions are revoked
 )
 
-// Handler processes consumed records. If it returns nil they are done. If it returns an error made
-// by Poison the record goes to the dead-letter topic; NewConsumer describes other errors. It runs
-// concurrently for different partitions.
+// Handler processes consumed records. If it returns nil the records are done. If it returns an
+// error made by Poison the record goes to the dead-letter topic; NewConsumer describes other
+// errors. It runs concurrently for different partitions.
 type Handler struct {
 	max int
 	fn  func(context.Context, []Record) error
@@ -58,10 +58,10 @@ type Consumer struct {
 	cfg        Config
 	group      string
 	handler    Handler
-	backoff    time.Duration // before the second attempt
+	backoff    time.Duration // pause before the second attempt
 	maxBackoff time.Duration // longest pause between two attempts
-	timeout    time.Duration // of one handler call
-	grace      time.Duration // for the current handler call when its partition is revoked
+	timeout    time.Duration // limit of one handler call
+	grace      time.Duration // time for the running handler call after a revocation
 	lagEvery   time.Duration // interval of the lag metric
 	log        *slog.Logger
 	opts       []kgo.Opt
@@ -87,8 +87,8 @@ type partition struct {
 //	any other error, or a panic     tried 20 times (about a minute), then dead-lettered
 //
 // Only attempts at a single record count: a batch that fails with an error that is not transient,
-// or takes too long, is processed record by record at once. Each attempt has 30 s. While a dead
-// letter cannot be written its partition waits.
+// or takes too long, is processed record by record at once. Each attempt may take 30 s. While a
+// dead letter cannot be written its partition waits.
 func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog.Logger) (*Consumer, error) {
 	c := &Consumer{
 		cfg: cfg, group: group, handler: h, backoff: firstBackoff, maxBackoff: maxBackoff, timeout: handlerTimeout, grace: stopGrace,
@@ -98,14 +98,14 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 	if err != nil {
 		return nil, err
 	}
-	onBroker := make([]string, len(topics))
+	brokerTopics := make([]string, len(topics))
 	for i, topic := range topics {
-		onBroker[i] = cfg.prefixedTopic(topic)
+		brokerTopics[i] = cfg.prefixedTopic(topic)
 		deadLetters.WithLabelValues(group, topic) // makes the counter start at 0, so that alerts see the first dead letter
 	}
 	c.opts = append(opts,
 		kgo.ConsumerGroup(cfg.prefixedGroup(group)),
-		kgo.ConsumeTopics(onBroker...),
+		kgo.ConsumeTopics(brokerTopics...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.AutoCommitMarks(),
 		kgo.AutoCommitInterval(time.Second),
@@ -113,7 +113,7 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 		kgo.SessionTimeout(10*time.Second),
 		kgo.HeartbeatInterval(3*time.Second),
 		kgo.FetchMaxWait(fetchMaxWait),
-		kgo.RequiredAcks(kgo.AllISRAcks()), // dead letters, as in NewProducer
+		kgo.RequiredAcks(kgo.AllISRAcks()), // for dead letters, as in NewProducer
 		kgo.AllowIdempotentProduceCancellation(),
 		kgo.OnPartitionsAssigned(c.onAssigned),
 		kgo.OnPartitionsRevoked(c.onRevoked),

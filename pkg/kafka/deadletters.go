@@ -39,30 +39,30 @@ func (d *DeadLetters) Span(ctx context.Context, topic string) (Span, error) {
 // Oldest returns at most limit of the oldest dead letters in a span, and the span that remains. The
 // order is exact within a partition, by offset, and approximate between partitions. A page may have
 // fewer than limit letters, but is empty only for an empty span.
-func (d *DeadLetters) Oldest(ctx context.Context, topic string, span Span, limit int) (page []Record, rest Span, err error) {
+func (d *DeadLetters) Oldest(ctx context.Context, topic string, span Span, limit int) (page []Record, remaining Span, err error) {
 	starts, ends, err := d.offsetBounds(ctx, topic)
 	if err != nil {
 		return nil, Span{}, err
 	}
-	rest = Span{From: Offsets{}, To: Offsets{}}
+	remaining = Span{From: Offsets{}, To: Offsets{}}
 	to := Offsets{}
 	for p, end := range ends {
 		from, last := max(span.From[p], starts[p]), min(span.To[p], end)
 		if from < last {
-			rest.From[p], rest.To[p], to[p] = from, last, min(last, from+int64(limit))
+			remaining.From[p], remaining.To[p], to[p] = from, last, min(last, from+int64(limit))
 		}
 	}
-	read, err := d.readRange(ctx, topic, rest.From, to, maxPageBytes)
+	byPartition, err := d.readRange(ctx, topic, remaining.From, to, maxPageBytes)
 	if err != nil {
 		return nil, Span{}, err
 	}
-	return takeOldest(read, rest.From, limit), rest, nil
+	return takeOldest(byPartition, remaining.From, limit), remaining, nil
 }
 
 // List returns at most limit dead letters of a topic, the latest first. The order is exact within a
-// partition, by offset, and approximate between partitions. before, where it has a partition,
-// limits the page to lower offsets. next is the value of before for the following page, nil at the
-// end. A topic whose dead-letter topic does not exist has none.
+// partition, by offset, and approximate between partitions. From a partition in before, the page
+// has only lower offsets. next is the value of before for the following page, nil at the end. A
+// topic whose dead-letter topic does not exist has no dead letters.
 func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, limit int) (page []Record, next Offsets, err error) {
 	starts, ends, err := d.offsetBounds(ctx, topic)
 	if err != nil {
@@ -76,11 +76,11 @@ func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, li
 		}
 		from[p] = max(starts[p], to[p]-int64(limit))
 	}
-	read, err := d.readRange(ctx, topic, from, to, math.MaxInt)
+	byPartition, err := d.readRange(ctx, topic, from, to, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
 	}
-	page, next = takeLatest(read, to, limit)
+	page, next = takeLatest(byPartition, to, limit)
 	for p := range next {
 		if next[p] > starts[p] {
 			return page, next, nil
@@ -93,7 +93,7 @@ func (d *DeadLetters) List(ctx context.Context, topic string, before Offsets, li
 // read in one range.
 const maxGap = 200
 
-// Get returns the dead letters of a topic at the wanted offsets. Missing ones are left out.
+// Get returns the dead letters of a topic at the wanted offsets. Missing letters are left out.
 func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]int64) ([]Record, error) {
 	starts, ends, err := d.offsetBounds(ctx, topic)
 	if err != nil {
@@ -121,11 +121,11 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 		if len(from) == 0 {
 			return out, nil
 		}
-		read, err := d.readRange(ctx, topic, from, to, math.MaxInt)
+		byPartition, err := d.readRange(ctx, topic, from, to, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}
-		for p, records := range read {
+		for p, records := range byPartition {
 			for _, r := range records {
 				if slices.Contains(wanted[p], r.Offset) {
 					out = append(out, r)
@@ -154,35 +154,35 @@ func (d *DeadLetters) readRange(ctx context.Context, topic string, from, to Offs
 
 // takeLatest merges the records of several partitions and returns at most limit of the latest. next
 // has, for each partition, the offset below which the following page begins.
-func takeLatest(read map[int32][]Record, to Offsets, limit int) (page []Record, next Offsets) {
+func takeLatest(byPartition map[int32][]Record, to Offsets, limit int) (page []Record, next Offsets) {
 	next = maps.Clone(to)
-	partitions := slices.Sorted(maps.Keys(read))
+	partitions := slices.Sorted(maps.Keys(byPartition))
 	for len(page) < limit {
-		partitions = slices.DeleteFunc(partitions, func(p int32) bool { return len(read[p]) == 0 })
+		partitions = slices.DeleteFunc(partitions, func(p int32) bool { return len(byPartition[p]) == 0 })
 		if len(partitions) == 0 {
 			break
 		}
-		last := func(p int32) Record { return read[p][len(read[p])-1] }
-		// The first maximum: the lowest partition of those with the same time.
+		last := func(p int32) Record { return byPartition[p][len(byPartition[p])-1] }
+		// MaxFunc returns the first maximum: the lowest partition of those with the same time.
 		latest := slices.MaxFunc(partitions, func(p, q int32) int { return last(p).Time.Compare(last(q).Time) })
 		record := last(latest)
-		page, next[latest], read[latest] = append(page, record), record.Offset, read[latest][:len(read[latest])-1]
+		page, next[latest], byPartition[latest] = append(page, record), record.Offset, byPartition[latest][:len(byPartition[latest])-1]
 	}
 	return page, next
 }
 
 // takeOldest merges the records of several partitions and returns at most limit of the oldest. It
 // advances the offsets in from past them.
-func takeOldest(read map[int32][]Record, from Offsets, limit int) (page []Record) {
-	partitions := slices.Sorted(maps.Keys(read))
+func takeOldest(byPartition map[int32][]Record, from Offsets, limit int) (page []Record) {
+	partitions := slices.Sorted(maps.Keys(byPartition))
 	for len(page) < limit {
-		partitions = slices.DeleteFunc(partitions, func(p int32) bool { return len(read[p]) == 0 })
+		partitions = slices.DeleteFunc(partitions, func(p int32) bool { return len(byPartition[p]) == 0 })
 		if len(partitions) == 0 {
 			break
 		}
-		oldest := slices.MinFunc(partitions, func(p, q int32) int { return read[p][0].Time.Compare(read[q][0].Time) })
-		record := read[oldest][0]
-		page, from[oldest], read[oldest] = append(page, record), record.Offset+1, read[oldest][1:]
+		oldest := slices.MinFunc(partitions, func(p, q int32) int { return byPartition[p][0].Time.Compare(byPartition[q][0].Time) })
+		record := byPartition[oldest][0]
+		page, from[oldest], byPartition[oldest] = append(page, record), record.Offset+1, byPartition[oldest][1:]
 	}
 	return page
 }

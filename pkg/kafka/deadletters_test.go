@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/kafka/kafkatest"
 )
 
-// Pages of dead letters have each once, those of a partition from its end.
+// The pages of List have each dead letter once, and those of a partition from its end.
 func TestDeadLettersInPages(t *testing.T) {
 	t.Parallel()
 	topic, cfg := kafkatest.Topic(t), kafkatest.Config(t)
@@ -68,7 +68,7 @@ func TestDeadLettersInPages(t *testing.T) {
 	require.ElementsMatch(t, []string{"0-0", "1-0", fmt.Sprintf("1-%d", ends[1])}, places)
 }
 
-// Wanted letters that are far apart are read without those between.
+// Wanted letters that are far apart are read without the letters in between.
 func TestDeadLettersFarApart(t *testing.T) {
 	t.Parallel()
 	topic, cfg := kafkatest.TopicOf(t, 1), kafkatest.Config(t)
@@ -87,8 +87,8 @@ func TestDeadLettersFarApart(t *testing.T) {
 	require.Equal(t, []string{"3", "7", "499"}, values)
 }
 
-// Walked from the oldest on, a span has each letter once, those of a partition in their order, and
-// no later ones; large letters come in smaller pages.
+// Oldest returns each letter of a span once, in the order of its partition, and no later letters.
+// Pages of large letters are smaller.
 func TestOldestDeadLetters(t *testing.T) {
 	t.Parallel()
 	topic, cfg := kafkatest.Topic(t), kafkatest.Config(t)

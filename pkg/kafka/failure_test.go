@@ -62,7 +62,7 @@ func TestUnwrittenDeadLetterBlocksItsPartition(t *testing.T) {
 	require.Equal(t, "bad", string(kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0].Value))
 }
 
-// logged receives the first lines that are logged.
+// logged is a log writer. It receives each line unless its buffer is full.
 type logged chan string
 
 func (l logged) Write(line []byte) (int, error) {

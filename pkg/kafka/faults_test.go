@@ -21,7 +21,7 @@ import (
 // sqlstate returns a PostgreSQL error as an adapter wraps it.
 func sqlstate(code string) error { return fmt.Errorf("settle: %w", &pgconn.PgError{Code: code}) }
 
-// transientErrors are failures of the platform, which no record causes and for which none may be
+// transientErrors are failures of the platform. No record causes them, so none may be
 // dead-lettered.
 var transientErrors = map[string]error{
 	"connection lost":             sqlstate("08006"),

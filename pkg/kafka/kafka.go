@@ -22,11 +22,11 @@ import (
 // DLQSuffix is appended to a topic's name to make the name of its dead-letter topic.
 const DLQSuffix = ".dlq"
 
-// metadataMinAge is the shortest interval between two metadata requests. With the library's default of
-// 5 s, a call after a leader has moved, or a topic was created, would wait for most of its time.
+// metadataMinAge is the shortest interval between two metadata requests. With the library's default
+// of 5 s, a call after a leader has moved, or a topic was created, would mostly wait.
 const metadataMinAge = 250 * time.Millisecond
 
-// Config says which cluster, and how to sign in there.
+// Config selects the cluster and the authentication.
 type Config struct {
 	// Brokers are host:port; some of the cluster's brokers are enough.
 	Brokers []string `env:"KAFKA_BROKERS, required"`
@@ -34,11 +34,11 @@ type Config struct {
 	ReplicationFactor int16 `env:"KAFKA_REPLICATION_FACTOR, default=1" min:"1" max:"10"`
 	// TLS encrypts the connections; it is implied by SASL.
 	TLS bool `env:"KAFKA_TLS"`
-	// SASL is the authentication: by Username and Password, or by the pod's role; empty: none.
+	// SASL is the mechanism: Username and Password, or the pod's AWS role; empty: none.
 	SASL string `env:"KAFKA_SASL" oneof:"SCRAM-SHA-512 AWS_MSK_IAM"`
-	// Username is for SCRAM-SHA-512.
+	// Username is used with SCRAM-SHA-512.
 	Username string `env:"KAFKA_USERNAME"`
-	// Password is for SCRAM-SHA-512.
+	// Password is used with SCRAM-SHA-512.
 	Password config.Secret `env:"KAFKA_PASSWORD"`
 	// PasswordFile is the file that Password was read from, if any. New connections use its current
 	// content.
@@ -54,7 +54,7 @@ func (c Config) prefixedTopic(name string) string  { return c.TopicPrefix + name
 func (c Config) withoutPrefix(topic string) string { return strings.TrimPrefix(topic, c.TopicPrefix) }
 func (c Config) prefixedGroup(name string) string  { return c.GroupPrefix + name }
 
-// options returns what all clients have in common. Requests fail soon when a broker does not
+// options returns the options that all clients share. Requests fail soon when a broker does not
 // answer, since callers have short deadlines too.
 func (c Config) options(name string) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{

@@ -121,7 +121,7 @@ func TestPublishSendsOldEvents(t *testing.T) {
 // A call ends at the caller's deadline; without one, at the delivery timeout.
 func TestPublishFailsFastWithoutBroker(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ own, maxBackoff time.Duration }{
+	for name, tc := range map[string]struct{ deadline, limit time.Duration }{
 		"own deadline": {time.Second, time.Second},
 		"none":         {time.Hour, 8 * time.Second},
 	} {
@@ -129,11 +129,11 @@ func TestPublishFailsFastWithoutBroker(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := producer(t, kafka.Config{Brokers: []string{"127.0.0.1:1"}}, kgo.Dialer(refuse))
-				ctx, cancel := context.WithTimeout(t.Context(), tc.own)
+				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
 				defer cancel()
 				begun := time.Now()
 				require.ErrorIs(t, p.Publish(ctx, kafka.Record{Topic: "x", Value: []byte("x")}), errs.ErrUnavailable)
-				require.LessOrEqual(t, time.Since(begun), tc.maxBackoff)
+				require.LessOrEqual(t, time.Since(begun), tc.limit)
 			})
 		})
 	}

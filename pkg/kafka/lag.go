@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// lagEvery is the interval at which the brokers are asked.
+// lagEvery is the interval at which the brokers are asked for the lag.
 const lagEvery = 10 * time.Second
 
 // lagGauge is computed from the brokers' offsets, so that a stuck partition is visible. It is
@@ -29,7 +29,7 @@ var lagKnown = promauto.NewGaugeVec(prometheus.GaugeOpts{
 }, []string{"group"})
 
 var (
-	// The value is the time of the first failure. Its age would have to be updated all the time.
+	// The value is the time of the first failure. An age would have to be updated all the time.
 	failingSince = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_consumer_failing_since_timestamp_seconds",
 		Help: "When the first attempt at the partition's next records failed; absent while none fails.",

@@ -31,12 +31,12 @@ func TestLag(t *testing.T) {
 	}))
 	c.LagEvery(50 * time.Millisecond)
 	stop := run(t, c)
-	is := func(want float64) func() bool {
+	lagIs := func(want float64) func() bool {
 		return func() bool { got, ok := lag(t, group, topic); return ok && got == want }
 	}
-	testkit.Until(t, is(2), "the second is stuck, the third behind it")
+	testkit.Until(t, lagIs(2), "the second is stuck, the third behind it")
 	close(release)
-	testkit.Until(t, is(0), "all is committed")
+	testkit.Until(t, lagIs(0), "all is committed")
 	stop()
 	_, ok := lag(t, group, topic)
 	require.False(t, ok)

@@ -35,7 +35,7 @@ type partitionCounts struct{ byTopic sync.Map }
 func (c *partitionCounts) partitioner() kgo.Partitioner {
 	return kgo.BasicConsistentPartitioner(func(topic string) func(*kgo.Record, int) int {
 		return func(r *kgo.Record, n int) int {
-			if known, ok := c.byTopic.Load(topic); !ok || known != n {
+			if lastCount, ok := c.byTopic.Load(topic); !ok || lastCount != n {
 				c.byTopic.Store(topic, n)
 			}
 			if r.Key == nil {

@@ -7,16 +7,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Positions stores, per partition, how far a service has read: in the same transactions as the
+// Positions stores how far a service has read each partition, in the same transactions as the
 // effects of the records. A database that was restored to an earlier state, or a standby that lost
 // the last transactions, is behind the offsets that the group has committed. The records in between
 // must then be read again.
 type Positions interface {
-	// Load returns the offset after the last record whose effect is stored, by partition. A
-	// partition without one is read from its start.
+	// Load returns the offset after the last record whose effect is stored, by partition. A partition
+	// without an offset is read from its start.
 	Load(ctx context.Context, topic string) (Offsets, error)
 	// Save stores the offset after a record that has no effect, since it went to the dead-letter
-	// topic. It never takes an offset back.
+	// topic. It never lowers an offset.
 	Save(ctx context.Context, topic string, partition int32, next int64) error
 }
 
@@ -51,8 +51,8 @@ func (c *Consumer) startOffsets(ctx context.Context, assigned map[string]map[int
 	return assigned, nil
 }
 
-// savePosition stores the offset after a dead letter. Otherwise whoever starts at the stored offset
-// would dead-letter the record once more.
+// savePosition stores the offset after a dead letter. Otherwise a consumer that starts at the
+// stored offset would dead-letter the record once more.
 func (w *worker) savePosition(rec *kgo.Record) {
 	if w.c.positions == nil {
 		return

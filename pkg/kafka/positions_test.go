@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/kafka/kafkatest"
 )
 
-// stored is a database that records are stored in, one partition only.
+// stored is a database that stores the offsets of a topic with one partition.
 type stored struct {
 	mu   sync.Mutex
 	next kafka.Offsets
@@ -38,8 +38,8 @@ func (s *stored) Save(_ context.Context, _ string, partition int32, next int64) 
 	return nil
 }
 
-// A database that was restored is behind the offsets of the group: what it does not have is read
-// again, and a dead letter is not written twice.
+// A restored database is behind the committed offsets of the group. The consumer reads again the
+// records that the database lacks, and writes no dead letter twice.
 func TestConsumerStartsAtStoredOffsets(t *testing.T) {
 	t.Parallel()
 	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
@@ -79,7 +79,7 @@ func TestConsumerStartsAtStoredOffsets(t *testing.T) {
 	requireEventually(t, []string{"5"}, third.values)
 	stop()
 
-	s.next = kafka.Offsets{} // figures that are counted anew
+	s.next = kafka.Offsets{} // a service that counts its figures again
 	var fourth seen
 	stop = consume(&fourth)
 	requireEventually(t, []string{"0", "1", "2", "4", "5"}, fourth.values)

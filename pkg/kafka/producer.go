@@ -55,7 +55,7 @@ func NewProducer(cfg Config, name string, opts ...ProducerOption) (*Producer, er
 }
 
 // NewProber makes a producer for records whose publishing may hang: a call waits for at most one
-// second. It has its own connections, since a broker answers those of one connection in order.
+// second. It has its own connections, since a broker answers requests of a connection in order.
 func NewProber(cfg Config, name string) (*Producer, error) {
 	p, err := newProducer(cfg, name+"-prober", kgo.ProduceRequestTimeout(probeTimeout))
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *Producer) Publish(ctx context.Context, recs ...Record) error {
 	return errs.ErrUnavailable.Wrap(fmt.Errorf("%d of %d records: %w", failed, len(recs), first))
 }
 
-// PublishEach does what Publish does, and returns one error per record, in order; nil means acked.
+// PublishEach is like Publish, but returns one error per record, in order; nil means acked.
 func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	results := make([]error, len(recs))
 	if len(recs) == 0 {
@@ -148,7 +148,7 @@ func (p *Producer) Close(ctx context.Context) error {
 	return nil
 }
 
-// startPublish starts the span of one call. As OpenTelemetry's messaging conventions say for
+// startPublish starts the span limit of one call. As OpenTelemetry's messaging conventions say for
 // batches, it links to the traces of the requests that made the records, which consumers continue.
 func startPublish(ctx context.Context, recs []Record) (context.Context, trace.Span) {
 	ctx, span := otel.Tracer(scope).Start(ctx, "publish "+recs[0].Topic, //nolint:spancheck // ended by the caller

@@ -16,8 +16,8 @@ import (
 // maxPageBytes is approximately how much of a topic is read into memory at once.
 const maxPageBytes = 8 << 20
 
-// offsetBounds returns each partition's first offset, and the one after the last, of a topic by its
-// full name; none for a topic that does not exist.
+// offsetBounds returns the first offset of each partition of a topic, and the offset after its
+// last. name is the topic's full name. The results are empty if the topic does not exist.
 func (c Config) offsetBounds(ctx context.Context, name string) (starts, ends Offsets, err error) {
 	client, err := c.newClient("reader")
 	if err != nil {
@@ -26,12 +26,12 @@ func (c Config) offsetBounds(ctx context.Context, name string) (starts, ends Off
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	list := func(ask func(context.Context, ...string) (kadm.ListedOffsets, error)) Offsets {
-		listed, failed := ask(ctx, name)
-		if failed == nil {
-			failed = listed.Error()
+		listed, listErr := ask(ctx, name)
+		if listErr == nil {
+			listErr = listed.Error()
 		}
-		if failed != nil && !errors.Is(failed, kerr.UnknownTopicOrPartition) {
-			err = errs.ErrUnavailable.Wrap(fmt.Errorf("offsets of %s: %w", name, failed))
+		if listErr != nil && !errors.Is(listErr, kerr.UnknownTopicOrPartition) {
+			err = errs.ErrUnavailable.Wrap(fmt.Errorf("offsets of %s: %w", name, listErr))
 		}
 		out := Offsets{}
 		for p, o := range listed[name] {
@@ -44,8 +44,8 @@ func (c Config) offsetBounds(ctx context.Context, name string) (starts, ends Off
 	return list(admin.ListStartOffsets), list(admin.ListEndOffsets), err
 }
 
-// readRange returns the records of each partition at the offsets from from to to, without to. It
-// stops after about maxBytes.
+// readRange returns the records of each partition with offsets in [from, to). It stops after about
+// maxBytes.
 func (c Config) readRange(ctx context.Context, name string, from, to Offsets, maxBytes int) (map[int32][]Record, error) {
 	unread := map[int32]kgo.Offset{}
 	for p, at := range from {

@@ -22,7 +22,7 @@ type traffic struct {
 	topic    string
 	producer *kafka.Producer
 	sent     int
-	turns    chan struct{} // one for each record that may end
+	turns    chan struct{} // a value for each record that may be finished
 
 	mu     sync.Mutex
 	busy   map[int32]bool
@@ -50,7 +50,7 @@ func (f *traffic) send() {
 	}
 }
 
-// sendUntil sends until the channel is closed.
+// sendUntil sends records until end is closed.
 func (f *traffic) sendUntil(end <-chan struct{}, what string) {
 	f.t.Helper()
 	testkit.Until(f.t, func() bool {

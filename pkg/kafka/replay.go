@@ -17,8 +17,8 @@ type Replay struct {
 // NewReplay makes a Replay of what a group has read.
 func NewReplay(cfg Config, group string) *Replay { return &Replay{cfg, group} }
 
-// CheckComplete fails unless a topic has kept all its records, and will: it has unlimited retention,
-// and each partition still begins at offset 0. A topic that does not exist has lost none.
+// CheckComplete fails unless a topic has kept all its records and will keep them: it has unlimited
+// retention, and each partition begins at offset 0. A topic that does not exist is complete.
 func (r *Replay) CheckComplete(ctx context.Context, topic string) error {
 	name := r.cfg.prefixedTopic(topic)
 	starts, _, err := r.cfg.offsetBounds(ctx, name)
@@ -38,9 +38,9 @@ func (r *Replay) CheckComplete(ctx context.Context, topic string) error {
 	return checkRetention(ctx, kadm.NewClient(client), name)
 }
 
-// Read hands the records of each partition at the offsets from from to to, without to, to handle, in
-// their order, as many at once as were fetched. Records that were redriven for another group are left
-// out; next is the offset after the last one read, also of these.
+// Read passes the records of each partition with offsets in [from, to) to handle, in order, as many
+// at once as were fetched. It leaves out records that were redriven for another group. next is the
+// offset after the last record read, including those left out.
 func (r *Replay) Read(
 	ctx context.Context, topic string, from, to Offsets, handle func(ctx context.Context, partition int32, recs []Record, next int64) error,
 ) error {
@@ -56,11 +56,11 @@ func (r *Replay) Read(
 		if len(unread) == 0 {
 			return nil
 		}
-		read, err := r.cfg.readRange(ctx, r.cfg.prefixedTopic(topic), unread, to, maxPageBytes)
+		byPartition, err := r.cfg.readRange(ctx, r.cfg.prefixedTopic(topic), unread, to, maxPageBytes)
 		if err != nil {
 			return err
 		}
-		for p, recs := range read {
+		for p, recs := range byPartition {
 			at[p] = recs[len(recs)-1].Offset + 1
 			if err := handle(ctx, p, r.ofGroup(topic, recs), at[p]); err != nil {
 				return err
@@ -69,7 +69,7 @@ func (r *Replay) Read(
 	}
 }
 
-// ofGroup leaves out what was redriven for other groups, and sets the topic's name without prefix.
+// ofGroup leaves out records redriven for other groups, and sets the topic's name without prefix.
 func (r *Replay) ofGroup(topic string, recs []Record) []Record {
 	mine := recs[:0]
 	for _, rec := range recs {

@@ -14,8 +14,8 @@ import (
 	"urr.guru/pkg/kafka/kafkatest"
 )
 
-// A replay hands over what the group has read, in order, from offset to offset: not what was redriven
-// for others.
+// Read passes on the records that the group has read, in order and in a range of offsets, without
+// those that were redriven for other groups.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	topic, cfg := kafkatest.TopicOf(t, 2), kafkatest.Config(t)
@@ -62,7 +62,7 @@ func TestReplay(t *testing.T) {
 	read(at, ends)
 	require.Equal(t, ends, at)
 	require.Len(t, seen, (all+2)/3+all/3)
-	read(at, ends) // nothing is left
+	read(at, ends) // no record is left to read
 }
 
 func TestReplayRefusesTopicsThatLoseRecords(t *testing.T) {

@@ -21,7 +21,7 @@ const defaultPartitions = 3
 // Topic describes a topic for EnsureTopics.
 type Topic struct {
 	Name       string
-	Partitions int32 // 0: 3
+	Partitions int32 // 0 means 3
 	// MayForget permits a limited retention: operators may set one to have personal data deleted.
 	MayForget bool
 }
@@ -54,8 +54,8 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 func ensureTopic(ctx context.Context, admin *kadm.Client, cfg Config, t Topic) error {
 	err := retryUntilAgreed(ctx, func() error { return createTopic(ctx, admin, cfg, t) })
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		var known *kerr.Error
-		if errors.As(err, &known) {
+		var brokerErr *kerr.Error
+		if errors.As(err, &brokerErr) {
 			return fmt.Errorf("create topic %s: %w", t.Name, err)
 		}
 		return errs.ErrUnavailable.Wrap(fmt.Errorf("create topic %s: %w", t.Name, err))

@@ -27,8 +27,8 @@ func member(t *testing.T, s *seen, log *slog.Logger, group string, topics ...str
 	return c
 }
 
-// A platform without one of the services has no topic of it. Consumers of that topic and of others
-// work, and neither their log nor their metrics report a fault.
+// A platform that lacks a service lacks its topic. Consumers of that topic and of others work, and
+// neither their log nor their metrics report a fault.
 func TestMissingTopicIsNoFault(t *testing.T) {
 	t.Parallel()
 	present, missing, group := kafkatest.TopicOf(t, 1), kafkatest.Name("missing"), kafkatest.Name("group")

@@ -179,7 +179,7 @@ func (w *worker) handleRecords(chunk []*kgo.Record) bool {
 }
 
 // processOneByOne processes the records of a failed batch one at a time, so that only the bad ones
-// are dead-lettered. Each is marked, so that a stop repeats none that are done.
+// are dead-lettered. Each record is marked when it is done, so that a stop repeats none.
 func (w *worker) processOneByOne(chunk []*kgo.Record) bool {
 	for i := range chunk {
 		if !w.processRecords(chunk[i : i+1]) {

@@ -20,7 +20,7 @@ import (
 // not use up the shutdown time.
 const flushTimeout = 3 * time.Second
 
-// App has the servers, workers and closing functions of a process; Run runs them. All methods but
+// App holds the servers, workers and closing functions of a process; Run runs them. All methods but
 // Run are called before Run, by one goroutine.
 type App struct {
 	name string
@@ -279,8 +279,8 @@ func (a *App) setHealth(h health) {
 	}
 }
 
-// drain goes on serving for a while, so that load balancers can remove this process. A failure ends
-// it early.
+// drain continues to serve for a while, so that load balancers can remove this process. A failed
+// task ends the drain early.
 func (a *App) drain() error {
 	t := time.NewTimer(a.cfg.Drain)
 	defer t.Stop()

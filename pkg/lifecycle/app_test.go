@@ -29,7 +29,7 @@ func newApp(cfg lifecycle.Config) *lifecycle.App {
 	return a
 }
 
-// run starts the app and returns how to stop it and what it returned.
+// run starts the app. It returns a function that stops it, and one that waits for its result.
 func run(t *testing.T, a *lifecycle.App) (stop context.CancelFunc, wait func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +53,7 @@ func page(t *testing.T, url string) string {
 	return string(body)
 }
 
-// get returns 0 while nothing listens.
+// get requests url. It returns status 0 while nothing listens there.
 func get(t *testing.T, url string) (int, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

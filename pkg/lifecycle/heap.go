@@ -5,8 +5,8 @@ import "runtime"
 // heapFloor is about how many bytes each service allocates between two garbage collections.
 const heapFloor = 32 << 20
 
-// ReserveHeap makes the garbage collector of a process with a small heap run less often: it starts
-// when the heap has grown by GOGC percent, in a heap of a few MB many times a second under load.
+// ReserveHeap makes the garbage collector run less often in a process with a small heap. It starts
+// when the heap has grown by GOGC percent: under load a heap of a few MB does often.
 //
 // ReserveHeap adds an array of the given size to the heap until release is called. The array is never
 // written to, so it takes address space and no memory. It counts as part of the heap: by default

@@ -1,5 +1,5 @@
-// Package lifecycle has what every process needs: commands, configuration and logger, servers and
-// workers, probes, and an ordered shutdown after which nothing is left running.
+// Package lifecycle provides what every process needs: commands, configuration and logger, servers
+// and workers, probes, and an ordered shutdown after which nothing is left running.
 package lifecycle
 
 import (
@@ -78,8 +78,8 @@ func (e Command[C]) name() string {
 // Main is a service's main function: it reads the command (serve, the default; migrate; check,
 // which only reads the configuration; version; those of more, which may replace one), loads C from
 // the environment, and runs. It returns the exit code: 0 done, 1 failed, 2 wrong usage or
-// configuration. C must embed Config. SIGTERM and SIGINT cancel the context; a second one ends the
-// process.
+// configuration. C must embed Config. SIGTERM and SIGINT cancel the context; a second signal ends
+// the process.
 func Main[C any](name string, run, migrate func(context.Context, *C, *slog.Logger) error, more ...Command[C]) int {
 	defer ReserveHeap(heapFloor)()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)

@@ -143,7 +143,7 @@ func TestInterruptedMigrationFails(t *testing.T) {
 	require.Zero(t, runCommand(ctx, "ticket", []string{"serve"}, &out, &out, interrupted, interrupted), "stopped while it started")
 }
 
-// TestMain provides one program: a service whose shutdown hangs.
+// TestMain provides a child process: a service whose shutdown hangs.
 func TestMain(m *testing.M) {
 	processtest.Main(processtest.WithLeakCheck(m), func() int {
 		return Main("ticket", func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error {
@@ -166,7 +166,7 @@ func TestSecondSignalEndsProcess(t *testing.T) {
 	prints("has started")
 	p.Signal(syscall.SIGTERM)
 	prints("was told to stop")
-	testkit.Until(t, func() bool { // the first of them may still meet the handler of the first
+	testkit.Until(t, func() bool { // the handler of the first signal may still catch one
 		p.Signal(syscall.SIGTERM)
 		select {
 		case <-p.Ended():

@@ -26,7 +26,7 @@ var conditionHolds = promauto.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "urr_ready", Help: "1 while a condition of the process holds (a store answers, a first read is done), 0 while it does not.",
 }, []string{"condition"})
 
-// health is what probes and callers are told about the state of the process.
+// health is the state of the process, as probes and callers see it.
 type health struct {
 	ready   bool // from the first moment when all conditions held until the process stops
 	serving bool // while all conditions hold
@@ -37,8 +37,8 @@ type health struct {
 type readiness struct {
 	log     *slog.Logger
 	checks  []*condition
-	every   time.Duration // between the checks
-	timeout time.Duration // of a check
+	every   time.Duration // interval of the checks
+	timeout time.Duration // limit of one check
 
 	cancel context.CancelFunc
 	done   chan struct{}

@@ -170,7 +170,7 @@ func TestGRPCHealthFollowsConditions(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	const yes, no = grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING
-	is := func(serving, ready grpc_health_v1.HealthCheckResponse_ServingStatus) func() bool {
+	healthIs := func(serving, ready grpc_health_v1.HealthCheckResponse_ServingStatus) func() bool {
 		return func() bool {
 			for name, want := range map[string]grpc_health_v1.HealthCheckResponse_ServingStatus{"": serving, "readiness": ready} {
 				r, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}, grpc.WaitForReady(true))
@@ -182,15 +182,15 @@ func TestGRPCHealthFollowsConditions(t *testing.T) {
 		}
 	}
 	<-checked
-	testkit.Until(t, is(no, no), "neither before the store answered once")
+	testkit.Until(t, healthIs(no, no), "neither before the store answered once")
 	broken.Store(false)
-	testkit.Until(t, is(yes, yes), "ready and serving")
+	testkit.Until(t, healthIs(yes, yes), "ready and serving")
 	broken.Store(true)
-	testkit.Until(t, is(no, yes), "the loss of the store")
+	testkit.Until(t, healthIs(no, yes), "the loss of the store")
 	broken.Store(false)
-	testkit.Until(t, is(yes, yes), "the return of the store")
+	testkit.Until(t, healthIs(yes, yes), "the return of the store")
 	stop()
-	testkit.Until(t, is(no, no), "neither while it drains")
+	testkit.Until(t, healthIs(no, no), "neither while it drains")
 	end()
 	require.ErrorIs(t, wait(), errEndDrain)
 }

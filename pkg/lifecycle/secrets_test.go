@@ -76,7 +76,7 @@ func (w *recorder) last() (*secretsConfig, int) {
 	return w.applied[len(w.applied)-1], len(w.applied)
 }
 
-// follow runs an app inside the bubble; the files are below dir.
+// follow runs, inside a synctest bubble, an app that follows the secret files below dir.
 func follow(t *testing.T, dir string) *recorder {
 	t.Helper()
 	t.Setenv("FOLLOWED_KEY_FILE", filepath.Join(dir, "key"))
@@ -103,7 +103,7 @@ func mount(t *testing.T, dir string, members map[string]string) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		top, _, _ := strings.Cut(name, "/")
-		_ = os.Symlink(filepath.Join("..data", top), filepath.Join(dir, top)) // is there from the second time on
+		_ = os.Symlink(filepath.Join("..data", top), filepath.Join(dir, top)) // fails if it exists
 	}
 	require.NoError(t, os.Symlink(filepath.Base(data), filepath.Join(dir, "..next")))
 	require.NoError(t, os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")))
@@ -177,8 +177,8 @@ func TestRefusedContentChangesNothing(t *testing.T) {
 	})
 }
 
-// External Secrets may empty a member before it writes the next content, or delete and recreate the
-// Secret. The old content stays in use, and a member that returns unchanged is no reload.
+// The External Secrets operator may empty a key before it writes the next content, or delete and
+// recreate the Secret. The old content stays in use, and a key that returns unchanged is no reload.
 func TestEmptiedSecretStaysInUse(t *testing.T) {
 	dir := t.TempDir()
 	first := map[string]string{"key": "good 1", "accept/gateway": "g1", "accept/vwr": "v1"}

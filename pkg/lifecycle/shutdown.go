@@ -10,10 +10,10 @@ import (
 // reportGrace is how much longer than its deadline a task may take to report that it has ended.
 const reportGrace = 100 * time.Millisecond
 
-// shutdown ends servers, workers and closing functions within ShutdownTimeout in total. What does
-// not end in time is named in the error and abandoned: the process then exits with code 1. No group
-// can use up the time of the next: servers get half of the time, workers three quarters of the
-// rest, closing functions what remains.
+// shutdown ends servers, workers and closing functions within ShutdownTimeout in total. Whatever
+// does not end in time is named in the error and abandoned: the process then exits with code 1. No
+// group can use up the time of the next: servers get half of the time, workers three quarters of
+// the rest, closing functions what remains.
 func (a *App) shutdown(base context.Context) error {
 	ctx, cancel := context.WithTimeout(base, a.cfg.ShutdownTimeout)
 	defer cancel()

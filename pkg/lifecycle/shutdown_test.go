@@ -31,7 +31,7 @@ func TestShutdownHasADeadline(t *testing.T) {
 	})
 }
 
-// A pool waits for the connection of a hanging worker without regard to its context: the process
+// Closing a pool waits for the connection of a hanging worker and ignores the context. The process
 // must end anyway.
 func TestHangingCloserIsAbandoned(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ func Start(ctx context.Context, interval time.Duration, do func(context.Context)
 	}
 }
 
-// Try does what Every does, for calls that may fail: failures are logged with the message.
+// Try is like Every, for calls that may fail: failures are logged with the message.
 func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message string, do func(context.Context) error) error {
 	return Every(ctx, interval, func(ctx context.Context) {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
@@ -45,9 +45,9 @@ func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message 
 	})
 }
 
-// Pruner returns a worker that calls prune, which deletes old rows, at the interval until its context
-// ends, as Try does.
-// The random first wait spreads the replicas and keeps the work away from the start.
+// Pruner returns a worker that calls prune, which deletes old rows, at the interval until its
+// context ends. It logs failures like Try. The random first wait spreads the replicas and keeps the
+// work away from the start.
 func Pruner(every time.Duration, log *slog.Logger, message string, prune func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		Sleep(ctx, rand.N(every)) //nolint:gosec // jitter
@@ -55,8 +55,8 @@ func Pruner(every time.Duration, log *slog.Logger, message string, prune func(co
 	}
 }
 
-// Batches repeats a statement that deletes up to size rows until it deletes fewer: nothing is left, or
-// other replicas delete it. It returns the number of all rows, also with an error.
+// Batches repeats a statement that deletes up to size rows until it deletes fewer: no row is left,
+// or other replicas delete them. It returns the total number of deleted rows, also with an error.
 func Batches(ctx context.Context, size int32, remove func(context.Context, int32) (int64, error)) (total int64, err error) {
 	for n := int64(size); n >= int64(size) && err == nil; total += n {
 		n, err = remove(ctx, size)
@@ -64,7 +64,7 @@ func Batches(ctx context.Context, size int32, remove func(context.Context, int32
 	return total, err
 }
 
-// Tick does what Every does, but makes the first call only after one interval.
+// Tick is like Every, but makes the first call only after one interval.
 func Tick(ctx context.Context, interval time.Duration, do func(context.Context)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -74,7 +74,7 @@ func Tick(ctx context.Context, interval time.Duration, do func(context.Context))
 	return nil
 }
 
-// The pauses before a stream is reopened: each is twice the last one, its second half random.
+// The pauses before a stream is reopened: each is twice the previous one, and half of it is random.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 3 * time.Second
@@ -91,7 +91,7 @@ func Follow(ctx context.Context, log *slog.Logger, name string, read func(contex
 			return nil //nolint:nilerr // the stream ended with ctx
 		}
 		level := slog.LevelWarn
-		if received { // connections also end by age
+		if received { // servers also close old connections
 			backoff, level = minBackoff, slog.LevelInfo
 		}
 		log.Log(ctx, level, "stream broken", "of", name, "error", err.Error(), "again_in", backoff.String())

@@ -45,7 +45,7 @@ func TestTryGoesOnAfterFailures(t *testing.T) {
 		calls := 0
 		err := loop.Try(ctx, time.Second, slog.New(slog.NewTextHandler(&out, nil)), "not done", func(context.Context) error {
 			if calls++; calls == 3 {
-				cancel() // the failure that follows is no news
+				cancel() // the failure that follows must not be logged
 			}
 			if calls == 2 {
 				return nil
@@ -111,15 +111,15 @@ func TestFollow(t *testing.T) {
 		require.NoError(t, err)
 		longest := []int{0, 100, 200, 400, 800, 1600, 3000, 3000, 100, 200} // ms
 		for i, p := range pauses {
-			most := time.Duration(longest[i]) * time.Millisecond
-			require.LessOrEqual(t, p, most, "pause %d", i)
-			require.GreaterOrEqual(t, p, most/2, "pause %d", i)
+			limit := time.Duration(longest[i]) * time.Millisecond
+			require.LessOrEqual(t, p, limit, "pause %d", i)
+			require.GreaterOrEqual(t, p, limit/2, "pause %d", i)
 		}
 	})
 }
 
-// fakeStream is a stream of the messages that a test sends. It breaks when the context ends with
-// which it was opened.
+// fakeStream is a stream of the messages that a test sends. It breaks when the context with which
+// it was opened ends.
 type fakeStream struct {
 	ctx  context.Context //nolint:containedctx // as a gRPC stream's
 	sent <-chan string

@@ -26,7 +26,7 @@ func TestBacklogIsPublishedInGrowingBatches(t *testing.T) {
 	}
 	m := publishAll(t, events)
 	require.Equal(t, 2, m.sizes[0])
-	largest := slices.Max(m.sizes) // they start again after a pause of the process
+	largest := slices.Max(m.sizes) // the growth starts again after a pause of the process
 	require.GreaterOrEqual(t, largest, 4)
 	require.LessOrEqual(t, largest, 16)
 	for k := range int64(5) {
@@ -86,7 +86,7 @@ func TestRowsInFlightAreHashed(t *testing.T) {
 	require.Equal(t, 2, strings.Count(plan.String(), "hashed SubPlan"), "parked keys and rows in flight\n%s", plan.String())
 }
 
-// Rows that were read while those before them were being published wait when one of these fails.
+// Prefetched rows wait when one of the rows before them is not published.
 func TestRowsReadAheadWaitForFailedOnes(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	relayedEvents = 20_000  // of a round
-	relayedKeys   = 5_000   // an entity has some events
-	batchOfRelay  = 500     // the default of a relay
+	relayedEvents = 20_000  // events per round
+	relayedKeys   = 5_000   // so each key has several events
+	batchOfRelay  = 500     // a relay's default batch size
 	payloadFill   = 400     // bytes; with the rest of the payload, as much as an event of a reservation
 	relayedSource = "bench" // CloudEvents source
 )
 
 // BenchmarkOutboxRelay is the row outbox_relay of `make bench`: a relay publishes a full table to
-// Kafka, beside draining the same table by SQL alone, without publishing.
+// Kafka, compared with draining the table by SQL alone, without publishing.
 func BenchmarkOutboxRelay(b *testing.B) {
 	pool, topic, producer := postgrestest.New(b, outbox.Migrations), kafkatest.TopicOf(b, 3), kafkatest.Producer(b)
 	side := func(drain func()) rounds.MeasureFunc {
@@ -50,7 +50,7 @@ func BenchmarkOutboxRelay(b *testing.B) {
 	}, side(func() { relayAll(b, pool, producer) }), side(func() { drainBySQL(b, pool) }))
 }
 
-// fillOutbox makes the table contain the events of a round, as services write them.
+// fillOutbox fills the table with only the events of one round, as services write them.
 func fillOutbox(b *testing.B, pool *pgxpool.Pool, topic string) {
 	b.Helper()
 	_, err := pool.Exec(b.Context(), `TRUNCATE outbox`)

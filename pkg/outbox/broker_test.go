@@ -68,8 +68,8 @@ func randomText(n int) string {
 
 const maxBytes = "max.message.bytes"
 
-// limited makes a topic of one partition whose limit applies from its first record on: a limit set
-// later reaches the broker some time after the controller has accepted it.
+// limited makes a topic of one partition with a limit of a record's size. The limit is set at
+// creation: one set later reaches the broker some time after the controller has accepted it.
 func limited(t *testing.T, bytes string) string {
 	t.Helper()
 	topic := kafkatest.Name("limited")

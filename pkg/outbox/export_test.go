@@ -20,7 +20,7 @@ func (r *Relay) ShortenPauses() {
 // Scan replaces the 5,000 rows that one read covers while partitions are in back-off.
 func (r *Relay) Scan(rows int) { r.scan = rows }
 
-// DrainTimeout replaces the 3 s that the relay publishes after its end has begun.
+// DrainTimeout replaces the 3 s for which a stopping relay still publishes.
 func (r *Relay) DrainTimeout(d time.Duration) { r.drainTimeout = d }
 
 // SessionIdle replaces the 10 s after which the server ends the session of a relay that hangs.

@@ -25,7 +25,7 @@ func event(topic, key string, version int64) outbox.Event {
 	}
 }
 
-// caller is a payload.
+// caller returns the payload of an event.
 func caller(text string, version int64) *commonv1.Caller {
 	return &commonv1.Caller{UserId: text, Epoch: version}
 }
@@ -60,7 +60,7 @@ func waitForOlderTransactions(t *testing.T, pool *pgxpool.Pool) {
 	}, "the transactions before it have ended")
 }
 
-// run starts a relay; it stops with the returned function, at the latest when the test ends.
+// run starts a relay. The returned function stops it, at the latest when the test ends.
 func run(t *testing.T, pool *pgxpool.Pool, p outbox.Publisher, opts outbox.Options) (*outbox.Relay, func()) {
 	t.Helper()
 	r := newRelay(t, pool, p, opts)

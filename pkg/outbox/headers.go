@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// decodeHeaders reads a JSON object whose values are texts. Texts without escapes, such as those of
-// kafka.EventHeaders, are cut out of the JSON, which is much faster than decoding it.
+// decodeHeaders reads a JSON object whose values are strings. Strings without escapes, such as
+// those of kafka.EventHeaders, are cut out of the JSON, which is much faster than decoding it.
 func decodeHeaders(b []byte) (map[string]string, error) {
 	if headers, ok := cutHeaders(string(b)); ok {
 		return headers, nil
@@ -15,8 +15,8 @@ func decodeHeaders(b []byte) (map[string]string, error) {
 	return headers, json.Unmarshal(b, &headers)
 }
 
-// cutHeaders reads a JSON object of texts in the form that PostgreSQL writes: {"a": "b", "c": "d"}.
-// ok is false for any other form.
+// cutHeaders reads a JSON object of strings in the form that PostgreSQL writes: {"a": "b", "c":
+// "d"}. ok is false for any other form.
 func cutHeaders(s string) (headers map[string]string, ok bool) {
 	if strings.ContainsFunc(s, isEscaped) || !strings.HasPrefix(s, `{"`) || !strings.HasSuffix(s, `"}`) || len(s) < len(`{"": ""}`) {
 		return nil, false
@@ -39,5 +39,5 @@ func cutHeaders(s string) (headers map[string]string, ok bool) {
 	}
 }
 
-// isEscaped reports whether c is escaped in a JSON text, or not allowed in one.
+// isEscaped reports whether c is escaped in a JSON string, or not allowed in one.
 func isEscaped(c rune) bool { return c == '\\' || c < ' ' }

@@ -14,7 +14,7 @@ import (
 
 const (
 	measureEvery = 5 * time.Second
-	// countLimit is the number at which counting rows stops: a larger one would tell no more.
+	// countLimit is the number at which counting rows stops: a larger number would tell no more.
 	countLimit = 100_000
 )
 

@@ -72,8 +72,8 @@ const (
 	insertOne = `
 		INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
-	// WITH ORDINALITY inserts the rows in the order of the arguments, which is then that of the ids
-	// that the table generates.
+	// WITH ORDINALITY inserts the rows in the order of the arguments, which is then the order of the
+	// ids that the table generates.
 	insertMany = `
 		INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
 		SELECT event_id, topic, key, key_hash, type, entity_version, payload, headers::jsonb

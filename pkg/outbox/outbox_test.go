@@ -70,7 +70,7 @@ func TestInsertRefusesTooLargeEvents(t *testing.T) {
 	require.ErrorContains(t, insert(t.Context(), pool, twice), "outbox_event_id_key")
 }
 
-// change is a writer's transaction that gets its txid some time before it gets the entity's row.
+// change runs a writer's transaction that gets its txid some time before it locks the entity's row.
 func change(ctx context.Context, pool *pgxpool.Pool, key string) error {
 	return postgres.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id(), pg_sleep(random() * 0.004)`); err != nil {
@@ -82,7 +82,7 @@ func change(ctx context.Context, pool *pgxpool.Pool, key string) error {
 	})
 }
 
-// Writers of the same entities commit in the order in which they got the row; their txids are in
+// Writers of the same entities commit in the order in which they locked the row; their txids are in
 // another order on purpose.
 func TestPublishesInCommitOrderPerKey(t *testing.T) {
 	t.Parallel()
@@ -238,7 +238,7 @@ func TestStopPublishesPendingEvents(t *testing.T) {
 	stop := start(t, relay)
 	waitEmpty(t, pool) // the first pass comes at once
 	require.NoError(t, insert(t.Context(), pool, event("t", "k", 2), event("t", "k", 3), event("t", "k", 4)))
-	waitForOlderTransactions(t, pool) // what it may wait for at its end has a limit
+	waitForOlderTransactions(t, pool) // a stopping relay does not wait long for them
 	stop()
 	require.Zero(t, pending(t, pool))
 	require.Equal(t, []int64{1, 2, 3, 4}, m.versions(t, "k"))

@@ -38,8 +38,8 @@ func ParkedKeys(ctx context.Context, pool *pgxpool.Pool) ([]ParkedKey, error) {
 	return parked, postgres.Err(err)
 }
 
-// Redrive makes the relay publish the events of a parked key again, in order; with an empty key
-// those of all its parked keys. A key refused again is parked again. It returns the number of keys.
+// Redrive makes the relay publish the events of a parked key again, in order. An empty key means
+// all parked keys of the topic. A key refused again is parked again. It returns the number of keys.
 func Redrive(ctx context.Context, pool *pgxpool.Pool, topic, key string) (int64, error) {
 	tag, err := pool.Exec(ctx, `DELETE FROM outbox_parked WHERE topic = $1 AND $2 IN ('', key)`, topic, key)
 	return tag.RowsAffected(), postgres.Err(err)

@@ -49,9 +49,9 @@ func (r *Relay) probeStalled(ctx context.Context, s *relaySession) (int, error) 
 	return n, nil
 }
 
-// rowsToProbe returns the first rows that are to be published. A partition without rows
-// counts as recovered. One whose first row is not settled is postponed: a transaction that may
-// insert an earlier row still runs.
+// rowsToProbe returns the first rows that are to be published. A partition without rows counts as
+// recovered. A partition whose first row is not settled is postponed: a transaction that may insert
+// an earlier row still runs.
 func (r *Relay) rowsToProbe(ctx context.Context, s *relaySession, due []partition, firstRows []row) []row {
 	now := time.Now()
 	ready := make([]row, 0, len(firstRows))

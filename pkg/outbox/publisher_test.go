@@ -28,7 +28,7 @@ func (m *fakePublisher) PublishEach(_ context.Context, recs []kafka.Record) []er
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	results := make([]error, len(recs))
-	broken := make(map[string]error) // nothing follows a failure in its partition; here each key has one to itself
+	broken := make(map[string]error) // a failure ends its partition; here each key has its own
 	for i, r := range recs {
 		if results[i] = broken[r.Topic+"/"+string(r.Key)]; results[i] == nil && m.fail != nil {
 			results[i] = m.fail(r)

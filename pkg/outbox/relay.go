@@ -107,8 +107,8 @@ func (r *Relay) Signal() {
 	}
 }
 
-// Run publishes events until ctx ends, and then for up to 3 s those that are left. While PostgreSQL
-// or Kafka is unavailable it retries.
+// Run publishes events until ctx ends, and then the remaining events for up to 3 s. While
+// PostgreSQL or Kafka is unavailable it retries.
 func (r *Relay) Run(ctx context.Context) error {
 	defer r.startMetrics(ctx)()
 	for ctx.Err() == nil {

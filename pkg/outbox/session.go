@@ -25,15 +25,15 @@ type relaySession struct {
 	conn     *pgx.Conn
 	serving  bool // holds relayLock
 	lockedAt time.Time
-	every    time.Duration // between two attempts to take the lock
+	every    time.Duration // pause between two attempts to take the lock
 	// blocked: the last read left out rows that must wait for the end of another transaction. Such
 	// transactions are short, so the next read follows soon and not at the next poll.
 	blocked    bool
 	more       bool // the last read did not cover all rows
 	stalls     *stalls
-	probe      *partitionProbe // in flight; nil: none
+	probe      *partitionProbe // running attempt; nil if none
 	walk       tableWalk
-	prefetched *prefetched   // nil: nothing
+	prefetched *prefetched   // nil if no rows are prefetched
 	took       time.Duration // duration of the last read
 	size       int           // number of rows of a batch that has not grown
 }
@@ -144,8 +144,8 @@ func (s *relaySession) read(ctx context.Context, leaveOut []partition, inFlight 
 	return b, nil
 }
 
-// readWithUnsettled does what read does, but keeps unsettled rows. cut reports that it returned
-// fewer than limit because of maxBytes.
+// readWithUnsettled is like read, but keeps unsettled rows. cut reports that it returned fewer than
+// limit because of maxBytes.
 func (s *relaySession) readWithUnsettled(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
 	if len(leaveOut) == 0 {
 		s.walk = tableWalk{}

@@ -66,7 +66,7 @@ func (s *stalls) recordFailure(p partition, now time.Time) (shouldLog bool) {
 	return shouldLog
 }
 
-// sendSingly makes the rows of a partition up to the id last be sent one at a time from now on.
+// sendSingly makes the relay send the rows of a partition one at a time, up to the id last.
 func (s *stalls) sendSingly(p partition, last int64, now time.Time) {
 	st := s.byPartition[p]
 	if st == nil || !st.recoveredAt.IsZero() {

@@ -143,15 +143,15 @@ func TestUnreadableRowParksItsKey(t *testing.T) {
 	testkit.Until(t, func() bool { return pending(t, pool) == 1 && len(m.published()) == 1 }, "the other key is published")
 }
 
-// Only the failing partition waits. It is tried with one record at a time, even while that attempt
+// Only the failing partition waits. This holds even while the attempt to publish one of its records
 // hangs.
 func TestHangingPartitionDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)
 	const partitions = 3
-	of := func(key string) int32 { return kafka.KeyHash([]byte(key)) % partitions }
+	partitionOf := func(key string) int32 { return kafka.KeyHash([]byte(key)) % partitions }
 	m := fakePublisher{partitions: partitions, fail: func(r kafka.Record) error {
-		if of(string(r.Key)) == 1 {
+		if partitionOf(string(r.Key)) == 1 {
 			return context.DeadlineExceeded
 		}
 		return nil
@@ -163,7 +163,7 @@ func TestHangingPartitionDoesNotBlockOthers(t *testing.T) {
 	testkit.Receive(t, prober.entered)
 	stuck := 0
 	for i := range 30 {
-		if of(fmt.Sprint("key-", i)) == 1 {
+		if partitionOf(fmt.Sprint("key-", i)) == 1 {
 			stuck++
 		}
 	}

@@ -15,8 +15,8 @@ const (
 	MaxWithinSeconds = 86_400
 
 	maxVisitors = 100_000_000
-	// shardRate is how many requests per second a partition of the index for a promotion's requests
-	// takes, which each writes four times, of 1,000. maxShards is the largest number of these
+	// shardRate is how many requests per second a partition of the index of a promotion's requests
+	// takes: 1,000 writes, of which a request needs four. maxShards is the maximum number of
 	// partitions.
 	shardRate, maxShards = 250, 128
 )
@@ -24,11 +24,11 @@ const (
 // Expected is the crowd that operators expect at an opening. The zero value: nothing is expected.
 type Expected struct {
 	Visitors int64
-	// WithinSeconds is the time from the opening in which they come.
+	// WithinSeconds is the time from the opening in which the visitors come.
 	WithinSeconds int64
 }
 
-// Any reports whether somebody is expected.
+// Any reports whether visitors are expected.
 func (e Expected) Any() bool { return e.Visitors > 0 && e.WithinSeconds > 0 }
 
 // PerSecond returns how many visitors come per second.
@@ -37,7 +37,7 @@ func (e Expected) PerSecond() float64 { return float64(e.Visitors) / float64(max
 // Shards returns how many partitions a promotion's index needs.
 func (e Expected) Shards() int64 { return min(maxShards, int64(math.Ceil(e.PerSecond()/shardRate))) }
 
-// Check returns what is wrong with the value; the zero value is right.
+// Check returns the fields that are not valid. The zero value is valid.
 func (e Expected) Check() (bad []errs.Field) {
 	if e == (Expected{}) {
 		return nil

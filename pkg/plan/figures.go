@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Figures are the rows of a report of `make bench`, measured on a machine with so many processors.
+// Figures are the rows of a report of `make bench`, measured on a machine with these processors.
 type Figures struct {
 	Processors int   `json:"processors"`
 	Rows       []Row `json:"rows"`
@@ -26,16 +26,16 @@ var kept []byte // written by `make figures` from scripts/bench/reference.json
 // Kept returns the figures of the repository's report.
 func Kept() (f Figures, err error) { return f, json.Unmarshal(kept, &f) }
 
-// Cost says where a report has the CPU time of one request in one process: as a part of a row. If
-// part is empty, the cost is the row's elapsed time multiplied by the number of processors: an upper
-// bound. Of several rows the first that was measured counts.
+// Cost says which part of which row of a report is the CPU time of a request in a process. If part
+// is empty, the cost is the row's elapsed time multiplied by the processors: an upper bound. The
+// first of the rows that was measured counts.
 type Cost struct {
 	Process string
 	part    string
 	rows    []string
 }
 
-// Row returns the row that counts; without a report of it only its name.
+// Row returns the first row that was measured, or only its name if none was.
 func (f Figures) Row(names ...string) (r Row, measured bool) {
 	for _, name := range names {
 		if i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.Name == name }); i >= 0 {
@@ -74,8 +74,8 @@ func (f Figures) Need(process string, o Opening) (cores float64, missing []strin
 	return cores, missing
 }
 
-// ServiceCores returns the processors that each service needs, without what was measured together
-// with stores.
+// ServiceCores returns the processors that each service needs, without processes that were measured
+// together with stores.
 func (f Figures) ServiceCores(o Opening) map[string]float64 {
 	out := map[string]float64{}
 	for _, process := range o.Processes() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind is what opens.
+// Kind says what an Opening opens.
 type Kind string
 
 // The kinds of openings.
@@ -24,7 +24,7 @@ type Opening struct {
 
 // Assumptions about visitors, and settings at their defaults.
 const (
-	// Admitted is the number of visitors per second that both tiers admit: QUEUE_BATCH of a tick.
+	// Admitted is the number of visitors per second that both tiers admit: QUEUE_BATCH in each tick.
 	Admitted    = 100
 	mapSeconds  = 3  // between two polls of the seat map
 	beatSeconds = 10 // between two heartbeats of a slot
@@ -43,9 +43,9 @@ func (o Opening) Line() float64 { return float64(o.Visitors) / 20 }
 // front. The last interval of a table is for all visitors further back; its Ahead is 0.
 type PollInterval struct{ Ahead, Seconds float64 }
 
-// The poll intervals that both tiers advise: pkg/waits, at the rate Admitted, and
-// services/queue/internal/line. Where tier 1's grow with the wait, that of the nearest in a row
-// counts.
+// The poll intervals that tier 1 (pkg/waits, at the rate Admitted) and tier 2
+// (services/queue/internal/line) advise. Where the intervals of tier 1 grow with the wait, a row
+// has that of its first visitor.
 var (
 	Tier1Polls = []PollInterval{ //nolint:gochecknoglobals // constant tables
 		{500, 2}, {2000, 5}, {10_000, 10}, {40_000, 15}, {60_000, 20}, {80_000, 30}, {100_000, 40}, {120_000, 50}, {0, 60},
@@ -62,7 +62,7 @@ type Rate struct {
 	Sum       string
 }
 
-// PollRate returns the polls of all visitors in a line.
+// PollRate returns the rate of polls of all visitors in a line.
 func PollRate(waiting float64, table []PollInterval) (r Rate) {
 	var (
 		terms []string
@@ -79,7 +79,7 @@ func PollRate(waiting float64, table []PollInterval) (r Rate) {
 			from = to
 		}
 	}
-	if len(terms) > maxTerms { // a line of a table has its limit
+	if len(terms) > maxTerms { // a line of the report is short
 		terms = []string{terms[0], terms[1], "…", terms[len(terms)-1]}
 	}
 	r.Sum = strings.Join(terms, " + ")
@@ -93,7 +93,7 @@ type Requests struct {
 	Costs []Cost
 }
 
-// The names of processes that are no service.
+// The names of processes that are not services.
 const (
 	redis       = "Redis"
 	limitsRedis = "Redis of the limits"
@@ -102,9 +102,9 @@ const (
 	rewards     = "reward, PostgreSQL"
 )
 
-// Requests returns the requests of an opening, as if all kinds had their peak at the same time. Who
-// gets a position, applies or attends is taken to cost the gateway what a poll of tier 2 costs: one
-// batched call.
+// Requests returns the requests of an opening, as if all kinds had their peak at the same time. It
+// assumes that to get a position, to apply or to attend costs the gateway as much as a poll of tier
+// 2: one batched call.
 func (o Opening) Requests() []Requests {
 	over := func(n float64, seconds int64) Rate {
 		return Rate{n / float64(seconds), fmt.Sprintf("%s/%d", Number(n), seconds)}
@@ -143,8 +143,8 @@ func (o Opening) Requests() []Requests {
 
 func (o Opening) settled() float64 { return min(o.PerSecond(), SettledPerSecond) }
 
-// Processes returns the names of the processes that an opening uses. A name with a comma is of
-// several, which were measured together.
+// Processes returns the names of the processes that an opening uses. A name with a comma stands for
+// several processes, which were measured together.
 func (o Opening) Processes() (out []string) {
 	for _, r := range o.Requests() {
 		for _, c := range r.Costs {
@@ -156,18 +156,18 @@ func (o Opening) Processes() (out []string) {
 	return out
 }
 
-// Load is what an opening asks of its table of DynamoDB, or of an index, per second. An item of at
+// Load is the load per second of an opening on its table of DynamoDB, or on an index. An item of at
 // most 1 KB takes a write unit, in a transaction two.
 type Load struct {
 	Table, Index  string // Table without the installation's prefix; Index empty: the table itself
 	Writes, Reads float64
-	Sum           string // of the writes
+	Sum           string // calculation of Writes, as text
 }
 
 // Loads returns the loads of an opening, all of one table. A position is read, and then stored. An
 // application is stored (lock, request, log, marker), queued if it is not settled within a second
-// (request, log, marker) and settled (request and its share of what ninety have in common; outside
-// the transaction three logs and the marker); queueing it moves it in the indexes.
+// (request, log, marker) and settled (request and its share of the items that ninety have in
+// common; outside the transaction three logs and the marker); queueing it moves it in the indexes.
 func (o Opening) Loads() []Load {
 	rate := o.PerSecond()
 	load := func(table, index string, perVisitor, perSettled, reads float64) Load {

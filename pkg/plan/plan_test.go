@@ -21,7 +21,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// 100,000 in tier 1 poll at the intervals that pkg/waits advises.
+// 100,000 visitors in tier 1 poll at the intervals that pkg/waits advises.
 func TestPollRate(t *testing.T) {
 	t.Parallel()
 	rate := plan.PollRate(100_000, plan.Tier1Polls)
@@ -40,7 +40,7 @@ func TestPollRate(t *testing.T) {
 	}
 }
 
-// measured are figures of a test: every row but those of assign_cpu and promotion_sold_out.
+// measured returns figures with all rows except assign_cpu and promotion_sold_out.
 func measured() plan.Figures {
 	return plan.Figures{Processors: 2, Rows: []plan.Row{
 		{Name: "event", Parts: map[string]float64{"gateway": 40, "ticket": 0.4}},
@@ -70,7 +70,7 @@ func TestPlanOfAMillion(t *testing.T) {
 	require.Equal(t, string(want), got.String(), "go test ./plan -update")
 }
 
-// Twice as many visitors, or half the time, double what arrives; a faster row needs less.
+// Twice the visitors, or half the time, double the arrivals. A faster row needs fewer cores.
 func TestPlansAreLinear(t *testing.T) {
 	t.Parallel()
 	f := measured()
@@ -81,9 +81,9 @@ func TestPlansAreLinear(t *testing.T) {
 		faster.WithinSeconds /= 2
 		for i, r := range once.Requests() {
 			switch r.Name {
-			case "hold seats", "pay": // the rate of admissions
+			case "hold seats", "pay": // limited by the rate of admissions
 				require.InDelta(t, r.PerSecond, twice.Requests()[i].PerSecond, 0)
-			case "poll tier 1", "poll tier 2": // who is further back asks less often
+			case "poll tier 1", "poll tier 2": // visitors further back poll less often
 				require.Greater(t, twice.Requests()[i].PerSecond, r.PerSecond)
 			default: // settling has a limit that this crowd does not reach
 				require.InDelta(t, 2*r.PerSecond, twice.Requests()[i].PerSecond, 1e-9, r.Name)

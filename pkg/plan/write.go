@@ -17,7 +17,7 @@ const (
 	WarmUsage = "[--warm --visitors N --within SECONDS]"
 )
 
-// Command writes what the crowd in args needs.
+// Command writes the plan for the crowd in args.
 func Command(args []string, out io.Writer) error {
 	e, err := parse(flag.NewFlagSet("plan", flag.ContinueOnError), args)
 	if err == nil && !e.Any() {
@@ -33,8 +33,8 @@ func Command(args []string, out io.Writer) error {
 	return Write(out, f, e)
 }
 
-// WarmFlags parses args by flags, to which it adds --warm, which needs --visitors and --within.
-// Without it nobody is expected.
+// WarmFlags parses args with flags, to which it adds --warm, --visitors and --within. They must be
+// given together. Without them nobody is expected.
 func WarmFlags(flags *flag.FlagSet, args []string) (Expected, error) {
 	warm := flags.Bool("warm", false, "")
 	e, err := parse(flags, args)
@@ -101,8 +101,8 @@ func (f Figures) NeedText(process string, o Opening) string {
 	}
 }
 
-// machine says what runs a process: pods with requests.cpu of 1, or a class of AWS by its
-// processors. A node of Redis runs its commands on one of them.
+// machine says what runs a process: pods with requests.cpu of 1, or a class of AWS by its number of
+// processors. A node of Redis runs its commands on one processor.
 func machine(process string, cores int) string {
 	classes := []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"}
 	class := bits.Len(uint(max(2, cores)-1)) - 1 //nolint:gosec // positive
@@ -118,8 +118,8 @@ func machine(process string, cores int) string {
 	}
 }
 
-// newTableWrites is how many writes per second a new on-demand table takes, and an index of it;
-// partitionWrites those of a partition key, of which the positions of a room have maxRoomShards.
+// newTableWrites is how many writes per second a new on-demand table takes, or an index of it. A
+// partition key takes partitionWrites; the positions of a room have at most maxRoomShards keys.
 const newTableWrites, partitionWrites, maxRoomShards = 4000, 1000, 64
 
 func writeStores(w io.Writer, o Opening) {

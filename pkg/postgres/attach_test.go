@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/telemetry/metricstest"
 )
 
-// A pool's figures are exported until the service ends, and show callers that waited in vain.
+// The metrics of a pool are exported until the service ends, and count callers that timed out.
 func TestAttachExportsFigures(t *testing.T) {
 	t.Parallel()
 	app := lifecycle.New("attached", lifecycle.Config{ShutdownTimeout: time.Hour}, slog.New(slog.DiscardHandler))

@@ -29,7 +29,7 @@ type stallableProxy struct {
 	ends          sync.WaitGroup
 }
 
-// throughProxy returns the URL of the database through a proxy.
+// throughProxy starts a proxy to the database and returns the URL that leads through it.
 func throughProxy(t *testing.T, to config.Secret) (*stallableProxy, config.Secret) {
 	t.Helper()
 	u, err := url.Parse(to.Reveal())
@@ -40,7 +40,7 @@ func throughProxy(t *testing.T, to config.Secret) (*stallableProxy, config.Secre
 	w.ends.Go(w.accept)
 	u.Host = l.Addr().String()
 	parameters := u.Query()
-	parameters.Del("connect_timeout") // the service's own applies
+	parameters.Del("connect_timeout") // the service's own timeout applies
 	u.RawQuery = parameters.Encode()
 	return w, config.Secret(u.String())
 }
@@ -100,15 +100,15 @@ func TestHangingConnectionIsAbandoned(t *testing.T) {
 		for first, pinged := range map[string]bool{"": false, ", tried first": true} {
 			t.Run(name+first, func(t *testing.T) {
 				t.Parallel()
-				way, over := throughProxy(t, postgrestest.URL(t))
-				pool, err := postgres.Open(t.Context(), postgres.Config{URL: over}, "test", postgres.CallsWithin(300*time.Millisecond, pinged))
+				proxy, proxyURL := throughProxy(t, postgrestest.URL(t))
+				pool, err := postgres.Open(t.Context(), postgres.Config{URL: proxyURL}, "test", postgres.CallsWithin(300*time.Millisecond, pinged))
 				require.NoError(t, err)
 				testkit.UntilNoError(t, func() error { return pool.Ping(t.Context()) }, "a connection")
-				close(way.silent)
+				close(proxy.silent)
 				ended := make(chan error, 1)
 				go func() { ended <- call(context.Background(), pool) }()
 				require.Error(t, testkit.Receive(t, ended, "the end of the call"))
-				way.end()
+				proxy.end()
 				pool.Close()
 			})
 		}

@@ -87,22 +87,22 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, pause time.Duration, sets 
 	}
 	all := make([]*migration, len(sets))
 	for i, set := range sets {
-		in := main
+		session := main
 		if set.Schema != "" {
-			if in, err = connect(ctx, cc, set.Schema); err != nil {
+			if session, err = connect(ctx, cc, set.Schema); err != nil {
 				return err
 			}
-			defer in.close()
+			defer session.close()
 		}
-		if all[i], err = newMigration(in, set); err != nil {
+		if all[i], err = newMigration(session, set); err != nil {
 			return err
 		}
-		if err := all[i].files.checkUnchanged(ctx, in.conn); err != nil {
+		if err := all[i].files.checkUnchanged(ctx, session.conn); err != nil {
 			return err
 		}
 	}
 	for _, m := range all {
-		if err := m.files.storeHashes(ctx, m.in.conn); err != nil {
+		if err := m.files.storeHashes(ctx, m.session.conn); err != nil {
 			return err
 		}
 		if err := m.apply(ctx, pause); err != nil {
@@ -146,17 +146,17 @@ func (s *migrationSession) close() {
 
 // migration applies one set to a database.
 type migration struct {
-	in       *migrationSession
+	session  *migrationSession
 	files    *fileHashes
 	provider *goose.Provider
 }
 
-func newMigration(in *migrationSession, set MigrationSet) (*migration, error) {
+func newMigration(session *migrationSession, set MigrationSet) (*migration, error) {
 	files, err := fs.Sub(set.FS, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("migrations of %s: %w", set.Name, err)
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, in.db, files, goose.WithTableName(versionTable(set)),
+	p, err := goose.NewProvider(goose.DialectPostgres, session.db, files, goose.WithTableName(versionTable(set)),
 		goose.WithSessionLocker(lockOne), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return nil, fmt.Errorf("migrations of %s: %w", set.Name, err)
@@ -165,7 +165,7 @@ func newMigration(in *migrationSession, set MigrationSet) (*migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &migration{in: in, files: hashes, provider: p}, nil
+	return &migration{session: session, files: hashes, provider: p}, nil
 }
 
 // apply applies the files that are missing. A file that did not get a lock is tried again after a

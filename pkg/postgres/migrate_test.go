@@ -33,7 +33,7 @@ func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
 	require.Equal(t, 1, version)
 }
 
-// accountFiles are account's migrations with more files, or with other ones of the same name.
+// accountFiles returns account's migrations with more files. They replace files of the same name.
 func accountFiles(t *testing.T, more map[string]string) postgres.MigrationSet {
 	t.Helper()
 	first, err := os.ReadFile("testdata/migrations/0001_account.sql")
@@ -45,7 +45,7 @@ func accountFiles(t *testing.T, more map[string]string) postgres.MigrationSet {
 	return postgres.MigrationSet{Name: "account", FS: files}
 }
 
-// altered is account with one more migration, which needs an exclusive table lock.
+// altered returns account with one more migration, which needs an exclusive table lock.
 func altered(t *testing.T) postgres.MigrationSet {
 	t.Helper()
 	return accountFiles(t, map[string]string{"0002_note.sql": "-- +goose Up\nALTER TABLE account ADD COLUMN note text;\n"})
@@ -65,8 +65,8 @@ func columns(t *testing.T, pool *pgxpool.Pool) []string {
 
 const edited = "-- +goose Up\nCREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL, owner text);\n"
 
-// While nothing is released, a change of the schema edits the file that made it. A database made from
-// the file as it was stays as it is, also what another set would change.
+// Before the first release, a change of the schema edits the file that made it. A database that was
+// made from the old file is not changed, not even by another set.
 func TestEditedMigrationIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, account())
@@ -93,7 +93,7 @@ func TestMigrateOnceNamesTheService(t *testing.T) {
 		"database of bank: 0001_account.sql of account")
 }
 
-// The hash of a file is known for every version that was applied with it.
+// Every applied version must have a stored hash of its file.
 func TestVersionWithoutHashIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{`DROP TABLE schema_account_files`, `DELETE FROM schema_account_files`} {
@@ -186,7 +186,7 @@ func open(t *testing.T, url config.Secret) *pgxpool.Pool {
 	return pool
 }
 
-// A schema of its own can be dropped and made anew, while other tables stay.
+// A set with its own schema can be dropped and made again, while other tables stay.
 func TestMigrationsInASchema(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)

@@ -20,7 +20,7 @@ var errFileChanged = errors.New("this database was made from another version of 
 // fileHashes stores the hash of each applied file, in a table beside goose's table of versions.
 type fileHashes struct {
 	set      MigrationSet
-	versions string // goose's table
+	versions string // name of goose's table of versions
 	table    string
 	byID     map[int64]migrationFile
 }
@@ -48,11 +48,11 @@ func (h *fileHashes) checkUnchanged(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("applied migrations of %s: %w", h.set.Name, Err(err))
 	}
 	for version, hash := range applied {
-		file, here := h.byID[version]
-		if !here {
+		file, exists := h.byID[version]
+		if !exists {
 			file.name = fmt.Sprintf("migration %d", version)
 		}
-		if hash == "" || here && hash != file.sha256 {
+		if hash == "" || exists && hash != file.sha256 {
 			return fmt.Errorf("%s of %s: %w", file.name, h.set.Name, errFileChanged)
 		}
 	}

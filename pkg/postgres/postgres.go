@@ -25,7 +25,7 @@ const (
 	lockTimeout = 300 * time.Millisecond
 )
 
-// Config says which database, and with how many connections.
+// Config selects the database and the number of connections.
 type Config struct {
 	// URL is the address of the database and the user: postgres://user:password@host:port/name, or
 	// a keyword string as for libpq.
@@ -59,8 +59,8 @@ func Indexed() Option {
 }
 
 // Open makes a connection pool. name becomes the application_name of its sessions. It connects in
-// the background: a database that is down fails not the start but the readiness check (pool.Ping).
-// An unusable URL is an error.
+// the background: a database that is down does not fail the start but the readiness check
+// (pool.Ping). An unusable URL is an error.
 func Open(ctx context.Context, cfg Config, name string, opts ...Option) (*pgxpool.Pool, error) {
 	pc, err := cfg.parse()
 	if err != nil {

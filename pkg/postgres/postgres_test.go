@@ -60,28 +60,28 @@ func TestOpenRefusesABadURL(t *testing.T) {
 	}
 }
 
-// The outbox publishes rows older than 10 s without regard to running transactions: none may last
+// The outbox publishes rows older than 10 s even while transactions run, so no transaction may last
 // that long.
 func TestTransactionTimeout(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)
-	left := func(ctx context.Context) (left time.Duration) {
+	remaining := func(ctx context.Context) (remaining time.Duration) {
 		require.NoError(t, postgres.InTx(ctx, pool, func(ctx context.Context, _ pgx.Tx) error {
 			deadline, limited := ctx.Deadline()
 			require.True(t, limited)
-			left = time.Until(deadline)
+			remaining = time.Until(deadline)
 			return nil
 		}))
-		return left
+		return remaining
 	}
-	require.LessOrEqual(t, left(t.Context()), 8*time.Second)
+	require.LessOrEqual(t, remaining(t.Context()), 8*time.Second)
 	short, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	require.LessOrEqual(t, left(short), 4*time.Second, "the caller's own, when it is shorter")
+	require.LessOrEqual(t, remaining(short), 4*time.Second, "the caller's own, when it is shorter")
 }
 
-// A caller whose transaction was ended for its length may try again; one whose own time is over may
-// not.
+// A transaction that takes too long is Unavailable, so the caller may retry it. The end of the
+// caller's own deadline is not Unavailable.
 func TestTransactionTimeoutIsUnavailable(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, account())
@@ -122,7 +122,7 @@ func TestInTxCommitsOrRollsBack(t *testing.T) {
 	require.Zero(t, pool.Stat().AcquiredConns(), "no transaction may keep its connection")
 }
 
-// A constraint checked at commit must not look like a success.
+// A constraint that is violated at the commit must not look like a success.
 func TestInTxReturnsTheCommitError(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, account())
@@ -225,7 +225,7 @@ func TestErr(t *testing.T) {
 }
 
 // After a failover to a server that is not ready there may be no such role or database yet: callers
-// are to come again, as to any server that is away.
+// should retry, as for any server that is away.
 func TestServerNotReady(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
@@ -253,8 +253,8 @@ func TestNobodyListening(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }
 
-// Sets of one name and different content, as before and after a migration, replace each other's
-// template; a template that is being copied stays.
+// Sets with one name and different content, as before and after a migration, replace each other's
+// template. A template that is being copied stays.
 func TestTemplatesOfOneNameAlternate(t *testing.T) {
 	t.Parallel()
 	for i := range 12 {

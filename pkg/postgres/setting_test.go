@@ -31,14 +31,13 @@ func TestSetting(t *testing.T) {
 	}
 }
 
-// A password that changes needs no restart: connections that are made later take what the file
-// holds.
+// A changed password needs no restart: new connections use the user and password in the file.
 func TestNewConnectionsSignInAsTheFileSays(t *testing.T) {
 	t.Parallel()
 	admin := postgrestest.New(t)
 	url := postgrestest.URL(t)
 	file := filepath.Join(t.TempDir(), "url")
-	as := func(user string) {
+	writeUser := func(user string) {
 		parsed, err := neturl.Parse(url.Reveal())
 		require.NoError(t, err)
 		parsed.User = neturl.UserPassword(user, "a password")
@@ -55,14 +54,14 @@ func TestNewConnectionsSignInAsTheFileSays(t *testing.T) {
 		})
 		roles = append(roles, role)
 	}
-	as(roles[0])
+	writeUser(roles[0])
 	content, err := config.File{Variable: "DATABASE_URL", Path: file}.Read()
 	require.NoError(t, err)
 	pool, err := postgres.Open(t.Context(), postgres.Config{URL: content, URLFile: file, MaxConns: 1}, "test")
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	for _, role := range roles {
-		as(role)
+		writeUser(role)
 		pool.Reset()
 		var user string
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT current_user`).Scan(&user))

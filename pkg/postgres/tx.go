@@ -18,7 +18,7 @@ import (
 const rollbackTimeout = 2 * time.Second
 
 // txTimeout limits a whole transaction. Each statement and pause has its own limit, but there may
-// be many of them. The outbox relies on every transaction that inserted rows 10 s ago having ended.
+// be many of them. The outbox relies on it: no transaction that inserted rows 10 s ago still runs.
 const txTimeout = 8 * time.Second
 
 // InTx runs fn in one transaction (READ COMMITTED) of at most 8 s, and commits it when fn returns
@@ -61,9 +61,9 @@ const (
 	firstWait   = 5 * time.Millisecond
 )
 
-// InTxRetry does what InTx does, and repeats the transaction (up to 5 times, after random pauses)
-// when the server aborted it for a serialization conflict or a deadlock. fn must not have effects
-// outside the transaction.
+// InTxRetry is like InTx, but repeats the transaction (up to 5 times, after random pauses) when the
+// server aborted it for a serialization conflict or a deadlock. fn must not have effects outside
+// the transaction.
 func InTxRetry(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	wait := firstWait
 	for attempt := 1; ; attempt++ {

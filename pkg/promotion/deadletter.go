@@ -10,14 +10,14 @@ const (
 
 // DeadLetter is a message of a queue that could not be processed.
 type DeadLetter struct {
-	Queue              string // empty: DeadLetters
+	Queue              string // empty means DeadLetters
 	ID                 string // begins with a time, by which dead letters are sorted
 	RequestID, EventID string // empty for a message that could not be read
 	Body               string
 	ErrorCode          string
 	ErrorMessage       string
 	At                 int64
-	RedrivenAt         int64 // when an operator put the request back into the queue; 0: not
+	RedrivenAt         int64 // when an operator put the request back into the queue; 0: never
 }
 
 // NewDeadLetter makes a dead letter. id is that of the request, else of the message.

@@ -15,7 +15,7 @@ import (
 // An operator cancels a draw (VOID) before the beacon's round, or if a key is lost (VoidReason). A
 // draw becomes VOID by itself if its beacon never publishes the round. A phase never goes back,
 // except that a draw whose seed was not revealed in time returns from DRAWN to ROOT and is decided
-// anew. Nothing of the first decision was public.
+// again. Nothing of the first decision was public.
 type DrawPhase string
 
 // The phases.
@@ -28,11 +28,11 @@ const (
 	DrawVoid    DrawPhase = "VOID"    // there will be no result
 )
 
-// VoidReason names what was lost, so that a draw was cancelled although its result could already be
-// known. Without such a loss an operator may cancel a draw only before the beacon's round.
+// VoidReason is the loss for which a draw was cancelled when its result could already be known.
+// Without such a loss an operator may cancel a draw only before the beacon's round.
 type VoidReason string
 
-// What was lost.
+// The losses.
 const (
 	SigningKeyLost VoidReason = "SIGNING_KEY_LOST"
 	SeedKeyLost    VoidReason = "SEED_KEY_LOST"
@@ -58,7 +58,7 @@ type Draw struct {
 	AnnouncedAt          int64  // when the seed was stored
 	SettledAt            int64  // when the last request had its result, also of a void draw
 	VoidedAt             int64
-	VoidReason           VoidReason // empty: cancelled in time
+	VoidReason           VoidReason // empty if cancelled in time
 	// DueAt is when the next step is possible, 0: at once. Open draws are listed by it.
 	DueAt int64
 }
@@ -83,7 +83,7 @@ func (d *Draw) Public() bool { return d.Signature != "" }
 // so that all readers agree.
 func (d *Draw) Announced() bool { return d.Seed != "" }
 
-// Document returns what is public of the draw. The caller adds the exclusions if d is Public, and
+// Document returns the public part of the draw. The caller adds the exclusions if d is Public, and
 // the winners if it is Announced.
 func (d *Draw) Document(p *Promotion) (fairdraw.Document, error) {
 	_, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))

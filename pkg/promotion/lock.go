@@ -1,13 +1,13 @@
 package promotion
 
-// Lock makes sure that a user has only one request to a promotion: it names the request that
-// counts. When the user withdraws the request, the lock stays and counts the withdrawal.
+// Lock makes sure that a user has only one request to a promotion: it has the id of the request
+// that counts. When the user withdraws the request, the lock stays and counts the withdrawal.
 type Lock struct {
 	EventID, UserID string
 	RequestID       string
 	// KeyHash is the hash of the request's Idempotency-Key; empty without one.
 	KeyHash string
-	// Withdrawn: the named request was withdrawn, so the user has no request that counts.
+	// Withdrawn means that this request was withdrawn, so the user has no request that counts.
 	Withdrawn bool
 	// Withdrawals is how many times the user has withdrawn a request to the promotion.
 	Withdrawals int64

@@ -12,13 +12,13 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// MaxMembers is the largest number of requests in a message of the queue. Those of the ten messages
-// of a receipt fit one transaction of DynamoDB.
+// MaxMembers is the largest number of requests in a message of the queue. The requests of ten
+// messages, which one call receives, fit one transaction of DynamoDB.
 const MaxMembers = 9
 
-// Message is what the queue transports of a request: the ids of the request and its user, so that
-// one read finds the request and the user's lock. Everything else is in the table. Requests of one
-// group that are sent together share a message of the queue, in their order.
+// Message is the part of a request that the queue transports: the ids of the request and its user,
+// so that one read finds the request and the user's lock. Everything else is in the table. Requests
+// of one group that are sent together share a message of the queue, in their order.
 type Message struct {
 	RequestID string `json:"requestId"`
 	EventID   string `json:"-"`
@@ -96,8 +96,8 @@ type Outgoing struct {
 	CopyID string // distinguishes a copy of a lost message; empty for the message itself
 }
 
-// DeduplicationID of a message of the queue follows from its members. Of a request that is sent
-// again with others, or alone, the queue has two messages; the second one settles nothing.
+// DeduplicationID returns the id of a queue's message, which depends on its members. A request that
+// is sent again with others, or alone, is in two messages. The second one settles nothing.
 func DeduplicationID(members []Outgoing) string {
 	all := make([]string, len(members))
 	for i, m := range members {
@@ -113,9 +113,9 @@ func DeduplicationID(members []Outgoing) string {
 // Delivery is a message as it was received from the queue.
 type Delivery struct {
 	Body, Group    string
-	ID             string // of the message, equal each time it is received
+	ID             string // id of the message, the same each time it is received
 	SequenceNumber string // its place in the order of the queue, a decimal number
 	SentAt         int64  // when the queue took it, by the queue's clock
 	Receives       int    // how often it was received, this time included
-	Handle         string // with which this receipt is deleted or released
+	Handle         string // for deleting or releasing the received message
 }

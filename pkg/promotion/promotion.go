@@ -1,6 +1,6 @@
-// Package promotion is the domain that ingest and worker share: what promotions, the requests to
-// them, draws and their messages are, and how a request may change. What is stored of them is in
-// the package table, what is sent of them in the package queue. Times are epoch milliseconds.
+// Package promotion is the domain that ingest and worker share: promotions, the requests to them,
+// draws and messages, and how a request may change. Package table stores them; package queue sends
+// the messages. Times are epoch milliseconds.
 //
 // The status machine of a request. Every change names the status, statusAt, gen and attempts that
 // it read, and sets statusAt to max(now, statusAt + 1): the log has one entry per millisecond, in
@@ -24,7 +24,7 @@ type Promotion struct {
 
 	OpensAt, ClosesAt            int64
 	LotteryCutoffAt, AnnouncedAt int64 // lottery only
-	ClosedAt, VoidedAt           int64 // by an operator; 0: not
+	ClosedAt, VoidedAt           int64 // set by an operator; else 0
 	PublishedAt                  int64 // lottery only: when the result became public; 0: it is not
 
 	// Commitment is the canonical JSON of the fairdraw.Commitment of a lottery.
@@ -33,7 +33,7 @@ type Promotion struct {
 	SeedNonce string
 
 	Paused bool // takes no requests at present
-	// DropRejected: applications to a first-come promotion without places leave no record.
+	// DropRejected: applications to a first-come promotion with no places left leave no record.
 	DropRejected bool
 	Shards       int64 // partitions of the index GSI2 for its requests; at least 1, never fewer than before
 	Expected     plan.Expected
@@ -43,21 +43,21 @@ type Promotion struct {
 }
 
 const (
-	// minUnsettled and maxUnsettled bound MaxUnsettled. 100,000 are settled within 100 s. A pass of the
-	// sweeper reads their markers, of 0.2 KB each: 20 MB, or 2,500 read units.
+	// minUnsettled and maxUnsettled bound MaxUnsettled. 100,000 requests are settled within 100 s. A
+	// pass of the sweeper reads their markers, of 0.2 KB each: 20 MB, or 2,500 read units.
 	minUnsettled = 10_000
 	maxUnsettled = 100 * plan.SettledPerSecond
 )
 
-// Expect sets what is expected. The shards follow, but never become fewer: requests stay in the one
-// in which they were stored.
+// Expect sets the expected crowd, and the number of shards for it. That number never decreases,
+// since requests stay in the shard in which they were stored.
 func (p *Promotion) Expect(e plan.Expected) {
 	p.Expected = e
 	p.Shards = max(p.Shards, e.Shards())
 }
 
-// MaxUnsettled is the number of requests that can be settled and are not, above which new ones are
-// refused for some seconds: those of the expected crowd wait in their order instead.
+// MaxUnsettled is the limit of requests that wait to be settled, above which new ones are refused
+// for some seconds. Requests of the expected crowd are below it and wait in their order instead.
 func (p *Promotion) MaxUnsettled() int64 {
 	return min(max(minUnsettled, p.Expected.Visitors), maxUnsettled)
 }

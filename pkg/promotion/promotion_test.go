@@ -21,7 +21,7 @@ func request() promotion.Request {
 	return promotion.NewRequest(&promotion.Promotion{EventID: "demo", EventType: promotion.FirstCome, ClosesAt: now + day, Shards: 1}, id, "ann", now)
 }
 
-// path is the statuses of a change's log.
+// path returns the statuses in a change's log, or says what is wrong with it.
 func path(c promotion.Change) string {
 	var steps []string
 	last := c.Before.StatusAt
@@ -192,7 +192,7 @@ func TestMessages(t *testing.T) {
 	require.LessOrEqual(t, len(longest.DeduplicationID(uuid.NewString())), 128, "SQS's limit")
 }
 
-// What is expected raises shards and the bound of unsettled requests; less never lowers the shards.
+// A larger expected crowd raises Shards and MaxUnsettled. A smaller one never lowers Shards.
 func TestExpect(t *testing.T) {
 	t.Parallel()
 	p := promotion.Promotion{Shards: 16}

@@ -15,7 +15,7 @@ type Request struct {
 	EventType                  Type
 
 	Status   Status
-	StatusAt int64 // of the last change of the status; unique within the request
+	StatusAt int64 // time of the last change of the status; unique within the request
 	Gen      int64 // generation: 0, and one more with each redrive; messages of older ones are dropped
 	Attempts int64 // how many attempts to process it have failed since the last redrive
 
@@ -24,8 +24,8 @@ type Request struct {
 	EnteredAt int64
 	// QueueSeq is the Turn in which the request was settled, as a text: the order of first come.
 	QueueSeq string
-	// Place is that of a successful first-come request among the winners, from 1, in the order in which
-	// they were settled. 0: it has none.
+	// Place is the place of a successful first-come request among the winners, from 1, in the order in
+	// which they were settled; 0 if it has none.
 	Place int64
 
 	ResultCode   ResultCode
@@ -51,7 +51,7 @@ func NewRequest(p *Promotion, id, user string, now int64) Request {
 	return r
 }
 
-// ShardOf returns the partition of the index GSI2, of so many, that a request is in.
+// ShardOf returns which of the given number of partitions of the index GSI2 a request is in.
 func ShardOf(id string, shards int64) int64 { return int64(hash(id)) % shards }
 
 // LogEntry is one change of a request's status.
@@ -70,7 +70,7 @@ type Change struct {
 
 func (r *Request) change() Change { return Change{Before: *r, After: *r} }
 
-// moveTo sets the status and logs it, at now, or a millisecond after the last change if later.
+// moveTo sets and logs the status. Its time is after that of the last change, even if now is not.
 func (c *Change) moveTo(s Status, now int64) {
 	at := max(now, c.After.StatusAt+1)
 	c.Logs = append(c.Logs, LogEntry{RequestID: c.After.RequestID, From: c.After.Status, To: s, OccurredAt: at, EndsAt: c.After.EndsAt})
@@ -112,7 +112,7 @@ func (c *Change) ensureStarted(now, sentAt int64) {
 	}
 }
 
-// Settled ends a request that worker has processed in its turn.
+// Settled ends a request that the service worker has processed in its turn.
 func (r *Request) Settled(now int64, s Status, code ResultCode, t Turn) Change {
 	c := r.change()
 	c.ensureStarted(now, t.SentAt)
@@ -128,9 +128,9 @@ func (r *Request) Won(now, place int64, t Turn) Change {
 	return c
 }
 
-// SettledLog returns the entries of the log of a settled request from QUEUED on, which follow from
-// its times. ok is false for a request of which they do not follow: one that was not settled in its
-// turn in the queue, one of a lottery, and one that had failed before.
+// SettledLog computes the log entries of a settled request, from QUEUED on, from its times. ok is
+// false for requests where that is impossible: those of a lottery, and those that were not settled
+// in their turn in the queue or had failed before.
 func (r *Request) SettledLog() (log []LogEntry, ok bool) {
 	if r.EventType != FirstCome || r.QueueSeq == "" || r.Gen != 0 || r.Status != Succeeded && r.Status != Rejected {
 		return nil, false
@@ -242,7 +242,7 @@ func (r *Request) Redrivable() bool {
 	return r.Status == FailedFinal && r.ResultCode != FailedIngestEnqueue
 }
 
-// Replaceable reports whether the user may apply again although there is this request.
+// Replaceable reports whether the user may apply again although this request exists.
 func (r *Request) Replaceable() bool {
 	return r.Status == FailedFinal || r.ResultCode == RejectedWithdrawn
 }
@@ -256,15 +256,15 @@ func (r *Request) Counts() bool {
 // queueSeqDigits is how many digits a 128-bit SequenceNumber of SQS may have.
 const queueSeqDigits = 39
 
-// Turn is where a request stands in the queue.
+// Turn is the position of a request in the queue.
 type Turn struct {
-	SequenceNumber string // of its message
+	SequenceNumber string // of the request's message
 	Member         int    // its index among the requests of the message
 	SentAt         int64  // when the queue took the message, by the queue's clock
 }
 
-// QueueSeq returns the turn as a text: the SequenceNumber, padded with zeros so that texts sort as
-// turns do, and the index behind a point.
+// QueueSeq returns the turn as a text: the SequenceNumber, padded with zeros so that texts sort
+// like turns, a point, and the index.
 func (t Turn) QueueSeq() string {
 	return fmt.Sprintf("%s%s.%02d", strings.Repeat("0", max(0, queueSeqDigits-len(t.SequenceNumber))), t.SequenceNumber, t.Member)
 }

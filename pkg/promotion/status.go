@@ -9,7 +9,7 @@ const (
 	Lottery   Type = "LOTTERY"
 )
 
-// Status of a request.
+// Status is the status of a request.
 type Status string
 
 // The statuses.

@@ -28,7 +28,7 @@ func Attach(ctx context.Context, a App, cfg Config) (redis.UniversalClient, erro
 	return AttachAs(ctx, a, "redis", cfg)
 }
 
-// AttachAs is Attach for one of several clients of a service, which its figures distinguish by name.
+// AttachAs is Attach for a service with several Redis clients. name distinguishes their figures.
 func AttachAs(ctx context.Context, a App, name string, cfg Config) (redis.UniversalClient, error) {
 	client, err := Open(ctx, cfg)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/redis/internal/client"
 )
 
-// Config says where Redis is.
+// Config holds the addresses of Redis and the settings of its clients.
 type Config struct {
 	// Addrs are host:port; more than one is a cluster.
 	Addrs []string `env:"REDIS_ADDRS, required"`
@@ -25,7 +25,7 @@ type Config struct {
 	Cluster bool `env:"REDIS_CLUSTER"`
 	// DB is the database number on a single server; a cluster has only 0.
 	DB int `env:"REDIS_DB" min:"0" max:"1000"`
-	// Username signs in, with Password; empty: the user default.
+	// Username authenticates together with Password; empty: the user default.
 	Username string `env:"REDIS_USERNAME"`
 	// Password is needed if the server requires one.
 	Password config.Secret `env:"REDIS_PASSWORD"`
@@ -44,8 +44,8 @@ const (
 	callTimeout = 500 * time.Millisecond
 )
 
-// Open makes a client that connects at first use, so that an unavailable Redis fails not the start
-// but the readiness check (Ping).
+// Open makes a client that connects at first use, so that an unavailable Redis does not fail the
+// start but the readiness check (Ping).
 //
 // A command has 500 ms to be sent and 500 ms to be answered, within the caller's deadline. It is
 // retried once, and only when it was certainly not sent.

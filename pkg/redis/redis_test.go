@@ -125,7 +125,7 @@ func TestErrKeepsReplies(t *testing.T) {
 	require.NoError(t, redis.Err(nil))
 }
 
-// A server that refuses for now is unavailable, also when a caller has said more about the error.
+// The error of a server that refuses for now is Unavailable, even if a caller has wrapped it.
 func TestErrOfARefusingServer(t *testing.T) {
 	t.Parallel()
 	replica := redistest.StartServer(t).StartReplica().Client()

@@ -58,7 +58,7 @@ type MeasureFunc func(context.Context) (value float64, parts map[string]float64,
 type Comparison struct {
 	subject, baseline MeasureFunc
 	rounds            []Round
-	measured          int // rounds, the warm-up included
+	measured          int // number of rounds, the warm-up included
 }
 
 // New compares subject with baseline. It measures one round to warm up, which is not kept.

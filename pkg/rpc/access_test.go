@@ -51,7 +51,7 @@ const (
 	vwrKey     = config.Secret("vwr-key-vwr-key-vwr-key-vwr-key-")
 )
 
-// start serves f as "queue" in memory and returns a dialer for any caller, key and callee.
+// start serves f as "queue" in memory. It returns a function that connects as any caller.
 func start(t *testing.T, f *fakeQueue) func(self, callee string, key config.Secret) queuev1.QueueServiceClient {
 	t.Helper()
 	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))

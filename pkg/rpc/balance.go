@@ -97,7 +97,7 @@ type replica struct {
 	balancer.ClientConn
 
 	mu        sync.Mutex
-	connected balancer.SubConn // nil: none
+	connected balancer.SubConn // nil if not connected
 	checked   bool             // the server has reported its health on this connection
 }
 

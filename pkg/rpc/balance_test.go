@@ -22,13 +22,13 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// fleet is the replicas of queue, each at an address of its own, and a DNS for them.
+// fleet has the replicas of the service queue, each with its own address, and a fake DNS for them.
 type fleet struct {
 	t *testing.T
 
 	mu       sync.Mutex
 	replicas map[string]*member // by address
-	found    []string           // what a look-up answers
+	found    []string           // the addresses that a look-up returns
 	fails    error
 	lookups  int
 }
@@ -104,7 +104,7 @@ func (f *fleet) lookup(context.Context, string) ([]string, error) {
 	return append([]string(nil), f.found...), f.fails
 }
 
-// dial connects like a service does; the names of f are its DNS.
+// dial connects like a service, with f as its DNS. call makes one call.
 func (f *fleet) dial() (call func() error) {
 	f.t.Helper()
 	dialer := func(ctx context.Context, addr string) (net.Conn, error) {
@@ -131,7 +131,7 @@ func (f *fleet) dial() (call func() error) {
 	}
 }
 
-// settle lets connections and health reports arrive: nothing is left to do in the bubble.
+// settle waits until the bubble is idle: connections and health reports have then arrived.
 func settle() { synctest.Wait() }
 
 func TestReplicaThatLostItsStoreGetsNoCalls(t *testing.T) {
@@ -218,7 +218,7 @@ func TestLossOfASharedStore(t *testing.T) {
 		require.Positive(t, replicas[1].calls.Load(), "no replica is spared while none serves")
 		<-time.After(5 * time.Second)
 
-		for _, m := range replicas { // before the next check of the store has seen it
+		for _, m := range replicas { // before a health check has seen it
 			m.fails.Store(nil)
 		}
 		start = time.Now()
@@ -227,7 +227,7 @@ func TestLossOfASharedStore(t *testing.T) {
 	})
 }
 
-// A replica that drains is left at once by clients that know another; one that knows no other uses
+// Clients that know another replica leave a draining one at once. A client that knows no other uses
 // it until it stops.
 func TestDrainingReplica(t *testing.T) {
 	t.Parallel()
@@ -259,7 +259,7 @@ func TestDrainingReplica(t *testing.T) {
 const longestLookup = 12 * time.Second
 
 // New replicas are found without a failure that would cause a look-up. Their age at the first call
-// is at most that of a DNS cache (30 s) and the time between two look-ups.
+// is at most that of a DNS cache (30 s) plus the time between two look-ups.
 func TestNewReplicaGetsCallsWithoutAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

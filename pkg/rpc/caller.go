@@ -30,8 +30,8 @@ func UserFrom(msg any) (string, error) {
 	return "", errs.ErrUnauthenticated
 }
 
-// ValidUserFrom does what UserFrom does, for an id that becomes part of keys: a malformed one is
-// errs.ErrInvalidID.
+// ValidUserFrom is like UserFrom, for an id that becomes part of keys: it fails with
+// errs.ErrInvalidID for a malformed id.
 func ValidUserFrom(msg any) (string, error) {
 	user, err := UserFrom(msg)
 	if err == nil && !ids.ValidUser(user) {

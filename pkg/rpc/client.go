@@ -49,7 +49,7 @@ type OptionalPeer struct {
 type dialConfig struct {
 	timeout time.Duration
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
-	lookup  lookupFunc // nil: DNS
+	lookup  lookupFunc // nil means DNS
 	extra   []grpc.DialOption
 }
 

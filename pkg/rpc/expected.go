@@ -5,7 +5,7 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// ToExpected converts a message, which may be nil: nothing is expected.
+// ToExpected converts a message. nil means that nothing is expected.
 func ToExpected(in *commonv1.Expected) plan.Expected {
 	return plan.Expected{Visitors: in.GetVisitors(), WithinSeconds: in.GetWithinSeconds()}
 }

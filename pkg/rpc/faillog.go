@@ -14,7 +14,7 @@ import (
 const maxLines = 10
 
 // failureLog logs one line per failed call, at most maxLines per second. The next line has the
-// number of omitted ones as `suppressed`.
+// number of omitted lines as `suppressed`.
 type failureLog struct {
 	out *slog.Logger
 

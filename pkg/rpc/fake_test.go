@@ -55,7 +55,7 @@ func serve(t *testing.T, f *fakeQueue, opts ...rpctest.Option) queuev1.QueueServ
 	}, opts...))
 }
 
-// logs collects JSON lines.
+// logs collects log lines in JSON.
 type logs struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// The text stands in idempotency keys that are kept for a day.
+// Stored idempotency keys contain the hash of the text for a day, so it must not change.
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	in := &ingestv1.CreatePromotionRequest{

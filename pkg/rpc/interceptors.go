@@ -114,7 +114,7 @@ type Prevalidator interface{ Valid(m proto.Message) bool }
 // checkRequest refuses an invalid message, or one with a Caller that the gateway has not set.
 func checkRequest(req any, peer string) error { return checkRequestFor(nil, req, peer) }
 
-// checkRequestFor does what checkRequest does, for a service that may be a Prevalidator.
+// checkRequestFor is like checkRequest, for a service that may be a Prevalidator.
 func checkRequestFor(service, req any, peer string) error {
 	m, ok := req.(proto.Message)
 	if !ok {

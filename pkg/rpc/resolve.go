@@ -19,7 +19,7 @@ import (
 // without an address it waits for up to 120 s.
 const (
 	lookupEvery   = 10 * time.Second // ±20 % at random, so that clients do not look up at once
-	lookupRetry   = time.Second      // after a failure, and the least time between two look-ups
+	lookupRetry   = time.Second      // pause after a failure, and minimum time between two look-ups
 	lookupTimeout = 5 * time.Second
 )
 
@@ -73,7 +73,7 @@ type nameWatcher struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 
-	known []string // the addresses last reported to grpc, sorted
+	reported []string // the addresses last reported to grpc, sorted
 }
 
 var _ resolver.Resolver = (*nameWatcher)(nil)
@@ -100,15 +100,15 @@ func (r *nameWatcher) run(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		rest := lookupEvery*4/5 - lookupRetry + rand.N(lookupEvery*2/5)
-		if !loop.SleepOrWake(ctx, rest, r.wake) {
+		pause := lookupEvery*4/5 - lookupRetry + rand.N(lookupEvery*2/5)
+		if !loop.SleepOrWake(ctx, pause, r.wake) {
 			return
 		}
 	}
 }
 
 // resolve looks the name up once and reports the addresses to grpc. After a failure, or without an
-// address, those known before stay: connections show whether their replicas are reachable.
+// address, grpc keeps the earlier ones: connections show whether their replicas are reachable.
 func (r *nameWatcher) resolve(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -121,13 +121,13 @@ func (r *nameWatcher) resolve(ctx context.Context) error {
 	}
 	if err != nil {
 		err = fmt.Errorf("look up %s: %w", r.host, err)
-		if r.known == nil {
+		if r.reported == nil {
 			r.cc.ReportError(err)
 		}
 		return err
 	}
 	slices.Sort(hosts)
-	if slices.Equal(hosts, r.known) {
+	if slices.Equal(hosts, r.reported) {
 		return nil
 	}
 	var state resolver.State
@@ -139,6 +139,6 @@ func (r *nameWatcher) resolve(ctx context.Context) error {
 	if err := r.cc.UpdateState(state); err != nil {
 		return err
 	}
-	r.known = hosts
+	r.reported = hosts
 	return nil
 }

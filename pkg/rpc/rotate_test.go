@@ -16,8 +16,8 @@ import (
 )
 
 // The key of a pair is a set on both sides: the first signs, all verify. To replace a key, the new
-// one is added behind the old, then moved to the front, then the old one is removed, in any order
-// of the two sides.
+// one is added after the old one, then moved to the front, then the old one is removed. In each
+// step either side may go first.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	steps := []config.Secret{oldKey, oldKey + "|" + newKey, newKey + "|" + oldKey, newKey}
@@ -66,7 +66,7 @@ const (
 	newKey = "the-new-key-of-the-pair-32-bytes"
 )
 
-// acceptedKeys are the keys of queue for its callers, with the given set for the gateway.
+// acceptedKeys returns the keys of queue for its callers, with the given set for the gateway.
 func acceptedKeys(set config.Secret) map[string]config.Secret {
 	return map[string]config.Secret{"gateway": set, "vwr": vwrKey}
 }
@@ -93,7 +93,7 @@ func runningPair(t *testing.T) (s *rpc.Server, conn *rpc.Conn, call func() error
 	}
 }
 
-// callInParallel calls without pause until stop, which returns an error of any of the calls.
+// callInParallel makes calls without pause until stop, which returns an error if any call failed.
 func callInParallel(call func() error) (stop func() error) {
 	var callers sync.WaitGroup
 	var refused atomic.Pointer[error]

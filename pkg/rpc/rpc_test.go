@@ -154,24 +154,24 @@ func TestRequestsAreValidated(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		left := make(chan time.Duration, 1)
+		remaining := make(chan time.Duration, 1)
 		q := serve(t, &fakeQueue{leave: func(ctx context.Context, _ *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {
 			d, ok := ctx.Deadline()
 			if !ok {
 				return nil, errors.New("no deadline")
 			}
-			left <- time.Until(d)
+			remaining <- time.Until(d)
 			return &queuev1.LeaveResponse{}, nil
 		}})
 		_, err := q.Leave(t.Context(), &queuev1.LeaveRequest{EventId: "demo"})
 		require.NoError(t, err)
-		require.Equal(t, rpc.CallTimeout, <-left)
+		require.Equal(t, rpc.CallTimeout, <-remaining)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err = q.Leave(ctx, &queuev1.LeaveRequest{EventId: "demo"})
 		require.NoError(t, err)
-		require.Equal(t, time.Minute, <-left, "the deadline of the caller is used")
+		require.Equal(t, time.Minute, <-remaining, "the deadline of the caller is used")
 	})
 }
 
@@ -193,7 +193,7 @@ func TestRetries(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fail  *errs.Error
-		calls int32 // of an idempotent method (Leave)
+		calls int32 // calls of an idempotent method (Leave)
 	}{
 		"unavailable":           {errs.ErrUnavailable, 3},
 		"unavailable until 5 s": {errs.ErrUnavailable.WithRetry(5 * time.Second), 1},

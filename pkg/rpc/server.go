@@ -1,5 +1,5 @@
-// Package rpc is how services call each other: gRPC with signed callers, validated requests,
-// deadlines, retries of idempotent methods, and errors of package errs on both ends.
+// Package rpc connects services by gRPC, with signed callers, validated requests, deadlines,
+// retries of idempotent methods, and errors of package errs on both ends.
 package rpc
 
 import (

@@ -42,19 +42,19 @@ func lowerCamel(path string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(path))
-	up, quoted := false, false
+	upperNext, quoted := false, false
 	for i := range len(path) {
 		c := path[i]
 		switch {
 		case c == '"':
 			quoted = !quoted
 		case c == '_' && !quoted: // a map's key in quotes is data, not a name
-			up = true
+			upperNext = true
 			continue
-		case up && c >= 'a' && c <= 'z':
+		case upperNext && c >= 'a' && c <= 'z':
 			c -= 'a' - 'A'
 		}
-		up = false
+		upperNext = false
 		b.WriteByte(c)
 	}
 	return b.String()

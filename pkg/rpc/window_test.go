@@ -19,7 +19,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// recordedConn keeps what passes through a connection.
+// recordedConn records the bytes that pass through a connection.
 type recordedConn struct {
 	net.Conn
 

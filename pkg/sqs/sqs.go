@@ -20,9 +20,9 @@ import (
 	"urr.guru/pkg/internal/awsconf"
 )
 
-// Config says where SQS is and which queue gets the announcements of admissions.
+// Config holds the address of SQS and the queue for the announcements of admissions.
 type Config struct {
-	// Region is the region of AWS.
+	// Region is the AWS region.
 	Region string `env:"AWS_REGION, default=ap-northeast-2"`
 	// Endpoint is the URL of a local substitute; empty = AWS, with the process's own credentials.
 	Endpoint string `env:"SQS_ENDPOINT"`
@@ -46,11 +46,11 @@ func Open(ctx context.Context, cfg Config) (*sqs.Client, error) {
 
 // Queue describes a queue for EnsureFIFO.
 type Queue struct {
-	// Name without the suffix .fifo.
+	// Name is the queue's name without the suffix .fifo.
 	Name string
 	// Visibility is how long a received message stays hidden, up to 12 h.
 	Visibility time.Duration
-	// MaxReceives is after how many receipts SQS moves a message to the dead-letter queue, 1–1000.
+	// MaxReceives is the number of receives after which SQS dead-letters a message, 1–1000.
 	MaxReceives int
 	// HighThroughput lets AWS limit each message group instead of the queue; messages are then
 	// deduplicated within their group. ElasticMQ refuses it.

@@ -22,7 +22,7 @@ func MainWithoutLeaks(m *testing.M, opts ...goleak.Option) {
 	os.Exit(RunWithoutLeaks(m, opts...)) //nolint:forbidigo // as the testing package does without a TestMain
 }
 
-// RunWithoutLeaks does what MainWithoutLeaks does, but returns the exit code.
+// RunWithoutLeaks is like MainWithoutLeaks, but returns the exit code.
 func RunWithoutLeaks(m *testing.M, opts ...goleak.Option) int {
 	if code := m.Run(); code != 0 {
 		return code

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	firstPause, longestPause = time.Millisecond, 50 * time.Millisecond // between polls
+	firstPause, longestPause = time.Millisecond, 50 * time.Millisecond // pauses between polls
 
 	margin = 20 * time.Second // before the deadline of the run, for the failure's message and cleanups
 )
@@ -35,12 +35,12 @@ func UntilNoError(t testing.TB, attempt func() error, message ...any) {
 }
 
 // Receive waits for the next value of a channel and returns it; the zero value once it is closed.
-func Receive[T any](t testing.TB, from <-chan T, message ...any) T {
+func Receive[T any](t testing.TB, channel <-chan T, message ...any) T {
 	t.Helper()
 	ctx, cancel := Context(t)
 	defer cancel()
 	select {
-	case v := <-from:
+	case v := <-channel:
 		return v
 	case <-ctx.Done():
 		t.Fatalf("nothing was received: %s", formatMessage(message))

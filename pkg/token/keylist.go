@@ -20,8 +20,8 @@ type listedKey[K any] struct {
 }
 
 // parseKeys reads `kid:value[,kid:value…]`; a value without a colon is one key with the kid 1. A
-// kid is 1–32 of [A-Za-z0-9_-] and occurs once. noun is what errors call a value. read makes a key
-// of a value. Errors never contain a value, so those of read must not.
+// kid is 1-32 of [A-Za-z0-9_-] and occurs once. noun is the word for a value in errors. read makes
+// a key from a value. No error may contain a value, so read must not return one that does.
 func parseKeys[K any](s config.Secret, noun string, read func(value string) (K, error)) (keyList[K], error) {
 	raw := strings.TrimSpace(s.Reveal())
 	if raw == "" {
@@ -31,8 +31,8 @@ func parseKeys[K any](s config.Secret, noun string, read func(value string) (K, 
 		raw = "1:" + raw
 	}
 	var list keyList[K]
-	for i, part := range strings.Split(raw, ",") {
-		kid, value, ok := strings.Cut(strings.TrimSpace(part), ":")
+	for i, entry := range strings.Split(raw, ",") {
+		kid, value, ok := strings.Cut(strings.TrimSpace(entry), ":")
 		if !ok || !validKID(kid) {
 			return nil, fmt.Errorf("key %d: must be kid:%s, the kid 1–%d of [A-Za-z0-9_-]", i+1, noun, maxKID)
 		}

@@ -14,7 +14,7 @@ const MACSize = sha256.Size
 // MACSet has an HMAC-SHA256 key for each key of the set from which it was derived, for one label.
 // It is safe for concurrent use.
 type MACSet struct {
-	keyList[*sync.Pool] // of *keyedHash
+	keyList[*sync.Pool] // pools of *keyedHash
 }
 
 // keyedHash is a reusable HMAC with its buffers. Its key is already processed, which saves half of
@@ -32,7 +32,7 @@ func (k KeySet) Derive(label string) MACSet {
 	set := MACSet{make(keyList[*sync.Pool], len(k.keyList))}
 	for i, x := range k.keyList {
 		derived, err := hkdf.Key(sha256.New, x.key, nil, label, sha256.Size)
-		if err != nil { // only for lengths above 255 hashes
+		if err != nil { // fails only for lengths above 255 hashes
 			panic("token: hkdf: " + err.Error())
 		}
 		pool := &sync.Pool{New: func() any { return &keyedHash{Hash: hmac.New(sha256.New, derived)} }}

@@ -20,7 +20,7 @@ const (
 	secretB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// Secrets and seeds are given in the same form, and what is wrong with one is never printed.
+// Secrets and seeds have the same format, and errors never contain one.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for kind, tc := range map[string]struct {
@@ -141,7 +141,7 @@ func requireRefused(t *testing.T, want error, tokens map[string]string) {
 	}
 }
 
-// claimsWith are valid claims with one changed, removed when value is nil.
+// claimsWith returns valid claims with one changed, or removed when value is nil.
 func claimsWith(name string, value any) jwt.MapClaims {
 	c := claimsUntil(now.Add(time.Minute))
 	if c[name] = value; value == nil {

@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/waits"
 )
 
-// Also the shortest intervals are spread and keep their mean.
+// Even the shortest intervals are spread and keep their mean.
 func TestSpreadOfEveryPollKeepsItsMean(t *testing.T) {
 	t.Parallel()
 	const samples = 10_000

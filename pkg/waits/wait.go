@@ -23,8 +23,8 @@ func EstimatedWait(ahead int64, measured, configured float64) int64 {
 }
 
 const (
-	// longestInterval is the longest interval that is advised before it is spread, in seconds, and
-	// pollsPerWait the part of the wait that an interval is.
+	// longestInterval is the longest advised interval before it is spread, in seconds. pollsPerWait is
+	// the number of intervals in an estimated wait.
 	longestInterval = 60
 	pollsPerWait    = 20
 	// LongestPoll is the longest time from one poll of a waiting visitor to the next, spread: how late a
@@ -63,13 +63,13 @@ const (
 // startsAt (epoch ms). Visitors poll when the room opens, spread over some seconds, and a few times
 // before, since an operator may open the room early. spread is a random number in [0, 1).
 func LobbyPoll(startsAt int64, now time.Time, spread float64) int64 {
-	left := (startsAt-now.UnixMilli())/1000 + 1
+	secondsLeft := (startsAt-now.UnixMilli())/1000 + 1
 	switch {
-	case left <= nearPoll:
+	case secondsLeft <= nearPoll:
 		return Spread(nearPoll, spread)
-	case left > farPoll:
+	case secondsLeft > farPoll:
 		return Spread(farPoll, spread)
 	default:
-		return left + int64(spread*nearPoll)
+		return secondsLeft + int64(spread*nearPoll)
 	}
 }

@@ -43,7 +43,7 @@ func TestNextPoll(t *testing.T) {
 	}
 }
 
-// Entries of a lobby come back at the start, not before, and spread over some seconds.
+// Visitors in a lobby poll again at the start, not before, and spread over some seconds.
 func TestLobbyPoll(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_800_000_000_500)

@@ -1,4 +1,4 @@
-// Package wire is the platform's one JSON form of protobuf messages, for HTTP and Kafka alike.
+// Package wire reads and writes the platform's JSON form of protobuf messages, for HTTP and Kafka.
 // Unlike protojson it writes 64-bit integers as numbers (all of ours are below 2^53) and always
 // writes zero values, so that a client can read every member without a check for absence:
 //

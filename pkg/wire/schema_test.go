@@ -18,7 +18,7 @@ import (
 	_ "urr.guru/proto/gen/urr/common/v1" // imported by the schema
 )
 
-// schema has every kind of field that a message of ours may have.
+// schema has every kind of field that a message of the platform may have.
 const schema = `
 name: "wiretest.proto" package: "wiretest" syntax: "proto3"
 dependency: ["google/protobuf/timestamp.proto", "google/protobuf/empty.proto", "google/protobuf/struct.proto", "urr/common/v1/common.proto"]

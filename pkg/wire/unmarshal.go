@@ -24,7 +24,7 @@ import (
 //   - absent members keep their value in m.
 //
 // The error is errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is
-// the path of the member, as "sections[0].price". m is not to be used then.
+// the path of the member, as "sections[0].price". m must not be used then.
 func Unmarshal(b []byte, m proto.Message) error {
 	if !utf8.Valid(b) {
 		return errs.ErrInvalidUTF8

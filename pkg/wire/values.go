@@ -125,8 +125,8 @@ func appendFloat(b []byte, f float64, bits int) ([]byte, error) {
 
 const hex = "0123456789abcdef"
 
-// appendString writes s, which is valid UTF-8, as a JSON string (RFC 8259 §7): it escapes what must
-// be and nothing else.
+// appendString writes s, which is valid UTF-8, as a JSON string (RFC 8259 §7): it escapes no more
+// than it must.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0

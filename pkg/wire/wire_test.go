@@ -229,7 +229,7 @@ func TestUnmarshalTypes(t *testing.T) {
 	}
 }
 
-// at writes a document with a value at a path.
+// at returns a JSON document with a value at a path.
 func at(path, value string) string {
 	head, rest, deep := strings.Cut(path, ".")
 	inner := value
@@ -242,7 +242,7 @@ func at(path, value string) string {
 	return `{"` + head + `":` + inner + `}`
 }
 
-// TestUnmarshalIntegersToTheLastDigit: what a float64 would round is exact or refused.
+// Integers that a float64 would round are read exactly or refused.
 func TestUnmarshalIntegersToTheLastDigit(t *testing.T) {
 	t.Parallel()
 	for field, c := range map[string]struct{ least, most, below, above string }{

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"urr.guru/proto/events"
-	_ "urr.guru/proto/gen/urr" // what Calls lists
+	_ "urr.guru/proto/gen/urr" // the services that Calls lists
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
@@ -47,8 +47,8 @@ func Calls() map[string][]string {
 	return calls
 }
 
-// servedBy returns the services that serve the RPCs of a package: the one of its name, or all that
-// consume Kafka.
+// servedBy returns the services that serve the RPCs of a package: the one of that name, or for
+// kafka all services that consume topics.
 func servedBy(name string) []string {
 	if name != "kafka" {
 		return []string{name}

@@ -65,7 +65,7 @@ const (
 	RewardCancelled = "REWARD_CANCELLED"
 )
 
-// Requests is the topic of event requests, with these types; the key is the request's id.
+// Requests is the topic of requests to promotions, with these types; the key is the request's id.
 const (
 	Requests = "request-events"
 
@@ -118,7 +118,7 @@ func All() []Topic {
 	}
 }
 
-// Consumers returns the services that consume a topic, sorted; none for what is no topic.
+// Consumers returns the services that consume a topic, sorted; none for an unknown topic.
 func Consumers(topic string) []string {
 	for _, t := range All() {
 		if t.Name == topic {

@@ -49,7 +49,7 @@ func TestTableOfTopics(t *testing.T) {
 	}
 }
 
-// Every type that is declared is in a topic, and in one only.
+// Every declared type belongs to exactly one topic.
 func TestEveryTypeHasATopic(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "events.go", nil, 0)

@@ -9,11 +9,11 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// SoleWriter returns a client for a test that is the only writer of its tables. The client answers
-// queries of partitions that were never written with no items and does not send them: queries of
-// 64 empty partitions would be the slowest part of the test. All clients of the test must be made
-// with the options of this one, so that every write is recorded before it is sent. partition is the
-// attribute of the partition key.
+// SoleWriter returns a client for a test that is the only writer of its tables. The client does not
+// send queries of partitions that were never written, and returns no items instead: queries of 64
+// empty partitions would be the slowest part of the test. All clients of the test must be made with
+// the options of this one, so that every write is recorded before it is sent. partition is the name
+// of the partition key.
 func SoleWriter(client *dynamodb.Client, partition string) *dynamodb.Client {
 	s := &soleWriter{partition: partition, written: map[string]bool{}}
 	return dynamodb.New(client.Options(), func(o *dynamodb.Options) {

@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/dynamo/dynamotest"
 )
 
-// Only partitions that some client has written are read, and those are read from the table.
+// Only partitions that a client of the test has written are read from the table.
 func TestSole(t *testing.T) {
 	t.Parallel()
 	cfg, plain := dynamotest.Tables(t)
@@ -20,9 +20,9 @@ func TestSole(t *testing.T) {
 	key := func(name string) dynamo.Key { return dynamo.Key{Name: name, Type: types.ScalarAttributeTypeS} }
 	require.NoError(t, dynamo.EnsureTable(t.Context(), plain, dynamo.Table{Name: name, Partition: key("PK"), Sort: key("SK")}))
 	sole := dynamotest.SoleWriter(plain, "PK")
-	asked := 0
-	reader := dynamodb.New(sole.Options(), dynamotest.Hook{Before: func(any) error { asked++; return nil }}.Options)
-	found := func(pk string) int {
+	queries := 0
+	reader := dynamodb.New(sole.Options(), dynamotest.Hook{Before: func(any) error { queries++; return nil }}.Options)
+	countItems := func(pk string) int {
 		out, err := reader.Query(t.Context(), &dynamodb.QueryInput{
 			TableName: &name, ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("PK = :pk"),
 			ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(pk)},
@@ -30,28 +30,28 @@ func TestSole(t *testing.T) {
 		require.NoError(t, err)
 		return len(out.Items)
 	}
-	require.Zero(t, found("a"))
-	require.Zero(t, asked)
+	require.Zero(t, countItems("a"))
+	require.Zero(t, queries)
 
 	_, err := plain.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: item("a")})
 	require.NoError(t, err)
-	require.Zero(t, found("a"), "written by a client that is not to write")
+	require.Zero(t, countItems("a"), "written by a client that is not to write")
 	writers := writersOf(t, sole, name)
 	for pk, write := range writers {
 		require.NoError(t, write())
-		require.Equal(t, 1, found(pk), pk)
+		require.Equal(t, 1, countItems(pk), pk)
 	}
-	require.Equal(t, len(writers), asked)
+	require.Equal(t, len(writers), queries)
 	_, err = sole.ExecuteStatement(t.Context(), &dynamodb.ExecuteStatementInput{Statement: aws.String(`INSERT INTO "` + name + `" VALUE {'PK': 'sql', 'SK': 's'}`)})
 	require.NoError(t, err)
-	require.Equal(t, 1, found("sql"), "whatever it was, all partitions are read")
+	require.Equal(t, 1, countItems("sql"), "whatever it was, all partitions are read")
 }
 
 func item(pk string) dynamo.Item {
 	return dynamo.Item{"PK": dynamo.String(pk), "SK": dynamo.String("s")}
 }
 
-// writersOf are the ways to write an item, by the partition that each writes.
+// writersOf returns a function for each way to write an item, keyed by the partition it writes.
 func writersOf(t *testing.T, client *dynamodb.Client, table string) map[string]func() error {
 	t.Helper()
 	ctx := t.Context()

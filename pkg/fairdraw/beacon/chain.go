@@ -31,16 +31,16 @@ var (
 	ErrRandomness = errors.New("beacon: the value is not the hash of the signature")
 )
 
-// Chain describes a beacon, as the beacon's /info publishes it: it has all that is needed to verify
-// rounds. The chain's hash covers all other members but the scheme, so that a known hash stands for
-// a known key and known times of the rounds.
+// Chain describes a beacon, as the beacon's /info publishes it. It contains all that is needed to
+// verify rounds. The chain's hash covers all other members except the scheme, so that a known hash
+// implies the key and the rounds' times.
 type Chain struct {
 	Scheme    string `json:"scheme"`
 	ChainHash string `json:"chainHash"` // 32 bytes in lower-case hex; the chain's name in URLs
 	PublicKey string `json:"publicKey"` // compressed, in lower-case hex
 	Genesis   int64  `json:"genesis"`   // time of round 1, in seconds since the epoch
 	Period    int64  `json:"periodSeconds"`
-	GroupHash string `json:"groupHash"` // of the nodes that founded the chain; 32 bytes in lower-case hex
+	GroupHash string `json:"groupHash"` // hash of the nodes that founded the chain; 32 bytes in hex
 	BeaconID  string `json:"beaconId"`  // distinguishes the chains of the same nodes
 }
 
@@ -80,8 +80,8 @@ const defaultID = "default"
 // the group's hash is not hex.
 func (c Chain) Hash() string {
 	key, err := hex.DecodeString(c.PublicKey)
-	group, bad := hex.DecodeString(c.GroupHash)
-	if err != nil || bad != nil {
+	group, groupErr := hex.DecodeString(c.GroupHash)
+	if err != nil || groupErr != nil {
 		return ""
 	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(c.Period)) //nolint:gosec // at most maxPeriod
@@ -220,10 +220,10 @@ func parseVerifier[K bls.KeyGroup](key []byte) (func(message, signature []byte) 
 }
 
 // idCharacters are allowed in a beacon's id. The chain's hash covers key, group hash and id without
-// separators: an id of these characters cannot pass for a part of a key.
+// separators: an id of these characters cannot be mistaken for a part of a key.
 const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// isHex reports whether s is the lower-case hex of size bytes. Other spellings have another hash.
+// isHex reports whether s is the lower-case hex of size bytes. Another spelling has another hash.
 func isHex(s string, size int) bool {
 	return len(s) == 2*size && strings.Trim(s, "0123456789abcdef") == ""
 }

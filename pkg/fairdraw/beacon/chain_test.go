@@ -12,14 +12,14 @@ import (
 	"urr.guru/pkg/fairdraw/beacon"
 )
 
-// network is what drand's networks published.
+// network is one of drand's networks, with rounds that it published.
 type network struct {
 	Name   string
 	Info   beacon.Info
 	Rounds []beacon.Round
 }
 
-// published are drand's quicknet and its test network, one of each scheme.
+// published returns drand's quicknet and its test network, which use different schemes.
 func published(t *testing.T) []network {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/drand.json")
@@ -41,7 +41,7 @@ func TestPublishedRoundsVerify(t *testing.T) {
 	}
 }
 
-// The hash of a chain is the one that drand's networks have, and covers the times of its rounds.
+// Hash returns the hash that drand's networks publish, and covers the times of the rounds.
 func TestChainHash(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "drand quicknet", beacon.Quicknet().Network())
@@ -64,7 +64,7 @@ func TestChainHash(t *testing.T) {
 			require.Empty(t, c.Network(), name)
 		}
 	}
-	// The id of a network without a name of its own is not hashed.
+	// The id "default" is not hashed, just like an empty id.
 	c := beacon.Quicknet()
 	c.BeaconID = ""
 	unnamed := c.Hash()
@@ -107,7 +107,7 @@ func TestForgedRoundsAreRefused(t *testing.T) {
 	}
 }
 
-// negated is the same point with the other y.
+// negated returns the point with the negated y: it flips the flag that selects y.
 func negated(signature string) string {
 	const digits = "0123456789abcdef"
 	first := strings.IndexByte(digits, signature[0]) ^ 2 // the flag 0x20

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// ErrNotPublished means that no source has published the round yet; none failed otherwise.
+// ErrNotPublished means that no source has published the round yet, and that none failed otherwise.
 var ErrNotPublished = errors.New("beacon: the round is not published yet")
 
 const (
-	// sourceTimeout limits one request, so that a hanging source delays the next one little.
-	sourceTimeout = 5 * time.Second
-	maxAnswer     = 64 << 10
+	// sourceTimeout limits one request, so that a hanging source does not delay the next one for long.
+	sourceTimeout   = 5 * time.Second
+	maxResponseSize = 64 << 10
 )
 
 // Client fetches rounds of one beacon chain from several HTTP servers, its sources. It verifies
@@ -50,9 +50,9 @@ func NewClient(chain Chain, urls []string, client *http.Client) (*Client, error)
 	return c, nil
 }
 
-// Get returns a verified round from the first source that has it. It passes over sources that fail,
-// take longer than 5 s, or answer with a round that does not verify. It fails with ErrNotPublished,
-// or with the errors of all sources.
+// Get returns a verified round from the first source that has it. It skips sources that fail, take
+// longer than 5 s, or answer with a round that does not verify. It fails with ErrNotPublished, or
+// with the errors of all sources.
 func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 	var failures []error
 	for _, base := range c.urls {
@@ -81,7 +81,7 @@ func (c *Client) Get(ctx context.Context, round uint64) (Round, error) {
 var (
 	// ErrNoSuchChain means that no source knows the chain; no source failed in another way.
 	ErrNoSuchChain = errors.New("beacon: no source publishes this chain")
-	// ErrStopped means that the chain's latest round is too old, or is of the future.
+	// ErrStopped means that the chain's latest round is too old or in the future.
 	ErrStopped = errors.New("beacon: the latest round is not the one that is due")
 )
 
@@ -90,13 +90,13 @@ var (
 const maxLate = time.Minute
 
 // Check makes sure that at least one source publishes the chain: its /info describes the chain, and
-// its latest round verifies and is of the time now. So a wrong setting or an ended chain is found
-// before a draw depends on it. Check fails with ErrNoSuchChain, or with the errors of all sources.
+// its latest round verifies and is current. So a wrong setting or an ended chain is found before a
+// draw depends on it. Check fails with ErrNoSuchChain, or with the errors of all sources.
 func (c *Client) Check(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	results := make([]error, len(c.urls))
 	var work sync.WaitGroup
-	for i, base := range c.urls { // all at once: an operator waits
+	for i, base := range c.urls { // concurrently, since an operator waits
 		work.Go(func() {
 			if results[i] = c.checkSource(ctx, base, now); results[i] == nil {
 				cancel() // one source is enough
@@ -174,7 +174,7 @@ func (c *Client) getJSON(ctx context.Context, address string, target any) error 
 		return fmt.Errorf("beacon: %w", err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseSize))
 	switch {
 	case err != nil:
 		return fmt.Errorf("beacon: %s: %w", address, err)

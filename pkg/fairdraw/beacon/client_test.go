@@ -24,7 +24,7 @@ func newBeacon(t *testing.T, fill byte, o beacontest.Options) *beacontest.Beacon
 	return b
 }
 
-// handlers serves each host name by a handler, without a network.
+// handlers is an HTTP transport that serves each host name by a handler, without a network.
 type handlers map[string]http.Handler
 
 // RoundTrip implements http.RoundTripper. A handler gives up when the request's context ends.

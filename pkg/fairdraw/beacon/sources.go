@@ -13,7 +13,7 @@ import (
 var (
 	// ErrChain means that the chain is invalid, or that no source publishes it.
 	ErrChain = errors.New("beacon: not a chain that the sources publish")
-	// ErrUnchecked means that no source has answered as it should, so nothing is known of the chain.
+	// ErrUnchecked means that no source gave a valid answer, so the state of the chain is unknown.
 	ErrUnchecked = errors.New("beacon: no source has shown that the chain is alive")
 )
 

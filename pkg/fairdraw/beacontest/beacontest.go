@@ -1,6 +1,6 @@
-// Package beacontest is a beacon like drand's, with one key of its own, for development and tests.
-// It has drand's HTTP interface. Whoever knows its secret knows every future value, so no draw of
-// real people may use it.
+// Package beacontest is a beacon like drand's, but with a single key, for development and tests. It
+// has drand's HTTP interface. Whoever knows its secret knows every future value, so no draw of real
+// people may use it.
 package beacontest
 
 import (
@@ -86,7 +86,7 @@ func deriveKeys[K bls.KeyGroup](secret []byte) (public []byte, sign func([]byte)
 
 func (b *Beacon) Chain() beacon.Chain { return b.info.Chain() }
 
-// Round computes the round with a number (from 1), even one of the future.
+// Round computes the round with a number (from 1), even a future one.
 func (b *Beacon) Round(round uint64) beacon.Round {
 	message := sha256.Sum256(binary.BigEndian.AppendUint64(nil, round))
 	signature := b.sign(message[:])
@@ -115,9 +115,9 @@ func (b *Beacon) registerRoutes() {
 func (b *Beacon) servePublic(w http.ResponseWriter, r *http.Request) {
 	latest := b.Latest()
 	round := latest
-	if asked := r.PathValue("round"); asked != "latest" {
+	if requested := r.PathValue("round"); requested != "latest" {
 		var err error
-		if round, err = strconv.ParseUint(asked, 10, 64); err != nil {
+		if round, err = strconv.ParseUint(requested, 10, 64); err != nil {
 			http.Error(w, "a round is a number", http.StatusBadRequest)
 			return
 		}

@@ -45,11 +45,11 @@ func TestInterface(t *testing.T) {
 	clock := testkit.NewClock(genesis.Add(-time.Second))
 	b, err := New(slices.Repeat([]byte{7}, 32), Options{Genesis: genesis, Period: 10 * time.Second, Now: clock.Now})
 	require.NoError(t, err)
-	get := func(path string, into any) int {
+	get := func(path string, target any) int {
 		w := httptest.NewRecorder()
 		b.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if w.Code == http.StatusOK {
-			require.NoError(t, json.Unmarshal(w.Body.Bytes(), into))
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), target))
 		}
 		return w.Code
 	}

@@ -1,8 +1,8 @@
-// Package answers keeps the answers to requests with an Idempotency-Key for 24 hours, in the
+// Package answers stores the answers to requests with an Idempotency-Key for 24 hours, in the
 // transaction of the request's effect. A repeated request gets the first answer. A request with
 // another body under the same key fails with idempotency.ErrReused, and one that arrives while the
-// first still runs with idempotency.ErrInProgress. Only requests that had an effect are kept: a
-// refused request changed nothing and may be repeated.
+// first still runs with idempotency.ErrInProgress. Only answers of requests that had an effect are
+// stored: a refused request may be repeated.
 //
 // A request of one transaction calls Claim, makes its effect, and calls Keep. A request of several
 // transactions calls Claim and Start in the first, and Finish in the transaction that knows the
@@ -39,12 +39,12 @@ type KeyState struct {
 	Err    error
 }
 
-// answerStore implements the functions of this package. now is the time that a test sets; nil: the
-// time is that of the database's clock.
+// answerStore implements the functions of this package. now is set by tests; nil means the time of
+// the database's clock.
 type answerStore struct{ now *time.Time }
 
-// Claim locks the key until the end of tx. It returns the stored answer, or "" for a request that
-// is to run. It never waits: while another transaction has the lock it fails with
+// Claim locks the key until the end of tx. It returns the stored answer, or "" if the request must
+// run. It never waits: while another transaction has the lock it fails with
 // idempotency.ErrInProgress. A nil key always counts as new.
 func Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key) (string, error) {
 	return answerStore{}.Claim(ctx, tx, key)
@@ -58,7 +58,7 @@ func (s answerStore) Claim(ctx context.Context, tx pgx.Tx, key *idempotency.Key)
 	return states[0].Answer, states[0].Err
 }
 
-// ClaimAll does what Claim does for many requests at once; keys may be nil. The second of two equal
+// ClaimAll is Claim for many requests at once. Each of the keys may be nil. The second of two equal
 // keys gets idempotency.ErrInProgress.
 func ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key) ([]KeyState, error) {
 	return answerStore{}.ClaimAll(ctx, tx, keys)
@@ -84,8 +84,8 @@ func (s answerStore) ClaimAll(ctx context.Context, tx pgx.Tx, keys []*idempotenc
 	if len(locks) == 0 {
 		return states, nil
 	}
-	// Two statements sent at once: the second one begins after the first has its locks, so it sees
-	// what the previous holders committed.
+	// Both statements are sent at once. The second begins after the first has its locks, so it sees
+	// what the previous holders of the locks committed.
 	var b pgx.Batch
 	b.Queue(`SELECT k, pg_try_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k`, locks).Query(func(rows pgx.Rows) error {
 		var lock int64
@@ -168,14 +168,14 @@ func KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []
 
 func (s answerStore) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency.Key, answers []string) error {
 	var c keyColumns
-	var given []string
+	var kept []string
 	for i, k := range keys {
 		if k != nil {
 			c.add(k)
-			given = append(given, answers[i])
+			kept = append(kept, answers[i])
 		}
 	}
-	if len(given) == 0 {
+	if len(kept) == 0 {
 		return nil
 	}
 	// An existing row is older than 24 hours or belongs to a process that died, as Claim has
@@ -187,9 +187,9 @@ func (s answerStore) KeepAll(ctx context.Context, tx pgx.Tx, keys []*idempotency
 		ON CONFLICT (user_id, route, key) DO UPDATE
 		SET fingerprint = excluded.fingerprint, answer = excluded.answer, subject = NULL, running_until = NULL,
 		    created_at = excluded.created_at`,
-		c.users, c.routes, c.keys, c.fingerprints, given, s.now)
+		c.users, c.routes, c.keys, c.fingerprints, kept, s.now)
 	if err != nil {
-		return fmt.Errorf("keep %d answers: %w", len(given), err)
+		return fmt.Errorf("keep %d answers: %w", len(kept), err)
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ import (
 	"urr.guru/pkg/postgres/postgrestest"
 )
 
-func key(t *testing.T, user, key string, wanted ...string) *idempotency.Key {
+func key(t *testing.T, user, key string, parts ...string) *idempotency.Key {
 	t.Helper()
-	k, err := idempotency.Require(user, "route", key, wanted...)
+	k, err := idempotency.Require(user, "route", key, parts...)
 	require.NoError(t, err)
 	return k
 }
@@ -32,14 +32,14 @@ func inTx(t *testing.T, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.
 	}))
 }
 
-// claim is a request that ends right after its claim.
+// claim runs a request that ends right after Claim.
 func claim(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key) (answer string, err error) {
 	t.Helper()
 	inTx(t, pool, func(ctx context.Context, tx pgx.Tx) { answer, err = answers.Claim(ctx, tx, k) })
 	return answer, err
 }
 
-// keep is a request that is one transaction.
+// keep runs a request of one transaction.
 func keep(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key, answer string) {
 	t.Helper()
 	inTx(t, pool, func(ctx context.Context, tx pgx.Tx) {
@@ -50,7 +50,7 @@ func keep(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key, answer string) {
 	})
 }
 
-// start is the first transaction of a request that takes several.
+// start runs the first transaction of a request of several transactions.
 func start(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key, subject uuid.UUID, within time.Duration) {
 	t.Helper()
 	inTx(t, pool, func(ctx context.Context, tx pgx.Tx) {
@@ -177,7 +177,7 @@ func TestRequestWhoseProcessDied(t *testing.T) {
 	requireAnswer(t, pool, died, "in the end")
 }
 
-// The table is empty after a quiet night; a plan cached then must not read all keys of the first
+// After a quiet night the table is empty. A plan cached then must not scan all keys of the first
 // minute of a sale.
 func TestFindUsesAnIndex(t *testing.T) {
 	t.Parallel()

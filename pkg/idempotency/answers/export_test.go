@@ -2,7 +2,7 @@ package answers
 
 import "time"
 
-// Find is the statement of every request with a key.
+// Find is the SQL with which every request looks up its key.
 const Find = findSQL
 
 // Store implements the functions of the package.

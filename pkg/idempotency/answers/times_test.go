@@ -18,7 +18,7 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// noon is when the requests of these tests come.
+// noon is when the first request of each test arrives.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func claimAt(t *testing.T, pool *pgxpool.Pool, at time.Time, k *idempotency.Key) (answer string, err error) {
@@ -53,7 +53,7 @@ func TestRequestExpires(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, answers.Migrations)
 	k := key(t, "u", "k")
-	for _, begun := range []time.Time{noon, noon.Add(time.Hour)} { // the second takes over from the first
+	for _, begun := range []time.Time{noon, noon.Add(time.Hour)} { // the second replaces the first
 		inTx(t, pool, func(ctx context.Context, tx pgx.Tx) {
 			require.NoError(t, answers.At(begun).Start(ctx, tx, k, uuid.New(), time.Minute))
 		})

@@ -25,13 +25,13 @@ func Config(t testing.TB) kafka.Config {
 	return kafka.Config{Brokers: backendtest.Kafka(t), ReplicationFactor: 1}
 }
 
-// Topic makes a topic with 3 partitions, and its dead-letter topic, until the test ends.
+// Topic makes a topic with 3 partitions and its dead-letter topic. Both exist until the test ends.
 func Topic(t testing.TB) string {
 	t.Helper()
 	return TopicOf(t, 3)
 }
 
-// TopicOf does what Topic does, with the given number of partitions.
+// TopicOf is like Topic, with the given number of partitions.
 func TopicOf(t testing.TB, partitions int32) string {
 	t.Helper()
 	name := Name("topic")
@@ -89,7 +89,7 @@ func Configure(t testing.TB, topic, setting, value string) {
 	}, "the broker does not show %s=%s of topic %s", setting, value, topic)
 }
 
-// Delete deletes topics when a test ends. The broker may accept records a moment longer.
+// Delete deletes topics when a test ends. The broker may accept records for a moment longer.
 func Delete(t testing.TB, topics ...string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...))
@@ -113,7 +113,7 @@ func Producer(t testing.TB) *kafka.Producer {
 	return ProducerOf(t, Config(t))
 }
 
-// ProducerOf does what Producer does, with the given configuration.
+// ProducerOf is like Producer, with the given configuration.
 func ProducerOf(t testing.TB, cfg kafka.Config) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProducer(cfg, "test", kafka.WithTimeout(time.Hour))

@@ -1,5 +1,5 @@
-// Package planned exports what the openings of the next half hour need, for the alert that less is
-// ready.
+// Package planned exports how many processors the openings of the next half hour need. An alert
+// compares them with those that are ready.
 package planned
 
 import (
@@ -32,7 +32,7 @@ type Opening struct {
 // Exporter exports the needs of one kind of openings.
 type Exporter struct {
 	Kind plan.Kind
-	// Find returns the openings after since and until until; it may return others too.
+	// Find returns the openings between since and until; it may return others too.
 	Find func(ctx context.Context, since, until time.Time) ([]Opening, error)
 	Now  func() time.Time
 
@@ -42,15 +42,15 @@ type Exporter struct {
 
 type series struct{ event, process string }
 
-// Run exports the needs until ctx ends. When openings cannot be read, the metric keeps its last
-// values.
+// Run returns a worker that exports the needs. When openings cannot be read, the metric keeps its
+// last values.
 func (e *Exporter) Run(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, every, log, "expected openings not read", e.Update)
 	}
 }
 
-// Update exports the needs once. A series is replaced without a reset, so that a scrape finds all.
+// Update exports the needs once. Series are replaced without a reset, so that a scrape finds all.
 func (e *Exporter) Update(ctx context.Context) (err error) {
 	if e.last == nil {
 		if e.figures, err = plan.Kept(); err != nil {

@@ -1,5 +1,5 @@
-// Package queue is the FIFO queue of event requests, from ingest to worker, and its dead-letter
-// queue.
+// Package queue is the FIFO queue of requests to promotions, from ingest to worker, and its
+// dead-letter queue.
 package queue
 
 import (
@@ -26,7 +26,7 @@ const (
 	MaxBatch = 10
 	// MaxRequests is the largest number of requests in one call, all of one group.
 	MaxRequests = MaxBatch * promotion.MaxMembers
-	// maxReceives is after how many receipts SQS itself moves a message to the dead-letter queue.
+	// maxReceives is the number of receives after which SQS moves a message to the dead-letter queue.
 	maxReceives = 100
 	// longPoll is how long Receive waits for the first message.
 	longPoll    = 5 * time.Second
@@ -36,11 +36,11 @@ const (
 // Names of message attributes, with which operators recognise messages without reading bodies.
 const (
 	attributeRequestID = "requestId" // of the first member
-	attributeGen       = "gen"       // the same
+	attributeGen       = "gen"       // of the first member
 	attributeMembers   = "members"
 )
 
-// Config names the queue of event requests.
+// Config names the queue of requests.
 type Config struct {
 	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix
 	// -dlq.fifo.
@@ -62,7 +62,7 @@ func Ensure(ctx context.Context, client *awssqs.Client, cfg Config, visibility t
 type Queue struct {
 	client *awssqs.Client
 	name   string
-	limit  time.Duration // of a call
+	limit  time.Duration // time limit of a call
 
 	mu  sync.Mutex
 	url string
@@ -98,18 +98,18 @@ func (q *Queue) queueURL(ctx context.Context) (*string, error) {
 func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
 	results := make([]error, len(out))
 	var down error
-	for part := range slices.Chunk(pack(out), MaxBatch) {
-		answers := slices.Repeat([]error{down}, len(part))
+	for chunk := range slices.Chunk(pack(out), MaxBatch) {
+		answers := slices.Repeat([]error{down}, len(chunk))
 		if down == nil {
-			entries := make([]types.SendMessageBatchRequestEntry, len(part))
-			for n, indexes := range part {
+			entries := make([]types.SendMessageBatchRequestEntry, len(chunk))
+			for n, indexes := range chunk {
 				entries[n] = newEntry(n, out, indexes)
 			}
 			if answers = q.send(ctx, entries); !slices.Contains(answers, nil) {
 				down = answers[0]
 			}
 		}
-		for n, indexes := range part {
+		for n, indexes := range chunk {
 			for _, i := range indexes {
 				results[i] = answers[n]
 			}
@@ -121,7 +121,7 @@ func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
 // pack divides requests among messages, in their order within each group. A message is the list of
 // the indexes of its members.
 func pack(out []promotion.Outgoing) (messages [][]int) {
-	last := map[string]int{} // message of each group
+	last := map[string]int{} // the last message of each group
 	for i, m := range out {
 		n, found := last[m.Group()]
 		if !found || len(messages[n]) == promotion.MaxMembers {
@@ -134,16 +134,16 @@ func pack(out []promotion.Outgoing) (messages [][]int) {
 }
 
 func newEntry(n int, out []promotion.Outgoing, indexes []int) types.SendMessageBatchRequestEntry {
-	of, members := make([]promotion.Outgoing, len(indexes)), make([]promotion.Message, len(indexes))
+	outgoing, members := make([]promotion.Outgoing, len(indexes)), make([]promotion.Message, len(indexes))
 	for at, i := range indexes {
-		of[at], members[at] = out[i], out[i].Message
+		outgoing[at], members[at] = out[i], out[i].Message
 	}
 	attribute := func(kind, value string) types.MessageAttributeValue {
 		return types.MessageAttributeValue{DataType: &kind, StringValue: &value}
 	}
 	return types.SendMessageBatchRequestEntry{
 		Id: aws.String(strconv.Itoa(n)), MessageBody: aws.String(promotion.Body(members...)),
-		MessageGroupId: aws.String(members[0].Group()), MessageDeduplicationId: aws.String(promotion.DeduplicationID(of)),
+		MessageGroupId: aws.String(members[0].Group()), MessageDeduplicationId: aws.String(promotion.DeduplicationID(outgoing)),
 		MessageAttributes: map[string]types.MessageAttributeValue{
 			attributeRequestID: attribute("String", members[0].RequestID),
 			attributeGen:       attribute("Number", members[0].GenText()),

@@ -20,14 +20,14 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// poll is an SQS that answers like that of AWS: a long poll that its client has given up lives on,
-// and hides what it finds.
-type poll struct {
-	asked  chan string   // attempt ids
-	sent   chan string   // bodies
+// fakeSQS behaves like the SQS of AWS: a long poll goes on after its client has given up, and hides
+// the messages that it finds.
+type fakeSQS struct {
+	asked  chan string   // ids of receive calls
+	sent   chan string   // bodies of messages to receive
 	freed  chan []string // receipt handles, in the order of the call
 	taken  chan []entry  // messages of a call
-	refuse bool          // calls that send
+	refuse bool          // refuses calls that send
 }
 
 type entry struct {
@@ -35,9 +35,9 @@ type entry struct {
 	MessageAttributes                                                      map[string]struct{ StringValue string }
 }
 
-func newPoll(t *testing.T) (*poll, *queue.Queue) {
+func newFakeSQS(t *testing.T) (*fakeSQS, *queue.Queue) {
 	t.Helper()
-	p := &poll{asked: make(chan string, 9), sent: make(chan string, 9), freed: make(chan []string, 9), taken: make(chan []entry, 9)}
+	p := &fakeSQS{asked: make(chan string, 9), sent: make(chan string, 9), freed: make(chan []string, 9), taken: make(chan []entry, 9)}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(p.sent) })
@@ -46,7 +46,7 @@ func newPoll(t *testing.T) (*poll, *queue.Queue) {
 	return p, queue.New(client, queue.Config{Name: "requests"})
 }
 
-func (p *poll) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *fakeSQS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		ReceiveRequestAttemptId string
 		Entries                 []entry
@@ -82,10 +82,10 @@ func (p *poll) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// Whoever stops lets its poll end, so that no message is hidden that nobody has.
+// A receiver that stops waits for the end of its poll, so that no message stays hidden.
 func TestPollEndsAfterItsReceiverHasStopped(t *testing.T) {
 	t.Parallel()
-	server, q := newPoll(t)
+	server, q := newFakeSQS(t)
 	ctx, stop := context.WithCancel(t.Context())
 	type answer struct {
 		got []promotion.Delivery
@@ -107,7 +107,7 @@ func TestPollEndsAfterItsReceiverHasStopped(t *testing.T) {
 
 func TestMessagesAreReleasedFromTheLastOn(t *testing.T) {
 	t.Parallel()
-	server, q := newPoll(t)
+	server, q := newFakeSQS(t)
 	require.NoError(t, q.Release(t.Context(), []promotion.Delivery{{Handle: "1"}, {Handle: "2"}, {Handle: "3"}}, 0))
 	require.Equal(t, []string{"3", "2", "1"}, testkit.Receive(t, server.freed, "the release"))
 }
@@ -119,10 +119,10 @@ func outgoing(event string, kind promotion.Type, n int) (out []promotion.Outgoin
 	return out
 }
 
-// The requests of a group share messages, in their order, however those of others lie between.
+// The requests of a group share messages, in their order, even if others lie between them.
 func TestRequestsShareMessages(t *testing.T) {
 	t.Parallel()
-	server, q := newPoll(t)
+	server, q := newFakeSQS(t)
 	a, b := outgoing("a", promotion.FirstCome, 20), outgoing("b", promotion.FirstCome, 1)
 	out := append(append(append([]promotion.Outgoing(nil), a[:5]...), b...), a[5:]...)
 	for _, err := range q.Send(t.Context(), out) {
@@ -154,7 +154,7 @@ func TestRequestsShareMessages(t *testing.T) {
 // none of a call, the others are not sent.
 func TestMessagesOfManyGroups(t *testing.T) {
 	t.Parallel()
-	server, q := newPoll(t)
+	server, q := newFakeSQS(t)
 	out := outgoing("draw", promotion.Lottery, queue.MaxRequests)
 	results := q.Send(t.Context(), out)
 	sent := 0

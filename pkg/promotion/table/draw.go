@@ -142,8 +142,8 @@ func DecodeWinners(it dynamo.Item) ([]uuid.UUID, error) {
 	return out, d.Err()
 }
 
-// OpenDraws is the partition that lists the lotteries whose draw is not settled, the one whose next
-// step is due first at the top. The service ingest adds a lottery when it creates the promotion;
+// OpenDraws is the partition that lists the lotteries whose draw is not settled, in the order in
+// which their next steps are due. The service ingest adds a lottery when it creates the promotion;
 // each write of the draw moves or removes it.
 const OpenDraws = "DRAWS"
 

@@ -28,7 +28,7 @@ func TestDrawIsReadAsItWasWritten(t *testing.T) {
 	require.NotContains(t, table.DrawItem(&full), table.TTL, "like the promotion")
 }
 
-// One of two changes of a state of a draw is written, whatever attribute they change.
+// Only one of two changes of the same state of a draw is written, whatever attribute they change.
 func TestDrawChangesOnce(t *testing.T) {
 	t.Parallel()
 	name, client := newTable(t)
@@ -73,9 +73,9 @@ func TestManyWinners(t *testing.T) {
 		require.Equal(t, dynamo.Number((now+90*day)/1000), it[table.TTL])
 		r := dynamo.Reader{Item: it}
 		require.Less(t, len(r.Binary("ids")), 390_000)
-		part, err := table.DecodeWinners(it)
+		decoded, err := table.DecodeWinners(it)
 		require.NoError(t, err)
-		got = append(got, part...)
+		got = append(got, decoded...)
 	}
 	require.Equal(t, winners, got)
 	other := d

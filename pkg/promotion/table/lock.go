@@ -56,7 +56,7 @@ func lockUpdate(l *promotion.Lock) dynamo.Change {
 	return dynamo.Diff(nil, it)
 }
 
-// Withdraw records in the user's lock that the request was withdrawn. The lock keeps naming this
+// Withdraw records in the user's lock that the request was withdrawn. The lock keeps the id of this
 // request, so that no earlier request can be redriven.
 func (t *Tx) Withdraw(owner int, r *promotion.Request) {
 	lock := promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, Withdrawn: true, CreatedAt: t.now, EndsAt: r.EndsAt}

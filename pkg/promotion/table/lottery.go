@@ -52,7 +52,7 @@ func entryCounterUpdate(added, sentAt int64) dynamo.Change {
 	return u
 }
 
-// CloseEntryCounter makes the update that closes a group for entries. An earlier time stays.
+// CloseEntryCounter makes the update that closes a group for entries. A closed one keeps its time.
 func CloseEntryCounter(now int64) dynamo.Change {
 	return dynamo.Change{
 		Expression: "SET #type = :type, #closed = if_not_exists(#closed, :now)",
@@ -85,7 +85,7 @@ func ExclusionItem(e *promotion.Exclusion) dynamo.Item {
 }
 
 // DecodeExclusion reads an exclusion. If it cannot be read, the error is promotion.ErrUnreadable,
-// and the result has what the key tells: the event and the request.
+// and the result has only the event and the request, from the key.
 func DecodeExclusion(it dynamo.Item) (promotion.Exclusion, error) {
 	d := dynamo.Reader{Item: it}
 	e := promotion.Exclusion{EventID: strings.TrimPrefix(d.String(PK), "EXCLUDED#"), RequestID: d.String(SK)}

@@ -17,8 +17,8 @@ func MarkerPartition(number int) string { return fmt.Sprintf("PENDING#%02x", num
 // MarkersBefore is the sort key below which are the markers of requests accepted before a time.
 func MarkersBefore(ms int64) string { return sortableTime(ms) }
 
-// MarkerKey is the key of a marker. It follows from the request alone, so that the settlement of
-// the request need not search for its marker.
+// MarkerKey is the key of a marker. It depends on the request alone, so that the settlement of the
+// request need not search for its marker.
 func MarkerKey(m *promotion.Marker) dynamo.Item {
 	sk := sortableTime(m.RequestedAt) + "#" + m.RequestID
 	if m.Gen > 0 {
@@ -42,7 +42,7 @@ func MarkerItem(m *promotion.Marker) dynamo.Item {
 }
 
 // DecodeMarker reads a marker. If it cannot be read, the error is promotion.ErrUnreadable, and the
-// result has what the key tells: it counts as not queued, and its event is empty.
+// result has only the values in the key: it counts as not queued, and its event is empty.
 func DecodeMarker(it dynamo.Item) (promotion.Marker, error) {
 	d := dynamo.Reader{Item: it}
 	m := promotion.Marker{
@@ -55,7 +55,7 @@ func DecodeMarker(it dynamo.Item) (promotion.Marker, error) {
 	return m, nil
 }
 
-// markerOfKey returns what the key of a marker tells. RequestID is empty if it is no marker's key.
+// markerOfKey decodes the key of a marker. RequestID is empty if the key is not one of a marker.
 func markerOfKey(it dynamo.Item) promotion.Marker {
 	d := dynamo.Reader{Item: it}
 	at, rest, _ := strings.Cut(d.String(SK), "#")

@@ -28,7 +28,7 @@ func keyText(it dynamo.Item) string {
 type PartitionQuery struct {
 	PK            string
 	Prefix, Below string // at most one is set: the beginning of the sort keys, or an upper bound
-	After         string // the page begins behind this sort key
+	After         string // the page begins after this sort key
 	Descending    bool
 	Limit         int32
 	KeysOnly      bool // leaves out all other attributes
@@ -105,11 +105,11 @@ func (s Store) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, err
 			return nil, err
 		}
 		for _, key := range keys {
-			part, err := DecodeWinners(items.Get(key))
+			chunk, err := DecodeWinners(items.Get(key))
 			if err != nil {
 				return nil, err
 			}
-			winners = append(winners, part...)
+			winners = append(winners, chunk...)
 		}
 	}
 	if int64(len(winners)) != d.WinnersCount {

@@ -15,7 +15,7 @@ func RequestKey(id string) dynamo.Item { return Key("REQ#"+id, "META") }
 func UserIndex(user string) string { return "USER#" + user }
 
 // EventIndex returns the keys of the partitions of GSI2 with the requests of an event. More shards
-// only add keys, so that a list has the requests from before the number was raised.
+// only add keys, so that a list includes the requests from before the number was raised.
 func EventIndex(event string, shards int64) []string {
 	out := make([]string, max(1, shards))
 	for i := range out {

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	countBlocks = 16 // for as many processes; others share
+	countBlocks = 16 // one per process; further processes share blocks
 	blockSlots  = 4  // concurrent transactions of a process with figures of one event
 	// blockRenewal is the time between two renewals of a block's lease, blockLife that of the lease.
 	blockRenewal = 30 * time.Second
 	blockLife    = 2 * blockRenewal
 )
 
-// Slots gives the concurrent writers of an event's figures an item each, since DynamoDB cancels
-// transactions that write one item at the same time. A process has a block of slots by a lease, and
-// takes the lowest free one for a transaction. Two writers of one slot are harmless but slow.
+// Slots gives each concurrent writer of an event's figures its own item, since DynamoDB cancels
+// transactions that write one item at the same time. A process leases a block of slots, and uses
+// the lowest free slot for a transaction. Two writers of one slot are harmless but slow.
 type Slots struct {
 	leases dynamo.Leases
 
@@ -39,8 +39,8 @@ func NewSlots(leases dynamo.Leases) *Slots {
 	return &Slots{leases: leases, used: map[string]uint8{}}
 }
 
-// take returns a slot for each of the events, until release is called. Without Slots all have the
-// first one.
+// take reserves a slot for each event until release is called. A nil Slots returns the first slot
+// for all.
 func (s *Slots) take(ctx context.Context, events []string) (slots map[string]int, release func()) {
 	slots = make(map[string]int, len(events))
 	if s == nil || len(events) == 0 {

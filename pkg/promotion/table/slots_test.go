@@ -35,8 +35,8 @@ func counted(in any) (pks []string) {
 	return pks
 }
 
-// Concurrent transactions of a process, and those of several processes, write other items of the
-// figures; one after another they write the same.
+// Concurrent transactions of a process, and those of several processes, write different items of
+// the figures. One after another they write the same item.
 func TestWritersHaveTheirSlots(t *testing.T) {
 	t.Parallel()
 	name, plain := newTable(t)
@@ -91,7 +91,7 @@ func TestWritersHaveTheirSlots(t *testing.T) {
 	require.Equal(t, int64(1+3+2+5+1+1+1), counts.Accepted)
 }
 
-// The winners of a first-come promotion are read from any place on.
+// The winners of a first-come promotion can be read from any place on.
 func TestWinnersBehindAPlace(t *testing.T) {
 	t.Parallel()
 	name, client := newTable(t)

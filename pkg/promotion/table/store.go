@@ -16,7 +16,7 @@ import (
 // Store reads and writes the table of promotions and requests, which ingest and worker share.
 type Store struct {
 	Client *dynamodb.Client
-	Table  string // in full
+	Table  string // full name of the table
 	Now    func() time.Time
 	Log    *slog.Logger // gets an error per item that cannot be decoded and is skipped; may be nil
 	Slots  *Slots       // for the figures of events; nil: this process is their only writer
@@ -37,11 +37,11 @@ func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	known := make(map[string]bool, len(keys))
+	seen := make(map[string]bool, len(keys))
 	unique := make([]dynamo.Item, 0, len(keys))
 	for _, key := range keys {
-		if text := keyText(key); !known[text] {
-			known[text] = true
+		if text := keyText(key); !seen[text] {
+			seen[text] = true
 			unique = append(unique, key)
 		}
 	}
@@ -73,8 +73,8 @@ func (s Store) Request(ctx context.Context, id string) (r promotion.Request, fou
 // markedAtOnce is how many requests a transaction marks, each with at most three items.
 const markedAtOnce = 30
 
-// MarkUnsettled records that the queue took the requests at a time, of those that are as they were
-// accepted. Most are settled by then, which one read tells.
+// MarkUnsettled records that the queue took requests at takenAt, but only for those that are as
+// they were accepted. One read finds them, since most are settled by then.
 func (s Store) MarkUnsettled(ctx context.Context, accepted []promotion.Request, takenAt int64) error {
 	keys := make([]dynamo.Item, len(accepted))
 	for i := range accepted {
@@ -84,21 +84,21 @@ func (s Store) MarkUnsettled(ctx context.Context, accepted []promotion.Request, 
 	if err != nil {
 		return err
 	}
-	open := slices.Clone(accepted)
-	open = slices.DeleteFunc(open, func(r promotion.Request) bool {
+	unsettled := slices.Clone(accepted)
+	unsettled = slices.DeleteFunc(unsettled, func(r promotion.Request) bool {
 		stored, err := DecodeRequest(items.Get(RequestKey(r.RequestID)))
 		return err != nil || stored.StatusAt != r.StatusAt || stored.Status != r.Status || stored.Gen != r.Gen
 	})
-	_, err = s.MarkQueued(ctx, open, takenAt)
+	_, err = s.MarkQueued(ctx, unsettled, takenAt)
 	return err
 }
 
-// MarkQueued records that the queue took the messages of requests at a time. It returns the requests
-// as they are then. Those that have changed since they were read are left out and returned as they
-// were read.
+// MarkQueued records that the queue took the messages of requests at takenAt, and returns the
+// requests in their new state. Requests that have changed since they were read are skipped, and
+// returned as they were read.
 func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request, takenAt int64) (out []promotion.Request, failure error) {
-	for part := range slices.Chunk(requests, markedAtOnce) {
-		marked, err := s.markQueued(ctx, part, takenAt)
+	for chunk := range slices.Chunk(requests, markedAtOnce) {
+		marked, err := s.markQueued(ctx, chunk, takenAt)
 		out, failure = append(out, marked...), errors.Join(failure, err)
 	}
 	return out, failure
@@ -141,18 +141,18 @@ func (s Store) markQueued(ctx context.Context, requests []promotion.Request, tak
 	return out, nil
 }
 
-// FinishSettled writes what Tx.Settle has left of these requests: their logs, and then it deletes
+// FinishSettled does what Tx.Settle left out for these requests: it writes their logs, then deletes
 // their markers. It may be repeated. While a request has its marker its log may lack entries, which
-// follow from the request.
+// Request.SettledLog computes.
 func (s Store) FinishSettled(ctx context.Context, settled []promotion.Request) error {
 	var logs, markers []dynamo.Item
-	known := make(map[string]bool, len(settled)) // a call may not name an item twice
+	seen := make(map[string]bool, len(settled)) // a call must not write an item twice
 	for i := range settled {
 		entries, ok := settled[i].SettledLog()
-		if !ok || known[settled[i].RequestID] {
+		if !ok || seen[settled[i].RequestID] {
 			continue
 		}
-		known[settled[i].RequestID] = true
+		seen[settled[i].RequestID] = true
 		for n := range entries {
 			logs = append(logs, LogItem(&entries[n]))
 		}

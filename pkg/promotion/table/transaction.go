@@ -26,8 +26,7 @@ const repeatTries = 7
 // log and the counts of the event, and with the end of a request the announcement and the deletion
 // of the marker. For a lottery request it also writes the entry and the counter of its group, or
 // the exclusion; for the successful first-come requests, which must be of one promotion, a list of
-// the winners. Each write has an owner: the number by which the caller knows the request that the
-// write belongs to.
+// the winners. Each write has an owner: the number that the caller gave to its request.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -62,7 +61,7 @@ func (t *Tx) Owner(i int) int {
 	return t.owners[i]
 }
 
-// Condition is what must hold of an item for a write; the zero value always holds.
+// Condition is a condition on an item that a write requires. The zero value always holds.
 type Condition struct {
 	Expression string
 	Names      map[string]string
@@ -143,9 +142,9 @@ func (t *Tx) Create(owner int, created promotion.Change) {
 	}
 }
 
-// Settle adds the end of a request as Change does, with a single write of its own if its log follows
-// from its times. Then it leaves the log and the marker to Store.FinishSettled, so that many requests
-// fit one transaction, and reports that.
+// Settle adds the end of a request like Change. If SettledLog can compute the log, Settle adds a
+// single write and returns true: it leaves the log and the marker to Store.FinishSettled, so that
+// many requests fit one transaction.
 func (t *Tx) Settle(owner int, c promotion.Change) (unfinished bool) {
 	if _, unfinished = c.After.SettledLog(); !unfinished {
 		t.Change(owner, c)

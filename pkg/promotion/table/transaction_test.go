@@ -42,8 +42,8 @@ func query(t *testing.T, client *dynamodb.Client, name string, p table.Partition
 	return items
 }
 
-// The life of a request leaves what it must, and nothing else: a marker until it is settled, its
-// log in order, one announcement for each end, and the figures.
+// During its life a request leaves only these items: a marker until it is settled, its log in
+// order, one announcement for each end, and the figures.
 func TestLifeOfARequest(t *testing.T) {
 	t.Parallel()
 	name, client := newTable(t)
@@ -104,7 +104,7 @@ func TestLifeOfARequest(t *testing.T) {
 }
 
 // requireLogInOrder checks that each entry of a request's log begins with the status of the one
-// before, and that the last has the status.
+// before, and that the last one ends with the given status.
 func requireLogInOrder(t *testing.T, client *dynamodb.Client, name, id string, status promotion.Status) {
 	t.Helper()
 	var last promotion.Status
@@ -143,7 +143,7 @@ func TestOnlyOneChangeOfAStateIsWritten(t *testing.T) {
 		},
 	} {
 		before := read(t, client, name, id)
-		if before.Status.Final() { // the order of a map: begin anew
+		if before.Status.Final() { // maps have no order: start again
 			tx := table.NewTx(client, name, now)
 			tx.Put(0, table.RequestItem(&r), table.Condition{})
 			require.NoError(t, tx.Commit(t.Context()))
@@ -167,7 +167,7 @@ func TestOnlyOneChangeOfAStateIsWritten(t *testing.T) {
 	}
 }
 
-// Conflicts with other writes in progress decide nothing: the transaction is sent again.
+// A transaction that conflicts with other writes in progress is sent again.
 func TestConflictsAreRetried(t *testing.T) {
 	t.Parallel()
 	name, plain := newTable(t)

@@ -35,8 +35,8 @@ func WinnersItem(won []promotion.Request) dynamo.Item {
 	return dynamo.Item(b)
 }
 
-// DecodeFirstCome reads winners, and the place of the first one. With an error the winners are
-// empty, as many as there are.
+// DecodeFirstCome reads the winners of an item, and the place of the first one. With an error it
+// returns empty winners, as many as the item says.
 func DecodeFirstCome(it dynamo.Item) (winners []Winner, first int64, err error) {
 	d := dynamo.Reader{Item: it}
 	if first, err = strconv.ParseInt(d.String(SK), 10, 64); err == nil {
@@ -48,8 +48,8 @@ func DecodeFirstCome(it dynamo.Item) (winners []Winner, first int64, err error) 
 	return winners, first, nil
 }
 
-// WinnersBehind is the query of the items with the winners behind a place. Its first items may have
-// earlier ones: an item has at most as many as a transaction has writes.
+// WinnersBehind is the query of the items with the winners after a place. Its first items may have
+// earlier winners too: an item has at most as many as a transaction has writes.
 func WinnersBehind(event string, place int64) PartitionQuery {
 	q := PartitionQuery{PK: winnerPartition(event), Limit: 2 * dynamo.MaxTransaction}
 	if from := place - dynamo.MaxTransaction; from > 0 {

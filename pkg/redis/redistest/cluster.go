@@ -18,7 +18,7 @@ const variable = "URR_TEST_REDIS"
 func UsesCluster() bool { return os.Getenv(variable) == "cluster" } //nolint:forbidigo // tests have no Config
 
 // SkipShare divides long tests, numbered by i, between the single Redis and the cluster: it skips
-// the odd ones in the run on the former and the even ones on the latter, so that each runs once.
+// odd tests in the run on the single Redis and even tests in the run on the cluster.
 func SkipShare(t *testing.T, i int) {
 	t.Helper()
 	if UsesCluster() != (i%2 == 1) {

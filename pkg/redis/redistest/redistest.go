@@ -88,7 +88,7 @@ func Prefix(t testing.TB) string {
 	return prefix(t, defaultOptions(t))
 }
 
-// ClusterPrefix does what Prefix does, on the cluster.
+// ClusterPrefix is Prefix for the cluster.
 func ClusterPrefix(t testing.TB) string {
 	t.Helper()
 	return prefix(t, clusterOptions(t))
@@ -106,7 +106,7 @@ func prefix(t testing.TB, opts client.Options) string {
 }
 
 func deleteKeys(opts client.Options, prefix string) error {
-	ctx := context.Background() // the test's own has ended
+	ctx := context.Background() // the context of the test has ended
 	c := client.New(opts)
 	defer func() { _ = c.Close() }()
 	return eachNode(ctx, c, func(ctx context.Context, node goredis.UniversalClient) error {

@@ -1,5 +1,5 @@
-// Package batchrpc has both sides of a batched RPC: a request with repeated items, and a response
-// with one result per item in the same order, each a value or a Problem (proto/README.md,
+// Package batchrpc implements both sides of a batched RPC: a request with repeated items, and a
+// response with one result per item in the same order, each a value or a Problem (proto/README.md,
 // "Batches"). The gRPC status concerns the whole call only.
 //
 // A server uses Each when items are independent, or Whole when the domain takes the whole batch.
@@ -20,7 +20,7 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// MaxItems is the most items of a request.
+// MaxItems is the largest number of items in a request.
 const MaxItems = 1000
 
 // ValidItems reports whether a request may have these items, all of which must be valid.

@@ -51,16 +51,16 @@ func Setup(ctx context.Context, name, endpoint string, log *slog.Logger) (func(c
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: resource: %w", err)
 	}
-	spans, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint))
+	spanExporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: traces: %w", err)
 	}
-	figures, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(endpoint))
+	metricExporter, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(endpoint))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("telemetry: metrics: %w", err), spans.Shutdown(ctx))
+		return nil, errors.Join(fmt.Errorf("telemetry: metrics: %w", err), spanExporter.Shutdown(ctx))
 	}
-	tp := trace.NewTracerProvider(trace.WithBatcher(spans), trace.WithResource(res))
-	mp := metric.NewMeterProvider(metric.WithResource(res), metric.WithReader(metric.NewPeriodicReader(figures,
+	tp := trace.NewTracerProvider(trace.WithBatcher(spanExporter), trace.WithResource(res))
+	mp := metric.NewMeterProvider(metric.WithResource(res), metric.WithReader(metric.NewPeriodicReader(metricExporter,
 		metric.WithInterval(exportInterval), metric.WithProducer(promotel.NewMetricProducer()))))
 	otel.SetTracerProvider(tp)
 	otel.SetMeterProvider(mp)

@@ -18,15 +18,15 @@ import (
 // Forge makes a token with any header and claims.
 func Forge(t testing.TB, header map[string]any, claims any, method jwt.SigningMethod, key any) string {
 	t.Helper()
-	part := func(v any) string {
+	encode := func(v any) string {
 		b, err := json.Marshal(v)
 		require.NoError(t, err)
 		return base64.RawURLEncoding.EncodeToString(b)
 	}
-	head := part(header) + "." + part(claims)
-	sig, err := method.Sign(head, key)
+	signingInput := encode(header) + "." + encode(claims)
+	signature, err := method.Sign(signingInput, key)
 	require.NoError(t, err)
-	return head + "." + base64.RawURLEncoding.EncodeToString(sig)
+	return signingInput + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
 // Forgeries returns forged tokens with these claims, keyed by the kind of forgery. A verifier whose

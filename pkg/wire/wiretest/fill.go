@@ -80,8 +80,8 @@ func (f *filler) nextValue(path string, fd protoreflect.FieldDescriptor, empty p
 	}
 }
 
-// Unset returns the paths of the members that none of the messages has set, which are all of one
-// type: a test with Fill does not cover these.
+// Unset returns the paths of the members that are set in none of the messages, which are all of one
+// type. A test with Fill does not cover these members.
 func Unset[M proto.Message](messages ...M) []string {
 	set := map[string]bool{}
 	for _, m := range messages {

@@ -18,7 +18,7 @@ type Options struct {
 	Credentials        func(context.Context) (username, password string, err error) // nil: no authentication
 	PoolSize           int
 	Dialing, Answering time.Duration // Answering also bounds writing and waiting for a connection
-	Dialer             Dialer        // nil: the network's
+	Dialer             Dialer        // nil means the network
 }
 
 // New makes a client. It connects at first use.
